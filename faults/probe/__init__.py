@@ -1,7 +1,7 @@
-"""Crash states of unmodified Python programs: what one does to its files is recorded, and done on a simulated disk.
+"""Probe: finds the crash states of an unmodified program and checks each of them.
 
-`recording` stands in the program's process and uses the real world; everything else here is simulated. A program that
-is to say what it promises imports one name, which costs nothing when nobody records; so nothing else is imported here:
+`recording` runs in the process of a Python program, and `tracing` next to any other program; the rest is simulated. A
+program that states its own promises imports one name. This module imports nothing else, so the import is cheap:
 
     from tornlog.faults.probe import acknowledge
 
@@ -11,25 +11,25 @@ is to say what it promises imports one name, which costs nothing when nobody rec
 from collections.abc import Callable
 
 DISKS = ("strict-posix", "torn-sectors", "ext4-ordered", "process-kill")
-"""Kinds of crash, by their profiles."""
+"""Default kinds of crash, as names of profiles."""
 LIMIT = 256
-"""States of one crash."""
+"""Default limit of states per crash."""
 CHECK_SECONDS = 10.0
-"""How long a check may take."""
+"""Default time limit of a check."""
 PROGRAM_SECONDS = 300.0
-"""How long a program may run."""
+"""Default time limit of the program."""
 FAULT_RUNS = 32
-"""At how many calls each fault strikes, at most."""
+"""Default number of calls at which each fault is injected."""
 
 _listeners: list[Callable[[str], None]] = []
 
 
 def acknowledge(promise: str) -> None:
-    """Say that something is promised, from this moment on. While nobody records, nothing happens."""
+    """State that something is promised from now on. No-op outside of a recording."""
     for listener in _listeners:
         listener(promise)
 
 
 def listen(listener: Callable[[str], None]) -> None:
-    """Have a listener called with each promise, too, for the rest of the process."""
+    """Call a listener with each promise, for the rest of the process."""
     _listeners.append(listener)

@@ -1,4 +1,4 @@
-"""What probing came to, as documents: the JSON of `tornlog probe`, whose layout is at the head of that command."""
+"""Documents of a probe: the JSON of `tornlog probe`, described in that command."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -19,7 +19,7 @@ Places = Mapping[tuple[str, str], Path]
 
 
 def refused_json(record: ProgramRecord, reasons: list[str]) -> dict[str, Any]:
-    """Return why a program was refused, as a document."""
+    """Return a document with the reasons why a program was refused."""
     return {"format": FORMAT, "program": list(record.program), "steps": len(record.steps), "refused": reasons}
 
 
@@ -32,7 +32,7 @@ def probed_json(
     places: Places,
     allowed: list[str],
 ) -> dict[str, Any]:
-    """Return what probing came to, as a document."""
+    """Return the document of a probe."""
     stories = {one.signature: one for one in findings}
     return {
         "format": FORMAT,
@@ -62,7 +62,7 @@ def probed_json(
 
 
 def recoveries_json(recoveries: Recoveries, findings: Sequence[ProbeFinding], places: Places) -> dict[str, Any]:
-    """Return what crashes in recoveries came to, as a document."""
+    """Return the document of the crashes in recoveries."""
     stories = {one.signature: one for one in findings}
     return {
         **_fields_of(recoveries, "recorded", "writing", "points", "states", "judged"),
@@ -78,7 +78,7 @@ def recoveries_json(recoveries: Recoveries, findings: Sequence[ProbeFinding], pl
 
 
 def reruns_json(reruns: Reruns, findings: Sequence[ProbeFinding], places: Places) -> dict[str, Any]:
-    """Return what runs with faults, and in other orders, came to, as a document."""
+    """Return the document of the runs with faults and in other orders."""
     stories = {(one.kind, one.signature): one for one in findings}
     return {
         **_fields_of(reruns, "runs", "failed"),
@@ -134,7 +134,7 @@ def _smallest_json(finding: ProbeFinding) -> dict[str, Any]:
 
 
 def replayed_json(failure: ProbeFailure, check: Check, verdict: CheckOutcome) -> dict[str, Any]:
-    """Return what a check says of a kept state now, as a document."""
+    """Return the document of a replay: the present verdict of a check on a stored state."""
     return {
         "format": "tornlog-probe-replay/1",
         "program": list(failure.record.program),

@@ -1,26 +1,26 @@
-"""Failures of programs: broken states, with all it takes to make them again and have the check look at them.
+"""Failures of programs: broken states, with the data to rebuild and check them again.
 
-A kind of breach has a directory of its own, with the failure and the files that the crash left. The failure is an
-artefact (`faults.simulation.artefact`) of the kind "probe":
+Each kind of breach has its own directory with the failure and the files after the crash. The failure is an artefact
+(`faults.simulation.artefact`) of the kind "probe":
 
-check       the name of the check: its file, or the command of a server
+check       name of the check: its file, or the command of a server
 check_kind  its kind (faults.probe.checks.kinds)
-is_server   without a kind, as in older failures: whether it is "check_server"
-signature   what breaches of its kind have in common
+is_server   in older failures without check_kind: whether the kind is "check_server"
+signature   common text of the breaches of one kind
 outcome     broken, raised, timed out or died
-violations  what the check says of it
-disk        under which kind of crash
+violations  messages of the check
+disk        kind of crash, a name in faults.crashes.profiles
 after       the moment: {"step", "operations", "acknowledged", "is_inside"}
-decisions   what the crash took: stream -> [[label, nth, options, value], ...] (sim.choices)
-digest      of what is left
-losses      the same in words: [{"what", "by": the step that had made it}]
-story       the last things the program did before it
-recovery    of a crash in a check's recovery: the crash that this recovers from, in lines; then `record` and `story` are
-            of the check, which begins with the promises of the program, and `start` is what the first crash left
-rerun       how the run differed from one without any fault, and in the order that the system gives
-start       what there was before the program began: {"directories": [paths], "files": {path: base64},
+decisions   draws that select the losses: stream -> [[label, nth, options, value], ...] (sim.choices)
+digest      of the state
+losses      the same in words: [{"what", "by": the step that wrote it}]
+story       the last steps of the program before the crash
+recovery    after a crash in a check's recovery: lines about the first crash. `record` and `story` are then of the
+            check, which begins with the promises of the program, and `start` is the state after the first crash
+rerun       how the run differed from the first one, in words
+start       files before the program began: {"directories": [paths], "files": {path: base64},
             "symlinks": {path: text}, "sparse": {path: {"size", "extents": [[offset, base64], ...]}}}
-record      what the program did up to then (faults.probe.record)
+record      the steps of the program up to the crash (faults.probe.record)
 """
 
 import re
@@ -47,7 +47,7 @@ from .story import step_text, story
 
 @dataclass(frozen=True, slots=True)
 class _SparseDocument:
-    """A file with holes: how long it is, and what it holds, by offset."""
+    """A file with holes: its length, and its data by offset."""
 
     size: int
     extents: list[tuple[int, bytes]]
@@ -55,18 +55,18 @@ class _SparseDocument:
 
 @dataclass(frozen=True, slots=True)
 class _ImageDocument:
-    """A tree of files as an artefact has it."""
+    """A tree of files in an artefact."""
 
     directories: list[str]
     files: dict[str, bytes]
     symlinks: dict[str, str] = field(default_factory=dict)
     sparse: dict[str, _SparseDocument] = field(default_factory=dict)
-    """Files with holes, which are not among the others."""
+    """Files with holes. They are not in `files`."""
 
 
 @dataclass(frozen=True, slots=True)
 class _ProbeDocument:
-    """A failure as its artefact has it."""
+    """A failure in an artefact."""
 
     check: str
     signature: str
@@ -88,21 +88,21 @@ class _ProbeDocument:
 
 @dataclass(frozen=True, slots=True)
 class ProbeFailure:
-    """A case with the record and the check it is of."""
+    """A broken state with its record and its check."""
 
     check: str
     case: CrashCase
     start: Image
     record: ProgramRecord
-    """As far as the case goes."""
+    """The steps up to the crash."""
     check_kind: str = Check.kind
     recovery: tuple[str, ...] = ()
-    """Of a crash in recovery: the crash before, in lines."""
+    """Lines about the first crash, if this one is in a recovery."""
     rerun: str = ""
-    """Of a run with a fault, or in another order: how it differed."""
+    """How the run differed from the first one: a fault, or another order. Empty for the first run."""
 
     def to_json(self, shown: CrashCaseView) -> str:
-        """Return the artefact's text. shown: the case with its losses."""
+        """Return the text of the artefact. shown: the case with its losses."""
         case, decisions = self.case, {}
         for stream, entries in recorded(self.case.decisions).items():
             decisions[stream] = [(label, nth, options, value) for label, nth, options, value in entries]
@@ -128,7 +128,7 @@ class ProbeFailure:
 
     @classmethod
     def from_json(cls, text: str) -> "ProbeFailure":
-        """Read what to_json wrote. Raises ArtefactError, or RecordError, saying what is wrong with another text."""
+        """Read the output of to_json. Raises ArtefactError or RecordError with the place of the first problem."""
         found = read_artefact(text, PROBE, _ProbeDocument)
         if found.disk not in PROFILES:
             raise ArtefactError(f"failure.disk: expected one of {', '.join(PROFILES)}, found {found.disk}")
@@ -154,7 +154,7 @@ def _image_document(image: Image) -> _ImageDocument:
 
 
 def _image(document: _ImageDocument) -> Image:
-    """Return the image of a document. Raises ArtefactError if a file has something behind its end."""
+    """Return the image of a document. Raises ArtefactError if a file has data after its end."""
     files = {path: FileImage(content, 0) for path, content in document.files.items()}
     for path, file in document.sparse.items():
         content = SparseBytes(file.size)
@@ -168,7 +168,7 @@ def _image(document: _ImageDocument) -> Image:
 
 
 def losses_json(record: ProgramRecord, shown: CrashCaseView) -> list[dict[str, str]]:
-    """Return what is lost in words, each with the step that had made it."""
+    """Return the losses in words, each with the step that wrote the lost data."""
     return [{"what": loss.what, "by": step_text(record, loss.step).strip()} for loss in shown.losses]
 
 
@@ -178,18 +178,18 @@ _SLUG_MAX = 60
 
 @dataclass(frozen=True, slots=True)
 class ProbeFinding:
-    """A breach to be reported: its smallest case, and the record that this is a moment of."""
+    """A breach for the report: its smallest case, and the record of the run."""
 
     signature: str
     record: ProgramRecord
     start: Image
     shown: CrashCaseView
     recovery: tuple[str, ...] = ()
-    """Of a crash in recovery: the crash before, in lines."""
+    """Lines about the first crash, if this one is in a recovery."""
     rerun: str = ""
-    """Of a run with a fault, or in another order: how it differed."""
+    """How the run differed from the first one: a fault, or another order. Empty for the first run."""
     kind: str = ""
-    """What kind of difference that was; RECOVERY if it is a crash in one; empty of a crash of the program itself."""
+    """Kind of that difference, RECOVERY for a crash in recovery, or empty for a crash of the program itself."""
 
 
 def write_cases(
@@ -198,9 +198,9 @@ def write_cases(
     out: Path | None,
     write: Callable[[Path, str], object] = Path.write_text,
 ) -> dict[tuple[str, str], Path]:
-    """Write each case, and what it leaves, if there is a place for them; return where, by kind and signature.
+    """Write each failure and its files to a directory of its own. Return the directories by kind and signature.
 
-    write: writes a failure file, from which all else of a case can be made again.
+    write: writes a failure file. The other files of a failure can be rebuilt from it.
     """
     places: dict[tuple[str, str], Path] = {}
     if out is None:
@@ -218,7 +218,7 @@ def write_cases(
 
 
 def _slugs(signatures: Iterable[str]) -> Iterator[str]:
-    """Yield a name for a directory for each, different ones."""
+    """Yield a different directory name for each signature."""
     taken: set[str] = set()
     for signature in signatures:
         name = re.sub(r"[^a-z0-9]+", "-", signature.lower()).strip("-")[:_SLUG_MAX] or "breach"

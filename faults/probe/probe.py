@@ -1,12 +1,12 @@
-"""Probe: checks each state that a crash may leave of a record, once, at each moment and for each kind of crash.
+"""Probe: enumerates the states after every crash of a record and checks each once.
 
     for each operation of the record, and after the last one, and for each disk: enumerate the crash states
-        check each new state with the promises made by then, and group the breaches by signature
+        check each new state with the promises made so far, and group the breaches by signature
 
-The verdict depends on the state and on the promises alone, so each pair is checked once, for all moments and disks.
+The verdict depends only on the state and the promises, so each such pair is checked once, for all moments and disks.
 
-In a run of stores through maps the power is cut at its end only: its pages reach the disk in any order, so all states
-of earlier cuts are possible there. A kill comes between any two stores.
+In a sequence of stores through maps, a power cut is tried only at the end: pages reach the disk in any order, so all
+states of earlier power cuts are possible there too. A process kill is tried between any two stores.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -28,8 +28,8 @@ from .record import ProgramRecord
 from .replay import DISK_STREAM, Point, Replayer
 
 _BATCH_PER_JOB = 4
-"""States, or points, that are checked together for each checking process. Enough to keep all busy, and few, because a
-probe that ends early loses the current batch.
+"""States or points that are checked together, per checking process. Enough to keep all processes busy, and few, because
+a probe that ends early loses the current batch.
 """
 
 _QUOTED_MAX = 60
@@ -38,7 +38,7 @@ _QUOTED_MAX = 60
 
 @dataclass(slots=True)
 class DiskCount:
-    """The findings on one disk."""
+    """Counts for one disk."""
 
     crashes: int = 0
     exhausted: int = 0
@@ -51,7 +51,7 @@ class DiskCount:
 
 @dataclass(frozen=True, slots=True)
 class CrashCase:
-    """One broken state: moment, disk, and the decisions about the losses."""
+    """One broken state: moment, disk, and the decisions that select the losses."""
 
     point: Point
     disk: str
@@ -62,22 +62,22 @@ class CrashCase:
 
     @property
     def severity(self) -> tuple[bool, bool, bool]:
-        """Return a key that is less for a more severe case.
+        """Return a sort key; more severe cases are smaller.
 
-        First comes a case after a promise. Then comes a kill before a power cut, and a file system that exists before
-        the metadata model that POSIX alone allows.
+        A case after a promise comes first. Then a process kill comes before a power cut, and a real file system before
+        a metadata model that only POSIX allows.
         """
         profile = PROFILES[self.disk]
         return not self.point.acknowledged, not profile.page_cache_survives, profile.metadata is Metadata.ANY
 
     @property
     def size(self) -> tuple[int, int, int]:
-        """Return a key that is less for a smaller case: fewer losses, then fewer operations and promises."""
+        """Return a sort key; cases with fewer losses, then fewer operations and promises are smaller."""
         return self.losses, self.point.operations, self.point.acknowledged
 
     @property
     def rank(self) -> tuple[tuple[bool, bool, bool], tuple[int, int, int]]:
-        """Return the key by which the case to show is chosen: severity before size."""
+        """Return the sort key for the case to show: severity before size."""
         return self.severity, self.size
 
 
@@ -88,44 +88,44 @@ class ViolationGroup:
     smallest: CrashCase
     states: int = 0
     points: set[int] = field(default_factory=set)
-    """The operations after which it was found."""
+    """Numbers of operations before the crashes."""
     disks: dict[str, int] = field(default_factory=dict)
-    """In how many states on each disk."""
+    """Number of states by disk."""
 
 
 @dataclass(slots=True)
 class ProbeReport:
-    """The result of a probe."""
+    """Result of a probe."""
 
     counts: dict[str, DiskCount]
     breaches: dict[str, ViolationGroup] = field(default_factory=dict)
     points: int = 0
     operations: int = 0
     steps: int = 0
-    """How many steps had all crashes tried."""
+    """Number of steps with all crashes tried."""
     is_finished: bool = False
     is_of_end: bool = False
-    """Whether it has no crash, only the state at the end of the run."""
+    """Whether only the state at the end of the run was checked, without a crash."""
     images: set[str] = field(default_factory=set)
     judged: int = 0
     seconds: float = 0.0
     injected: set[str] = field(default_factory=set)
-    """Faults that made some state, by the names in `kinds`."""
+    """Faults that occurred in some state, by the names in `kinds`."""
     enabled: tuple[str, ...] = ()
     """Faults that were possible with the program's calls and the disks."""
 
     @property
     def never_injected(self) -> list[str]:
-        """Return the faults that were possible and made no state; none if the probe has ended early."""
+        """Return the possible faults that occurred in no state. Empty if the probe ended early."""
         return [name for name in self.enabled if name not in self.injected] if self.is_finished else []
 
     @property
     def states(self) -> int:
-        """Return how many states were built."""
+        """Return the number of states that were built."""
         return sum(count.states for count in self.counts.values())
 
     def notes(self, record: ProgramRecord) -> list[str]:
-        """Return the reason why a result without breaches says little, if there is one."""
+        """Return the reasons why a result without breaches says little."""
         found = []
         if self.is_of_end and self.breaches:
             found.append(
@@ -148,9 +148,9 @@ class ProbeReport:
 
 
 Verdicts = dict[tuple[str, int], CheckOutcome]
-"""By digest of a state, and number of promises."""
+"""By digest of the state and number of promises."""
 OnHeld = Callable[[Image, list[str], CrashCase, Verdicts], None]
-"""Called with a state, the promises, a crash that leaves it, and all verdicts so far."""
+"""Called with a state that holds, the promises, its crash, and all verdicts so far."""
 
 
 class _Waiting(NamedTuple):
@@ -173,9 +173,9 @@ def probe(
     on_held: OnHeld | None = None,
     verdicts: Verdicts | None = None,
 ) -> ProbeReport:
-    """Try all crashes of a record. limit: states of one crash. on_progress(found, steps done, of how many).
+    """Try all crashes of a record. limit: states per crash. on_progress(found, steps done, number of steps).
 
-    on_held is called with each state that holds. verdicts: collects the verdict on each state. A probe that ends early
+    on_held: called with each state that holds. verdicts: collects the verdict on each state. A probe that ends early
     returns its findings so far.
     """
     prober = Prober(record, start, checkers, disks, limit, {} if verdicts is None else verdicts, on_held)
@@ -189,7 +189,7 @@ def probe(
 
 
 def probe_end(record: ProgramRecord, start: Image, checkers: Checkers) -> ProbeReport:
-    """Check the state at the end of a record, without any crash. An early end leaves no verdict."""
+    """Check the state at the end of a record, without a crash. There is no verdict if the probe ends early."""
     prober = Prober(record, start, checkers, (NOTHING_LOST,), 1, {})
     prober.found.is_of_end = True
     *_, last = prober.replayer.points()
@@ -200,7 +200,9 @@ def probe_end(record: ProgramRecord, start: Image, checkers: Checkers) -> ProbeR
 
 
 class Prober:
-    """Goes from point to point. Invariant: each pair of state and promises so far is judged, or waits for it."""
+    """Goes from point to point. Invariant: each pair of state and promises so far has a verdict, or waits for its
+    check.
+    """
 
     def __init__(
         self,
@@ -221,7 +223,7 @@ class Prober:
         self._limit = limit
         self._chances = Choices("probe")
         self._states: dict[str, CrashStates] = {}
-        """The states of the last point, by disk; the next point has the same unless the disk has changed."""
+        """States of the last point, by disk. The next point has the same states unless the disk has changed."""
         self._operations = -1
         self._verdicts = verdicts
         self._on_held = on_held
@@ -229,10 +231,10 @@ class Prober:
         """Disk and signature of known breaches."""
         self._waiting: dict[tuple[str, int], _Waiting] = {}
         self._points: list[tuple[Point, dict[str, CrashStates]]] = []
-        """Points whose states are not summed up yet."""
+        """Points whose states are not counted yet."""
 
     def run(self, first_step: int = -1, on_point: Callable[[Point], None] = lambda point: None) -> None:
-        """Explore all points from a step on. Raises EndedEarlyError with the sums so far."""
+        """Explore all points after a step. Raises EndedEarlyError, with the counts up to date."""
         try:
             for point in self.replayer.points():
                 if point.step >= first_step:
@@ -261,7 +263,7 @@ class Prober:
             self.judge()
 
     def _is_of_interest(self, disk: str, point: Point) -> bool:
-        """Return whether a crash here may leave a state that no later one leaves."""
+        """Return whether a crash here may leave a state that no later crash leaves."""
         run = [step.kind for step in self._record.steps[max(0, point.step) : point.step + 2]]
         is_inside_of_run = run == [steps.STORE, steps.STORE]
         return not is_inside_of_run or PROFILES[disk].page_cache_survives
@@ -271,7 +273,7 @@ class Prober:
         return self.replayer.disk.crash_states(PROFILES[disk], self._limit, stream)
 
     def judge(self) -> None:
-        """Check the waiting states, and sum up."""
+        """Check the waiting states and count them."""
         waiting, self._waiting = self._waiting, {}
         promised = {key: self._acknowledged[: key[1]] for key in waiting}
         questions = [(one.state.image, promised[key]) for key, one in waiting.items()]
@@ -292,7 +294,7 @@ class Prober:
         self._points.clear()
 
     def _sum_up(self, point: Point, states_of: dict[str, CrashStates]) -> None:
-        """Add up a point. After an early end, states without a verdict and their crashes are left out."""
+        """Count a point. After an early end, states without a verdict and their crashes are left out."""
         is_whole = True
         for disk, states in states_of.items():
             count = self.found.counts[disk]
@@ -314,7 +316,7 @@ class Prober:
         if is_whole:
             self.found.points += 1
             self.found.operations = point.operations
-            self.found.steps = max(0, point.step)  # this one may have more points
+            self.found.steps = max(0, point.step)  # this step may have more points
 
     def _note(self, states: CrashStates, state: CrashState) -> None:
         injected = self.found.injected

@@ -1,8 +1,8 @@
-"""Programs of any kind, and which recorder stands before them: Python's own calls, or the system's.
+"""Programs of any kind, and the choice of their recorder.
 
-A script, `.py`, or a module, `-m`, is recorded at the calls of Python, so that each step has its line; everything else,
-and those if it is asked for, at the calls of the system. Checks are recorded by the same two: what they do first, as
-recovery, is cut as well.
+A script (`.py`) or a module (`-m`) is recorded at the calls of Python, so that each step has its source line. All other
+programs are recorded at the system calls, and so are scripts and modules on request. Checks are recorded by the same
+two recorders, because crashes in their recovery are tried too.
 """
 
 import shutil
@@ -23,15 +23,16 @@ from .tracing.run import TracedRun, record_traced, run_traced
 PYTHON, CALLS = "python", "calls"
 RECORDERS = (CALLS, PYTHON)
 STORES = ("step", "call")
-"""Stores through maps are seen one by one, or what they come to at the next call."""
+"""Stores through maps are seen one by one ("step"), or as their sum at the next call ("call")."""
 _MODULE_CODE = "import runpy, sys; {path}; sys.argv[0] = ''; runpy.run_module({name!r}, None, '__main__', True)"
 
 
 @dataclass(frozen=True, slots=True)
 class RecorderChoice:
-    """A way to record. kind: of RECORDERS, "" for the one that suits the program; seconds_max: how long it may run.
+    """A recorder and its options. kind: one of RECORDERS, or "" for the default of the program.
 
-    takes_stacks: find where in the source each of the system's calls was made. Python's calls have their lines anyway.
+    seconds_max: time limit of the program. takes_stacks: find the source line of each system call. Calls of Python
+    always have their lines.
     """
 
     kind: str
@@ -42,10 +43,9 @@ class RecorderChoice:
     def record(
         self, program: Sequence[str], start: Image, *, ignores_special_files: bool = False
     ) -> tuple[ProgramRecord, list[str]]:
-        """Run a program; return its record and where that is not all it did.
+        """Run a program. Return its record, and the differences between the record and the files that the program left.
 
-        Raises ProgramError if there is no such program, or it does not end well; what it prints on standard error is
-        there to read.
+        Raises ProgramError if there is no such program or it fails. Its standard error is not redirected.
         """
         command = runnable(program)
         if self.kind_for(program) == PYTHON:
@@ -60,7 +60,7 @@ class RecorderChoice:
         )
 
     def rerun(self, program: Sequence[str], start: Image, control: RunControl) -> TracedRun:
-        """Run a program under a control, which only the recorder of the system's calls has; it may end as it likes."""
+        """Run a program with a fault or in a seeded order. Only system calls support this. The program may fail."""
         return run_traced(
             runnable(program),
             start,
@@ -69,22 +69,23 @@ class RecorderChoice:
             control,
             is_quiet=True,
             takes_stacks=self.takes_stacks,
-            ignores_special_files=True,  # a program that ends by a fault does not remove its sockets
+            ignores_special_files=True,  # after an injected fault the program may not remove its sockets
         )
 
     def record_check(self, check: Check, start: Image, acknowledged: list[str]) -> tuple[ProgramRecord, list[str]]:
-        """Run a check in what a crash has left, as a program that promises nothing; else as `record`.
+        """Run a check in a crash state, as a program without promises. The rest is as in `record`.
 
         A server is started for this state alone.
         """
         with TemporaryDirectory(prefix="tornlog-probe-") as scratch:
             program = check.program(Path(scratch, "promises"), acknowledged, self.seconds_max)
-            record, unlike = self.record(program, start, ignores_special_files=True)  # of a server that it has killed
+            # a killed server does not remove its sockets
+            record, unlike = self.record(program, start, ignores_special_files=True)
         silent = tuple(step for step in record.steps if step.kind != steps.ACKNOWLEDGE)
         return replace(record, steps=silent), unlike
 
     def kind_for(self, program: Sequence[str]) -> str:
-        """Return which recorder a program has. Raises ProgramError if it cannot have the one that is asked for."""
+        """Return the recorder for a program. Raises ProgramError if the requested one does not support it."""
         is_python = is_of_python(program)
         if self.kind == PYTHON and not is_python:
             raise ProgramError(f"{program[0]}: expected a script, .py, or -m and a module to record calls of Python")
@@ -92,12 +93,13 @@ class RecorderChoice:
 
 
 def is_of_python(program: Sequence[str]) -> bool:
-    """Return whether a program is a script or a module of Python's."""
+    """Return whether a program is a Python script or module."""
     return program[0] == "-m" or program[0].endswith(".py")
 
 
 def runnable(program: Sequence[str]) -> list[str]:
-    """Return a program as it can be run from anywhere. Raises ProgramError if there is none by that name."""
+    """Return the command line of a program, independent of the working directory. Raises ProgramError if there is none.
+    """
     first, *arguments = program
     if first == "-m":
         code = _MODULE_CODE.format(path=f"sys.path.insert(0, {str(Path.cwd())!r})", name=arguments[0])

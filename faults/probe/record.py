@@ -1,8 +1,8 @@
-"""The record of what a program did to its files, in order: the one thing that is known of it afterwards.
+"""Record of a program: its changes to files and its promises, in order.
 
-Paths are absolute on the disk that the program is given: what lies in its directory is below `/files`, what it makes by
-`tempfile` below `/tmp`. Files go by numbers, for a descriptor outlives names: those that are there at the start, in the
-order of their paths, have the first ones.
+Paths are absolute on the program's disk: its directory is `/files`, its temporary files are below `/tmp`. A file has a
+number, because a descriptor outlives names. The files that exist at the start have the first numbers, in the order of
+their paths.
 
     kind              path    target   file   at      size   data
     create            name    -        its    -       -      -        path "": a file without a name, O_TMPFILE
@@ -10,10 +10,10 @@ order of their paths, have the first ones.
     store             -       -        which  offset  -      bytes    through a map; within one page, seen whole or not
     truncate          -       -        which  size    -      -
     allocate          -       -        which  offset  bytes  -        the file is at least that long: at + size
-    zero range        -       -        which  offset  bytes  -        what of it is in the file is zeros
+    zero range        -       -        which  offset  bytes  -        zeros, as far as the file goes
     sync              -       "data"   which  offset  bytes  -        fsync; with a target fdatasync, msync, O_DSYNC;
                                                                       size 0: all of it
-    rename            old     new      -      -       -      -        of a file, or of a directory with all it holds
+    rename            old     new      -      -       -      -        of a file, or of a directory with its content
     exchange          one     other    -      -       -      -        RENAME_EXCHANGE
     link              old     new      -      -       -      -        path "": of the file by its number
     symlink           name    text     -      -       -      -
@@ -24,21 +24,21 @@ order of their paths, have the first ones.
     sync all          -       -        -      -       -      -
     failed sync       -       -        which  offset  bytes  -        as sync, or all; EIO: clean, and not durable
     lying sync        name    -        which  offset  bytes  -        as sync, or sync directory, but not durable yet
-    fault             kind    detail   which  -       -      -        a call was made to fail; it did nothing by that
+    fault             kind    detail   which  -       -      -        a call failed by an injected fault, without effect
     acknowledge       text    -        -      -       -      -        a promise; without any, a printed line
 
-Modes, owners, times and extended attributes are not in it: the simulated disk keeps none that a program could lose.
-Nor are calls that change no content and make nothing durable. Blocks reserved beyond the end (FALLOC_FL_KEEP_SIZE) show
-in no file, and the disk has room for all that was recorded. msync(MS_ASYNC) "is in fact a no-op" (msync(2)).
-sync_file_range writes no metadata and flushes no drive: "there are no guarantees that the data will be available after
-a crash" (sync_file_range(2)).
+Modes, owners, times and extended attributes are not recorded: the simulated disk has none that a program could lose.
+Calls that change no content and make nothing durable are not recorded either. Blocks reserved beyond the end
+(FALLOC_FL_KEEP_SIZE) show in no file, and the disk has room for all recorded data. msync(MS_ASYNC) "is in fact a no-op"
+(msync(2)). sync_file_range writes no metadata and flushes no drive: "there are no guarantees that the data will be
+available after a crash" (sync_file_range(2)).
 
 JSON: `{"format": "tornlog-record/2", "program": [arguments], "exit": code, "steps": [{"do": kind, "path", "target",
 "file", "at", "size", "data": base64, "from": stack, "by": task, "call": system call}], "stacks": [[[file, line,
-function], ...]], "tasks": [[process, thread, name]], "unseen": [{"event", "detail", "from"}], "unended": text}`, in
-steps what a kind does not use left out, and `unended` where it is empty. Stacks are innermost first. The recorder of
-Python's own calls leaves `call` out; that of the system's calls has empty stacks, unless it is asked for them. In
-`tornlog-record/1`, which is still read, `allocate` had the size in `at`, and there were no tasks.
+function], ...]], "tasks": [[process, thread, name]], "unseen": [{"event", "detail", "from"}], "unended": text}`. Steps
+omit the fields that their kind does not use, and an empty `unended` is omitted. Stacks are innermost first. The
+recorder of Python's calls omits `call`. The recorder of system calls has empty stacks, except on request. In
+`tornlog-record/1`, which can still be read, `allocate` had the size in `at`, and there were no tasks.
 """
 
 import json
@@ -51,33 +51,33 @@ import msgspec
 FORMAT = "tornlog-record/2"
 _FORMAT_BEFORE = "tornlog-record/1"
 FILES, TEMPORARY = "/files", "/tmp"
-"""Where the program's own directory and its temporary files are on its disk."""
+"""The program's directory and its temporary directory, on its disk."""
 CREATE, WRITE, STORE, TRUNCATE, ALLOCATE, ZERO_RANGE = "create", "write", "store", "truncate", "allocate", "zero range"
 RENAME, EXCHANGE, LINK, SYMLINK, UNLINK = "rename", "exchange", "link", "symlink", "unlink"
 MAKE_DIRECTORY, REMOVE_DIRECTORY = "make directory", "remove directory"
 SYNC, SYNC_DIRECTORY, SYNC_ALL = "sync", "sync directory", "sync all"
 FAILED_SYNC, LYING_SYNC, FAULT = "failed sync", "lying sync", "fault"
 DATA = "data"
-"""The target of a sync that is one of data only: of no times, and so of fewer names of other files."""
+"""Target of a sync of data only. It does not make times durable, and so fewer names of other files."""
 INJECTED = (FAILED_SYNC, LYING_SYNC, FAULT)
-"""What a program did not do by itself: faults that its calls were made to meet."""
+"""Faults that were injected into the program's calls."""
 ACKNOWLEDGE = "acknowledge"
 KINDS = (
     *(CREATE, WRITE, STORE, TRUNCATE, ALLOCATE, ZERO_RANGE, RENAME, EXCHANGE, LINK, SYMLINK, UNLINK),
     *(MAKE_DIRECTORY, REMOVE_DIRECTORY, SYNC, SYNC_DIRECTORY, SYNC_ALL, *INJECTED, ACKNOWLEDGE),
 )
 FILE_BYTES_MAX = 1 << 40
-"""The length of one file. Files cost what is written to them, not their length."""
+"""Limit of the length of one file. The cost of a file is its data, not its length."""
 RECORD_BYTES_MAX = 256 << 20
-"""Of all that is written: what is more is not replayed, but reported."""
+"""Limit of all written data. A larger record is reported and not replayed."""
 
 
 class RecordError(ValueError):
-    """A document is no record, or one that makes no sense."""
+    """A document is no valid record."""
 
 
 class Step(msgspec.Struct, frozen=True, omit_defaults=True, rename={"kind": "do", "stack": "from"}):
-    """One thing that the program did. Which fields a kind uses is at the head of this file."""
+    """One recorded action. The head of this file lists the fields of each kind."""
 
     kind: str
     path: str = ""
@@ -88,9 +88,9 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True, rename={"kind": "do"
     data: bytes = b""
     stack: int = 0
     by: int = 0
-    """Who did it, by the record's `tasks`."""
+    """Index in the record's `tasks`."""
     call: str = ""
-    """The system call, where the recorder stands at these."""
+    """Name of the system call, if recorded at system calls."""
 
 
 class SourceLine(NamedTuple):
@@ -102,7 +102,7 @@ class SourceLine(NamedTuple):
 
 
 class ProgramTask(NamedTuple):
-    """A thread of the program, or of a process that it started. Both numbers are in the order of appearance."""
+    """A thread of the program or of its child processes. Both numbers are in the order of appearance."""
 
     process: int
     thread: int
@@ -110,14 +110,11 @@ class ProgramTask(NamedTuple):
 
 
 NOBODY = ProgramTask(-1, -1, "")
-"""Who made the promises that a record begins with, if it is one of a check."""
+"""The task of the promises at the start of the record of a check."""
 
 
 class Unseen(msgspec.Struct, frozen=True, rename={"stack": "from"}):
-    """Something the program did that a recorder does not stand before.
-
-    event: an audit event of Python's, a system call, or a limit.
-    """
+    """An action that the recorder does not support. event: a Python audit event, a system call, or a limit."""
 
     event: str
     detail: str
@@ -126,7 +123,7 @@ class Unseen(msgspec.Struct, frozen=True, rename={"stack": "from"}):
 
 @dataclass(frozen=True, slots=True)
 class ProgramRecord:
-    """All that one run of a program did to its files."""
+    """All changes of one run of a program."""
 
     program: tuple[str, ...]
     steps: tuple[Step, ...]
@@ -135,31 +132,31 @@ class ProgramRecord:
     exit: int = 0
     tasks: tuple[ProgramTask, ...] = (ProgramTask(0, 0, ""),)
     unended: str = ""
-    """What of a line was printed, or promised, of which the end never came: it is no promise."""
+    """An unfinished line of output at the end. It is no promise."""
     before: tuple[str, ...] = ()
-    """The paths of the files that were there before the first step, by their numbers. The image of the start has them,
-    so they are not in the document.
+    """Paths of the files before the first step, by their numbers. They are not in the document, because the start image
+    has them.
     """
 
     @property
     def acknowledged(self) -> list[str]:
-        """Return all that was promised, in order."""
+        """Return all promises, in order."""
         return [step.path for step in self.steps if step.kind == ACKNOWLEDGE]
 
     @property
     def injected(self) -> list[int]:
-        """Return the numbers of the steps that are faults."""
+        """Return the numbers of the steps that are injected faults."""
         return [number for number, step in enumerate(self.steps) if step.kind in INJECTED]
 
     def upto(self, steps: int) -> "ProgramRecord":
-        """Return the first steps only, with all stacks."""
+        """Return the record with only its first steps. All stacks remain."""
         return replace(self, steps=self.steps[:steps], unseen=(), unended="")
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as a document."""
         document: dict[str, Any] = {"format": FORMAT, **msgspec.to_builtins(self)}
         for named, step in zip(document["steps"], self.steps, strict=True):
-            named["from"] = step.stack  # also where it is 0, which readers do not take for granted
+            named["from"] = step.stack  # written even if it is 0, because readers expect it
         del document["before"]
         if not self.unended:
             del document["unended"]
@@ -167,7 +164,7 @@ class ProgramRecord:
 
     @classmethod
     def from_json(cls, document: Any) -> "ProgramRecord":
-        """Read what to_json wrote. Raises RecordError saying what is wrong with another document."""
+        """Read the output of to_json. Raises RecordError with the place of the first problem."""
         found = document.get("format") if isinstance(document, dict) else type(document).__name__
         if found not in (FORMAT, _FORMAT_BEFORE):
             raise RecordError(f"record: format: expected {FORMAT}, found {found}")
@@ -186,7 +183,7 @@ class ProgramRecord:
 
 
 def _from_before(record: ProgramRecord) -> ProgramRecord:
-    """Return a record of the format before as one of this format."""
+    """Convert a record from the previous format."""
     steps = (
         msgspec.structs.replace(step, at=0, size=step.at) if step.kind == ALLOCATE else step for step in record.steps
     )
@@ -194,7 +191,7 @@ def _from_before(record: ProgramRecord) -> ProgramRecord:
 
 
 def _check(record: ProgramRecord) -> None:
-    """Raise RecordError if a step cannot be: what is carried out later is bounded here."""
+    """Raise RecordError for an impossible step. The limits also bound the work of a replay."""
     for number, step in enumerate(record.steps):
         name, expected, found = "", "", ""
         if step.kind not in KINDS:
@@ -212,11 +209,11 @@ def _check(record: ProgramRecord) -> None:
 
 
 def has_promised(steps: Sequence[Step], printed: Collection[int]) -> bool:
-    """Return whether a program has promised anything by itself: the lines that it has printed are no promises then."""
+    """Return whether a program has called `acknowledge`. Its printed lines are then no promises."""
     return any(step.kind == ACKNOWLEDGE and number not in printed for number, step in enumerate(steps))
 
 
 def only_promises(steps: Sequence[Step], printed: Collection[int]) -> list[Step]:
-    """Return steps without printed lines, which have these numbers, if the program has promised anything by itself."""
+    """Return the steps. Printed lines (given by number) are left out if the program has called `acknowledge`."""
     made = has_promised(steps, printed)
     return [step for number, step in enumerate(steps) if not (made and number in printed)]

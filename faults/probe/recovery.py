@@ -1,8 +1,8 @@
-"""Crashes in recovery: a check is recorded as it recovers from one crash, and the plug is pulled inside that.
+"""Crashes in recovery: records a check as it recovers, and crashes it there.
 
-The record of a recovery begins with the promises that had been made before the crash, so whatever is left by a crash
-inside of it owes as much. What it starts from is what the first crash has left, with all of that durable: machines have
-been off in between. Only recoveries of states that hold are cut, for the others are broken already.
+The record of a recovery begins with the promises from before the first crash, so every state after a second crash owes
+the same promises. The recovery starts from the state after the first crash, all of it durable, because the machine was
+off in between. Only recoveries of states that hold are explored; the others are broken already.
 """
 
 from collections import Counter
@@ -17,12 +17,12 @@ from .record import NOBODY, ProgramRecord, Step
 from .recording.run import ProgramError
 
 RecordCheck = Callable[[Image, list[str]], tuple[ProgramRecord, list[str]]]
-"""Runs a check in an image; returns its record, and where that is not all it did. Raises ProgramError."""
+"""Runs a check on an image. Returns its record, and the differences from the files. Raises ProgramError."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedRecovery:
-    """One recovery: what it did, what it began with, and the crash that this was left by."""
+    """One recovery: its record, its start, and the first crash."""
 
     record: ProgramRecord
     """Its first steps are the promises."""
@@ -32,14 +32,14 @@ class RecordedRecovery:
 
 @dataclass(frozen=True, slots=True)
 class RecoveryBreach:
-    """All broken states of one signature that crashes in recoveries have left; recovery: that of the smallest."""
+    """All broken states of one signature after crashes in recoveries. recovery: that of the smallest case."""
 
     recovery: RecordedRecovery
     group: ViolationGroup
 
     @property
     def rank(self) -> tuple[tuple[bool, bool, bool], int, tuple[int, int, int]]:
-        """Return the rank of the smallest case, in which the losses of both crashes count."""
+        """Return the rank of the smallest case, with the losses of both crashes."""
         case = self.group.smallest
         return case.severity, case.losses + self.recovery.first_crash.losses, case.size
 
@@ -54,12 +54,12 @@ class Recoveries:
     limit: int
     recorded: int = 0
     writing: int = 0
-    """How many of these changed anything."""
+    """Number of recoveries that changed a file."""
     points: int = 0
     states: int = 0
     judged: int = 0
     refused: Counter[str] = field(default_factory=Counter)
-    """Why recoveries could not be recorded, and how many each time."""
+    """Reasons why recoveries could not be recorded, with counts."""
     breaches: dict[str, RecoveryBreach] = field(default_factory=dict)
 
     @property
@@ -68,9 +68,9 @@ class Recoveries:
         return sorted(self.breaches.items(), key=lambda one: (one[1].rank, one[0]))
 
     def explore(self, image: Image, acknowledged: list[str], first_crash: CrashCase, verdicts: Verdicts) -> None:
-        """Record the recovery of a state that holds, and check what crashes inside of it may leave.
+        """Record the recovery of a state that holds, and check the states after crashes inside it.
 
-        verdicts: what is known of states already, and will be.
+        verdicts: the known verdicts; new ones are added.
         """
         try:
             record, unlike = self.record_check(image, acknowledged)
@@ -85,7 +85,7 @@ class Recoveries:
         if not record.steps:
             return
         self.writing += 1
-        nobody = len(record.tasks)  # of the recovery's: they are the program's promises
+        nobody = len(record.tasks)  # a task of its own, because the promises are the program's, not the recovery's
         promises = tuple(Step(steps.ACKNOWLEDGE, promise, by=nobody) for promise in acknowledged)
         whole = replace(record, steps=promises + record.steps, tasks=(*record.tasks, NOBODY))
         prober = Prober(whole, image, self.checkers, self.disks, self.limit, verdicts)

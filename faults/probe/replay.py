@@ -27,27 +27,27 @@ from . import record as steps
 from .record import ProgramRecord, RecordError, Step
 
 DISK_STREAM = "disk"
-"""The disk's stream of choices: they decide what a crash takes."""
+"""The disk's stream of choices, which selects the losses of a crash."""
 _PIECES_MAX = 8
 _IMPOSSIBLE = (OSError, IndexError, KeyError, ValueError)
 """The disk's errors for a step that is impossible."""
 
 
 class Point(NamedTuple):
-    """A moment between two operations at which a crash may come."""
+    """A moment between two operations, where a crash may come."""
 
     step: int
-    """The last step that was carried out, whole or in part; -1: none."""
+    """The last step that was executed in full or in part; -1: none."""
     operations: int
-    """How many operations of the disk were carried out."""
+    """Number of executed operations of the disk."""
     acknowledged: int
-    """How many promises were made."""
+    """Number of promises so far."""
     is_inside: bool
-    """Whether more of the step follows."""
+    """Whether more operations of the step follow."""
 
 
 class Replayer:
-    """One disk on which a record is carried out. start: its durable content before the first step."""
+    """One disk on which a record is executed. start: its durable content before the first step."""
 
     def __init__(self, record: ProgramRecord, start: Image, choices: Choices | None = None) -> None:
         self.record = record
@@ -65,7 +65,7 @@ class Replayer:
         """The kinds of operation so far, without growth by writes."""
 
     def points(self) -> Iterator[Point]:
-        """Carry the record out; yield each moment between two operations, the first and the last included.
+        """Execute the record. Yield each moment between two operations, including the first and the last.
 
         Raises RecordError at a step that is impossible.
         """
@@ -77,7 +77,7 @@ class Replayer:
                 yield Point(number, self.disk.operations, acknowledged, False)
                 continue
             if step.kind == steps.FAULT:
-                continue  # the call did nothing
+                continue  # the call had no effect
             done = self.disk.operations
             for is_inside in self._carry_out(number, step):
                 if self.disk.operations > done:
@@ -86,7 +86,7 @@ class Replayer:
                     yield Point(number, done, acknowledged, is_inside)
 
     def whole(self) -> None:
-        """Carry out the whole record, step by step. Raises RecordError at a step that is impossible."""
+        """Execute the whole record, one operation per step. Raises RecordError at a step that is impossible."""
         for number, step in enumerate(self.record.steps):
             try:
                 if step.kind == steps.WRITE:
@@ -100,21 +100,21 @@ class Replayer:
                 raise _cannot_be(number, step, error) from error
 
     def upto(self, point: Point) -> None:
-        """Carry the record out up to a point. Raises RecordError if it has no such point."""
+        """Execute the record up to a point. Raises RecordError if it has no such point."""
         if point not in self.points():
             raise RecordError(f"point: expected one of the record's, found {point}")
 
     def crash(self, profile: str) -> Image:
-        """Return a crash image of this moment; the choices decide the losses. The replay ends here."""
+        """Return a crash image of this moment; the choices select the losses. The replay ends here."""
         self._kernel.kill(self._machine)
         return self.disk.crash(PROFILES[profile])
 
     def intact(self) -> Image:
-        """Return the content of the disk as a program sees it. The replay ends here."""
+        """Return the content of the disk with its page cache, as a program sees it. The replay ends here."""
         return self.crash(NOTHING_LOST)
 
     def _carry_out(self, number: int, step: Step) -> Iterator[bool]:
-        """Carry out a step; yield after each operation whether more of the step follows."""
+        """Execute a step. Yield after each operation whether more of the step follows."""
         self.kinds.add(self._kind_on_disk(step))
         try:
             if step.kind == steps.WRITE:
@@ -222,7 +222,7 @@ def _cannot_be(number: int, step: Step, error: Exception) -> RecordError:
 
 
 def piece_ends(at: int, size_bytes: int) -> list[int]:
-    """Return the ends of the pieces of a write, counted from its first byte."""
+    """Return the ends of the pieces of a write, relative to its first byte."""
     first_page, last_page = at // PAGE_BYTES, (at + size_bytes - 1) // PAGE_BYTES
     boundaries = range((first_page + 1) * PAGE_BYTES - at, last_page * PAGE_BYTES - at + 1, PAGE_BYTES)
     if len(boundaries) >= _PIECES_MAX:

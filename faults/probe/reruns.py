@@ -1,8 +1,7 @@
-"""Runs again, each with one thing different: a fault at one call, or another order of the threads' steps.
+"""Reruns of a program, each with one difference: a fault at a call, or a thread order.
 
-Each is recorded, and what crashes may leave of it is checked as that of the first run was, from where the two part on.
-A program that ends with an error, or answers its users with one, has promised nothing more; what it had promised before
-has to be there. What the first run is broken by already, on the same kind of disk, is no news and is left out.
+Each rerun is recorded and probed from its first difference on. After an error, a program is not expected to promise
+more, but its earlier promises must hold. Breaches that the first run has on the same disk are left out.
 """
 
 from collections import Counter
@@ -29,7 +28,7 @@ Rerun = Callable[[RunControl], TracedRun]
 
 @dataclass(frozen=True, slots=True)
 class RerunBreach:
-    """All broken states of one signature that reruns of one kind have left; run, record: those of the smallest."""
+    """All broken states of one signature in the reruns of one kind. control, record: those of the smallest case."""
 
     control: RunControl
     record: ProgramRecord
@@ -38,7 +37,7 @@ class RerunBreach:
 
 @dataclass(slots=True)
 class Reruns:
-    """The reruns of one probe. first, found, verdicts: what the run without any difference did and came to."""
+    """The reruns of one probe. first, found, verdicts: record and results of the first run."""
 
     checkers: Checkers
     rerun: Rerun
@@ -49,48 +48,48 @@ class Reruns:
     limit: int
     on_progress: Callable[["Reruns", RunControl], None] = lambda reruns, control: None
     runs: int = 0
-    """How many there were that differed as they were to: faults for which there is no call make none."""
+    """Number of runs with the requested difference. A fault without a matching call counts as no run."""
     failed: int = 0
-    """How many of these have ended with an error of the program."""
+    """Number of these runs in which the program failed."""
     enabled: Sequence[FaultKind] = ()
-    """The faults that were asked for."""
+    """The requested faults."""
     tried: list[FaultKind] = field(default_factory=list)
-    """Faults that have struck each of their calls, up to the limit."""
+    """Faults that were injected at each of their calls, up to the limit."""
     seeds_asked: int = 0
     injected: Counter[str] = field(default_factory=Counter)
-    """How often each kind of fault happened."""
+    """Number of injections of each kind of fault."""
     cut: list[FaultKind] = field(default_factory=list)
-    """Kinds for which there may be more calls than the limit has let be struck."""
+    """Kinds with possibly more calls than the limit allows."""
     seeds: int = 0
     orders: int = 0
-    """How many different records came out under seeds."""
+    """Number of different records under the seeds."""
     choices: int = 0
     hurried: int = 0
-    """How often one of several threads was picked, and how often while another one still ran."""
+    """How often one of several threads was picked, and how often while another thread was still running."""
     points: int = 0
     states: int = 0
     judged: int = 0
     discarded: dict[str, list[RunControl]] = field(default_factory=dict)
-    """Runs that could not be recorded, by the reason. Their faults and orders have no verdict."""
+    """Runs that could not be recorded, by reason. Their faults and orders have no verdict."""
     breaches: dict[tuple[str, str], RerunBreach] = field(default_factory=dict)
-    """By the kind of difference, and signature."""
+    """By kind of difference, and signature."""
 
     @property
     def never_injected(self) -> list[str]:
-        """Return the faults that were asked for, and for which the program makes no call."""
+        """Return the requested faults without a matching call in the program."""
         lost = {one.fault.kind for controls in self.discarded.values() for one in controls if one.fault is not None}
         return [kind for kind in self.tried if not self.injected[kind] and kind not in lost]
 
     @property
     def untried(self) -> list[str]:
-        """Return the faults and seeds that were asked for and not tried to the end: the probe has ended early."""
+        """Return the requested faults and seeds that were not finished because the probe ended early."""
         seeds = self.seeds_asked - self.seeds - sum(one.seed is not None for one in chain(*self.discarded.values()))
         faults = [str(kind) for kind in self.enabled if kind not in self.tried]
         return [*faults, f"{seeds:,} of {self.seeds_asked:,} seeds"] if seeds else faults
 
     @property
     def refused(self) -> dict[str, int]:
-        """Return the number of discarded runs by the reason."""
+        """Return the number of discarded runs by reason."""
         return {reason: len(controls) for reason, controls in self.discarded.items()}
 
     @property
@@ -99,14 +98,14 @@ class Reruns:
         return sorted(self.breaches.items(), key=lambda one: (one[1].group.smallest.rank, one[0]))
 
     def run(self, kinds: Sequence[FaultKind], runs_max: int, seeds: int) -> None:
-        """Run again with faults and in other orders. If the probe ends early, the rest is in `untried`."""
+        """Run again with faults and in other orders. After an early end, `untried` has the rest."""
         self.enabled, self.seeds_asked = kinds, seeds
         with suppress(EndedEarlyError):
             self._strike(runs_max)
             self._reorder(seeds)
 
     def _strike(self, runs_max: int) -> None:
-        """Run again with each of the faults at one call after another, at runs_max of them at most."""
+        """Run again with each fault at one call after another, up to runs_max calls."""
         for kind in self.enabled:
             for nth in count(1):
                 if nth > runs_max:
@@ -117,13 +116,13 @@ class Reruns:
                 if run is None:
                     continue
                 if not run.record.injected:
-                    break  # there are no more calls that it can strike
+                    break  # the program has no more calls for this fault
                 self.injected[kind] += 1
                 self._explore(kind, control, run.record, run.record.injected[0] - 1)
             self.tried.append(kind)
 
     def _reorder(self, seeds: int) -> None:
-        """Run again under so many seeds of the order of threads' steps."""
+        """Run again in seeded orders of the threads' steps."""
         known = {_changes(self.first)}
         for seed in range(seeds):
             control = RunControl(seed=seed)
@@ -140,7 +139,7 @@ class Reruns:
             self.seeds += 1
 
     def _run(self, control: RunControl) -> TracedRun | None:
-        """Run once; return None if that could not be recorded: the run is discarded."""
+        """Run once. Return None if the run could not be recorded; it is then in `discarded`."""
         self.on_progress(self, control)
         try:
             run = self.rerun(control)
@@ -185,12 +184,12 @@ class Reruns:
 
 
 def _changes(record: ProgramRecord) -> tuple[tuple[object, ...], ...]:
-    """Return what was done in which order, whoever did it."""
+    """Return the actions in order, without the tasks."""
     return tuple((one.kind, one.path, one.target, one.file, one.at, one.size, one.data) for one in record.steps)
 
 
 def _common(one: Sequence[object], other: Sequence[object]) -> int:
-    """Return how much two sequences have in common from their beginning on."""
+    """Return the length of the common prefix of two sequences."""
     pairs = zip(one, other, strict=False)
     return next((number for number, (ours, theirs) in enumerate(pairs) if ours != theirs), min(len(one), len(other)))
 

@@ -1,4 +1,4 @@
-"""Step and loss texts: what a program did, each step with the line of the user's own program, and what a crash took."""
+"""Step and loss texts: the steps of a program with source lines, and lost data."""
 
 import os
 import sysconfig
@@ -17,31 +17,31 @@ from .replay import Point
 STORY_STEPS = 12
 _SYSTEM = ("/lib/", "/lib64/", "/usr/lib/", "/usr/local/lib/")
 _OF_GO = "/pkg/mod/"
-"""Where Go keeps the modules of others."""
+"""Directory of third-party Go modules."""
 
 
 class Loss(NamedTuple):
-    """One thing that is lost."""
+    """One lost change."""
 
     what: str
     steps: tuple[int, ...]
-    """The steps that had made it; of a page, those whose writes are lost."""
+    """The steps that made the change; for a page, those whose writes are lost."""
 
     @property
     def step(self) -> int:
-        """Return the first of these."""
+        """Return the first of the steps."""
         return self.steps[0]
 
 
 def step_text(record: ProgramRecord, number: int) -> str:
-    """Return a step in a line: its line of the program, the call that it was, and, if there are several, its task."""
+    """Return a step as a line: action, source line, system call, and the task if there are several."""
     step = record.steps[number]
     parts = [described(record, step), where(record.stacks[step.stack]), step.call, task_name(record, step)]
     return f"{number + 1:>4} {'  '.join(part for part in parts if part)}"
 
 
 def task_name(record: ProgramRecord, step: Step) -> str:
-    """Return who did a step, in words; "" where there is only one that could have."""
+    """Return the task of a step, in words; "" if there is only one."""
     tasks, task = [one for one in record.tasks if one != NOBODY], record.tasks[step.by]
     if len(tasks) < 2 or task == NOBODY:
         return ""
@@ -58,7 +58,7 @@ def story(record: ProgramRecord, upto: int) -> Iterator[str]:
 
 
 def described(record: ProgramRecord, step: Step) -> str:
-    """Return what a step did, with the paths that the program knows."""
+    """Return the action of a step, with paths as the program uses them."""
     name = file_name(record, step.file)
     end = step.at + step.size
     match step.kind:
@@ -94,12 +94,12 @@ def described(record: ProgramRecord, step: Step) -> str:
 
 
 def file_name(record: ProgramRecord, file: int) -> str:
-    """Return the first name of a file; of a file that never had a name, its number."""
+    """Return the first name of a file, or its number if it never had a name."""
     return file_names(record).get(file, f"file {file}")
 
 
 def file_names(record: ProgramRecord) -> dict[int, str]:
-    """Return the first names of files, of those that were there before the first step, too."""
+    """Return the first names of files, including those from before the first step."""
     names = {number: named(path) for number, path in enumerate(record.before)}
     for step in record.steps:
         if step.file >= 0 and step.kind == steps.CREATE and step.path:
@@ -110,7 +110,7 @@ def file_names(record: ProgramRecord) -> dict[int, str]:
 
 
 def moment(record: ProgramRecord, point: Point) -> str:
-    """Return where a crash is, in words."""
+    """Return the moment of a crash, in words."""
     if point.step < 0:
         return "before the first step"
     step = record.steps[point.step]
@@ -125,12 +125,12 @@ def crash_text(record: ProgramRecord, point: Point, disk: str) -> str:
 
 
 def named(path: str) -> str:
-    """Return a path as the program knows it: relative to its directory, or absolute outside of that."""
+    """Return a path as the program uses it: relative to its directory, or absolute outside of it."""
     return path.removeprefix(f"{FILES}/") if path != FILES else "."
 
 
 def where(stack: Sequence[SourceLine]) -> str:
-    """Return the line of the user's program, and behind it that of the library which that was in, if there is one."""
+    """Return the innermost line of the user's program. If it called a library, the library's line follows."""
     if not stack:
         return ""
     own = next((place for place in stack if not _is_library(place.file)), None)
@@ -144,7 +144,7 @@ def where(stack: Sequence[SourceLine]) -> str:
 
 
 def _place(file: str, place: SourceLine) -> str:
-    """Return a place of a program; of one without line numbers, its function. A line of Python says enough alone."""
+    """Return file and line of a place. A place without line numbers has its function; Python lines need none."""
     if not place.line:
         return f"{file} {place.function}"
     is_plain = not place.function or file.endswith(".py")
@@ -152,7 +152,7 @@ def _place(file: str, place: SourceLine) -> str:
 
 
 def _short(file: str) -> str:
-    """Return a library's file as it is imported: behind the directory that libraries lie in."""
+    """Return a library's file relative to the directory of libraries, as in an import."""
     for directory in _libraries():
         if file.startswith(directory):
             return file[len(directory) :]
@@ -161,7 +161,7 @@ def _short(file: str) -> str:
 
 @cache
 def _libraries() -> tuple[str, ...]:
-    """Return where installed packages lie, then where the standard library does."""
+    """Return the directories of installed packages, then that of the standard library."""
     paths = sysconfig.get_paths()
     names = ("purelib", "platlib", "stdlib", "platstdlib")
     return tuple(dict.fromkeys(paths[name] + os.sep for name in names))
@@ -178,7 +178,7 @@ def _is_standard(file: str) -> bool:
 
 
 def losses_of(taken: CrashLosses, steps_of: Sequence[int]) -> list[Loss]:
-    """Return what was lost, in the order in which it had been made. steps_of: the step of each operation."""
+    """Return the losses, in the order of the changes. steps_of: the step of each operation."""
     found = [([change.number], _of_change(change, kept_bytes)) for change, kept_bytes in taken.changes]
     for page, page_outcome in taken.pages:
         found += _of_page(page, page_outcome)
@@ -206,7 +206,7 @@ def _of_change(change: Change, kept_bytes: int) -> str:
 
 
 def _of_page(page: DirtyPage, page_outcome: PageOutcome) -> Iterator[tuple[list[int], str]]:
-    """Yield the loss of a page, if it is one, with the numbers of the operations that are concerned."""
+    """Yield the loss of a page, if any, with the numbers of the lost or mixed writes."""
     writes, latest = page.writes, len(page.writes)
     which_page = f"page {page.page} of {named(page.path)}"
     if is_torn(page_outcome):
@@ -228,6 +228,6 @@ def _of_page(page: DirtyPage, page_outcome: PageOutcome) -> Iterator[tuple[list[
 
 
 def is_torn(page_outcome: PageOutcome) -> bool:
-    """Return whether a page is of two versions at once."""
+    """Return whether a page mixes two versions."""
     mixes = page_outcome.torn_at or page_outcome.sectors
     return bool(mixes) and page_outcome.version != page_outcome.other

@@ -24,9 +24,9 @@ from ..record import FILES, TEMPORARY
 
 _QUOTED = re.compile(r"""(?<!\w)b?(?P<quote>['"])(?:\\.|(?!(?P=quote)).)*(?P=quote)""")
 _PATH = re.compile(r"(?<![\w./])/(?!/)[\w.@+~-]+(?:/+[\w.@+~-]+)*")
-"""An absolute path. Relative ones stay: `read/write` may be no path."""
+"""An absolute path. Relative paths stay, because `read/write` may be no path."""
 _UUID = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
-_HEX = "(?=[0-9a-fA-F]*[0-9])[0-9a-fA-F]{4,}"  # a digit has to be in it: `dead` and `added` are words
+_HEX = "(?=[0-9a-fA-F]*[0-9])[0-9a-fA-F]{4,}"  # requires a digit: `dead` and `added` are words
 _NUMBER = re.compile(rf"0x[0-9a-fA-F]+|(?<![0-9A-Za-z])(?:{_UUID}|{_HEX})(?![0-9A-Za-z])|[0-9]+")
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 """A terminal's escape sequence, such as a colour (ECMA-48)."""
@@ -36,11 +36,11 @@ HELD, BROKEN, RAISED, TIMED_OUT, DIED = "held", "broken", "raised", "timed out",
 
 
 class CheckOutcome(NamedTuple):
-    """The outcome of a check: it HELD, was BROKEN, RAISED, TIMED_OUT, or its process DIED."""
+    """Outcome of a check: HELD, BROKEN, RAISED, TIMED_OUT, or DIED if its process ended."""
 
     outcome: str
     lines: tuple[str, ...] = ()
-    """The broken promises in the check's words, or the exception and where it was raised."""
+    """The messages of the check, or the exception and its traceback."""
 
     @property
     def is_broken(self) -> bool:
@@ -71,10 +71,10 @@ def no_verdict(seconds_max: float) -> CheckOutcome:
 
 
 class Check(ABC):
-    """Judges directories that crashes have left. name: the check in reports and failure files."""
+    """Judges directories with crash states. name: the check in reports and failure files."""
 
     runs_here: ClassVar[bool] = False
-    """Whether it runs in the process of the caller."""
+    """Whether it runs in the caller's process."""
     keeps_processes: ClassVar[bool] = False
     """Whether its processes stay up for the next state."""
     kind: ClassVar[str] = "check"
@@ -85,13 +85,13 @@ class Check(ABC):
 
     @abstractmethod
     def judge(self, root: Path, acknowledged: list[str], seconds_max: float) -> CheckOutcome:
-        """Return the verdict on the disk whose directories are below root, after these acknowledgements.
+        """Return the verdict on a crash state. root: directory that stands for `/` of the program's disk.
 
-        seconds_max applies to checks that wait for another process.
+        seconds_max: time limit for checks that wait for another process.
         """
 
     def program(self, promises: Path, acknowledged: list[str], seconds_max: float) -> list[str]:
-        """Return a program that judges its working directory once, for a recorder. promises: a file for it to read."""
+        """Return a program that judges its working directory once, for a recorder. promises: a file for its input."""
         promises.write_text(json.dumps(acknowledged))
         started = [sys.executable, "-P", "-m", __package__]
         return [*started, str(Path.cwd()), str(promises), str(seconds_max), self.kind, self.name]
@@ -100,16 +100,16 @@ class Check(ABC):
         """Let its processes end by themselves, or kill them if they do not."""
         self.close()
 
-    def close(self) -> None:  # noqa: B027 - most have nothing to end
-        """Kill the processes it has started. The check can be used again afterwards."""
+    def close(self) -> None:  # noqa: B027 - most have no processes
+        """Kill the processes that it has started. The check can be used again afterwards."""
 
 
 CHECK = "check"
 _MODULE = "tornlog_probe_check"
 NO_TEXT = "the check has given a text that is empty"
-"""Stands for an empty text: a breach needs a message."""
+"""Replaces an empty message, because a breach needs a text."""
 VIOLATIONS_MAX = 20
-"""How many lines of one check are kept."""
+"""Limit of the messages of one check."""
 Function = Callable[[Path, list[str]], Iterable[str] | None]
 
 
@@ -118,7 +118,7 @@ class CheckError(Exception):
 
 
 def load_check(path: Path) -> Function:
-    """Return the function `check` of a Python file. It can import its neighbours. Raises CheckError without one."""
+    """Return the function `check` of a Python file, which can import its neighbours. Raises CheckError without one."""
     path = path.resolve()
     spec = importlib.util.spec_from_file_location(_MODULE, path)
     if spec is None or spec.loader is None or not path.is_file():
@@ -183,7 +183,7 @@ def _few(found: Iterable[str]) -> Iterator[str]:
 
 
 def _error_lines(error: BaseException) -> Iterator[str]:
-    """Yield the exception, then its places, innermost first."""
+    """Yield the exception, then its traceback, innermost frame first."""
     yield f"{type(error).__name__}: {error}".splitlines()[0]
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if frame.filename != __file__:

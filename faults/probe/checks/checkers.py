@@ -1,8 +1,8 @@
-"""Checkers: the processes that checks run in, each with a directory of its own for every state.
+"""Checkers: processes that run checks, with a fresh directory for each state.
 
-A check that hangs, or kills its process, costs that state and no other. Processes are forked, which is cheap, and safe
-as there is one thread only. One that takes too long is asked again alone, when nothing else runs: a busy machine is no
-breach. Each judges one state after the other, in a fresh directory.
+A check that hangs or kills its process affects only that state. Processes are forked, which is cheap, and safe because
+there is only one thread. A check that takes too long is repeated alone, because on a busy machine slowness is no
+breach.
 """
 
 import os
@@ -28,16 +28,16 @@ from .check import DIED, TIMED_OUT, Check, CheckOutcome, no_verdict
 from .reaper import end_others, fork_below_reaper
 
 Question = tuple[Image, list[str]]
-"""A state, and what had been acknowledged."""
+"""A state, and the promises."""
 _FORK = get_context("fork")
 _IN_MEMORY = "/dev/shm"
 _SAID_BYTES_MAX = 64 << 10
 _GRACE_SECONDS = 5.0
-"""How much longer a check may take that ends what it waits for by itself."""
+"""Additional time for a check that enforces the time limit itself."""
 
 
 def judge(check: Check, image: Image, acknowledged: list[str], seconds_max: float, scratch: Path) -> CheckOutcome:
-    """Return what a check says of an image, of which a directory in scratch is made for as long as that takes."""
+    """Return the verdict of a check on an image. The image is exported to a temporary directory in scratch."""
     with TemporaryDirectory(dir=scratch, ignore_cleanup_errors=True) as place:
         root = Path(place)
         export(image, "/", root)
@@ -50,43 +50,46 @@ class _CheckWorker(NamedTuple):
 
 
 class Checkers:
-    """Some processes that judge states. jobs 0: none, if the check needs none; seconds_max is of CPU time then."""
+    """A pool of processes that judge states. jobs 0: judge in this process, if the check allows that.
+
+    seconds_max: time limit of one check; CPU time if jobs is 0.
+    """
 
     def __init__(self, check: Check, jobs: int, seconds_max: float) -> None:
         self._check = check
         self._jobs = jobs if check.runs_here else max(1, jobs)
         self._seconds_max = seconds_max
         is_there = os.path.isdir(_IN_MEMORY) and os.access(_IN_MEMORY, os.W_OK | os.X_OK)
-        parent = _IN_MEMORY if is_there else None  # directories of states are far quicker in memory
+        parent = _IN_MEMORY if is_there else None  # building directories is much faster in memory
         self._scratch = TemporaryDirectory(prefix="tornlog-probe-", dir=parent, ignore_cleanup_errors=True)
         self._idle: list[_CheckWorker] = []
         self._busy: dict[Connection, tuple[int, _CheckWorker, float]] = {}
-        """Those with a question: its number, and until when they have time for it, on the monotonic clock."""
+        """Workers with a question: its number, and the deadline on the monotonic clock."""
         self.judged = 0
-        """How many states have been judged."""
+        """Number of states that were judged."""
         self.asked_again = 0
-        """How many of them took too long at first."""
+        """Number of checks that were repeated because they took too long."""
         self._said = Path(self._scratch.name, "said")
         self._said.touch()
 
     @property
     def jobs(self) -> int:
-        """Return how many states are judged at once."""
+        """Return the number of states that are judged at once."""
         return max(1, self._jobs)
 
     def said(self) -> str:
-        """Return the end of what checks in processes have written to standard output and standard error."""
+        """Return the end of the checks' standard output and standard error, without checks in this process."""
         with self._said.open("rb") as file:
             file.seek(max(0, self._said.stat().st_size - _SAID_BYTES_MAX))
             return file.read().decode(errors="replace")
 
     def verdicts(self, questions: Sequence[Question]) -> list[CheckOutcome]:
-        """Return the verdict on each, in order. Raises EndedEarlyError."""
+        """Return the verdict on each question, in order. Raises EndedEarlyError."""
         answers = dict(self.answered(questions))
         return [answers[number] for number in range(len(questions))]
 
     def answered(self, questions: Sequence[Question]) -> Iterator[tuple[int, CheckOutcome]]:
-        """Yield the verdict on each, by its number, as the answers come. Raises EndedEarlyError."""
+        """Yield each verdict with the number of its question, as they arrive. Raises EndedEarlyError."""
         self.judged += len(questions)
         if not self._jobs:
             for number, question in enumerate(questions):
@@ -128,7 +131,7 @@ class Checkers:
         self._busy[worker.connection] = (number, worker, monotonic() + seconds)
 
     def _answer(self, worker: _CheckWorker) -> CheckOutcome:
-        """Return what a process has to say; one that is no more has died of the state it was given."""
+        """Return the answer of a worker. A worker that ended instead was killed by the state or the check."""
         try:
             verdict: CheckOutcome = worker.connection.recv()
         except EOFError:
@@ -173,7 +176,7 @@ class Checkers:
 def _work(
     connection: Connection, others: list[Connection], check: Check, seconds_max: float, scratch: Path, said: Path
 ) -> None:
-    """Be a process: judge what comes until nothing comes any more. What is written meanwhile goes to said."""
+    """Run a worker: judge states until the connection closes. Output goes to the file `said`."""
     descriptor = os.open(said, os.O_WRONLY | os.O_APPEND)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
@@ -182,8 +185,8 @@ def _work(
     for other in others:
         other.close()
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's
-    for number in (signal.SIGTERM, signal.SIGALRM):  # so are the handlers of these
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles interrupts
+    for number in (signal.SIGTERM, signal.SIGALRM):  # forked handlers belong to the parent
         signal.signal(number, signal.SIG_DFL)
     fork_below_reaper(connection)
 
@@ -191,7 +194,7 @@ def _work(
         check.close()
         os._exit(0)
 
-    if not check.runs_here:  # what runs here may be anywhere, even where no handler is called
+    if not check.runs_here:  # a Python check must not be interrupted by a handler; it dies with the process
         signal.signal(signal.SIGTERM, end)
     while True:
         try:
@@ -200,7 +203,7 @@ def _work(
             check.close()
             os._exit(0)
         verdict = judge(check, image, acknowledged, seconds_max, scratch)
-        if not (check.runs_here or check.keeps_processes):  # whose processes may be of use for the next state
+        if not (check.runs_here or check.keeps_processes):  # their processes are reused for the next state
             end_others()
         connection.send(verdict)
 

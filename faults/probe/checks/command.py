@@ -1,12 +1,12 @@
-"""Checks that are programs: a command is started for each state, a server stays up and is asked by lines.
+"""Command checks: an executable started for each state, or a server that stays up.
 
-The working directory of a command is the crash state. Its standard input has the acknowledged promises, one a line.
-Exit code 0 means that all are kept. Otherwise its output, or else its standard error, names the broken ones.
+The working directory of a command is the crash state. Its standard input has the acknowledged promises, one per line.
+Exit code 0 means that all are kept. Otherwise its standard output, or else its standard error, has the messages.
 
 A server is started once, in the user's directory, and again after each time it ends. For each state it reads one line,
 `{"directory": path, "acknowledged": [promises]}`, and answers with one, `{"broken": [messages]}`.
 
-TMPDIR names the directory of the program's temporary files. All processes of a check end with it.
+TMPDIR is the directory of the program's temporary files. All processes of a check end with it.
 """
 
 import contextlib
@@ -28,14 +28,14 @@ from ..record import FILES, TEMPORARY
 from .check import BROKEN, DIED, HELD, NO_TEXT, RAISED, VIOLATIONS_MAX, Check, CheckError, CheckOutcome, no_verdict
 
 _KEPT_BYTES_MAX = 64 << 10
-"""Of each output of a command."""
+"""Limit for each output of a command."""
 _CHUNK_BYTES = 64 << 10
 _CHUNKS_AT_ONCE = 16
 _POLL_SECONDS, _ENDING_SECONDS = 0.05, 1.0
 
 
 class CommandCheck(Check):
-    """An executable that judges one state each time it is run. Raises CheckError if it is none."""
+    """An executable that judges one state per run. Raises CheckError if the file is not executable."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(str(path.resolve()))
@@ -102,7 +102,7 @@ def _verdict(code: int, outputs: tuple[bytes, bytes], root: Path) -> CheckOutcom
 
 
 def _outputs(process: subprocess.Popen[bytes], end: float) -> tuple[bytes, bytes]:
-    """Return the output and the standard error of a process up to its end, or up to a moment."""
+    """Return the standard output and standard error of a process up to its end, or up to the deadline."""
     assert process.stdout is not None, process.args
     assert process.stderr is not None, process.args
     said = {process.stdout: b"", process.stderr: b""}
@@ -113,7 +113,8 @@ def _outputs(process: subprocess.Popen[bytes], end: float) -> tuple[bytes, bytes
         has_ended = False
         while not has_ended and monotonic() < end:
             if selector.get_map():
-                has_ended = process.poll() is not None  # asked first: what it has written by then is there to be read
+                # polled before reading, so that all output up to the end is read
+                has_ended = process.poll() is not None
                 ready = selector.select(0 if has_ended else min(_POLL_SECONDS, max(0.0, end - monotonic())))
             else:
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -127,7 +128,7 @@ def _outputs(process: subprocess.Popen[bytes], end: float) -> tuple[bytes, bytes
 
 
 def _read_some(pipe: IO[bytes], before: bytes) -> tuple[bytes, bool]:
-    """Return the beginning of all that was read, and whether more may come."""
+    """Return the first bytes of all output so far, and whether more may come."""
     for _ in range(_CHUNKS_AT_ONCE):
         try:
             chunk = os.read(pipe.fileno(), _CHUNK_BYTES)
@@ -146,7 +147,7 @@ class _Answer(msgspec.Struct):
 
 
 class CheckServer(Check):
-    """A program that stays up and judges one state after the other. Raises CheckError if it is no command."""
+    """A server that judges one state after another. Raises CheckError if the command cannot be parsed."""
 
     kind = "check_server"
     keeps_processes = True
@@ -162,7 +163,7 @@ class CheckServer(Check):
         self._server: subprocess.Popen[bytes] | None = None
 
     def judge(self, root: Path, acknowledged: list[str], seconds_max: float) -> CheckOutcome:
-        """Ask the server, and start it first if it is not up."""
+        """Ask the server, and start it first if it is not running."""
         question = {"directory": f"{root}{FILES}", "acknowledged": acknowledged}
         try:
             server = self._up()
@@ -198,16 +199,16 @@ class CheckServer(Check):
         return self._server
 
     def _died(self) -> CheckOutcome:
-        """Return the outcome of a server that ended at a question; another server gets the next one."""
+        """Return the outcome of a server that ended during a question. The next question starts a new one."""
         server = self._server
         assert server is not None, self.name
         with contextlib.suppress(subprocess.TimeoutExpired):
-            server.wait(_ENDING_SECONDS)  # it has closed its output, and how it ends is of interest
+            server.wait(_ENDING_SECONDS)  # its output is closed; wait for its exit code
         self.close()
         return CheckOutcome(DIED, (f"the check's server has ended: {exit_text(server.returncode)}",))
 
     def dismiss(self) -> None:
-        """Let the server end by itself, or kill it if it does not."""
+        """Close the server's input and wait; kill it if it does not end."""
         if self._server is not None:
             assert self._server.stdin is not None, self.name
             self._server.stdin.close()
@@ -223,7 +224,7 @@ class CheckServer(Check):
 
 
 def _line(server: subprocess.Popen[bytes], end: float) -> bytes | None:
-    """Return a line from a server, or its rest at its end; None if it takes too long."""
+    """Return a line from a server, its last bytes if it ended, or None at the deadline."""
     assert server.stdout is not None, server.args
     line = b""
     with DefaultSelector() as selector:
@@ -239,8 +240,8 @@ def _line(server: subprocess.Popen[bytes], end: float) -> bytes | None:
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process and its group if it has not ended, and close its pipes."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):  # there is nobody left in it
+    """Kill a process and its group, and close its pipes."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # the group is empty already
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     for pipe in (process.stdin, process.stdout, process.stderr):

@@ -1,6 +1,6 @@
-"""Kinds of check: the table from which the command line, artefacts and recorded recoveries follow.
+"""Kinds of check: the table that options, failure files and recorded recoveries use.
 
-A new kind is a subclass of `Check` and a row here. Its option, the help text, replay of its failures, and crashes in
+A new kind is a subclass of `Check` and a row here. Its option and help text, the replay of its failures and crashes in
 its recovery need no other change.
 """
 

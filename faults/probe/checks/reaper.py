@@ -1,7 +1,7 @@
-"""Reaper: a process between ours and one that checks. To it comes, and with it ends, all that a check leaves running.
+"""Reaper: a process between ours and a check that ends all processes of the check.
 
-What a check starts may leave its group, as daemons do, and is a child of the reaper when its parents are gone. A kernel
-that is not Linux, or lists no children, has none of this: then the check's own group ends, and no more.
+A check may start processes outside of its group, as daemons do. When their parents are gone they become children of the
+reaper. Without Linux, or if the kernel lists no children, only the check's own group is ended.
 """
 
 import ctypes
@@ -20,9 +20,9 @@ _ENDING_SECONDS, _POLL_SECONDS = 1.0, 0.001
 
 
 def fork_below_reaper(connection: Connection) -> None:
-    """Fork: who returns is the child of a reaper, which is the process that has called, and ends as the child does.
+    """Fork, and return in the child. The caller's process becomes the reaper and ends with the child's status.
 
-    connection: of the child alone, so that whoever is at its other end learns when that is gone.
+    connection: only the child keeps it, so that its peer sees the end of the child.
     """
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl is not None:
@@ -31,7 +31,7 @@ def fork_below_reaper(connection: Connection) -> None:
     child = 0
 
     def end(number: int, frame: FrameType | None) -> NoReturn:
-        if child:  # it ends its own group, where no children are listed
+        if child:  # end the child's group too, because without /proc no children are listed
             with suppress(ProcessLookupError):
                 os.kill(child, signal.SIGTERM)
         end_children(os.getpid())
@@ -46,12 +46,12 @@ def fork_below_reaper(connection: Connection) -> None:
 
 
 def end_others() -> None:
-    """End what a check has left running. For the child of a reaper that has no children of its own."""
+    """Kill the processes that a check left running. For a child of a reaper without children of its own."""
     end_children(os.getppid(), spared=os.getpid())
 
 
 def end_children(reaper: int, spared: int = 0) -> None:
-    """End all children of a reaper but one, and theirs, which become its own when they have lost their parents."""
+    """Kill all children of a reaper except `spared`, and the orphans that become its children."""
     end = monotonic() + _ENDING_SECONDS
     while (children := _children_of(reaper) - {spared}) and monotonic() < end:
         for child in children:
@@ -78,8 +78,8 @@ def _reap_until_end_of(child: int) -> NoReturn:
     end_children(os.getpid())
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the child has left one, if any
-        with suppress(OSError):  # of SIGKILL, which nobody can change
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the child has already dumped core, if at all
+        with suppress(OSError):  # SIGKILL has no handler to reset
             signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     os._exit(code)
