@@ -231,7 +231,7 @@ class Prober:
         """Disk and signature of known breaches."""
         self._waiting: dict[tuple[str, int], _Waiting] = {}
         self._points: list[tuple[Point, dict[str, CrashStates]]] = []
-        """Points whose states are not counted yet."""
+        """Points that are not counted yet."""
 
     def run(self, first_step: int = -1, on_point: Callable[[Point], None] = lambda point: None) -> None:
         """Explore all points after a step. Raises EndedEarlyError, with the counts up to date."""

@@ -98,8 +98,7 @@ def is_of_python(program: Sequence[str]) -> bool:
 
 
 def runnable(program: Sequence[str]) -> list[str]:
-    """Return the command line of a program, independent of the working directory. Raises ProgramError if there is none.
-    """
+    """Return a program's command line, valid in any working directory. Raises ProgramError if there is none."""
     first, *arguments = program
     if first == "-m":
         code = _MODULE_CODE.format(path=f"sys.path.insert(0, {str(Path.cwd())!r})", name=arguments[0])

@@ -48,7 +48,7 @@ class Situation(Generic[Setup]):
     """Number of earlier crashes."""
 
     def crashed(self, moment: "CrashMoment", profile: str, decisions: Iterable[Decision]) -> Record[Setup]:
-        """Return the record of a run in which the life crashes at a moment. decisions: lead to the crash and its state."""
+        """Return the record of a run in which the life crashes at a moment, into the state that decisions lead to."""
         crash = Crash(self.life, profile, moment.when, str(moment.point))
         others = (one for one in self.record.crashes if one.life != self.life)
         return Record(tuple(decisions), self.record.schedule, (*others, crash), self.record.setup)

@@ -213,7 +213,7 @@ class Simulation:
 
     @property
     def injected(self) -> Counter[str]:
-        """Return how often each fault was injected, by the names in `kinds`, and the count of each promise and event."""
+        """Return the count of each injected fault, by the names in `kinds`, and of each promise and event."""
         return sum((lifecycle.injected for lifecycle in self._lifecycles), +self.promises)
 
     @property

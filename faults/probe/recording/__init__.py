@@ -1,1 +1,1 @@
-"""The recorder: it stands in the program's own process, before all that Python itself writes to files with."""
+"""Recorder of Python programs: runs in the program's process and replaces Python's file functions."""

@@ -1,8 +1,7 @@
-"""Audit events of Python: what passes the recorder by.
+"""Audit events of Python: reports file changes that the recorder does not record.
 
-Each of these is reported with its line; whoever knows that one is harmless can say so. What makes no event (a library
-in C that opens a file by itself, a system call that this list does not know) is found in the end, when what is there
-is compared with the record.
+Each event is reported with its line; the user can declare one harmless. Some changes have no event: a C library that
+opens a file itself, a system call that is not listed here. The comparison of the files with the record finds them.
 """
 
 import os
@@ -18,7 +17,7 @@ _PROCESSES = (*("os.system", "os.posix_spawn", "os.exec", "os.fork", "os.forkpty
 
 
 class AuditHook:
-    """Called with every audit event of the process; hardly any of them matters."""
+    """The audit hook. It is called for every event of the process, and ignores most."""
 
     def __init__(self, recorder: ProgramRecorder) -> None:
         self._recorder = recorder
@@ -34,13 +33,13 @@ class AuditHook:
         }
 
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Report an event that the recorder does not stand before."""
+        """Report an event outside of a recorded call."""
         handler = self._handlers.get(event)
         if handler is not None and not self._recorder.is_ours:
             handler(event, arguments)
 
     def _where(self, path: object) -> str | None:
-        """Return where a path of an event is on the disk; descriptors, and what is no path, are not."""
+        """Return the path of an event on the program's disk, or None."""
         if not isinstance(path, str | bytes | os.PathLike):
             return None
         return self._recorder.disk_path(path)

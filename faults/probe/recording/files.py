@@ -1,4 +1,7 @@
-"""Python's own files, recorded below their buffers: bytes are noted when Python really hands them to the kernel."""
+"""Python's file objects, recorded below their buffers.
+
+Bytes are recorded when Python passes them to the kernel.
+"""
 
 import io
 import os
@@ -16,13 +19,13 @@ _lseek = os.lseek
 
 
 class RecordedFile(io.FileIO):
-    """A file whose writes are recorded, if it is on the program's disk."""
+    """A file whose writes are recorded if it is on the program's disk."""
 
     recorder: ClassVar[ProgramRecorder]
     calls: ClassVar[OsCalls]
     _file: int | None = None
     _as_of = -1
-    """The generation of descriptors, as the recorder counts them, in which _file was found out."""
+    """The recorder's descriptor generation in which `_file` was looked up."""
 
     def __init__(self, file: Any, mode: str = "r", closefd: bool = True, opener: Any = None) -> None:
         if isinstance(file, int):
@@ -35,14 +38,14 @@ class RecordedFile(io.FileIO):
             return self.calls.open(path, flags, 0o666) if opener is None else int(opener(path, flags))
 
         with recorder.lock:
-            before, recorder.busy = recorder.busy, get_ident()  # for the event that comes before the opener
+            before, recorder.busy = recorder.busy, get_ident()  # the open event comes before the opener runs
             try:
                 super().__init__(file, mode, closefd, open_recorded)
             finally:
                 recorder.busy = before
 
     def write(self, data: Any, /) -> int:
-        """Write, and note where it went: with O_APPEND, and with shared positions, only the kernel knows that."""
+        """Write, and record the position. Only the kernel knows it, because of O_APPEND and shared positions."""
         descriptor = self.fileno()
         recorder = self.recorder
         if self._as_of != recorder.generation:
@@ -59,10 +62,10 @@ class RecordedFile(io.FileIO):
             return written
 
     def truncate(self, size: int | None = None, /) -> int:
-        """Truncate as FileIO does: by default at the present position."""
+        """Truncate as FileIO does: by default at the current position."""
         size = self.tell() if size is None else size
         if not self.writable():
-            return _real_truncate(self, size)  # which says so
+            return _real_truncate(self, size)  # raises the right error
         self.calls.ftruncate(self.fileno(), size)
         return size
 
@@ -77,7 +80,7 @@ def recorded_open(
     closefd: bool = True,
     opener: Any = None,
 ) -> Any:
-    """Stand for `open`: what can only be read, and what is wrongly asked for, is left to the real one."""
+    """Replace `open`. Read-only and invalid calls go to the real one."""
     if not _is_recordable(mode, buffering, encoding, errors, newline):
         return _real_open(file, mode, buffering, encoding, errors, newline, closefd, opener)
     raw = RecordedFile(file, mode.replace("b", "").replace("t", ""), closefd, opener)
@@ -102,7 +105,7 @@ def recorded_open(
 
 
 def _is_recordable(mode: str, buffering: int, *text_only: object) -> bool:
-    """Return whether `open` would accept these, and bytes may come of it."""
+    """Return whether `open` would accept these arguments and the file is writable."""
     if not isinstance(mode, str) or not isinstance(buffering, int):
         return False
     letters = set(mode)
@@ -115,7 +118,7 @@ def _is_recordable(mode: str, buffering: int, *text_only: object) -> bool:
 
 
 def _buffer_bytes(raw: io.FileIO) -> int:
-    """Return how large a buffer `open` gives a file in this version of Python: it decides when bytes are written."""
+    """Return the buffer size that `open` uses in this version of Python. It determines when bytes are written."""
     block_bytes: int = raw._blksize  # type: ignore[attr-defined]
     if io.DEFAULT_BUFFER_SIZE > 8192:  # since 3.14
         return max(min(block_bytes, _BUFFER_BYTES_MAX), io.DEFAULT_BUFFER_SIZE)

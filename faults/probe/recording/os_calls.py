@@ -1,7 +1,7 @@
-"""OS calls: a twin for each function of `os` that changes files, which does the same and has it recorded.
+"""OS calls: replacements for the functions of `os` that change files.
 
-Other modules may have taken a function from `os` before: every name that leads to one is changed in all modules there
-are. Where `os` lists functions by what they can do, the twins are listed, too.
+Other modules may have imported a function from `os` before, so every name of it is replaced in all loaded modules. The
+sets in which `os` lists functions by their abilities get the replacements too.
 """
 
 import os
@@ -27,9 +27,9 @@ _rename, _replace, _link = os.rename, os.replace, os.link
 
 
 class OsCalls:
-    """All twins. Each calls the real function first, so that what fails fails as ever and is not recorded.
+    """All replacements. Each calls the real function first, so a failed call fails as usual and is not recorded.
 
-    Syncs are noted, not carried out: what they would do happens on the program's simulated disk.
+    Syncs are recorded but not executed: they take effect on the simulated disk.
     """
 
     def __init__(self, recorder: ProgramRecorder) -> None:
@@ -39,7 +39,7 @@ class OsCalls:
         self._lock = recorder.lock
 
     def _call(self, real: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        """Call a real function, known to the audit hook as one that is being recorded."""
+        """Call a real function, marked as recorded for the audit hook."""
         before, self._recorder.busy = self._recorder.busy, get_ident()
         try:
             return real(*arguments, **named)
@@ -47,7 +47,7 @@ class OsCalls:
             self._recorder.busy = before
 
     def open(self, path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
-        """Stand for os.open. A file without any name, O_TMPFILE, is left alone: no crash shows it."""
+        """Replace os.open. A file without a name (O_TMPFILE) is not recorded, because no crash shows it."""
         where = self._disk_path(path, dir_fd)
         if where is None:
             return _open(path, flags, mode, dir_fd=dir_fd)
@@ -61,31 +61,31 @@ class OsCalls:
     def _change(
         self, real: Callable[..., Any], note: Callable[[str], None], dir_fd: int | None, path: Any, *more: Any
     ) -> None:
-        """Call a real function of one path, and note that if the path is on the disk."""
-        where = self._disk_path(path, dir_fd)  # before the call: what is gone leads nowhere
+        """Call a real function of one path, and record it if the path is on the disk."""
+        where = self._disk_path(path, dir_fd)  # resolved before the call, because the path may be gone afterwards
         with self._lock:
             self._call(real, path, *more, dir_fd=dir_fd)
             if where is not None:
                 note(where)
 
     def mkdir(self, path: Any, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
-        """Stand for os.mkdir."""
+        """Replace os.mkdir."""
         self._change(_mkdir, self._recorder.made_directory, dir_fd, path, mode)
 
     def rmdir(self, path: Any, *, dir_fd: int | None = None) -> None:
-        """Stand for os.rmdir."""
+        """Replace os.rmdir."""
         self._change(_rmdir, self._recorder.removed_directory, dir_fd, path)
 
     def unlink(self, path: Any, *, dir_fd: int | None = None) -> None:
-        """Stand for os.unlink and os.remove."""
+        """Replace os.unlink and os.remove."""
         self._change(_unlink, self._recorder.unlinked, dir_fd, path)
 
     def rename(self, src: Any, dst: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None) -> None:
-        """Stand for os.rename."""
+        """Replace os.rename."""
         self._move(_rename, src, dst, src_dir_fd, dst_dir_fd)
 
     def replace(self, src: Any, dst: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None) -> None:
-        """Stand for os.replace."""
+        """Replace os.replace."""
         self._move(_replace, src, dst, src_dir_fd, dst_dir_fd)
 
     def _move(
@@ -112,7 +112,7 @@ class OsCalls:
         dst_dir_fd: int | None = None,
         follow_symlinks: bool = True,
     ) -> None:
-        """Stand for os.link."""
+        """Replace os.link."""
         old, new = self._disk_path(src, src_dir_fd), self._disk_path(dst, dst_dir_fd)
         with self._lock:
             follow = {} if follow_symlinks else {"follow_symlinks": False}
@@ -125,19 +125,19 @@ class OsCalls:
     # -- contents ------------------------------------------------------------------------------------
 
     def write(self, fd: int, data: Any, /) -> int:
-        """Stand for os.write."""
+        """Replace os.write."""
         return self._written(fd, [data], lambda: _write(fd, data))
 
     def pwrite(self, fd: int, data: Any, offset: int, /) -> int:
-        """Stand for os.pwrite, which appends to what was opened for that, whatever the offset."""
+        """Replace os.pwrite, which appends to a file opened with O_APPEND, whatever the offset."""
         return self._written(fd, [data], lambda: _pwrite(fd, data, offset), offset)
 
     def writev(self, fd: int, buffers: Sequence[Any], /) -> int:
-        """Stand for os.writev."""
+        """Replace os.writev."""
         return self._written(fd, buffers, lambda: _writev(fd, buffers))
 
     def pwritev(self, fd: int, buffers: Sequence[Any], offset: int, flags: int = 0, /) -> int:
-        """Stand for os.pwritev, with its flags to append and to sync."""
+        """Replace os.pwritev, with its flags to append and to sync."""
         return self._written(fd, buffers, lambda: _pwritev(fd, buffers, offset, flags), offset, flags)
 
     def _written(
@@ -148,13 +148,13 @@ class OsCalls:
         offset: int | None = None,
         flags: int = 0,
     ) -> int:
-        """Call a real function that writes buffers, and note where they have really gone, as far as they have."""
+        """Call a real function that writes buffers, and record the written bytes at their real position."""
         file = self._file_of(fd)
         if file is None:
             return real()
         with self._lock:
             written = real()
-            if offset is None:  # only the kernel knows where: positions are shared, and O_APPEND moves them
+            if offset is None:  # only the kernel knows the position: it may be shared, and O_APPEND moves it
                 at = _lseek(fd, 0, os.SEEK_CUR) - written
             elif flags & getattr(os, "RWF_APPEND", 0) or fcntl(fd, F_GETFL) & os.O_APPEND:
                 at = os.fstat(fd).st_size - written
@@ -167,7 +167,7 @@ class OsCalls:
             return written
 
     def sendfile(self, out_fd: int, in_fd: int, offset: int | None, count: int, *others: Any, **named: Any) -> int:
-        """Stand for os.sendfile."""
+        """Replace os.sendfile."""
         file = self._file_of(out_fd)
         if file is None:
             return _sendfile(out_fd, in_fd, offset, count, *others, **named)
@@ -181,7 +181,7 @@ class OsCalls:
     def copy_file_range(
         self, src: int, dst: int, count: int, offset_src: int | None = None, offset_dst: int | None = None
     ) -> int:
-        """Stand for os.copy_file_range."""
+        """Replace os.copy_file_range."""
         file = self._file_of(dst)
         if file is None:
             return _copy_file_range(src, dst, count, offset_src, offset_dst)
@@ -193,19 +193,19 @@ class OsCalls:
             return copied
 
     def splice(self, src: int, dst: int, *others: Any, **named: Any) -> int:
-        """Stand for os.splice, of which nothing can be read back from a pipe: it is reported."""
+        """Replace os.splice. It is reported as unseen, because the data cannot be read back from a pipe."""
         if self._file_of(dst) is not None:
             self._recorder.unseen("os.splice", "into a file")
         return _splice(src, dst, *others, **named)
 
     def _copied(self, fd: int, file: int, at: int, source: int, start: int, size_bytes: int) -> None:
-        """Note what the kernel has copied from one file to another, in pieces."""
+        """Record in pieces the bytes that the kernel has copied from another file."""
         for done in range(0, size_bytes, _CHUNK_BYTES):
             data = os.pread(source, min(_CHUNK_BYTES, size_bytes - done), start + done)
             self._recorder.wrote(fd, file, at + done, data)
 
     def truncate(self, path: Any, length: int) -> None:
-        """Stand for os.truncate, of a path or a descriptor."""
+        """Replace os.truncate, for a path or a descriptor."""
         if isinstance(path, int):
             return self.ftruncate(path, length)
         descriptor = self.open(path, os.O_WRONLY | os.O_CLOEXEC)
@@ -216,7 +216,7 @@ class OsCalls:
         return None
 
     def ftruncate(self, fd: int, length: int, /) -> None:
-        """Stand for os.ftruncate."""
+        """Replace os.ftruncate."""
         file = self._file_of(fd)
         with self._lock:
             self._call(_ftruncate, fd, length)
@@ -224,7 +224,7 @@ class OsCalls:
                 self._recorder.add(TRUNCATE, file=file, at=length)
 
     def posix_fallocate(self, fd: int, offset: int, length: int, /) -> None:
-        """Stand for os.posix_fallocate."""
+        """Replace os.posix_fallocate."""
         file = self._file_of(fd)
         with self._lock:
             _posix_fallocate(fd, offset, length)
@@ -234,17 +234,17 @@ class OsCalls:
     # -- descriptors ---------------------------------------------------------------------------------
 
     def close(self, fd: int) -> None:
-        """Stand for os.close: the number is free for another file, whoever has it."""
+        """Replace os.close. The descriptor number may be reused for another file."""
         self._recorder.generation += 1
         _close(fd)
 
     def closerange(self, fd_low: int, fd_high: int, /) -> None:
-        """Stand for os.closerange."""
+        """Replace os.closerange."""
         self._recorder.generation += 1
         _closerange(fd_low, fd_high)
 
     def dup2(self, fd: int, fd2: int, inheritable: bool = True) -> int:
-        """Stand for os.dup2, by which an open descriptor comes to mean another file."""
+        """Replace os.dup2. An open descriptor may now refer to another file."""
         with self._lock:
             self._recorder.generation += 1
             return _dup2(fd, fd2, inheritable)
@@ -252,15 +252,15 @@ class OsCalls:
     # -- syncs ---------------------------------------------------------------------------------------
 
     def fsync(self, fd: Any) -> None:
-        """Stand for os.fsync, of a file or a directory."""
+        """Replace os.fsync, for a file or a directory."""
         self._sync(_fsync, fd, "")
 
     def fdatasync(self, fd: Any) -> None:
-        """Stand for os.fdatasync."""
+        """Replace os.fdatasync."""
         self._sync(_fdatasync, fd, DATA)
 
     def _sync(self, real: Callable[[Any], None], fd: Any, target: str) -> None:
-        """Note a sync. On the program's disk it is not carried out: a directory that is thrown away needs none."""
+        """Record a sync without executing it: the real directory is temporary and needs no durability."""
         descriptor = fd if isinstance(fd, int) else fd.fileno()
         file = self._file_of(descriptor)
         with self._lock:
@@ -274,13 +274,13 @@ class OsCalls:
                 real(descriptor)
 
     def sync(self) -> None:
-        """Stand for os.sync, which is not carried out either: it would be one of every disk of the machine."""
+        """Replace os.sync without executing it: it would sync every disk of the machine."""
         with self._lock:
             self._recorder.add(SYNC_ALL)
 
     @property
     def twins(self) -> dict[Callable[..., Any], Callable[..., Any]]:
-        """Return what stands for what."""
+        """Return the replacement of each function."""
         found = {
             getattr(os, name): getattr(self, name)
             for name in (
@@ -293,7 +293,7 @@ class OsCalls:
 
 
 def install(twins: dict[Any, Any]) -> None:
-    """Put twins in the place of what they stand for, in every module there is."""
+    """Replace functions in every loaded module."""
     by_identity = {id(real): (real, twin) for real, twin in twins.items()}
     for module in list(sys.modules.values()):
         if not isinstance(module, ModuleType) or module.__name__.startswith(__package__):

@@ -1,9 +1,9 @@
-"""Runs a program under the recorder, in a process of its own, for audit hooks are there for good.
+"""Recorded program: runs a program under the recorder in a process of its own.
 
     python -m tornlog.faults.probe.recording ROOT RECORD (SCRIPT | -m MODULE) ARGUMENTS...
 
-ROOT has a directory for the program, in which it runs, and one for its temporary files. Ends with 0 once RECORD is
-written, whatever has become of the program: that stands in the record.
+The process is separate because audit hooks cannot be removed. ROOT has a working directory and a temporary directory
+for the program. The exit code is 0 once RECORD is written; the program's own exit code is in the record.
 """
 
 import _posixsubprocess
@@ -32,12 +32,12 @@ _real_open, _real_exit, _fork_exec = io.open, os._exit, _posixsubprocess.fork_ex
 
 
 class NotedOutput(io.TextIOWrapper):
-    """Standard output, whose lines are noted when they are printed, whenever they leave the process."""
+    """Standard output. Complete lines are recorded when they are printed, not when the buffer is flushed."""
 
     recorder: ProgramRecorder
 
     def write(self, text: str, /) -> int:
-        """Write, and note each line that is complete."""
+        """Write, and record each complete line."""
         *lines, self.recorder.begun = (self.recorder.begun + text).split("\n")
         for line in lines:
             self.recorder.acknowledged(line, printed=True)
@@ -45,12 +45,12 @@ class NotedOutput(io.TextIOWrapper):
 
 
 class MainModule:
-    """The program as the module `__main__`, run and torn down as Python does it with a script or with `-m`.
+    """The program as the module `__main__`, run and torn down as Python does it for a script or `-m`.
 
-    It is not left to the garbage collector: that ends files in any order, those below a buffer before what is in the
-    buffer. Python itself empties the module name by name, and so files that were never closed are flushed.
+    The garbage collector would close files in any order, a raw file before its buffer. Python empties the module name
+    by name, so files that were never closed are flushed.
 
-    Raises what finding or compiling a program raises, once it runs.
+    Raises the error of finding or compiling the program when it runs.
     """
 
     def __init__(self, program: list[str]) -> None:
@@ -59,13 +59,13 @@ class MainModule:
         self._module.__dict__["__builtins__"] = builtins
 
     def run(self) -> None:
-        """Run it to its last line."""
+        """Run the program to its last line."""
         sys.modules["__main__"] = self._module
         code = self._module_code() if self._program[0] == "-m" else self._script_code()
         exec(code, self._module.__dict__)
 
     def clear(self) -> None:
-        """Empty the module as Python does in the end: first names with one underscore, then all others."""
+        """Empty the module as Python does at exit: first names with one underscore, then all others."""
         names = self._module.__dict__
         private = [name for name in names if name.startswith("_") and not name.startswith("__")]
         others = [name for name in names if name not in private and name != "__builtins__"]
@@ -102,7 +102,7 @@ def _code_of(spec: ModuleSpec) -> CodeType:
 
 
 class ProgramRecording:
-    """One program, from before its first line to behind its last."""
+    """One program, from before its first line until after its last."""
 
     def __init__(self, root: str, record: str, program: list[str]) -> None:
         self._record = record
@@ -113,7 +113,7 @@ class ProgramRecording:
         self._is_over = False
 
     def start(self) -> None:
-        """Stand before everything."""
+        """Install the recorder."""
         recorder = self.recorder
         calls = OsCalls(recorder)
         RecordedFile.recorder, RecordedFile.calls = recorder, calls
@@ -126,7 +126,7 @@ class ProgramRecording:
         sys.stdout = printed
 
     def run(self) -> int:
-        """Run the program as Python would, to the end of its last thread and of its exit functions."""
+        """Run the program as Python does, including its threads and exit functions."""
         code = self._run()
         for thread in threading.enumerate():
             if thread is not threading.current_thread() and not thread.daemon:
@@ -150,7 +150,7 @@ class ProgramRecording:
         return 0
 
     def finish(self, code: int) -> None:
-        """Write the record, once; a child that this process has forked does not."""
+        """Write the record, once, and not in a forked child."""
         if not self._is_over and os.getpid() == self._process:
             self._is_over = True
             text = self.recorder.record(self._program, code).dumps()
@@ -158,7 +158,9 @@ class ProgramRecording:
                 file.write(text)
 
     def _start_process(self, *arguments: Any) -> int:
-        """Stand for what starts processes beneath `subprocess`, and beneath `multiprocessing`, which makes no event."""
+        """Replace the function that starts processes for `subprocess`, and for `multiprocessing`, which has no audit
+        event.
+        """
         self.recorder.unseen("subprocess.Popen", f"{arguments[0][0]!s}: another process")
         return _fork_exec(*arguments)
 
@@ -168,7 +170,7 @@ class ProgramRecording:
 
 
 def _exit_code(code: Any) -> int:
-    """Return what a process ends with that raises SystemExit."""
+    """Return the exit code of a process that raises SystemExit."""
     if code is None:
         return 0
     if isinstance(code, int):
@@ -178,7 +180,7 @@ def _exit_code(code: Any) -> int:
 
 
 def main() -> None:
-    """Be that process."""
+    """Run the recording process."""
     root, record, *program = sys.argv[1:]
     if program[0] == "-m":
         sys.path.insert(0, os.getcwd())
@@ -193,4 +195,4 @@ def main() -> None:
     recording.start()
     recording.finish(recording.run())
     sys.stdout.flush()
-    _real_exit(0)  # what is torn down from here on would not be recorded
+    _real_exit(0)  # later teardown would not be recorded

@@ -1,7 +1,7 @@
-"""Program recorder: each change that a program makes to its files, in order, with the line that it comes from.
+"""Program recorder: the changes of a program to its files, with source lines.
 
-A file is known by device and inode number, which every descriptor of it has, wherever it came from. A number whose
-file has no name any more may be used again by the file system: it is then somebody else's as soon as it has a name.
+A file is known by device and inode number, which every descriptor has, wherever it came from. The file system may reuse
+the number of a file without names. It then belongs to the new file as soon as that has a name.
 """
 
 import os
@@ -43,13 +43,13 @@ _HERE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
 _Noted = tuple[str, str, str, int, int, int, bytes, int, int]
-"""A step as long as it is only kept: the first fields of `Step`, in their order."""
+"""An unprocessed step: the first fields of `Step`, in their order."""
 
 
 class Stacks:
-    """All stacks so far. places: each by its number, innermost line first; the first one is of nowhere.
+    """The stacks so far. places: each stack by its number, innermost line first; number 0 is empty.
 
-    bottom: the code below which a program's stack is not its own.
+    bottom: the code of the recorder below the program's stack.
     """
 
     def __init__(self, bottom: CodeType) -> None:
@@ -58,10 +58,10 @@ class Stacks:
         self._numbers: dict[tuple[SourceLine, ...], int] = {(): 0}
         self._known: dict[tuple[object, ...], int] = {}
         self._codes: dict[int, CodeType] = {}
-        """The code objects in the keys: they are kept, so that what they go by is never another one's."""
+        """Code objects in the keys. They are kept alive, so that their ids are not reused."""
 
     def present(self) -> int:
-        """Return the number of the stack that the caller's caller was called from."""
+        """Return the number of the current stack, without the recorder's own frames."""
         key, bottom = list[object](), self._bottom
         frame: FrameType | None = sys._getframe(3)
         while frame is not None:
@@ -92,7 +92,7 @@ class Stacks:
 
 
 class ProgramRecorder:
-    """Takes notes of one process. Who changes anything in root, a real path, holds `lock` until it is noted.
+    """Records one process. A change in root, a real path, happens under `lock` until it is recorded.
 
     bottom: the code that runs the program.
     """
@@ -100,19 +100,19 @@ class ProgramRecorder:
     def __init__(self, root: str, bottom: CodeType) -> None:
         self.lock = RLock()
         self.busy = 0
-        """The thread whose present call of the system is being recorded; 0: none."""
+        """The thread in a recorded call; 0: none."""
         self.generation = 0
-        """Grows when a descriptor may have come to mean another file, while an object still holds it."""
+        """Incremented when a descriptor may refer to another file while an object still uses it."""
         self.writes_synchronously = False
-        """Whether any file has been opened so that its writes are syncs, too."""
+        """Whether any file was opened with O_SYNC or O_DSYNC."""
         self._root = _realpath(root)
         self._steps: list[_Noted] = []
         self._tasks: list[ProgramTask] = []
         self._present = local()
-        """Of each thread that did something, the number of its task."""
+        """For each thread with a step, the number of its task."""
         self._printed: set[int] = set()
         self.begun = ""
-        """What was printed of a line that is not at its end yet."""
+        """The printed text after the last line break."""
         self._stacks = Stacks(bottom)
         self._unseen: dict[tuple[str, str, int], Unseen] = {}
         self._files: dict[tuple[int, int], int] = {}
@@ -137,7 +137,7 @@ class ProgramRecorder:
     # -- where things are ----------------------------------------------------------------------------
 
     def disk_path(self, path: object, directory: int | None = None) -> str | None:
-        """Return where a path is on the program's disk, None if it is not on it. directory: a descriptor, or none."""
+        """Return a path on the program's disk, or None if it is elsewhere. directory: a descriptor, or None."""
         text = os.fsdecode(path)  # type: ignore[arg-type]  # what is no path is the caller's TypeError
         if directory is not None:
             text = os.path.join(_readlink(f"/proc/self/fd/{directory}"), text)
@@ -153,11 +153,11 @@ class ProgramRecorder:
         return path[len(self._root) :]
 
     def is_directory(self, path: str) -> bool:
-        """Return whether a place on the disk is a directory that the program has made, or was given."""
+        """Return whether a path on the disk is a directory."""
         return path in self._directories
 
     def file_of(self, descriptor: int) -> int | None:
-        """Return the number of the file that a descriptor is open on, None if it is none of those on the disk."""
+        """Return the number of a descriptor's file, or None if it is not on the disk."""
         status = _fstat(descriptor)
         key = (status.st_dev, status.st_ino)
         file = self._files.get(key)
@@ -169,7 +169,7 @@ class ProgramRecorder:
     # -- what happens --------------------------------------------------------------------------------
 
     def opened(self, descriptor: int, path: str, flags: int) -> None:
-        """Note what opening a file has done: made it, emptied it, or nothing."""
+        """Record the effect of an open: creation, truncation, or none."""
         status = _fstat(descriptor)
         if not S_ISREG(status.st_mode):
             return
@@ -194,11 +194,11 @@ class ProgramRecorder:
         return file
 
     def renamed(self, path: str, target: str) -> None:
-        """Note a rename of a file."""
+        """Record a rename of a file."""
         file, replaced = self._names.get(path), self._names.get(target)
         if file is None:
             self.unseen("os.rename", f"{path}: {_UNKNOWN}")
-        elif file != replaced:  # else the two are one file, and nothing happens
+        elif file != replaced:  # otherwise both names are of one file, and rename has no effect
             del self._names[path]
             if replaced is not None:
                 self._links[replaced] -= 1
@@ -206,8 +206,8 @@ class ProgramRecorder:
             self.add(RENAME, path, target)
 
     def renamed_directory(self, path: str, target: str) -> None:
-        """Note a rename of a directory, with all that is in it."""
-        if path == target:  # nothing happens
+        """Record a rename of a directory with its content."""
+        if path == target:  # no effect
             return
 
         def moved(name: str) -> str:
@@ -218,7 +218,7 @@ class ProgramRecorder:
         self.add(RENAME, path, target)
 
     def linked(self, path: str, target: str) -> None:
-        """Note one more name of a file."""
+        """Record a new name of a file."""
         file = self._names.get(path)
         if file is None:
             self.unseen("os.link", f"{path}: {_UNKNOWN}")
@@ -228,7 +228,7 @@ class ProgramRecorder:
         self.add(LINK, path, target)
 
     def unlinked(self, path: str) -> None:
-        """Note a name that is gone."""
+        """Record a removed name."""
         file = self._names.pop(path, None)
         if file is None:
             self.unseen("os.remove", f"{path}: {_UNKNOWN}")
@@ -237,17 +237,17 @@ class ProgramRecorder:
         self.add(UNLINK, path)
 
     def made_directory(self, path: str) -> None:
-        """Note a new directory."""
+        """Record a new directory."""
         self._directories.add(path)
         self.add(MAKE_DIRECTORY, path)
 
     def removed_directory(self, path: str) -> None:
-        """Note a directory that is gone."""
+        """Record a removed directory."""
         self._directories.discard(path)
         self.add(REMOVE_DIRECTORY, path)
 
     def wrote(self, descriptor: int, file: int, at: int, data: bytes) -> None:
-        """Note bytes that the kernel has taken, and the sync that this is if the file was opened so."""
+        """Record written bytes, and a sync if the file was opened with O_SYNC or O_DSYNC."""
         self._data_bytes += len(data)
         if at + len(data) > FILE_BYTES_MAX or self._data_bytes > RECORD_BYTES_MAX:
             self._stop(f"more than {FILE_BYTES_MAX} bytes in a file, or {RECORD_BYTES_MAX} in all")
@@ -258,7 +258,7 @@ class ProgramRecorder:
             self.add(SYNC, target="" if how == os.O_SYNC else DATA, file=file)
 
     def acknowledged(self, text: str, *, printed: bool = False) -> None:
-        """Note a promise, or a line that was printed."""
+        """Record a promise or a printed line."""
         with self.lock:
             self.add(ACKNOWLEDGE, text, printed=printed)
 
@@ -272,7 +272,7 @@ class ProgramRecorder:
         size: int = 0,
         printed: bool = False,
     ) -> None:
-        """Note a step that is no write. What is past the limits is not noted, but that there is some is."""
+        """Record a step other than a write. After a limit, steps are dropped and the limit is reported."""
         if at + size > FILE_BYTES_MAX:
             self._stop(f"more than {FILE_BYTES_MAX} bytes in a file")
         if not self._is_full:
@@ -298,7 +298,7 @@ class ProgramRecorder:
         self._is_full = True
 
     def unseen(self, event: str, detail: str) -> None:
-        """Note something that is not recorded, once for each place it comes from."""
+        """Report an action that is not recorded, once for each source line."""
         with self.lock:
             key = (event, detail, self._stacks.present())
             if len(self._unseen) < _UNSEEN_MAX:
@@ -306,11 +306,11 @@ class ProgramRecorder:
 
     @property
     def is_ours(self) -> bool:
-        """Return whether the present thread is in a call that is being recorded."""
+        """Return whether the current thread is in a recorded call."""
         return self.busy == get_ident()
 
     def record(self, program: list[str], code: int) -> ProgramRecord:
-        """Return all that was noted."""
+        """Return the record."""
         noted = [Step(*step) for step in self._steps]
         steps = only_promises(noted, self._printed)
         unseen = tuple(self._unseen.values())

@@ -1,4 +1,4 @@
-"""Recorded run: a program in a process and on a directory of its own; its record is held against what it left there."""
+"""Recorded run: runs a program on a temporary directory and verifies its record."""
 
 import json
 import os
@@ -19,18 +19,20 @@ from ..record import ACKNOWLEDGE, FILE_BYTES_MAX, FILES, RECORD_BYTES_MAX, TEMPO
 from ..replay import Replayer
 
 EMPTY = Image({}, (FILES, TEMPORARY))
-"""What a program finds that is given nothing."""
-_BLOCK_BYTES = 512  # of st_blocks, whatever the file system's blocks are
+"""The disk of a program without a start directory."""
+_BLOCK_BYTES = 512  # unit of st_blocks on every file system
 
 _TAIL_BYTES = 4096
 
 
 class ProgramError(Exception):
-    """A program could not be run to its end: there is nothing to probe."""
+    """A program could not be run to its end, so there is no record."""
 
 
 def start_of(directory: Path) -> Image:
-    """Return what a program finds that is given a copy of a directory. ProgramError: it cannot be given that."""
+    """Return the disk of a program that starts with a copy of a directory. Raises ProgramError if it cannot be
+    copied.
+    """
     for odd in _oddities(directory):
         raise ProgramError(odd)
     image = load(directory, FILES)
@@ -40,11 +42,11 @@ def start_of(directory: Path) -> Image:
 def record_program(
     program: Sequence[str], start: Image, seconds_max: float, *, ignores_special_files: bool = False
 ) -> tuple[ProgramRecord, list[str]]:
-    """Run a script, or `-m` and a module, with arguments; return its record and where that is not all it did.
+    """Run a script, or `-m` and a module, with arguments. Return its record, and the differences from the files.
 
-    ignores_special_files: sockets, FIFOs and devices that are left make no difference.
+    ignores_special_files: ignore sockets, FIFOs and devices that the program leaves.
 
-    Raises ProgramError if it does not end well within seconds_max; what it prints on standard error is there to read.
+    Raises ProgramError if the program fails or exceeds seconds_max. Its standard error is not redirected.
     """
     with TemporaryDirectory(prefix="tornlog-probe-") as scratch:
         root, file, output = (Path(scratch, name) for name in ("disk", "record.json", "output"))
@@ -65,7 +67,7 @@ def record_program(
 
 
 def _run(arguments: list[str], seconds_max: float, output: Path) -> None:
-    """Run the recorder. Its process ends with 0 as soon as there is a record. output: where it prints to."""
+    """Run the recorder, which exits with 0 once there is a record. output: file for standard output."""
     command = [sys.executable, "-m", str(__package__), *arguments]
     try:
         nothing = subprocess.DEVNULL
@@ -84,9 +86,9 @@ def _last_lines(output: Path) -> list[str]:
 
 
 def unlike(record: ProgramRecord, start: Image, root: Path) -> Iterator[str]:
-    """Yield where a disk, as a program has left it at root, is not what its record comes to.
+    """Yield the differences between the files that a program left at root and its record.
 
-    Raises ProgramError if there was a name that no simulated disk can hold.
+    Raises ProgramError for a name that the simulated disk cannot hold.
     """
     _require_utf8(name for step in record.steps if step.kind != ACKNOWLEDGE for name in (step.path, step.target))
     odd = list(_oddities(root))
@@ -103,7 +105,7 @@ def unlike(record: ProgramRecord, start: Image, root: Path) -> Iterator[str]:
 
 
 def differences(recorded: Image, found: Image) -> Iterator[str]:
-    """Yield where a directory is not what its record comes to: names that miss, and first bytes that differ."""
+    """Yield the differences between two images: missing names, and first differing bytes."""
     for path in sorted({*recorded.directories, *found.directories}):
         yield from _name(path, "directory", path in recorded.directories, path in found.directories)
     for path in sorted({*recorded.symlinks, *found.symlinks}):
@@ -139,7 +141,7 @@ def _byte(content: Content, offset: int) -> str:
 
 
 def remove_special_files(root: Path) -> None:
-    """Remove the sockets, FIFOs and devices that a program has left: they hold no data, and no image has any."""
+    """Remove sockets, FIFOs and devices. They hold no data, and images have none."""
     for above, _, files in os.walk(root):
         for path in (Path(above, name) for name in files):
             if _is_special(path.lstat().st_mode):
@@ -151,14 +153,14 @@ def _is_special(mode: int) -> bool:
 
 
 def _kind_of(mode: int) -> str:
-    """Return what something is that cannot be recorded, by its mode."""
+    """Return the kind of a special file."""
     if S_ISFIFO(mode):
         return "a FIFO"
     return "a socket" if S_ISSOCK(mode) else "a device"
 
 
 def _require_utf8(names: Iterable[str]) -> None:
-    """Raise ProgramError at a name, or a symbolic link's text, that is not UTF-8: no document could hold it."""
+    """Raise ProgramError for a name or a link's text that is not UTF-8, because JSON cannot hold it."""
     for name in names:
         try:
             name.encode()
@@ -167,7 +169,7 @@ def _require_utf8(names: Iterable[str]) -> None:
 
 
 def _oddities(directory: Path) -> Iterator[str]:
-    """Yield what of a directory cannot be held in memory, or is neither file, directory nor symbolic link."""
+    """Yield the parts of a directory that are too large, or are no file, directory or symbolic link."""
     data_bytes = 0
     for above, names, files in os.walk(directory):
         for name in sorted([*names, *files]):

@@ -1,10 +1,10 @@
-"""Asynchronous writes (Linux AIO): what a program submits, and the ring in its memory that says what came of it.
+"""Asynchronous writes (Linux AIO): submitted requests, and the ring of completions.
 
     request (struct iocb)                          ring (struct aio_ring), at the address that is the context
     offset  bytes  field                           offset  bytes  field
     0       8      data                            4       4      slots
     16      2      opcode                          8       4      head: the next event that the program reads
-    20      4      descriptor                      12      4      tail: the next that the kernel puts there
+    20      4      descriptor                      12      4      tail: the next event that the kernel writes
     24      8      buffer                          32      32 *   events: data, address of the request, result, -
     32      8      size_bytes
     40      8      at
@@ -20,9 +20,8 @@ from typing import NamedTuple
 from . import ptrace
 
 READ, WRITE, FSYNC, FDATASYNC, WRITE_VECTOR = 0, 1, 2, 3, 8
-"""Opcodes."""
 SECONDS_MAX = 2.0
-"""How long a request may take."""
+"""Time limit of a request."""
 _POLL_SECONDS = 0.0002
 _request = struct.Struct("<16xH2xIQQq16x")
 _BUFFER_AT, _SIZE_AT = 24, 32
@@ -32,7 +31,7 @@ _RING_HEAD_BYTES, _RESULT_AT = 32, 16
 
 
 class Request(NamedTuple):
-    """A request that is submitted, at an address in the program."""
+    """A submitted request, at an address in the program."""
 
     address: int
     opcode: int
@@ -42,16 +41,18 @@ class Request(NamedTuple):
     at: int
 
     def set_buffer(self, thread: int, buffer: int) -> None:
-        """Have it read from elsewhere."""
+        """Set the buffer of the request."""
         ptrace.write_memory(thread, self.address + _BUFFER_AT, buffer.to_bytes(8, "little"))
 
     def set_size(self, thread: int, size_bytes: int) -> None:
-        """Have it write another number of bytes."""
+        """Set the number of bytes of the request."""
         ptrace.write_memory(thread, self.address + _SIZE_AT, size_bytes.to_bytes(8, "little"))
 
 
 class EventRing:
-    """The ring of a context, as a thread sees it. Raises OSError or struct.error where what a call gets is wrong."""
+    """The ring of a context, read through a thread. Raises OSError or struct.error for invalid arguments of
+    the call.
+    """
 
     def __init__(self, thread: int, context: int) -> None:
         self._thread = thread
@@ -59,14 +60,14 @@ class EventRing:
         self._slots, _, self._next = self._state()
 
     def requests(self, count: int, list_at: int) -> list[Request]:
-        """Return what a call submits, which has no room for more than there are slots."""
+        """Return the requests of a call, at most as many as there are slots."""
         count = min(count, self._slots)
         addresses = struct.unpack(f"<{count}Q", ptrace.read_memory(self._thread, list_at, 8 * count))
         raw = ((address, ptrace.read_memory(self._thread, address, _request.size)) for address in addresses)
         return [Request(address, *_request.unpack(content)) for address, content in raw]
 
     def _state(self) -> tuple[int, int, int]:
-        """Return how many slots there are, the head and the tail."""
+        """Return the number of slots, the head and the tail."""
         slots, head, tail = _ring.unpack(ptrace.read_memory(self._thread, self._context, _ring.size))
         return slots, head, tail
 
@@ -74,7 +75,7 @@ class EventRing:
         return self._context + _RING_HEAD_BYTES + slot * _event.size
 
     def completed(self, due: set[int]) -> dict[int, int]:
-        """Wait for requests, by their addresses; return what they have come to, without those that take too long."""
+        """Wait for requests, given by address. Return their results, without those that exceed the time limit."""
         results: dict[int, int] = {}
         deadline = time.monotonic() + SECONDS_MAX
         while due - results.keys() and time.monotonic() < deadline:
@@ -88,7 +89,7 @@ class EventRing:
         return results
 
     def set_result(self, address: int, result: int) -> bool:
-        """Have a request come to something else; return whether the program had not read it yet."""
+        """Change the result of a completed request. Return whether the program had not read it yet."""
         _, head, tail = self._state()
         for slot in _between(head, tail, self._slots):
             found, _ = _event.unpack(ptrace.read_memory(self._thread, self._event_at(slot), _event.size))

@@ -1,26 +1,26 @@
-"""Faults at calls: one call of a program fails, does less than it was asked for, or claims what it has not done.
+"""Faults at calls: one call fails, does less than requested, or lies about a sync.
 
-A call that is to fail is never made: the thread that is in front of it is sent past it, and finds the error as its
-result. A short write is made, of half of what it was to write. Each kind strikes the calls that are known to fail so:
+A call that is to fail is never made: its thread skips it and gets the error as its result. A short write is made with
+half of its data. Each kind applies to the calls that can fail in this way:
 
     failed write           EIO     writes to files: write, pwrite, writev, sendfile, copy_file_range, io_submit, ...
-    disk full              ENOSPC  the same; there is room again for the next one
-    short write            -       the same, if they have two bytes or two buffers to write
-    interrupted call       EINTR   the same, truncations, allocations, fsync and fdatasync; nothing is done
-    failed creation        ENOSPC  what makes a name: open of a new file, mknod, mkdir, link, symlink
+    disk full              ENOSPC  the same; the next one has room again
+    short write            -       the same, with at least two bytes or two buffers
+    interrupted call       EINTR   the same, truncations, allocations, fsync and fdatasync, without any effect
+    failed creation        ENOSPC  calls that make a name: open of a new file, mknod, mkdir, link, symlink
     failed extend          ENOSPC  fallocate
     failed sync            EIO     fsync, fdatasync and msync of a file: its pages are clean, and not durable; syncfs:
-                                   those of all; write, pwrite, writev, pwritev that sync what they write (O_DSYNC)
+                                   those of all; write, pwrite, writev, pwritev that sync their data (O_DSYNC)
     failed directory sync  EIO     fsync and fdatasync of a directory: its names are as unsure as before
-    lying sync             0       the same but for syncfs, and those of directories: nothing is durable yet
+    lying sync             0       the same without syncfs, and those of directories: nothing is durable yet
 
-sync has no way to say that it has failed. A write whose sync fails has written, says that it has not, and leaves the
+sync has no way to report an error. A write whose sync fails has written its data, reports the error, and leaves the
 position where it was, as Linux does. sync and syncfs do not lie. After a failed sync readers see the new bytes, as
 under ext4 and xfs.
 
-An asynchronous write (io_submit) is submitted, and fails when it is done: it is given a buffer that is not there, which
-the kernel answers by EFAULT, and that is made the error in question where the program is to read it. Another thread
-that has read it by then has met EFAULT, and the step says so. Only the first write of a call is struck, and no sync.
+An asynchronous write (io_submit) is submitted with an invalid buffer. The kernel completes it with EFAULT, which is
+replaced by the error in question before the program reads it. If another thread reads it first, it gets EFAULT, and the
+step says so. Only the first write of a call can fail, and no sync.
 """
 
 import errno
@@ -46,7 +46,7 @@ _SUCCESS = 0
 
 
 class _Submitted(NamedTuple):
-    """An asynchronous write. before: how many requests of its call precede it; file: its number in the record."""
+    """An asynchronous write. before: number of earlier requests of its call; file: its number in the record."""
 
     ring: EventRing
     request: Request
@@ -74,7 +74,7 @@ _SEEK_SET = 0
 _NOWHERE = 0
 _INTERRUPTED = ("ftruncate", "truncate", "fallocate", *_SYNCS)
 _NAMED_BY = {"open": 0, "creat": 0, "openat": 1, "openat2": 1}
-"""The index of the path among the arguments of a call that opens."""
+"""Index of the path argument in calls that open a file."""
 _MAKES = ("mknod", "mknodat", "mkdir", "mkdirat", "link", "linkat", "symlink", "symlinkat")
 _ERRORS = {
     FaultKind.FAILED_WRITE: errno.EIO,
@@ -100,7 +100,7 @@ class CallFaults:
         self._notes = notes
         self._injector = injector
         self._met = 0
-        """How many calls the fault could have struck."""
+        """Number of calls so far at which the fault could be injected."""
         self._can_strike: Mapping[FaultKind, Callable[[TracedThread, EnteredCall, str], bool]] = {
             FaultKind.FAILED_WRITE: lambda *it: self._is_write(*it) or self._submitted(*it) is not None,
             FaultKind.DISK_FULL: lambda *it: self._is_write(*it) or self._submitted(*it) is not None,
@@ -115,9 +115,9 @@ class CallFaults:
         assert self._can_strike.keys() == set(CALL_FAULTS)
 
     def finish_of(self, thread: TracedThread, call: EnteredCall, name: str, finish: Finish) -> Finish:
-        """Return the function that notes a call before which a thread stands: as it is, or with the fault.
+        """Return the finish function of a call that is about to be made, with the fault or without.
 
-        finish: would note the call without a fault. The thread then has to continue to the end of the call.
+        finish: records the call without a fault. The thread must then continue to the end of the call.
         """
         if not self._can_strike[self._fault.kind](thread, call, name):
             return finish
@@ -135,7 +135,7 @@ class CallFaults:
     # -- which calls ---------------------------------------------------------------------------------
 
     def _is_write(self, thread: TracedThread, call: EnteredCall, name: str) -> bool:
-        return name in _WRITES and self._number(thread, call, name) >= 0  # what is printed is no file
+        return name in _WRITES and self._number(thread, call, name) >= 0  # standard output is no file
 
     def _is_write_of_several(self, thread: TracedThread, call: EnteredCall, name: str) -> bool:
         return self._is_write(thread, call, name) and call.arguments[_WRITES[name].amount] >= 2
@@ -186,7 +186,7 @@ class CallFaults:
     # -- what becomes of them ------------------------------------------------------------------------
 
     def _answered(self, thread: TracedThread, call: EnteredCall, name: str, finish: Finish) -> Finish:
-        """Skip a call, and set its result."""
+        """Skip a call and set its result."""
         error, file = _ERRORS[self._fault.kind], self._number(thread, call, name)
         self._injector.cancel_call(thread)
 
@@ -200,7 +200,7 @@ class CallFaults:
         return answer
 
     def _note_sync(self, finish: Finish, result: int) -> None:
-        """Note the syncs of a call as failed or lying."""
+        """Record the syncs of a call as failed or lying."""
         kind = FAILED_SYNC if self._fault.kind is FaultKind.FAILED_SYNC else LYING_SYNC
         noted = self._notes.steps
         since = len(noted)
@@ -242,7 +242,8 @@ class CallFaults:
         self._injector.set_register(thread, register, wanted // 2)
 
         def finish_short(count: int) -> None:
-            self._injector.set_register(thread, register, wanted)  # its program may rely on that it is kept
+            # the program may rely on unchanged argument registers
+            self._injector.set_register(thread, register, wanted)
             unit = "buffers" if name in ("writev", "pwritev", "pwritev2") else "bytes"
             detail = f"{wanted // 2} of {wanted} {unit}"
             self._notes.add(FAULT, str(self._fault.kind), detail, file=file)

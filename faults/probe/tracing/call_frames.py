@@ -1,13 +1,13 @@
-"""Call frame information: where a function, at each of its instructions, keeps what its caller goes on with.
+"""Call frame information: finds the caller of a function at each instruction.
 
-Compilers leave it in `.eh_frame`, in which C++ looks for handlers of exceptions and which C has, too, whether functions
-have frame pointers or not; Go leaves it in `.debug_frame`. Both are a run of entries, little-endian:
+Compilers write it to `.eh_frame`, where C++ looks for exception handlers. C code has it too, with or without frame
+pointers; Go has `.debug_frame`. Both are sequences of entries, little-endian:
 
-    4   length    behind this field; 0 ends the section
-    4   id        .eh_frame: 0 for a common entry, else how far back from here that of this function is
-                  .debug_frame: 0xFFFFFFFF for a common entry, else the offset of that of this function
+    4   length    of the rest; 0 ends the section
+    4   id        .eh_frame: 0 for a common entry, else the distance back from here to the function's common entry
+                  .debug_frame: 0xFFFFFFFF for a common entry, else the offset of the function's common entry
         common    version, augmentation, factors of code and data, register of the return address, instructions
-        function  first address, bytes, instructions: what is where, from which address on
+        function  first address, bytes, instructions: the location of each register, from which address on
 
 Sources: System V ABI, AMD64 supplement; DWARF for the Arm 64-bit Architecture; Linux Standard Base, "Exception Frames";
 DWARF 5, 6.4 and 7.24.
@@ -26,14 +26,16 @@ _HEADER = struct.Struct("<II")
 
 
 class FrameRule(NamedTuple):
-    """How to go from a function to its caller. The frame address is that of a register plus an offset."""
+    """How to get from a function to its caller. The frame address is a register plus an offset."""
 
     register: int
     offset: int
     saved: tuple[tuple[int, int], ...]
-    """Registers and where they are, counted from the frame address."""
+    """Saved registers and their offsets from the frame address."""
     return_address: int
-    """The register that the return address is in: what was saved of it, or else, of the innermost function, itself."""
+    """Register of the return address. It is read from its saved place, or in the innermost function from the
+    register.
+    """
 
 
 class _Common(NamedTuple):
@@ -53,7 +55,7 @@ class _Function(NamedTuple):
 
 
 class CallFrames:
-    """All that a file says of its functions. Raises ValueError, or struct.error, where that cannot be read."""
+    """The functions of a file. Raises ValueError or struct.error for a section that cannot be read."""
 
     def __init__(self, file: ElfFile) -> None:
         self._functions: list[_Function] = []
@@ -66,11 +68,11 @@ class CallFrames:
         self._rules: dict[int, FrameRule | None] = {}
 
     def rule(self, address: int) -> FrameRule | None:
-        """Return how to leave the function at an address, as it was linked; None if nothing says that."""
+        """Return the rule for the function at a linked address, or None."""
         if address not in self._rules:
             try:
                 self._rules[address] = self._found(address)
-            except (ValueError, struct.error, IndexError):  # instructions that are not known, or none at all
+            except (ValueError, struct.error, IndexError):  # unknown or missing instructions
                 self._rules[address] = None
         return self._rules[address]
 
@@ -90,12 +92,12 @@ class CallFrames:
 
 
 class _Reader:
-    """Takes values out of bytes, one after the other."""
+    """Reads values from bytes, one after another."""
 
     def __init__(self, data: bytes, at: int = 0, address: int = 0) -> None:
         self.data, self.at = data, at
         self._address = address
-        """Where the first byte is in memory."""
+        """Address of the first byte in memory."""
 
     def take(self, layout: str) -> int:
         """Return a number of fixed length."""
@@ -104,7 +106,7 @@ class _Reader:
         return found
 
     def unsigned(self) -> int:
-        """Return a number in the base 128."""
+        """Return an unsigned LEB128 number."""
         found, shift = 0, 0
         while True:
             byte = self.data[self.at]
@@ -115,14 +117,14 @@ class _Reader:
                 return found
 
     def signed(self) -> int:
-        """Return a number in the base 128, with a sign."""
+        """Return a signed LEB128 number."""
         start = self.at
         found = self.unsigned()
         bits = 7 * (self.at - start)
         return found - (1 << bits) if found >> bits - 1 else found
 
     def pointer(self, encoding: int) -> int:
-        """Return an address. Raises ValueError if it is written in a way that functions' are not."""
+        """Return an address. Raises ValueError for encodings that functions do not use."""
         here = self._address + self.at
         layout = _POINTERS.get(encoding & 0x0F)
         if layout is None or encoding & 0x70 not in (0, _PC_RELATIVE):
@@ -131,7 +133,7 @@ class _Reader:
         return found + here if encoding & _PC_RELATIVE else found
 
     def text(self) -> bytes:
-        """Return bytes up to a zero."""
+        """Return the bytes up to a zero."""
         end = self.data.index(0, self.at)
         found, self.at = self.data[self.at : end], end + 1
         return found
@@ -173,7 +175,7 @@ class _Entries:
         reader = _Reader(self._section, at + 8, self._address)
         version, augmentation = reader.take("<B"), reader.text()
         if version >= 4:
-            reader.at += 2  # sizes of an address and of a segment
+            reader.at += 2  # sizes of an address and of a segment selector
         code_factor, data_factor = reader.unsigned(), reader.signed()
         return_address = reader.take("<B") if version == 1 else reader.unsigned()
         encoding = 0
@@ -195,22 +197,22 @@ class _Entries:
 
 
 class _FrameState:
-    """What is where, as instructions have it, up to one address. frame is None where only an expression says it."""
+    """The register locations up to one address. frame is None if only an expression defines it."""
 
     def __init__(self, common: _Common, start: int, address: int) -> None:
         self.frame: tuple[int, int] | None = None
         self.saved: dict[int, int] = {}
         self.initial: dict[int, int] = {}
         self.is_behind = False
-        """Whether the instructions have come to what is behind the address."""
+        """Whether the instructions have passed the address."""
         self.is_outermost = False
-        """Whether the function returns nowhere."""
+        """Whether the function has no caller."""
         self._common = common
         self._here, self._address = start, address
         self._kept: list[tuple[tuple[int, int] | None, dict[int, int]]] = []
 
     def run(self, program: bytes) -> None:
-        """Carry instructions out. Raises ValueError at one that is not known."""
+        """Run instructions. Raises ValueError at an unknown one."""
         reader = _Reader(program)
         while reader.at < len(program) and not self.is_behind:
             code = reader.take("<B")
@@ -245,11 +247,11 @@ class _FrameState:
                 self.saved[register] = reader.unsigned() * factor
             case 0x06:
                 self._restore(reader.unsigned())
-            case 0x07:  # it cannot be known
+            case 0x07:  # undefined
                 register = reader.unsigned()
                 self.saved.pop(register, None)
                 self.is_outermost |= register == self._common.return_address
-            case 0x08:  # it is as it was
+            case 0x08:  # same value
                 self.saved.pop(reader.unsigned(), None)
             case 0x09:  # in another register
                 self.saved.pop(reader.unsigned(), None)
@@ -268,7 +270,7 @@ class _FrameState:
             case 0x0F:
                 self.frame = None
                 self._skip_block(reader)
-            case 0x10 | 0x16:  # by an expression
+            case 0x10 | 0x16:  # an expression
                 self.saved.pop(reader.unsigned(), None)
                 self._skip_block(reader)
             case 0x11:
@@ -279,9 +281,9 @@ class _FrameState:
             case 0x13:
                 offset = reader.signed() * factor
                 self.frame = (self.frame[0], offset) if self.frame else None
-            case 0x2D:  # of aarch64: return addresses are signed, or no longer
+            case 0x2D:  # DW_CFA_AARCH64_negate_ra_state: the signing of return addresses changes
                 pass
-            case 0x2E:  # size of arguments, of no concern here
+            case 0x2E:  # size of arguments, not needed
                 reader.unsigned()
             case _:
                 raise ValueError(f"call frame instruction {code:#x}")

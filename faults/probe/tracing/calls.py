@@ -1,8 +1,8 @@
-"""What calls do to the contents of files, and which of them make it durable.
+"""Content calls: writes, sizes and syncs of files, recorded at the system call.
 
-Where bytes come from does not matter: what a call has written is read back from the file. A call is looked at before
-it is made, which says whether it concerns a recorded file, and behind it, when its result is known. Only one such call
-is under way at a time, so what is read back is this one's.
+The written bytes are read back from the file, so their source does not matter. Each call is examined twice: before it
+runs, to see whether it concerns a recorded file, and after it, for its result. Only one such call runs at a time, so
+the bytes in the file are those of this call.
 """
 
 import errno
@@ -20,8 +20,8 @@ from .notes import ProgramNotes
 from .threads import Finish, TracedThread
 
 PRINTED, PROMISED = "printed", "promised"
-"""The outputs that a program has: lines for people, and lines for the record."""
-_HERE = 2**64 - 1  # as an offset: at the position of the descriptor
+"""The outputs of a program: printed lines, and lines for the record."""
+_HERE = 2**64 - 1  # as an offset: the position of the descriptor
 _RWF_DSYNC, _RWF_SYNC, _RWF_APPEND, _RWF_NOAPPEND = 2, 4, 16, 32
 _KEEP_SIZE, _PUNCH_HOLE, _COLLAPSE, _ZERO, _INSERT = 1, 2, 8, 16, 32
 _AIO_WRITES = (asynchronous.WRITE, asynchronous.WRITE_VECTOR)
@@ -39,21 +39,21 @@ class ContentCalls:
     # -- writes --------------------------------------------------------------------------------------
 
     def on_write(self, thread: TracedThread, fd: int, buffer: int, *_: int) -> Finish | None:
-        """Cover write(2), to files and to what promises come by."""
+        """Record write(2), to files, standard output and the promise pipe."""
         state = self._files.state(thread.id, fd)
         if state.output:
             return self._says(state.output, lambda count: ptrace.read_memory(thread.id, buffer, count))
         return self._written(thread, fd, _HERE)
 
     def on_writev(self, thread: TracedThread, fd: int, vector: int, count: int, *_: int) -> Finish | None:
-        """Cover writev(2) in the same way."""
+        """Record writev(2) in the same way."""
         state = self._files.state(thread.id, fd)
         if state.output:
             return self._says(state.output, lambda size: _gathered(thread.id, vector, count)[:size])
         return self._written(thread, fd, _HERE)
 
     def on_pwrite64(self, thread: TracedThread, fd: int, _buffer: int, _size: int, at: int, *_: int) -> Finish | None:
-        """Cover pwrite(2), and pwritev(2)."""
+        """Record pwrite(2) and pwritev(2)."""
         return self._written(thread, fd, at)
 
     on_pwritev = on_pwrite64
@@ -61,25 +61,25 @@ class ContentCalls:
     def on_pwritev2(
         self, thread: TracedThread, fd: int, vector: int, count: int, at: int, _high: int, flags: int
     ) -> Finish | None:
-        """Cover pwritev2(2), which may append, and may sync what it writes."""
+        """Record pwritev2(2), which may append and may sync its data."""
         state = self._files.state(thread.id, fd)
         if state.output:
             return self._says(state.output, lambda size: _gathered(thread.id, vector, count)[:size])
         return self._written(thread, fd, at, flags)
 
     def on_sendfile(self, thread: TracedThread, fd: int, *_: int) -> Finish | None:
-        """Cover sendfile(2)."""
+        """Record sendfile(2)."""
         return self._written(thread, fd, _HERE)
 
     def on_splice(self, thread: TracedThread, _fd: int, _at: int, fd: int, at: int, *_: int) -> Finish | None:
-        """Cover splice(2) and copy_file_range(2), which take the address of an offset, and move it."""
+        """Record splice(2) and copy_file_range(2). Their offset argument is a pointer, and they update the offset."""
         start = int.from_bytes(ptrace.read_memory(thread.id, at, 8), "little") if at else _HERE
         return self._written(thread, fd, start)
 
     on_copy_file_range = on_splice
 
     def _written(self, thread: TracedThread, fd: int, at: int, how: int = 0) -> Finish | None:
-        """Cover a call that returns how much it has written. how: its flags."""
+        """Record a call that returns the number of written bytes. how: its flags."""
         state = self._files.state(thread.id, fd)
         file = state.file
         if file is None:
@@ -93,7 +93,7 @@ class ContentCalls:
             if at == _HERE:
                 start = self._files.state(thread.id, fd).position - count
             elif appends:
-                start = file.size_bytes - count  # also of pwrite: "data is appended", says pwrite(2) of Linux
+                start = file.size_bytes - count  # also for pwrite: "data is appended", says pwrite(2) of Linux
             else:
                 start = at
             self._wrote(file, start, count)
@@ -121,7 +121,7 @@ class ContentCalls:
     # -- asynchronous writes -------------------------------------------------------------------------
 
     def on_io_submit(self, thread: TracedThread, context: int, count: int, list_at: int, *_: int) -> Finish | None:
-        """Cover io_submit(2): the thread goes on when all is done, so it is done in the order of the record."""
+        """Record io_submit(2). The thread continues only after completion, so the record has the real order."""
         wanted: list[tuple[Request, KnownFile]] = []
         try:
             ring = EventRing(thread.id, context)
@@ -133,7 +133,7 @@ class ContentCalls:
                 if file is not None and one.opcode in (*_AIO_WRITES, *_AIO_SYNCS):
                     wanted.append((one, file))
         except (OSError, struct.error):
-            return None  # the call is wrong, and will say so
+            return None  # the call is invalid and will fail
         if not wanted:
             return None
 
@@ -158,11 +158,11 @@ class ContentCalls:
     # -- sizes ---------------------------------------------------------------------------------------
 
     def on_ftruncate(self, thread: TracedThread, fd: int, size: int, *_: int) -> Finish | None:
-        """Cover ftruncate(2)."""
+        """Record ftruncate(2)."""
         return self._truncated(self._files.state(thread.id, fd).file, size)
 
     def truncated(self, status: os.stat_result, size: int) -> Finish | None:
-        """Cover truncate(2), of a file with a status."""
+        """Record truncate(2), of a file with a status."""
         return self._truncated(self._files.of(status), size)
 
     def _truncated(self, file: KnownFile | None, size: int) -> Finish | None:
@@ -177,7 +177,7 @@ class ContentCalls:
         return finish
 
     def on_fallocate(self, thread: TracedThread, fd: int, mode: int, at: int, size: int, *_: int) -> Finish | None:
-        """Cover fallocate(2). Space that is only reserved shows in no file: it is noted as nothing."""
+        """Record fallocate(2). Reserved space beyond the end shows in no file and is not recorded."""
         file = self._files.state(thread.id, fd).file
         if file is None:
             return None
@@ -199,11 +199,11 @@ class ContentCalls:
     # -- syncs ---------------------------------------------------------------------------------------
 
     def on_fsync(self, thread: TracedThread, fd: int, *_: int) -> Finish | None:
-        """Cover fsync(2), of files and directories."""
+        """Record fsync(2), of files and directories."""
         return self._synced(thread, fd, "")
 
     def on_fdatasync(self, thread: TracedThread, fd: int, *_: int) -> Finish | None:
-        """Cover fdatasync(2), of files and directories."""
+        """Record fdatasync(2), of files and directories."""
         return self._synced(thread, fd, DATA)
 
     def _synced(self, thread: TracedThread, fd: int, target: str) -> Finish | None:
@@ -220,14 +220,14 @@ class ContentCalls:
         except OSError as error:
             if error.errno != errno.ENOENT:
                 raise
-            return None  # no such descriptor: the call will say so
+            return None  # no such descriptor: the call will fail
 
     def on_sync(self, _thread: TracedThread, *_: int) -> Finish:
-        """Cover sync(2)."""
+        """Record sync(2)."""
         return self._noted(lambda: self._notes.add(SYNC_ALL))
 
     def on_syncfs(self, thread: TracedThread, fd: int, *_: int) -> Finish | None:
-        """Cover syncfs(2)."""
+        """Record syncfs(2)."""
         try:
             device = os.stat(f"/proc/{thread.id}/fd/{fd & 0xFFFF_FFFF}").st_dev
         except OSError:

@@ -1,4 +1,4 @@
-"""What is done to a run, beside recording it: a fault at one call, or an order of its threads' steps."""
+"""Run control: a fault at one call, or a seeded order of the threads' steps."""
 
 from typing import NamedTuple
 
@@ -15,13 +15,13 @@ CALL_FAULTS = (
     FaultKind.LYING_SYNC,
     FaultKind.SHORT_WRITE,
 )
-"""The kinds that calls can be made to meet."""
+"""The kinds that can be injected at calls."""
 ERRORS = tuple(kind for kind in CALL_FAULTS if kind is not FaultKind.LYING_SYNC)
-"""Faults that a program learns of by what its call returns. No program can know of a sync that lies."""
+"""Faults that the program can see in the result of a call. A lying sync is invisible."""
 
 
 class CallFault(NamedTuple):
-    """A fault at one call: the nth, from 1, of those that this kind can strike."""
+    """A fault at one call: the nth, from 1, to which this kind applies."""
 
     kind: FaultKind
     nth: int
@@ -31,7 +31,7 @@ class CallFault(NamedTuple):
 
 
 class RunControl(NamedTuple):
-    """At most one of both. seed: of the order in which threads take their recorded steps."""
+    """At most one of the two. seed: of the order of the threads' recorded steps."""
 
     fault: CallFault | None = None
     seed: int | None = None

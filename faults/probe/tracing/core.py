@@ -1,7 +1,7 @@
-"""The recorder's core in C: what it does, and whether there is one. Without it ptrace.py does the same by ctypes.
+"""Interface of the recorder's C core. Without the core, ptrace.py uses ctypes.
 
-Its functions make a request or a few about a stopped thread, or compare. Where the kernel refuses they raise OSError:
-ChildProcessError if there is nothing left to wait for. Of a thread that is no more they raise what `gone` says.
+Its functions make a few ptrace requests for a stopped thread, or compare bytes. They raise OSError if the kernel
+refuses, ChildProcessError if there are no more children, and `gone` for a thread that has ended.
 """
 
 import os
@@ -9,59 +9,61 @@ from collections.abc import Callable, Mapping
 from typing import Protocol, cast
 
 PURE_PYTHON = "TORNLOG_PURE_PYTHON"
-"""The environment variable that, unless it is empty, keeps the core from being used."""
+"""Environment variable that disables the core unless empty."""
 
 
 class TracingCore(Protocol):
-    """What the core in C does."""
+    """Functions of the C core."""
 
     gone: Callable[[int], Exception]
-    """What to raise of a thread that is no more."""
+    """Makes the exception for a thread that has ended."""
 
     def wait(self, thread: int, /) -> tuple[int, int]:
-        """Return the next thread that has stopped or ended, and its wait status; (0, 0) if a signal came to us."""
+        """Return the next stopped or ended thread and its wait status, or (0, 0) after a signal to us."""
 
     def go_on(self, thread: int, how: int, signal_number: int, /) -> None:
-        """Have a stopped thread go on."""
+        """Continue a stopped thread."""
 
     def entered(self, thread: int, /) -> tuple[int, tuple[int, ...], int, int]:
-        """Return number and arguments of the call in front of a thread, the address behind it, and the stack's."""
+        """Return number and arguments of the call that a thread is about to make, the address after it, and the stack
+        pointer.
+        """
 
     def result(self, thread: int, /) -> int:
-        """Return what the call has come to that a thread is stopped behind."""
+        """Return the result of the call that a thread has just made."""
 
     def memory_fault(self, thread: int, /) -> tuple[int, int]:
-        """Return the address and the code that SIGSEGV came with."""
+        """Return the address and the code of a SIGSEGV."""
 
     def block_signals(self, thread: int, more: int, /) -> int:
-        """Add signals to those that a thread blocks; return the mask it had."""
+        """Add signals to the mask of a thread; return the previous mask."""
 
     def set_mask(self, thread: int, mask: int, /) -> None:
-        """Set which signals a thread blocks."""
+        """Set the signal mask of a thread."""
 
     def registers(self, thread: int, kind: int, /) -> bytes:
-        """Return a set of registers, of at most 128 words: the first of more."""
+        """Return a register set, of at most 128 words. Longer sets are cut."""
 
     def set_registers(self, thread: int, kind: int, registers: bytes, changed: Mapping[int, int], /) -> None:
-        """Set a set of registers, some to other words: by index. Raises IndexError, ValueError for what is none."""
+        """Set a register set, with some words replaced by index. Raises IndexError or ValueError for invalid ones."""
 
     def step(self, thread: int, /) -> int:
-        """Have a thread do one instruction; return the wait status it then has, 0 if a signal came to us first."""
+        """Execute one instruction of a thread. Return the new wait status, or 0 after a signal to us."""
 
     def read_memory(self, thread: int, address: int, size_bytes: int, /) -> bytes:
-        """Return bytes of a thread's memory, fewer where it has no more."""
+        """Return bytes of a thread's memory; fewer at the end of its map."""
 
     def descriptor_facts(self, descriptor: int, /) -> tuple[int, int, int, int]:
-        """Return position, flags, mount and inode of what a descriptor on fdinfo tells of; -1 where it does not."""
+        """Return position, flags, mount and inode from an open fdinfo; -1 for missing values."""
 
     def difference(self, old: bytes, new: bytes, /) -> tuple[int, int] | None:
-        """Return from where to where two contents of one size differ. Raises ValueError if they have several."""
+        """Return the range in which two contents of equal size differ. Raises ValueError if there are several."""
 
 
 def load_core() -> TracingCore | None:
-    """Return the core, None if it is not there or not wanted: everything works without, and more slowly.
+    """Return the core, or None if it is missing or disabled. Everything works without it, more slowly.
 
-    One that was built from other code, as before a checkout's last update, is not there.
+    A core built from other code, such as before an update of the checkout, counts as missing.
     """
     if os.environ.get(PURE_PYTHON):
         return None

@@ -1,9 +1,9 @@
-"""ELF: executables and libraries, as far as it takes to find what lies where in them. 64 bits, little-endian.
+"""ELF files: finds addresses, sections and symbols. 64 bits, little-endian.
 
     0x00  16   identification: 7f 45 4c 46, 2 for 64 bits, 1 for little-endian
-    0x20  8    offset of the table of segments: what is loaded where
-    0x28  8    offset of the table of sections: what compilers have left
-    0x38  2    segments; at 0x3c sections, at 0x3e the one that has the names of sections
+    0x20  8    offset of the table of segments, which are loaded into memory
+    0x28  8    offset of the table of sections, which compilers write
+    0x38  2    segments; at 0x3c sections, at 0x3e the section with the names of sections
 
 Source: System V ABI, chapters 4 and 5; Linux, include/uapi/linux/elf.h.
 """
@@ -21,7 +21,7 @@ _COMPRESSION_HEADER_BYTES = 24
 
 
 class ElfFile:
-    """One file. Raises ValueError, or struct.error, if that is no such file."""
+    """One file. Raises ValueError or struct.error for other formats."""
 
     def __init__(self, content: bytes) -> None:
         if content[:6] != _IDENTIFICATION:
@@ -37,14 +37,14 @@ class ElfFile:
             self._sections[self._text(headers[names][4] + name)] = flags, address, at, size
 
     def address(self, offset: int) -> int | None:
-        """Return the address, as it was linked, of what is at an offset of the file; None if it is not loaded."""
+        """Return the linked address of a file offset, or None if it is not loaded."""
         for start, size, address in self._segments:
             if start <= offset < start + size:
                 return int(address + offset - start)
         return None
 
     def read(self, address: int, size_bytes: int) -> bytes:
-        """Return bytes at an address, as it was linked. Raises ValueError if they are not in the file."""
+        """Return bytes at a linked address. Raises ValueError if they are not in the file."""
         for start, size, first in self._segments:
             if first <= address and address + size_bytes <= first + size:
                 at = start + address - first
@@ -52,7 +52,7 @@ class ElfFile:
         raise ValueError(f"nothing at {address:#x}")
 
     def section(self, name: bytes) -> tuple[int, bytes] | None:
-        """Return the address and the content of a section; None if there is no such."""
+        """Return the address and the content of a section, or None."""
         if name not in self._sections:
             return None
         flags, address, at, size = self._sections[name]
@@ -60,7 +60,7 @@ class ElfFile:
         return address, zlib.decompress(content[_COMPRESSION_HEADER_BYTES:]) if flags & _COMPRESSED else content
 
     def functions(self) -> list[tuple[int, int]]:
-        """Return from where to where the functions reach that have a symbol, in order."""
+        """Return the address ranges of the functions with symbols, in order."""
         found = set[tuple[int, int]]()
         for table in (b".symtab", b".dynsym"):
             if (symbols := self.section(table)) is not None:
@@ -70,7 +70,7 @@ class ElfFile:
         return sorted(found)
 
     def symbol(self, name: bytes) -> int | None:
-        """Return the address of a symbol, if it is known here."""
+        """Return the address of a symbol, or None."""
         symbols, names = self.section(b".symtab"), self._sections.get(b".strtab")
         if symbols is None or names is None:
             return None

@@ -1,9 +1,9 @@
-"""Files that are recorded, known by what the kernel says of a descriptor when it is used.
+"""Recorded files, identified by the kernel's data about a descriptor at each use.
 
-There is no table of descriptors: dup, fork, exec and passing them through sockets need no care. A file is known by its
-inode number, which cannot come to mean another file, as the recorder keeps each one open. `/proc/TID/fdinfo/N` has
-position, flags, mount and inode of a descriptor; a descriptor of ours on it is read again at each call, for a
-microsecond. Where a mount holds several inodes of one number (btrfs, overlayfs), fstat's device has to say which.
+There is no table of descriptors, so dup, fork, exec and descriptor passing need no special care. A file is known by its
+inode number, which is not reused because the recorder keeps each file open. `/proc/TID/fdinfo/N` has position, flags,
+mount and inode of a descriptor. The recorder keeps it open and reads it again at each call, which takes a microsecond.
+On btrfs and overlayfs one mount can have several files with equal inode numbers; fstat's device distinguishes them.
 """
 
 import os
@@ -17,18 +17,18 @@ from . import ptrace
 _READ = os.O_RDONLY | os.O_CLOEXEC
 _KEPT_MAX = 256
 _NUMBERED_BY_MOUNT = {"ext2", "ext3", "ext4", "xfs", "tmpfs", "f2fs"}
-"""File systems on which a mount and an inode number are one file."""
+"""File systems on which mount and inode number identify a file."""
 
 
 @dataclass(slots=True, eq=False)
 class KnownFile:
-    """A file of the record, by its number there. descriptor: ours, to read it."""
+    """A file of the record, by its number there. descriptor: the recorder's own, to read the file."""
 
     number: int
     descriptor: int
 
     def read(self, at: int, size_bytes: int) -> bytes:
-        """Return bytes of it: fewer where it ends."""
+        """Return bytes of the file; fewer at its end."""
         data = os.pread(self.descriptor, size_bytes, at)
         while data and len(data) < size_bytes:
             more = os.pread(self.descriptor, size_bytes - len(data), at + len(data))
@@ -39,12 +39,12 @@ class KnownFile:
 
     @property
     def size_bytes(self) -> int:
-        """How long it is."""
+        """Return the length of the file."""
         return os.fstat(self.descriptor).st_size
 
 
 class DescriptorState(NamedTuple):
-    """What a descriptor is open on: a recorded file, one of the named outputs, or neither."""
+    """The target of a descriptor: a recorded file, one of the named outputs, or neither."""
 
     file: KnownFile | None
     output: str
@@ -56,7 +56,7 @@ _NOTHING = DescriptorState(None, "", 0, 0)
 
 
 class KnownFiles:
-    """All files below a root, which is a real path, and the outputs that promises come by."""
+    """All files below a root (a real path), and the outputs for promises."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -65,14 +65,14 @@ class KnownFiles:
         self._files: dict[tuple[int, int], KnownFile] = {}
         self._outputs: dict[tuple[int, int], str] = {}
         self._devices: dict[int, int] = {}
-        """By the numbers of mounts; empty where these do not say which."""
+        """By mount number; empty on file systems where mounts do not identify devices."""
         self._kept: OrderedDict[tuple[int, int], int] = OrderedDict()
         self._is_by_mount = _file_system(root) in _NUMBERED_BY_MOUNT
         for path in sorted(_files_below(root)):
             self._add(os.open(root + path, _READ | os.O_NOFOLLOW))
 
     def close(self) -> None:
-        """Give back all descriptors of ours."""
+        """Close the recorder's own descriptors."""
         for descriptor in (*self._kept.values(), *(file.descriptor for file in self._files.values())):
             os.close(descriptor)
 
@@ -83,7 +83,7 @@ class KnownFiles:
         return file
 
     def add_output(self, name: str, descriptor: int) -> None:
-        """Know an output from now on, by a descriptor of ours."""
+        """Register an output by the recorder's own descriptor."""
         status = os.fstat(descriptor)
         self._outputs[status.st_dev, status.st_ino] = name
 
@@ -92,11 +92,11 @@ class KnownFiles:
         return self._files.get((status.st_dev, status.st_ino))
 
     def adopt(self, path: str) -> KnownFile:
-        """Know a new file from now on. path: any by which we can open it. Raises OSError if we cannot."""
+        """Register a new file. path: any readable path to it. Raises OSError if it cannot be opened."""
         return self._add(os.open(path, _READ))
 
     def state(self, thread: int, descriptor: int) -> DescriptorState:
-        """Return what a descriptor of a thread is open on; nothing of ours if there is no such descriptor."""
+        """Return the target of a thread's descriptor; neither file nor output if there is no such descriptor."""
         key = (thread, descriptor & 0xFFFF_FFFF)
         kept = self._kept.get(key)
         try:
@@ -125,13 +125,13 @@ class KnownFiles:
         return kept
 
     def forget_thread(self, thread: int) -> None:
-        """Give back what was kept for a thread that is no more, or has become another program."""
+        """Close the descriptors kept for a thread that has ended or executed another program."""
         for key in [key for key in self._kept if key[0] == thread]:
             os.close(self._kept.pop(key))
 
 
 def descriptor_facts(descriptor: int) -> tuple[int, int, int, int]:
-    """Return position, flags, mount and inode from an fdinfo; -1 where the kernel is too old to tell the inode."""
+    """Return position, flags, mount and inode from an fdinfo; -1 if the kernel is too old to show the inode."""
     if ptrace.CORE is not None:
         return ptrace.CORE.descriptor_facts(descriptor)
     words = os.pread(descriptor, 160, 0).split(None, 8)
@@ -140,7 +140,7 @@ def descriptor_facts(descriptor: int) -> tuple[int, int, int, int]:
 
 
 def inside(root: str, path: str) -> str | None:
-    """Return where a real path is on the program's disk, None if it is not on it."""
+    """Return a real path as a path on the program's disk, or None if it is elsewhere."""
     if path.startswith(root) and path[len(root) : len(root) + 1] in ("", os.sep):
         return path[len(root) :] or "/"
     return None
@@ -157,7 +157,7 @@ def _files_below(root: str) -> list[str]:
 
 
 def _file_system(path: str) -> str:
-    """Return the type of the file system that a path is on, "" if that cannot be found out."""
+    """Return the type of a path's file system, or ""."""
     descriptor = os.open(path, _READ)
     try:
         with open(f"/proc/self/fdinfo/{descriptor}") as info:

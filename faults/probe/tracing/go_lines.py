@@ -1,17 +1,17 @@
-"""Lines and frames of Go programs, by the table that each has of its functions; with it its runtime prints stacks.
+"""Lines and frames of Go programs, from the function table of Go's runtime.
 
-It is in every Go program, also in one that has no debugging information; and addr2line knows no DWARF of Go's newer
-versions. `.gopclntab`, little-endian, as since Go 1.20:
+Every Go program has this table, also without debugging information, and addr2line does not support the DWARF of newer
+Go versions. `.gopclntab`, little-endian, since Go 1.20:
 
     4   0xFFFFFFF1
     4   two zeros, bytes of the smallest instruction, bytes of a pointer: 8
     8   functions
     8   files
-    8   where the code starts; 0 since Go 1.26: that is where `.text` does
-    8   each: from here to names, to units, to files, to tables by instruction, to functions
-        functions: for each its first address, from the start of the code on, and where it is described, from there on
+    8   start of the code; 0 since Go 1.26: then it is the start of `.text`
+    8   each: offset of names, of units, of files, of tables by instruction, of functions
+        functions: for each its first address relative to the code, and its description relative to this table
 
-A table by instruction is a run of pairs, each a value's change, zigzag, and for how many instructions it holds.
+A table by instruction is a sequence of pairs: the change of a value (zigzag), and the number of instructions.
 
 Source: Go, src/internal/abi/symtab.go, src/runtime/symtab.go and src/cmd/link/internal/ld/pcln.go.
 """
@@ -29,21 +29,21 @@ _MAGIC = 0xFFFF_FFF1
 _HEADER = struct.Struct("<IHBBQQQQQQQQ")
 _FUNCTION = struct.Struct("<IiiIIIIII")
 _FUNCTION_BYTES = 44
-"""With what follows of fixed length; then come offsets of tables by instruction, and of other data."""
+"""Length of the fixed part. Offsets of tables by instruction and of other data follow."""
 _FLAGS_AT, _IS_OUTERMOST, _SETS_STACK_POINTER = 41, 1, 2
 _INLINED = struct.Struct("<4siii")
 _TREE_INDEX_TABLE, _TREE = 2, 3
-"""Which of the tables says which function an instruction was inlined from, and which of the data has these."""
+"""Index of the table that maps instructions to inlined calls, and of the data with these calls."""
 _NO_FILE = 0xFFFF_FFFF
 
 
 def go_lines(file: ElfFile) -> "GoLines | None":
-    """Return the table of a program, None if it is none of Go's, or of a version that is not known."""
+    """Return the table of a Go program, or None for other programs and unknown versions."""
     table, code = file.section(b".gopclntab"), file.section(b".text")
     if table is None or code is None:
         return None
     start = file.symbol(b"runtime.text")
-    if start is None and file.section(b".init") is None:  # else C's linker has put code of its own in front
+    if start is None and file.section(b".init") is None:  # otherwise C's linker has put code of its own before Go's
         start = code[0]
     try:
         return GoLines(file, table[1], start)
@@ -52,9 +52,9 @@ def go_lines(file: ElfFile) -> "GoLines | None":
 
 
 class GoLines:
-    """The table of one program. Raises ValueError, or struct.error, if it is none of a known version.
+    """The table of one program. Raises ValueError or struct.error for an unknown version.
 
-    text: where the code starts, as it was linked; None if only the table can know.
+    text: linked start of the code; None if only the table can tell.
     """
 
     def __init__(self, file: ElfFile, table: bytes, text: int | None) -> None:
@@ -70,12 +70,12 @@ class GoLines:
         entries = struct.unpack_from(f"<{2 * count}I", table, self._functions)
         self._starts, self._described = entries[::2], entries[1::2]
         self._trees = file.symbol(b"go:func.*")
-        """Where it is described what was inlined; None in a program without symbols."""
+        """Address of the inlined calls, or None in a program without symbols."""
 
     def places(self, address: int) -> tuple[SourceLine, ...]:
-        """Return what an address belongs to, functions that were inlined first.
+        """Return the functions and lines at an address, inlined functions first.
 
-        In a program without symbols, what was inlined has the name of the function that it is in.
+        In a program without symbols, inlined code has the name of the enclosing function.
         """
         at = address - self._text
         index = bisect_right(self._starts, at) - 1
@@ -98,10 +98,10 @@ class GoLines:
             at = start + inlined[1]
 
     def rule(self, address: int, machine: Architecture) -> FrameRule | None:
-        """Return how to leave the function at an address, None if it is not known, or nothing called that function.
+        """Return the frame rule at an address. None if it is unknown, or the function has no caller.
 
-        Go's functions know at each instruction how much of the stack they have taken. A call leaves the return address
-        above that on x86-64; on aarch64 it is in a register, and the function saves it at the lower end, first of all.
+        The table has the stack size of a function at each instruction. On x86-64 the return address is above it; on
+        aarch64 it is in a register, and the function first saves it at the lower end.
         """
         at = address - self._text
         index = bisect_right(self._starts, at) - 1
@@ -121,7 +121,7 @@ class GoLines:
         return FrameRule(stack_pointer, size_bytes, saved, return_address)
 
     def _inlined(self, described: int, tables: int, start: int, at: int) -> tuple[int, int] | None:
-        """Return the function inlined at an address: its name, and where it was called, from the outer one's start."""
+        """Return the inlined function at an address: its name, and its call relative to the outer function's start."""
         if self._trees is None or tables <= _TREE_INDEX_TABLE:
             return None
         first = described + _FUNCTION_BYTES
@@ -135,7 +135,7 @@ class GoLines:
         return name, called_at
 
     def _value(self, table: int, start: int, wanted: int) -> int | None:
-        """Return what a table by instruction has for an address; None if it does not come that far."""
+        """Return the value of a table by instruction at an address, or None after its end."""
         numbers = self._numbers(self._values + table)
         value, here, is_first = -1, start, True
         for change in numbers:
@@ -149,7 +149,7 @@ class GoLines:
         return None
 
     def _numbers(self, at: int) -> Iterator[int]:
-        """Yield numbers in the base 128."""
+        """Yield unsigned LEB128 numbers."""
         while at < len(self._table):
             found, shift = 0, 0
             while True:

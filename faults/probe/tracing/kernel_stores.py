@@ -1,8 +1,8 @@
-"""Calls by which the kernel stores to memory: into a protected page they would fail with EFAULT.
+"""Kernel stores: calls by which the kernel writes to mapped memory, such as read(2).
 
-Where an argument points to a map, the process stops, whatever the call is. It is put off: the pages are opened, and
-the instruction that makes it is carried out once more. What has come to the pages is noted when it has ended. Other
-calls go on meanwhile: it may wait for what another thread does.
+Into a protected page they would fail with EFAULT. A thread stops at any call with an argument that points to a map. The
+pages are then opened, and the instruction of the call runs once more. After the call its changes to the pages are
+recorded. Other calls may run meanwhile, because the call may wait for another thread.
 """
 
 import struct
@@ -19,34 +19,34 @@ _BUFFERS = {
     "getrandom": (0, 1),
     "getdents64": (1, 2),
 }
-"""Which arguments are an address and a size in bytes."""
+"""Index of the address argument and of the size argument."""
 _STRUCTURES = {"fstat": (1, 144), "newfstatat": (2, 144), "statx": (4, 256)}
-"""Which argument is an address, and how much the kernel stores there."""
+"""Index of the address argument, and the size of the structure."""
 _VECTORS = {"readv": 1, "preadv": 1, "preadv2": 1}
 _MESSAGES = {"recvmsg": 1, "recvmmsg": 1}
 _EVENTS = {"io_getevents": 3, "io_pgetevents": 3}
 _EVENT_BYTES, _MESSAGE_BYTES = 32, 64
 _VECTORS_MAX = 1024  # UIO_MAXIOV: so many buffers, or messages, a call may have
 INTO_MEMORY: dict[str, AnyBit | None] = dict.fromkeys((*_VECTORS, *_MESSAGES))
-"""Calls that a process with maps stops at whatever their arguments are: these lead to addresses."""
+"""Calls with indirect addresses: a process with maps stops at all of them."""
 KNOWN = (*INTO_MEMORY, *_BUFFERS, *_STRUCTURES, *_EVENTS)
-"""Calls of which it is known how much they store."""
+"""Calls with known sizes."""
 _RESULT_BYTES = 4096
-"""How much any other call may store where an argument points to: a path, or a structure."""
+"""Assumed size for any other call: a path, or a structure."""
 assert not INTO_MEMORY.keys() & CALLS.keys()
 
 
 class KernelStores:
-    """Makes calls that store to maps behave as if nothing were protected."""
+    """Opens pages for calls by which the kernel writes to maps."""
 
     def __init__(self, maps: MapCalls, injector: CallInjector) -> None:
         self._maps = maps
         self._injector = injector
         self._opened: dict[int, list[OpenPage]] = {}
-        """Of each thread whose call has been put off, the pages that are open for it."""
+        """The pages opened for each thread whose call is repeated."""
 
     def entered(self, thread: TracedThread, call: ptrace.EnteredCall, name: str) -> Finish | None:
-        """Cover such a call; return None if it stores to no map, or has been put off and will come again."""
+        """Record such a call. Return None if it writes to no map, or is about to be repeated."""
         pages = self._opened.pop(thread.id, None)
         if pages is not None:
             return lambda _result: self._ended(thread, pages)
@@ -56,7 +56,7 @@ class KernelStores:
         try:
             ranges = [(at, size) for at, size in _ranges(thread.id, name, call.arguments) if memory.maps_in(at, size)]
         except (OSError, struct.error):
-            return None  # the call is wrong, and will say so
+            return None  # the call is invalid and will fail
         if ranges:
             self._put_off(thread, call, name, ranges)
         return None
@@ -64,7 +64,7 @@ class KernelStores:
     def _put_off(
         self, thread: TracedThread, call: ptrace.EnteredCall, name: str, ranges: list[tuple[int, int]]
     ) -> None:
-        """Open pages while a thread is in front of a call, and have it make the call again."""
+        """Open the pages and make the thread repeat its call."""
         injector, machine = self._injector, self._injector.machine
         registers = injector.registers
         self._maps.settle()
@@ -85,12 +85,12 @@ class KernelStores:
         self._maps.close_pages(thread)
 
     def forget_thread(self, thread: int) -> None:
-        """Know that a thread is in no call any more."""
+        """Forget the call of a thread."""
         self._opened.pop(thread, None)
 
 
 def _ranges(thread: int, name: str, arguments: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Return which addresses, for how many bytes, a call may store to."""
+    """Return the address ranges to which a call may write."""
     if (buffer := _BUFFERS.get(name)) is not None:
         return [(arguments[buffer[0]], arguments[buffer[1]])]
     if (structure := _STRUCTURES.get(name)) is not None:

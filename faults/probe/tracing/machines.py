@@ -1,10 +1,10 @@
-"""What differs between processors: the numbers of system calls, and where registers are.
+"""Processor architectures: numbers of system calls, and indexes of registers.
 
-Registers are those of `struct user_regs_struct`, or of `struct user_pt_regs`, as PTRACE_GETREGSET gives them, in
-64-bit words.
+Registers are those of `struct user_regs_struct` or `struct user_pt_regs`, as PTRACE_GETREGSET returns them, in 64-bit
+words.
 
     x86-64    number in orig_rax (15), result in rax (10), arguments in rdi rsi rdx r10 r8 r9, a call is 2 bytes: 0f 05
-    aarch64   number in x8, result in x0, arguments in x0 to x5, a call is 4 bytes: d4000001; behind it x7 is a mark
+    aarch64   number in x8, result in x0, arguments in x0 to x5, a call is 4 bytes: d4000001; after it x7 is a mark
 
 Sources: arch/x86/include/asm/user_64.h, arch/arm64/include/uapi/asm/ptrace.h, include/uapi/asm-generic/unistd.h,
 arch/arm64/kernel/ptrace.c (report_syscall), arch/arm64/kernel/signal.c (do_signal), Documentation/arm64/sve.rst.
@@ -19,19 +19,19 @@ NT_PRSTATUS, NT_X86_XSTATE, NT_ARM_SYSTEM_CALL, NT_ARM_SVE = 1, 0x202, 0x404, 0x
 _ARM_EXCLUSIVE_MASK, _ARM_EXCLUSIVE = 0x3F00_0000, 0x0800_0000
 _ARM_JUMPED = 0xC00
 _ARM_IS_ORDERED = 1 << 23
-"""Set in a load-acquire, a store-release and a compare-and-swap, which share the encoding but are no exclusives."""
+"""Set in load-acquire, store-release and compare-and-swap, which share the encoding with exclusives."""
 
 
 _BEGIN_AGAIN = {2**64 - error for error in (512, 513, 514, 516)}
-"""ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK: errors that no program sees."""
+"""ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK: errors that programs never see."""
 
 
 class Architecture(NamedTuple):
-    """A processor, as a tracer of its programs needs to know it."""
+    """The properties of a processor that a tracer needs."""
 
     name: str
     audit: int
-    """The number that seccomp knows it by."""
+    """Its number in seccomp."""
     calls: Mapping[str, int]
     register_count: int
     program_counter: int
@@ -41,55 +41,56 @@ class Architecture(NamedTuple):
     result: int
     arguments: tuple[int, ...]
     call_bytes: int
-    """How long the instruction is that makes a call."""
+    """Length of the instruction that makes a call."""
     takes_number_apart: bool
-    """Whether the number of a call under way is no register, but a set of its own: NT_ARM_SYSTEM_CALL."""
+    """Whether the number of the current call is in a register set of its own, NT_ARM_SYSTEM_CALL."""
     kept: Mapping[int, int]
-    """Registers that functions give back as they were: by DWARF's number, where the kernel has each."""
+    """Callee-saved registers: DWARF's number, and the kernel's index."""
     stack_pointer_in_dwarf: int
     return_address_in_dwarf: int
-    """Where a function finds the address that it returns to: a register, or one that stands for its place in memory."""
+    """Location of the return address: a register, or a pseudo-register that stands for its place in memory."""
     address_bits: int = 64
-    """How much of a return address is an address: above it may be signed."""
+    """Bits of the address in a return address; the upper bits may be a signature."""
     has_vectors_apart: bool = False
-    """Whether there may be registers that a call takes away: NT_ARM_SVE."""
+    """Whether a call may clear vector registers: NT_ARM_SVE."""
     state: int | None = None
-    """The register of the processor's state where that says what kind of instruction a jump has to lead to."""
+    """The register with the processor's state, if that restricts the target of a jump."""
     mark: int | None = None
-    """The register that holds a mark of the kernel's at a stop behind a call."""
+    """The register in which the kernel shows a mark at a stop after a call."""
 
     def set_call(self, number: int) -> dict[int, int]:
-        """Return which registers, by index, have to hold what for a call with a number to be made."""
+        """Return the register values, by index, with which a thread makes the call."""
         if self.takes_number_apart:
             return {self.number: number}
-        return {self.result: number, self.number: 2**64 - 1}  # no call is under way that could be begun again
+        return {self.result: number, self.number: 2**64 - 1}  # no interrupted call to restart
 
     def without_jump(self, state: int) -> int:
-        """Return the state of a thread as if it had not just jumped: guarded code lets no jump lead to a call."""
+        """Return the state without the mark of a jump: guarded code forbids a jump to a call instruction."""
         return state & ~_ARM_JUMPED
 
     def is_undecided(self, result: int) -> bool:
-        """Return whether a call that has come to this may yet begin again, and would not behind calls of ours.
+        """Return whether the kernel may restart a call with this result, and would not after calls of ours.
 
-        Such a result is never the program's: the signal that has interrupted the call decides. On x86-64 what decides
-        are the registers, which are given back; here it is what the kernel remembers of the last call.
+        The program never sees such a result: the signal that interrupted the call decides. On x86-64 the restart
+        depends on the registers, which are restored. On aarch64 it depends on what the kernel remembers of the last
+        call.
         """
         return self.takes_number_apart and result in _BEGIN_AGAIN
 
     def is_store_exclusive(self, instruction: bytes) -> bool:
-        """Return whether an instruction can only succeed if nothing stops the thread since its load."""
+        """Return whether an instruction only succeeds if the thread does not stop after the matching load."""
         if self.name != "aarch64":
             return False
         (word,) = struct.unpack("<I", instruction[:4])
         return word & _ARM_EXCLUSIVE_MASK == _ARM_EXCLUSIVE and not word & _ARM_IS_ORDERED
 
     def is_repeated(self, instruction: bytes) -> bool:
-        """Return whether an instruction stores many times and is stepped one time at a time: x86's `rep`."""
+        """Return whether an instruction is a repeated store, x86's `rep`: a single step runs one iteration."""
         return self.name == "x86_64" and instruction[:1] in (b"\xf2", b"\xf3") and _is_string(instruction)
 
 
 def _is_string(instruction: bytes) -> bool:
-    """Return whether movs, stos or ins follows the prefixes; the same first byte begins SSE instructions, too."""
+    """Return whether movs, stos or ins follows the prefixes. SSE instructions share the first byte."""
     for byte in instruction:
         if byte not in _X86_PREFIXES:
             return byte in _X86_STRINGS
@@ -168,5 +169,5 @@ MACHINES = {machine.name: machine for machine in (X86_64, AARCH64)}
 
 
 def this_machine() -> Architecture | None:
-    """Return the processor that this process runs on, None if its programs cannot be recorded."""
+    """Return this machine's processor, or None if it is unknown or not running Linux."""
     return MACHINES.get(platform.machine()) if platform.system() == "Linux" else None

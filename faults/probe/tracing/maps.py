@@ -34,7 +34,7 @@ CALLS: dict[str, AnyBit | None] = {
     "madvise": AnyBit(2, 9),  # MADV_REMOVE, and MADV_FREE with it
     "remap_file_pages": None,
 }
-"""Calls on maps: a process stops at them only once it has a shared map."""
+"""Calls on maps. A process stops at them only if it has a shared map."""
 _WRITE, _SHARED, _FIXED, _REMOVE, _SYNCHRONOUS = 2, 1, 0x10, 9, 4
 _RUN_MAX = 64
 """How many stores to one page in a row are single-stepped."""
@@ -72,13 +72,14 @@ class MapCalls:
     def on_mmap(
         self, thread: TracedThread, wanted: int, size: int, protection: int, flags: int, fd: int, at: int
     ) -> Finish | None:
-        """Cover mmap(2) of recorded files, and any that replaces a map."""
+        """Record mmap(2) of recorded files, and any that replaces a map."""
         file = None
         if flags & _SHARED and fd & 0xFFFF_FFFF != 0xFFFF_FFFF:
             state = self._files.state(thread.id, fd)
-            file = state.file if state.flags & os.O_ACCMODE == os.O_RDWR else None  # else it is never stored to
+            # a read-only descriptor allows no stores
+            file = state.file if state.flags & os.O_ACCMODE == os.O_RDWR else None
         if file is None and not (flags & _FIXED and thread.memory.maps_in(wanted, size)):
-            return None  # it takes the place of no map
+            return None  # it replaces no map
 
         def finish(address: int) -> None:
             if -PAGE_BYTES < address < 0:
@@ -124,7 +125,7 @@ class MapCalls:
         self._injector.call(thread, "mprotect", found.start, found.end - found.start, allowed, OURS)
 
     def on_mprotect(self, thread: TracedThread, address: int, size: int, protection: int, *_: int) -> Finish | None:
-        """Cover mprotect(2) that allows stores."""
+        """Record mprotect(2) that allows stores."""
         memory = thread.memory
         if not memory.maps_in(address, size):
             return None
@@ -141,14 +142,14 @@ class MapCalls:
         return finish
 
     def on_munmap(self, thread: TracedThread, address: int, size: int, *_: int) -> Finish | None:
-        """Cover munmap(2)."""
+        """Record munmap(2)."""
         memory = thread.memory
         if not memory.maps_in(address, size):
             return None
         return lambda result: memory.forget(address, _whole_pages(size)) if result == 0 else None
 
     def on_mremap(self, thread: TracedThread, address: int, old_size: int, size: int, *_: int) -> Finish | None:
-        """Cover mremap(2)."""
+        """Record mremap(2)."""
         memory = thread.memory
         found = memory.maps_in(address, 1)
         if not found:
@@ -166,7 +167,7 @@ class MapCalls:
         return finish
 
     def on_msync(self, thread: TracedThread, address: int, size: int, flags: int, *_: int) -> Finish | None:
-        """Cover msync(2), which makes a range durable; with MS_ASYNC it does nothing."""
+        """Record msync(2), which makes a range durable; with MS_ASYNC it has no effect."""
         found = thread.memory.maps_in(address, size) if flags & _SYNCHRONOUS else []
         if not found:
             return None
@@ -182,7 +183,7 @@ class MapCalls:
         return finish
 
     def on_madvise(self, thread: TracedThread, address: int, size: int, advice: int, *_: int) -> Finish | None:
-        """Cover madvise(MADV_REMOVE), which punches a hole into the file."""
+        """Record madvise(MADV_REMOVE), which punches a hole into the file."""
         found = thread.memory.maps_in(address, size) if advice == _REMOVE else []
         if not found:
             return None
@@ -196,7 +197,7 @@ class MapCalls:
         return finish
 
     def on_remap_file_pages(self, thread: TracedThread, address: int, size: int, *_: int) -> Finish | None:
-        """Cover remap_file_pages(2) by reporting it as unseen."""
+        """Report remap_file_pages(2) as unseen."""
         if not thread.memory.maps_in(address, size):
             return None
         return lambda result: self._notes.unseen("remap_file_pages", "a map in another order than its file")
@@ -204,7 +205,9 @@ class MapCalls:
     # -- stores --------------------------------------------------------------------------------------
 
     def stored(self, thread: TracedThread) -> int | None:
-        """Run the store that a thread has faulted at. Return the signal to continue with, None if it is none."""
+        """Run the store at which a thread has faulted. Return the signal to continue with, or None for another
+        fault.
+        """
         memory = thread.memory
         fault = ptrace.memory_fault(thread.id)
         found = _writable(memory, fault.address) if fault.is_protected else None
@@ -212,14 +215,14 @@ class MapCalls:
             return None
         page = fault.address & -PAGE_BYTES
         if page in memory.open_pages:
-            return 0  # another thread has opened it since
+            return 0  # another thread has opened the page since
         self.settle()
         before = self._injector.registers.get(thread.id)
         last, count = memory.run
         memory.run = (page, count + 1 if page == last else 1)
         try:
             instruction = ptrace.read_memory(thread.id, register(before, self._machine.program_counter), 16)
-        except OSError:  # another thread is executing another program, whose memory this is already
+        except OSError:  # another thread has executed another program in this process
             raise ptrace.ThreadGone(thread.id) from None
         is_opened = self._machine.is_repeated(instruction) or self._machine.is_store_exclusive(instruction)
         stays_open = is_opened or memory.run[1] > _RUN_MAX
@@ -270,7 +273,7 @@ class MapCalls:
                 number = self._injector.step(thread.id)
                 if number != signal.SIGSEGV:
                     break
-                fault = ptrace.memory_fault(thread.id)  # it stores to two pages, or copies from a map that is no more
+                fault = ptrace.memory_fault(thread.id)  # the store spans two pages, or its source is unmapped
                 other = _writable(thread.memory, fault.address) if fault.is_protected else None
                 page = fault.address & -PAGE_BYTES
                 if other is None or any(page == one[0] for one in opened):
@@ -279,7 +282,7 @@ class MapCalls:
             after = registers.get(thread.id)
             for page, one, _ in opened:
                 call_from(thread, after, "mprotect", page, PAGE_BYTES, one.protection & ~_WRITE, OURS)
-        finally:  # also if the thread is killed meanwhile
+        finally:  # even if the thread is killed meanwhile
             for page, one, old in opened:
                 self._note_store(one.file, one.at + page - one.start, old)
         return (0 if number == signal.SIGTRAP else number), after
@@ -307,7 +310,7 @@ class MapCalls:
         return known
 
     def _close(self, thread: TracedThread, before: RegisterSet, page: int) -> None:
-        """Protect a page again, and note its changes. The caller restores the registers."""
+        """Protect a page again and record its changes. The caller restores the registers."""
         memory = thread.memory
         one = memory.open_pages.pop(page)
         (found,) = memory.maps_in(page, 1)
@@ -325,7 +328,7 @@ class MapCalls:
         if pages:
             before = self._injector.registers.get(thread.id)
             if self._machine.is_undecided(register(before, self._machine.result)):
-                return  # they are closed behind the next step
+                return  # the next step closes them
             mask = ptrace.block_signals(thread.id)
             for page in pages:
                 self._close(thread, before, page)
@@ -348,7 +351,7 @@ class MapCalls:
         return pages
 
     def settle(self) -> None:
-        """Note unseen stores before any other step."""
+        """Record unseen stores. Called before any other step."""
         for page in self._open.values():
             self._look(page)
         for number, shadow in self._shadows.items():
@@ -366,7 +369,7 @@ class MapCalls:
                 )
 
     def changed(self, file: KnownFile, at: int = 0, size: int = 1 << 62) -> None:
-        """Take a change that a call has noted as seen."""
+        """Mark a change as seen, because a call has already recorded it."""
         for page in self._open.values():
             if page.file is file and page.at < at + size and at < page.at + PAGE_BYTES:
                 page.old = os.pread(file.descriptor, PAGE_BYTES, page.at)

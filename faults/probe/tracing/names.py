@@ -1,7 +1,7 @@
-"""What calls do to names: files that are made, renamed, linked and unlinked, directories and symbolic links.
+"""Name calls: files, directories and links that are made, renamed or removed.
 
-A path is resolved by the kernel, through /proc/TID/cwd and /proc/TID/fd, to the directory that its last name is in: so
-it does not matter what symbolic links it goes through, nor what it is relative to.
+The kernel resolves a path to its directory, through /proc/TID/cwd and /proc/TID/fd. Symbolic links and relative paths
+therefore need no special care.
 """
 
 import os
@@ -44,11 +44,11 @@ OLDER_CALLS: Mapping[str, tuple[str, Callable[..., tuple[int, ...]]]] = {
     "rmdir": ("unlinkat", lambda path, *_: (_HERE, path, _REMOVE_DIRECTORY)),
     "symlink": ("symlinkat", lambda text, path, *_: (text, _HERE, path)),
 }
-"""Calls that do less than a newer one: its name, and its arguments made from theirs."""
+"""Older calls: the newer call that covers each, and its arguments."""
 
 
 class NamedPlace(NamedTuple):
-    """A name in a directory. real: its path to us. path: on the program's disk, None if it is not there."""
+    """A name in a directory. real: a path for the recorder; path: on the program's disk, or None."""
 
     real: str
     path: str | None
@@ -66,7 +66,7 @@ class NameCalls:
     # -- paths ---------------------------------------------------------------------------------------
 
     def place(self, thread: TracedThread, directory: int, address: int) -> NamedPlace | None:
-        """Return the place that a path of a thread's memory means; None if it is none: the call will say so."""
+        """Return the place of a path in a thread's memory, or None if it is invalid; the call will then fail."""
         try:
             start = _start(thread, directory, os.fsdecode(ptrace.read_text(thread.id, address)))
         except OSError:
@@ -83,11 +83,11 @@ class NameCalls:
     # -- files ---------------------------------------------------------------------------------------
 
     def on_openat(self, thread: TracedThread, _at: int, _path: int, flags: int, *_: int) -> Finish | None:
-        """Cover openat(2)."""
+        """Record openat(2)."""
         return self._opened(thread, flags)
 
     def on_openat2(self, thread: TracedThread, _at: int, _path: int, how: int, *_: int) -> Finish | None:
-        """Cover openat2(2)."""
+        """Record openat2(2)."""
         return self._opened(thread, int.from_bytes(ptrace.read_memory(thread.id, how, 8), "little"))
 
     def _opened(self, thread: TracedThread, flags: int) -> Finish | None:
@@ -111,7 +111,7 @@ class NameCalls:
         return finish
 
     def _made(self, name: str, path: str) -> None:
-        """Note a new file. name: a path by which we can open it."""
+        """Record a new file. name: a path by which the recorder can open it."""
         try:
             file = self._files.adopt(name)
         except PermissionError:
@@ -120,7 +120,7 @@ class NameCalls:
             self._notes.add(CREATE, path, file=file.number)
 
     def on_mknodat(self, thread: TracedThread, at: int, path: int, mode: int, *_: int) -> Finish | None:
-        """Cover mknodat(2), as far as it makes files."""
+        """Record mknodat(2) of regular files."""
         place = self.place(thread, at, path)
         if place is None or place.path is None or not (S_ISREG(mode) or mode & 0o170000 == 0):
             return None
@@ -128,26 +128,26 @@ class NameCalls:
         return lambda result: self._made(real, inner) if result == 0 else None
 
     def on_truncate(self, thread: TracedThread, path: int, size: int, *_: int) -> Finish | None:
-        """Cover truncate(2)."""
+        """Record truncate(2)."""
         try:
             start = _start(thread, _HERE, os.fsdecode(ptrace.read_text(thread.id, path)))
             return self._contents.truncated(os.stat(start), size)
         except OSError:
-            return None  # the call will say so
+            return None  # the call will fail
 
     # -- two names -----------------------------------------------------------------------------------
 
     def on_renameat2(
         self, thread: TracedThread, at: int, old: int, new_at: int, new: int, flags: int, *_: int
     ) -> Finish | None:
-        """Cover renameat2(2), of files and directories."""
+        """Record renameat2(2), of files and directories."""
         one, other = self.place(thread, at, old), self.place(thread, new_at, new)
         if one is None or other is None or (one.path is None and other.path is None):
             return None
         if not flags & _EXCHANGE and _is_same(one.real, other.real):
             return None  # two names of one file: "rename() does nothing", says rename(2)
         if _is_special(one.real) and (_is_special(other.real) or not os.path.lexists(other.real)):
-            return None  # a socket or a pipe: these are not recorded
+            return None  # sockets and FIFOs are not recorded
         path, target = one.path, other.path
 
         def finish(result: int) -> None:
@@ -165,14 +165,14 @@ class NameCalls:
     def on_linkat(
         self, thread: TracedThread, at: int, old: int, new_at: int, new: int, flags: int, *_: int
     ) -> Finish | None:
-        """Cover linkat(2), also of a file that has no name yet."""
+        """Record linkat(2), also of a file without a name."""
         place = self.place(thread, new_at, new)
         if place is None:
             return None
         try:
             real, status = self._linked(thread, at, old, flags)
         except OSError:
-            return None  # the call will say so
+            return None  # the call will fail
         path, target, file = inside(self._files.root, real), place.path, self._files.of(status)
         if path is None and target is None:
             return None
@@ -191,7 +191,7 @@ class NameCalls:
         return finish
 
     def _linked(self, thread: TracedThread, at: int, old: int, flags: int) -> tuple[str, os.stat_result]:
-        """Return the real path of what is linked, and its status."""
+        """Return the real path of the link's source, and its status."""
         text = os.fsdecode(ptrace.read_text(thread.id, old))
         if text or not flags & _EMPTY_PATH:
             start = _start(thread, at, text)
@@ -209,11 +209,11 @@ class NameCalls:
     # -- one name ------------------------------------------------------------------------------------
 
     def on_unlinkat(self, thread: TracedThread, at: int, path: int, flags: int, *_: int) -> Finish | None:
-        """Cover unlinkat(2), which removes directories, too."""
+        """Record unlinkat(2), of files and directories."""
         return self._named_call(REMOVE_DIRECTORY if flags & _REMOVE_DIRECTORY else UNLINK, thread, at, path)
 
     def on_mkdirat(self, thread: TracedThread, at: int, path: int, *_: int) -> Finish | None:
-        """Cover mkdirat(2)."""
+        """Record mkdirat(2)."""
         return self._named_call(MAKE_DIRECTORY, thread, at, path)
 
     def _named_call(self, kind: str, thread: TracedThread, at: int, path: int) -> Finish | None:
@@ -222,11 +222,11 @@ class NameCalls:
             return None
         inner = place.path
         if kind == UNLINK and _is_special(place.real):
-            return None  # a socket or a pipe: these are not recorded
+            return None  # sockets and FIFOs are not recorded
         return lambda result: self._notes.add(kind, inner) if result == 0 else None
 
     def on_symlinkat(self, thread: TracedThread, text: int, at: int, path: int, *_: int) -> Finish | None:
-        """Cover symlinkat(2)."""
+        """Record symlinkat(2)."""
         place = self.place(thread, at, path)
         if place is None or place.path is None:
             return None
@@ -235,7 +235,7 @@ class NameCalls:
 
 
 def _start(thread: TracedThread, directory: int, text: str) -> str:
-    """Return a path by which we find what a thread means by one."""
+    """Return a path by which the recorder finds the target of a thread's path."""
     if text.startswith("/"):
         for own, ours in (("/proc/self/", f"/proc/{thread.group}/"), ("/dev/fd/", f"/proc/{thread.group}/fd/")):
             if text.startswith(own):

@@ -1,4 +1,4 @@
-"""The notes that become a record: steps in their order, who took them, and what could not be recorded."""
+"""Program notes: collect the steps, tasks and unseen actions of a record."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ _UNSEEN_MAX = 100
 
 
 class ProgramNotes:
-    """Takes notes of one program. Whoever notes a step has said before, by `present`, who takes it by which call."""
+    """Notes of one program. A call of `present` before each step sets its task, system call and stack."""
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
@@ -30,52 +30,52 @@ class ProgramNotes:
         self._unseen: dict[tuple[str, str], None] = {}
         self._printed: set[int] = set()
         self._stepped: set[int] = set()
-        """Threads that have taken a step."""
+        """Tasks with a step."""
         self.begun = {True: b"", False: b""}
-        """Of what is printed, and of what is promised, the line that is not at its end yet."""
+        """The bytes after the last line break, of standard output (True) and of the promise pipe (False)."""
         self.refused: dict[str, str] = {}
-        """Features that the recorder has refused the program because they cannot be recorded, each with its error."""
+        """Features that the recorder refused because they cannot be recorded, each with its error."""
         self._data_bytes = 0
         self._is_full = False
         self.task = 0
-        """Who takes the present step."""
+        """Task of the current step."""
         self._call = ""
         self._stack = 0
 
     def new_task(self, process: int, thread: int, name: str) -> int:
-        """Return the number of a thread that was not noted before, or not by this name."""
+        """Return a new task number for a thread."""
         self._tasks.append(ProgramTask(process, thread, name))
         return len(self._tasks) - 1
 
     def has_stepped(self, task: int) -> bool:
-        """Return whether a thread has taken a step."""
+        """Return whether a task has a step."""
         return task in self._stepped
 
     def rename(self, task: int, name: str) -> None:
-        """Note the name that a thread has by now: it begins with that of the one that made it."""
+        """Set the current name of a thread. At first it has the name of its parent thread."""
         self._tasks[task] = self._tasks[task]._replace(name=name)
 
     def present(self, task: int, call: str, stack: int = 0) -> None:
-        """Say who takes the next steps, by which call, "" if by an instruction of its own, and with which stack."""
+        """Set the task, system call and stack of the next steps. call: "" for a store instruction."""
         self.task, self._call, self._stack = task, call, stack
 
     def add(self, kind: str, path: str = "", target: str = "", file: int = -1, at: int = 0, size: int = 0) -> None:
-        """Note a step without bytes. What is past the limits is not noted, but that there is some is."""
+        """Add a step without data. After a limit, steps are dropped and the limit is reported."""
         if at + size > FILE_BYTES_MAX:
             self._stop(f"more than {FILE_BYTES_MAX} bytes in a file")
         self._add(Step(kind, path, target, file, at, size, b"", self._stack, self.task, self._call))
 
     def wrote(self, file: int, at: int, data: bytes) -> None:
-        """Note what a call has written."""
+        """Add the data that a call has written."""
         self._add_bytes(Step(WRITE, "", "", file, at, 0, data, self._stack, self.task, self._call))
 
     def stored(self, file: int, at: int, data: bytes, by: tuple[int, str] | None = None) -> None:
-        """Note what has been stored to one page of a map. by: task and call, if these are not the present ones."""
+        """Add the data stored to one page of a map. by: task and call, if not the current ones."""
         task, call = by or (self.task, self._call)
         self._add_bytes(Step(STORE, "", "", file, at, 0, data, 0 if by else self._stack, task, call))
 
     def acknowledged(self, text: str, *, printed: bool) -> None:
-        """Note a promise, or a line that was printed."""
+        """Add a promise or a printed line."""
         if printed:
             self._printed.add(len(self.steps))
         self._add(Step(ACKNOWLEDGE, text, "", -1, 0, 0, b"", self._stack, self.task, self._call))
@@ -98,7 +98,7 @@ class ProgramNotes:
         self._is_full = True
 
     def unseen(self, event: str, detail: str) -> None:
-        """Note something that is not recorded, once."""
+        """Report an action that is not recorded, once."""
         if len(self._unseen) < _UNSEEN_MAX:
             self._unseen.setdefault((event, detail))
 
@@ -109,7 +109,7 @@ class ProgramNotes:
         return [*lines, begun][-SHOWN_LINES_MAX:] if begun else lines
 
     def record(self, program: Sequence[str], code: int) -> ProgramRecord:
-        """Return all that was noted."""
+        """Return the record."""
         steps = only_promises(self.steps, self._printed)
         unseen = tuple(Unseen(event, detail, 0) for event, detail in self._unseen)
         tasks = tuple(self._tasks) or (ProgramTask(0, 0, ""),)

@@ -1,14 +1,14 @@
-"""Stores through maps that are done for a thread: by us, to the same page of the file, with nothing to open or to step.
+"""Plain stores: executes simple store instructions on behalf of a thread.
 
-A thread that has faulted at a plain store needs one stop instead of four, and two changes of its memory's protection
-less. We map the page of the file, too. What we store there is what the thread would have: every map of a file shows the
-same page. It is done by one copy, which the C library makes by one instruction for the sizes that programs rely on
-being whole. The page stays protected meanwhile, so nobody else stores to it unseen.
+A store that the recorder executes needs one stop of the thread instead of four, and no change of memory protection. The
+recorder maps the same page of the file and writes the thread's value there; all maps of a file share the page. It
+writes with one copy, for which the C library uses a single instruction at sizes that programs expect to be atomic. The
+page stays protected, so no other thread can store to it unseen.
 
-    not done here    what it may be                                                 instead it is stepped over
+    not done here    examples                                                       instead it is stepped over
     read and change  x86's add, xchg, cmpxchg, push; rep, which opens the page
-    too far          beyond the page, or behind the end of the file
-    not ours         a file that we may not open for writing, other processors
+    too far          beyond the page, or beyond the end of the file
+    not possible     a file that the recorder may not open for writing, other processors
 """
 
 import mmap
@@ -28,30 +28,30 @@ _WORD = Struct("<Q")
 
 
 class PlainStores:
-    """Does plain stores, through maps of our own."""
+    """Executes plain stores through maps of the recorder."""
 
     def __init__(self, machine: Architecture, registers: Registers) -> None:
         self._is_known = machine.name == "x86_64"
         self._machine = machine
         self._registers = registers
         self._kept: OrderedDict[tuple[int, int], mmap.mmap] = OrderedDict()
-        """Pages of files by file and place: the last ones used."""
+        """The most recently used pages, by file and offset."""
 
     def close(self) -> None:
-        """Give back all maps of ours."""
+        """Release the recorder's own maps."""
         for page in self._kept.values():
             page.close()
 
     def done(
         self, thread: int, before: RegisterSet, instruction: bytes, address: int, file: KnownFile, at: int
     ) -> tuple[int, bytes, bytes] | None:
-        """Do the store that a thread has faulted at, and move it on; return where, and what was there and is now.
+        """Execute the store at which a thread has faulted, and advance the thread. Return offset, old and new bytes.
 
-        address: where it has faulted; at: that page's place in the file. None: not done, and the thread as it was.
+        address: of the fault; at: offset of its page in the file. None: not possible, and the thread is unchanged.
         """
         found = plain_store(instruction) if self._is_known else None
         if found is None or found.address(lambda index: register(before, index)) != address:
-            return None  # the second part of a store across pages faults elsewhere than it begins
+            return None  # a store across two pages may fault at its second part
         start = address % PAGE_BYTES
         end = start + found.size
         page = self._page(file, at) if at + end <= file.size_bytes and end <= PAGE_BYTES else None
@@ -74,7 +74,7 @@ class PlainStores:
         return None if vector is None else vector[found.start : found.start + found.size]
 
     def _page(self, file: KnownFile, at: int) -> mmap.mmap | None:
-        """Return a page of a file, as far as the file goes, None if it is not ours to change."""
+        """Return a page of a file up to the file's end, or None if it may not be written."""
         key = (file.number, at)
         kept = self._kept.get(key)
         if kept is not None and len(kept) == PAGE_BYTES:
@@ -85,7 +85,7 @@ class PlainStores:
             return None
         try:
             page = mmap.mmap(descriptor, min(PAGE_BYTES, file.size_bytes - at), offset=at)
-        except (OSError, ValueError):  # it has no maps, or has become shorter
+        except (OSError, ValueError):  # the file does not support maps, or is shorter now
             return None
         finally:
             os.close(descriptor)

@@ -1,8 +1,8 @@
 """Recording process: gives a program its outputs and environment, and sends its record.
 
-It is a fork of ours, so nothing is loaded first, and its only child is the program. Standard output is a terminal, so
-C's stdio flushes each line; printed lines are noted and discarded. Promises come through a pipe whose descriptor is in
-the environment.
+It is forked, so it starts fast, and its only child is the program. Standard output is a terminal, so C's stdio flushes
+each line; printed lines are recorded and discarded. Promises come through a pipe, whose descriptor is in the
+environment.
 """
 
 import gc
@@ -33,7 +33,7 @@ _PLAIN = {"TERM": "dumb", "PAGER": "cat"}
 
 
 class ProgramOutputs:
-    """Outputs whose lines are noted. A context manager: output is read while it is open."""
+    """Recorded outputs. A context manager: the outputs are read while it is open."""
 
     def __init__(self) -> None:
         master, self.terminal = os.openpty()
@@ -54,7 +54,7 @@ class ProgramOutputs:
 
 
 def _read_away(descriptor: int) -> None:
-    with suppress(OSError):  # EIO: a terminal's way to say that nobody can write to it any more
+    with suppress(OSError):  # EIO after the last writer has closed the terminal
         while os.read(descriptor, 1 << 16):
             pass
     os.close(descriptor)
@@ -71,7 +71,7 @@ def trace(
     fault: CallFault | None = None,
     walker: StackWalker | None = None,
 ) -> ProgramRecord:
-    """Run a program on the disk at root, a real path; return its record. Raises what Tracer.run raises.
+    """Run a program on the disk at root, a real path; return its record. Raises the errors of Tracer.run.
 
     Stack numbers of steps are those of the walker.
     """
@@ -79,7 +79,7 @@ def trace(
     assert machine is not None, "asked before"
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     with ProgramOutputs() as outputs, closing(Tracer(machine, root, notes, stores, order, fault, walker)) as tracer:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))  # we keep each file open
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))  # the recorder keeps each file open
 
         def prepare() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, limits)
@@ -93,13 +93,13 @@ def trace(
 
 
 class TracedProgram(NamedTuple):
-    """A program after its run. choices, hurried: of its order, if there was one."""
+    """A program after its run. choices, hurried: counts of its order, if any."""
 
     record: ProgramRecord
     choices: int
     hurried: int
     stacks: list[tuple[StackFrame, ...]]
-    """By their numbers in the record; empty if stacks were not taken."""
+    """By their numbers in the record; empty if no stacks were requested."""
     last_printed: list[str]
     """The end of its standard output."""
     refused: dict[str, str]
@@ -107,13 +107,13 @@ class TracedProgram(NamedTuple):
 
 
 class TraceRequest(NamedTuple):
-    """One run to be recorded."""
+    """Request to record one run."""
 
     root: str
-    """The place of its disk."""
+    """Real directory of the program's disk."""
     executable: str
     program: Sequence[str]
-    """Its name as it was called, and its arguments."""
+    """Its name as given by the user, and its arguments."""
     seconds_max: float
     stores: str
     control: RunControl
@@ -124,7 +124,7 @@ class TraceRequest(NamedTuple):
 
 
 def stand_beside(results: Connection, asked: TraceRequest) -> None:
-    """Be the recording process: send a TracedProgram, or as text why there is none."""
+    """Run the recording process. Sends a TracedProgram, or a text with the reason why there is none."""
     _part_from_parent(results.fileno(), is_quiet=asked.is_quiet)
     seed, fault = asked.control.seed, asked.control.fault
     order = None if seed is None else SeededOrder(seed)
@@ -147,13 +147,13 @@ def stand_beside(results: Connection, asked: TraceRequest) -> None:
 
 def _part_from_parent(kept: int, *, is_quiet: bool) -> None:
     """Drop everything inherited from the parent: other descriptors, input, signal handlers."""
-    gc.disable()  # what it would collect of the parent's may own descriptors whose numbers will be ours
+    gc.disable()  # collected objects of the parent could close descriptors with reused numbers
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2) if is_quiet else (0, 1):
         os.dup2(nothing, standard)
     for descriptor in map(int, os.listdir("/proc/self/fd")):
         if descriptor > 2 and descriptor != kept:
-            with suppress(OSError):  # the one that has listed them is closed already
+            with suppress(OSError):  # the descriptor of the listing itself is closed already
                 os.close(descriptor)
     for number in (signal.SIGINT, signal.SIGTERM):
         if callable(signal.getsignal(number)):

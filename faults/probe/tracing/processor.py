@@ -1,9 +1,8 @@
-"""One processor for a program and its recorder, for as long as the program is one thread.
+"""Shared processor: runs a single-threaded program and its recorder on one CPU.
 
-The two never run at once: at each stop one waits for the other. On one processor the kernel goes from one to the other
-directly. On two, each stop has to wake a processor that has gone idle, which takes four times as long on a virtual
-machine. The program does not notice: before it asks which processors it has, and before a second thread of it runs, it
-has all of them again.
+The two never run at once: at each stop one waits for the other. On one CPU the kernel switches directly between them.
+On two, each stop has to wake an idle CPU, which takes four times as long on a virtual machine. The program cannot see
+this: it gets all CPUs back before it asks for its affinity and before it starts a second thread.
 """
 
 import os
@@ -12,27 +11,27 @@ from contextlib import suppress
 from pathlib import Path
 
 _PROCESSOR = 36
-"""Which word behind the name, in /proc/self/stat, is the processor that the thread is on: proc(5)."""
+"""Index of the CPU in /proc/self/stat, counted after the name: proc(5)."""
 
 
 class SharedProcessor:
-    """The processor that we are on, for us and what we start."""
+    """The CPU that the recorder runs on, shared with its children."""
 
     def __init__(self) -> None:
         self._all = os.sched_getaffinity(0)
         self._is_shared = False
 
     def share(self) -> None:
-        """Stay on this processor, with all that is started from now on. Nothing happens where that is forbidden."""
+        """Pin this process and its later children to the current CPU. No-op if that is forbidden."""
         words = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
         with suppress(OSError):
             os.sched_setaffinity(0, {int(words[_PROCESSOR])})
             self._is_shared = True
 
     def release(self, threads: Iterable[int]) -> None:
-        """Have all processors again, with these threads of the program, if they are shared still."""
+        """Restore the affinity of the recorder and of these threads of the program, if pinned."""
         if self._is_shared:
             self._is_shared = False
             for thread in (0, *threads):
-                with suppress(ProcessLookupError):  # killed meanwhile
+                with suppress(ProcessLookupError):  # killed in the meantime
                     os.sched_setaffinity(thread, self._all)

@@ -1,8 +1,8 @@
-"""ptrace(2), wait4(2) and process_vm_readv(2), through ctypes: nothing to build, and no privileges.
+"""Wrappers of ptrace(2), wait4(2) and process_vm_readv(2), through ctypes.
 
-All requests come from the thread that has started the program, as the kernel demands. Buffers are made once: a stop of
-the program costs microseconds, and so would each of them. Where the core in C could be built, it makes those requests
-that each stop needs; this code says what they come to.
+No build step and no privileges are needed. The kernel requires that all requests come from the thread that started the
+program. Buffers are allocated once: a stop takes microseconds, and each allocation would too. With the C core, the
+requests of each stop go through it; this code interprets the results.
 """
 
 import ctypes
@@ -18,9 +18,9 @@ from typing import NamedTuple
 from .core import load_core
 
 CONTINUE, STEP, TO_EXIT, LISTEN = 7, 9, 24, 0x4208
-"""How a stopped thread goes on: freely, for one instruction, to the end of its call, not at all until SIGCONT."""
+"""How a stopped thread continues: freely, for one instruction, to the end of its call, or not until SIGCONT."""
 FORKED, VFORKED, CLONED, EXECUTED, CALLS, STOPPED = 1, 2, 3, 4, 7, 128
-"""Events, of which a wait status has one above its lower 16 bits."""
+"""Ptrace events, above the lower 16 bits of a wait status."""
 _SEIZE, _EVENT_MESSAGE, _SIGNAL_INFO, _CALL_INFO = 0x4206, 0x4201, 0x4202, 0x420E
 _GET_MASK, _SET_MASK = 0x420A, 0x420B
 _OPTIONS = 1 | 2 | 4 | 8 | 0x10 | 0x80 | 0x100000  # sysgood, fork, vfork, clone, exec, seccomp, exitkill
@@ -47,7 +47,7 @@ _write_memory.argtypes = _read_memory.argtypes
 
 
 class ThreadGone(Exception):
-    """A thread that was stopped is no more: something has killed it. status: how it ended, None: that will be said."""
+    """A stopped thread was killed. status: its wait status, or None if that will be reported by `wait`."""
 
     def __init__(self, thread: int, status: int | None = None) -> None:
         super().__init__(thread, status)
@@ -60,7 +60,7 @@ if CORE is not None:
 
 
 class TraceRefusedError(Exception):
-    """The kernel does not let us record a program. Says what to change."""
+    """The kernel does not allow recording. The message says how to change that."""
 
 
 class EnteredCall(NamedTuple):
@@ -69,20 +69,20 @@ class EnteredCall(NamedTuple):
     number: int
     arguments: tuple[int, ...]
     behind: int
-    """The address behind the instruction that makes it."""
+    """Address after the call's instruction."""
     stack: int
 
 
 class MemoryFault(NamedTuple):
-    """Why a thread got SIGSEGV."""
+    """Cause of a SIGSEGV."""
 
     address: int
     is_protected: bool
-    """Whether there is memory at the address, protected from what was tried."""
+    """Whether the address is mapped but protected."""
 
 
 def request(what: int, thread: int, address: int, data: int) -> int:
-    """Make a request about a stopped thread. Raises ThreadGone if it is no more, OSError if the kernel refuses."""
+    """Make a ptrace request for a stopped thread. Raises ThreadGone if it has ended, OSError if the kernel refuses."""
     found: int = _ptrace(what, thread, address, data)
     if found < 0:
         number = ctypes.get_errno()
@@ -93,7 +93,7 @@ def request(what: int, thread: int, address: int, data: int) -> int:
 
 
 def go_on(thread: int, how: int = CONTINUE, signal_number: int = 0) -> None:
-    """Have a stopped thread go on, with a signal if there is one for it."""
+    """Continue a stopped thread, and deliver a signal if given."""
     if CORE is not None:
         CORE.go_on(thread, how, signal_number)
     elif _ptrace(how, thread, 0, signal_number) < 0:
@@ -103,13 +103,13 @@ def go_on(thread: int, how: int = CONTINUE, signal_number: int = 0) -> None:
 _status = ctypes.c_int()
 _status_at = ctypes.addressof(_status)
 _aside = deque[tuple[int, int]]()
-"""Threads that have stopped or ended while another one was waited for."""
+"""Threads that stopped or ended during a wait for another thread."""
 
 
 def wait(thread: int = -1) -> tuple[int, int]:
-    """Return the next thread that has stopped or ended, and its wait status; (0, 0) if a signal came to us first.
+    """Return the next stopped or ended thread and its wait status, or (0, 0) after a signal to us.
 
-    Raises ChildProcessError if there is none left.
+    Raises ChildProcessError if there are no more children.
     """
     if _aside and thread == -1:
         return _aside.popleft()
@@ -127,8 +127,8 @@ def wait(thread: int = -1) -> tuple[int, int]:
 def wait_for(thread: int) -> int:
     """Return the wait status of a thread that is about to stop.
 
-    Raises ThreadGone if it ends instead, or gives its number to one of its process that executes another program. It
-    may take until the next signal to us to know that.
+    Raises ThreadGone if it ends instead, or if another thread of its process executes a program and takes over its
+    number. This may be noticed only after the next signal to us.
     """
     while True:
         found, status = wait(thread)
@@ -138,7 +138,7 @@ def wait_for(thread: int) -> int:
 
 
 def stopped(thread: int, status: int) -> int:
-    """Return the wait status of a thread that was to stop. Raises ThreadGone if that says that it is no more."""
+    """Return a wait status. Raises ThreadGone if the thread has ended instead of stopping."""
     if not os.WIFSTOPPED(status):
         raise ThreadGone(thread, status)
     if status >> 16 == EXECUTED:
@@ -148,11 +148,11 @@ def stopped(thread: int, status: int) -> int:
 
 
 def _wait_for_others(thread: int) -> None:
-    """Hear what the other threads of a process have come to: before all their ends are heard, its first has no end."""
+    """Collect the ends of the other threads of a process. Its first thread is reported only after all others."""
     with suppress(FileNotFoundError, ProcessLookupError):
         for other in map(int, os.listdir(f"/proc/{thread}/task")):
             if other != thread:
-                with suppress(ChildProcessError):  # it has been heard
+                with suppress(ChildProcessError):  # already collected
                     found, status = os.waitpid(other, os.WNOHANG | _ALL_CHILDREN)
                     if found:
                         _aside.append((found, status))
@@ -165,7 +165,7 @@ _left = struct.Struct("<24xq")
 
 
 def entered(thread: int) -> EnteredCall:
-    """Return the call that a thread is stopped in front of."""
+    """Return the call that a thread is about to make."""
     if CORE is not None:
         return EnteredCall(*CORE.entered(thread))
     if _ptrace(_CALL_INFO, thread, 88, _info_at) < 0:
@@ -175,7 +175,7 @@ def entered(thread: int) -> EnteredCall:
 
 
 def result(thread: int) -> int:
-    """Return what the call has come to that a thread is stopped behind."""
+    """Return the result of the call that a thread has just made."""
     if CORE is not None:
         return CORE.result(thread)
     if _ptrace(_CALL_INFO, thread, 88, _info_at) < 0:
@@ -190,7 +190,7 @@ _SEGV_ACCERR = 2
 
 
 def memory_fault(thread: int) -> MemoryFault:
-    """Return why a thread is stopped with SIGSEGV."""
+    """Return the cause of a thread's SIGSEGV."""
     if CORE is not None:
         address, code = CORE.memory_fault(thread)
     else:
@@ -203,7 +203,7 @@ _message = ctypes.c_ulong()
 
 
 def event_message(thread: int) -> int:
-    """Return what an event comes with: the new thread, or the thread that was the one that executes."""
+    """Return the value of an event: the new thread, or the former number of the executing thread."""
     request(_EVENT_MESSAGE, thread, 0, ctypes.addressof(_message))
     return _message.value
 
@@ -213,7 +213,7 @@ _mask_at = ctypes.addressof(_mask)
 
 
 def block_signals(thread: int) -> int:
-    """Keep signals from a stopped thread, but those that its own instructions raise; return the mask it had."""
+    """Block signals of a stopped thread, except those that its instructions raise; return the previous mask."""
     if CORE is not None:
         return CORE.block_signals(thread, _STEPPING_MASK)
     request(_GET_MASK, thread, 8, _mask_at)
@@ -223,7 +223,7 @@ def block_signals(thread: int) -> int:
 
 
 def set_mask(thread: int, mask: int) -> None:
-    """Set which signals a stopped thread blocks."""
+    """Set the signal mask of a stopped thread."""
     if CORE is not None:
         CORE.set_mask(thread, mask)
         return
@@ -237,9 +237,9 @@ _local_at, _remote_at = ctypes.addressof(_local), ctypes.addressof(_remote)
 
 
 def read_memory(thread: int, address: int, size_bytes: int) -> bytes:
-    """Return bytes of a thread's memory: fewer where it has no more.
+    """Return bytes of a thread's memory; fewer at the end of its map.
 
-    Raises OSError if there are none at all, ThreadGone if it is no more.
+    Raises OSError if there are none at all, ThreadGone if the thread has ended.
     """
     if not size_bytes:
         return b""
@@ -255,7 +255,7 @@ def read_memory(thread: int, address: int, size_bytes: int) -> bytes:
 
 
 def _no_memory(thread: int, address: int) -> Exception:
-    """Return what to raise where memory could not be had."""
+    """Return the exception for a failed memory access."""
     number = ctypes.get_errno()
     return (
         ThreadGone(thread) if number == errno.ESRCH else OSError(number, os.strerror(number), f"memory at {address:#x}")
@@ -263,7 +263,7 @@ def _no_memory(thread: int, address: int) -> Exception:
 
 
 def write_memory(thread: int, address: int, data: bytes) -> None:
-    """Set bytes of a thread's memory. Raises OSError if it may not be written there, ThreadGone if it is no more."""
+    """Write bytes to a thread's memory. Raises OSError if that fails, ThreadGone if the thread has ended."""
     buffer = ctypes.create_string_buffer(data, len(data))
     _local[0], _local[1] = ctypes.addressof(buffer), len(data)
     _remote[0], _remote[1] = address, len(data)
@@ -276,7 +276,7 @@ def read_text(thread: int, address: int) -> bytes:
     found = b""
     while len(found) < _PATH_BYTES_MAX:
         start = address + len(found)
-        found += read_memory(thread, start, 256 - start % 256)  # never across the end of a page
+        found += read_memory(thread, start, 256 - start % 256)  # aligned, so that no read crosses a page boundary
         if 0 in found:
             return found[: found.index(0)]
     return found
@@ -290,10 +290,10 @@ def start(
     filter_code: bytes,
     prepare: Callable[[], None],
 ) -> int:
-    """Start a program that stops where a filter says, in a session of its own; return its process.
+    """Start a program that stops where a filter says, in a session of its own; return its process id.
 
-    prepare: called in that process before it is the program's. Raises TraceRefusedError if the kernel does not allow
-    this, and OSError if there is no such program.
+    prepare: called in the new process before the program. Raises TraceRefusedError if the kernel does not allow
+    recording, and OSError if the program cannot be executed.
     """
     failed, failing = os.pipe()
     seized, seizing = os.pipe()
@@ -322,7 +322,7 @@ def start(
 
 
 def _first_words(process: int, failed: int) -> str:
-    """Return what the new process has to say before it is the program: nothing if it has become that."""
+    """Return the error of the new process, or "" once it executes the program."""
     os.set_blocking(failed, False)
     while True:
         found, status = wait(process)
@@ -349,7 +349,7 @@ def _be(
     seized: int,
     failing: int,
 ) -> None:
-    """Become the program, in the new process."""
+    """Execute the program in the new process."""
     what = "exec"
     try:
         for one in parents:
@@ -357,7 +357,7 @@ def _be(
         os.read(seized, 1)
         os.setsid()
         os.chdir(directory)
-        for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, and what is ignored would stay so
+        for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these, and ignored signals are inherited
             signal.signal(ignored, signal.SIG_DFL)
         prepare()
         what = "seccomp"
@@ -377,7 +377,7 @@ _SCOPE = "/proc/sys/kernel/yama/ptrace_scope"
 
 
 def _refusal(error: OSError) -> str:
-    """Return what keeps a process from tracing its own child, and what to change."""
+    """Return the reason why a process may not trace its own child, and the remedy."""
     try:
         with open(_SCOPE) as file:
             scope = file.read().strip()

@@ -1,11 +1,11 @@
-"""The registers of stopped threads: read and set all together, as the kernel has them.
+"""Registers of stopped threads, read and set as whole sets.
 
-On aarch64 two things are in the way of a thread that is to be as it was, behind calls that it is made to make:
+On aarch64 two details complicate restoring a thread after an injected call:
 
-    SVE   a call takes away all of these registers but what is NEON's. A store by SVE that is stepped over would find
-          its predicate empty, and store nothing. So they are kept with the others where a thread has something there.
-    x7    at a stop behind a call the kernel shows a mark of its own there, and ignores what is set; the program's is
-          seen again after the next instruction. So it is never set: no call that we make changes it.
+    SVE   a call clears all SVE registers except their NEON part. A store by SVE that is stepped over would find its
+          predicate empty and store nothing. So they are saved with the others if a thread uses them.
+    x7    at a stop after a call the kernel shows a mark there and ignores writes; the program's value returns after
+          the next instruction. So x7 is never set: no injected call changes it.
 """
 
 import ctypes
@@ -21,26 +21,26 @@ _GET_REGISTERS, _SET_REGISTERS = 0x4204, 0x4205
 _NOTHING: Mapping[int, int] = {}
 _word = struct.Struct("<Q")
 _vector_head = struct.Struct("<I8xH2x")
-"""struct user_sve_header: the size of all, and flags: whether there is more than NEON's registers."""
+"""struct user_sve_header: total size, and flags: whether there is more than the NEON registers."""
 _HAS_VECTORS = 1
 _VECTOR_BYTES_MAX = 1 << 14
-"""More than 32 vectors of 256 bytes take, with 17 predicates."""
+"""Enough for 32 vectors of 256 bytes and 17 predicates."""
 
 
 _XSTATE_BYTES = 832
 _LOW_HALVES, _HIGH_HALVES, _HALF_BYTES = 160, 576, 16
-"""Where in x86's extended state vector registers are: xmm0 to xmm15, and what ymm0 to ymm15 have above these."""
+"""Offsets in x86's extended state: xmm0 to xmm15, and the upper halves of ymm0 to ymm15."""
 
 
 class RegisterSet(NamedTuple):
-    """All registers of a thread. vectors: what a call would take away, nothing if that is nothing."""
+    """All registers of a thread. vectors: registers that a call would clear; may be empty."""
 
     general: bytes
     vectors: bytes
 
 
 def register(registers: RegisterSet, index: int) -> int:
-    """Return one of the general registers that were read together."""
+    """Return one general register of a set."""
     found: int = _word.unpack_from(registers.general, index * _word.size)[0]
     return found
 
@@ -71,13 +71,13 @@ class Registers:
         except OSError as error:
             if error.errno != errno.EINVAL:
                 raise
-            self._has_vectors = False  # of this processor
+            self._has_vectors = False  # this processor has no SVE
             return b""
         size_bytes, flags = _vector_head.unpack(head)
         return self._vectors.filled(thread, NT_ARM_SVE)[:size_bytes] if flags & _HAS_VECTORS else b""
 
     def vector(self, thread: int, number: int) -> bytes | None:
-        """Return one of x86's vector registers, 32 bytes; None if the processor has none that are so long."""
+        """Return one of x86's vector registers, 32 bytes, or None if the processor lacks them."""
         try:
             state = self._extended.filled(thread, NT_X86_XSTATE)
         except OSError:
@@ -86,7 +86,7 @@ class Registers:
         return b"".join(state[start : start + _HALF_BYTES] for start in starts)
 
     def set(self, thread: int, registers: RegisterSet, changed: Mapping[int, int] = _NOTHING) -> None:
-        """Set all registers, some of them to other words: by index, without a sign."""
+        """Set all registers. changed: words to replace, by index, unsigned."""
         if ptrace.CORE is not None and self._machine.mark is None and not registers.vectors:
             ptrace.CORE.set_registers(thread, NT_PRSTATUS, registers.general, changed)
             return
@@ -101,12 +101,12 @@ class Registers:
             self._vectors.hand_over(thread, NT_ARM_SVE, registers.vectors)
 
     def set_number(self, thread: int, number: int) -> None:
-        """Set the number of a call under way, on a machine that takes it apart."""
+        """Set the number of the current call, on a machine with a register set for it."""
         self._number.hand_over(thread, NT_ARM_SYSTEM_CALL, number.to_bytes(4, "little", signed=True))
 
 
 class _Buffer:
-    """What a set of registers goes through, made once."""
+    """A buffer for a register set, allocated once."""
 
     def __init__(self, size_bytes: int) -> None:
         self._bytes = ctypes.create_string_buffer(size_bytes)
@@ -115,13 +115,13 @@ class _Buffer:
         self._size_bytes = size_bytes
 
     def filled(self, thread: int, kind: int) -> bytes:
-        """Return a set of a thread's registers, as far as it fits."""
+        """Return a register set of a thread, cut to the buffer."""
         self._vector[1] = self._size_bytes
         ptrace.request(_GET_REGISTERS, thread, kind, self._vector_at)
         return self._bytes.raw
 
     def hand_over(self, thread: int, kind: int, content: bytes | bytearray) -> None:
-        """Set a set of a thread's registers."""
+        """Set a register set of a thread."""
         self._vector[1] = len(content)
         ctypes.memmove(self._bytes, bytes(content), len(content))
         ptrace.request(_SET_REGISTERS, thread, kind, self._vector_at)

@@ -1,4 +1,4 @@
-"""Traced run: any program on a directory of its own; its record is held against what it left there."""
+"""Traced run: runs any program on a temporary directory and verifies its record."""
 
 import os
 import platform
@@ -24,7 +24,7 @@ from .source_lines import TOOL, is_there, source_lines
 
 _FORK = get_context("fork")
 _GRACE_SECONDS = 20.0
-"""How much longer the recorder may take than the program, on a machine that is busy."""
+"""Additional time for the recorder on a busy machine."""
 
 
 class TracedRun(NamedTuple):
@@ -32,13 +32,13 @@ class TracedRun(NamedTuple):
 
     record: ProgramRecord
     unlike: list[str]
-    """Where the record is not all it did."""
+    """Differences between the record and the files."""
     choices: int = 0
-    """How often one of several threads was picked to go on, and how often while another one still ran."""
+    """How often one of several threads was picked, and how often while another thread was still running."""
     hurried: int = 0
     last_printed: Sequence[str] = ()
     refused: Mapping[str, str] = {}
-    """Features that the recorder has refused the program, each with its error."""
+    """Features that the recorder refused, each with its error."""
 
 
 def record_traced(
@@ -50,14 +50,14 @@ def record_traced(
     takes_stacks: bool = False,
     ignores_special_files: bool = False,
 ) -> tuple[ProgramRecord, list[str]]:
-    """Run any program with arguments; return its record and where that is not all it did.
+    """Run any program with arguments. Return its record, and the differences from the files.
 
-    stores: "step" records each store through a shared map, "call" what stores have changed by the next recorded call.
-    takes_stacks: each step has its place in the source, as far as that can be known.
-    ignores_special_files: sockets, FIFOs and devices that are left make no difference.
+    stores: "step" records each store through a shared map, "call" their sum up to the next recorded call. takes_stacks:
+    find the source line of each step where possible. ignores_special_files: ignore sockets, FIFOs and devices that the
+    program leaves.
 
-    Raises ProgramError if it cannot be recorded here, or does not end well within seconds_max; what it prints on
-    standard error is there to read.
+    Raises ProgramError if the program cannot be recorded here, fails, or exceeds seconds_max. Its standard error is not
+    redirected.
     """
     run = run_traced(
         program,
@@ -84,9 +84,9 @@ def run_traced(
     takes_stacks: bool = False,
     ignores_special_files: bool = False,
 ) -> TracedRun:
-    """Run a program under a control, and record it as `record_traced` does; it may end as it likes.
+    """Run a program under a control, and record it as `record_traced` does. The program may fail.
 
-    is_quiet: what it prints on standard error is thrown away.
+    is_quiet: discard its standard error.
     """
     assert stores in ("step", "call"), stores
     if this_machine() is None:
@@ -119,15 +119,14 @@ def run_traced(
 
 
 def _require_stacks() -> None:
-    """Raise ProgramError if places in the source cannot be found here."""
     if not is_there():
         raise ProgramError(f"places in the source are found by {TOOL}, which is not there: binutils has it")
 
 
 def _trace(asked: TraceRequest) -> TracedProgram:
-    """Have a process stand beside the program: the kernel gives it all that the program's threads report.
+    """Run the tracing in a child process, because the kernel reports the program's threads to one process only.
 
-    It is forked, as those of the checks are: safe in a process that has no other threads at work.
+    The child is forked, as for checks: this process has no other threads.
     """
     ours, theirs = _FORK.Pipe(duplex=False)
     process = _FORK.Process(target=stand_beside, args=(theirs, asked), daemon=True)
@@ -146,7 +145,7 @@ def _trace(asked: TraceRequest) -> TracedProgram:
         raise ProgramError(f"the recorder's process has ended with {ended_with(process.exitcode)}") from error
     finally:
         ours.close()
-        process.kill()  # it has nothing more to do, and if it has, its program ends with it
+        process.kill()  # the child has nothing left to do; if it does, its program ends with it
         process.join()
     if isinstance(found, str):
         raise ProgramError(found)

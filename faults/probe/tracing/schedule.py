@@ -1,16 +1,15 @@
-"""Seeded orders: which thread of a program goes on first with its next recorded step.
+"""Seeded orders: decide which thread of a program continues with its recorded step.
 
-All threads that come to a recorded call, or to a store through a map, are held there. When every other one sleeps, is
-gone, or is held as well, one of them goes on: the one whose step has the highest priority. A priority is drawn from the
-seed, by the thread and by how many steps it has come to before, so it does not depend on who comes first. With an even
-seed a step keeps its priority, so a thread may be passed over for long; with an odd one it is drawn anew for each turn,
-so all who are held are equally likely.
+Each thread that reaches a recorded call, or a store through a map, is held there. When every other thread sleeps, has
+ended or is held as well, one of the held threads continues: the one whose step has the highest priority. Priorities are
+drawn from the seed, the thread and the number of its step, so they do not depend on arrival order. With an even seed a
+step keeps its priority, so a thread may wait for long. With an odd seed priorities are drawn again for each turn, so
+all held threads are equally likely.
 
-What follows from the seed, and what does not. Which recorded step comes next follows from it, whenever more than one is
-held. What threads do in between is their own: they run freely, several at once, so a race for a lock, a sleep, a
-time-out, a signal, what comes from outside and the order of births can come out otherwise with the same seed. A thread
-that computes on for long while others are held is not waited for; such choices are counted, as hurried. The record of
-a run has the order that there was, and is replayed exactly.
+The seed determines which recorded step comes next whenever several threads are held. Between these steps threads run
+freely and in parallel. Lock races, sleeps, timeouts, signals, external input and the order of thread creation can
+therefore differ with the same seed. A thread that computes for long while others are held is not waited for; such
+choices are counted as hurried. The record of a run has the actual order, and is replayed exactly.
 
 Source: Yuan et al., "Partial Order Aware Concurrency Sampling", CAV 2018, for both: POS without its resets, and the
 random walk.
@@ -24,31 +23,33 @@ from collections.abc import Collection
 from .threads import TracedThread
 
 TICK_SECONDS = 0.001
-"""How often to look whether all others sleep."""
+"""Interval of the check whether all other threads sleep."""
 _PATIENCE_SECONDS = 0.25
 _AT_REST = ("S", "Z", "X")
-"""States in which a thread comes to nothing by itself: asleep, or gone."""
+"""States of threads that will not reach a step by themselves: asleep, or ended."""
 
 
 class SeededOrder:
-    """Picks whose turn it is. choices: how often there were several; hurried: how often another one still ran."""
+    """Picks the next thread. choices: number of picks among several; hurried: picks while another thread was
+    running.
+    """
 
     def __init__(self, seed: int) -> None:
         self.choices = 0
         self.hurried = 0
         self._seed = seed
         self._steps: Counter[int] = Counter()
-        """How many steps each thread has come to, by its number in the order of appearance."""
+        """Number of steps of each thread, by its number in the order of appearance."""
         self._turns = 0
         self._asked_first = 0.0
-        """Since when there is somebody to pick, by the monotonic clock; 0: nobody."""
+        """Since when a thread waits for a pick, on the monotonic clock; 0: no thread waits."""
 
     def arrived(self, thread: TracedThread) -> None:
-        """Know that a thread has come to a step, and is held."""
+        """Count a step of a thread that is now held."""
         self._steps[thread.number] += 1
 
     def pick(self, held: Collection[TracedThread], threads: Collection[TracedThread]) -> TracedThread | None:
-        """Return who of those who are held goes on; None while another thread may come to be held, too."""
+        """Return the held thread that continues, or None while another thread may still arrive."""
         now = time.monotonic()
         self._asked_first = self._asked_first or now
         if not _all_rest([thread for thread in threads if thread not in held]):
@@ -67,13 +68,13 @@ class SeededOrder:
 
 
 def _all_rest(threads: Collection[TracedThread]) -> bool:
-    """Return whether all threads rest, and none has woken another one before it came to rest."""
+    """Return whether all threads rest, and none has woken another one during the check."""
     before = [_switches(thread) for thread in threads]
     return None not in before and before == [_switches(thread) for thread in threads]
 
 
 def _switches(thread: TracedThread) -> tuple[bytes, ...] | None:
-    """Return how often a thread that rests has come to rest; None if it does not."""
+    """Return the context switch counts of a resting thread, None if it is running."""
     try:
         with open(f"/proc/{thread.id}/status", "rb") as status:
             lines = status.read().splitlines()

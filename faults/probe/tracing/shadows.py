@@ -1,4 +1,4 @@
-"""What files held when they were last looked at: how stores through maps are found that nothing has stopped at."""
+"""File shadows: find stores through maps that no stop has shown."""
 
 import errno
 import os
@@ -13,7 +13,7 @@ _SHORT_BYTES = 64
 
 
 def difference(old: bytes, new: bytes) -> tuple[int, int] | None:
-    """Return from where to where two contents of a page differ, None if they do not; the shorter one ends in zeros."""
+    """Return the range in which two versions of a page differ, or None. The shorter one is padded with zeros."""
     if old == new:
         return None
     size = max(len(old), len(new))
@@ -21,7 +21,7 @@ def difference(old: bytes, new: bytes) -> tuple[int, int] | None:
     if ptrace.CORE is not None:
         return ptrace.CORE.difference(old, new)
     start, end = 0, size
-    while end - start > _SHORT_BYTES:  # most stores are short, and comparing is quicker than computing
+    while end - start > _SHORT_BYTES:  # most stores are short, and comparing is faster than computing
         middle = (start + end) // 2
         if old[start:middle] == new[start:middle]:
             start = middle
@@ -36,7 +36,7 @@ def difference(old: bytes, new: bytes) -> tuple[int, int] | None:
 
 
 class FileShadow:
-    """The content of one file, without its holes."""
+    """The last known content of one file, without its holes."""
 
     def __init__(self, file: KnownFile) -> None:
         self._file = file
@@ -44,11 +44,11 @@ class FileShadow:
         self.refresh()
 
     def refresh(self) -> None:
-        """Forget what it held: what it holds now is known."""
+        """Replace the known content with the current one."""
         self._blocks = dict(self._read())
 
     def changes(self) -> Iterator[tuple[int, bytes]]:
-        """Yield where which bytes have come since then, page by page, in the order of the file."""
+        """Yield changed bytes and their offsets, page by page, and update the known content."""
         for at, new in self._read():
             old = self._blocks.get(at, b"")
             if old == new:
@@ -61,7 +61,7 @@ class FileShadow:
                     yield at + page + span[0], content[span[0] : span[1]]
 
     def _read(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the blocks that hold anything."""
+        """Yield the blocks with data."""
         descriptor, at, size = self._file.descriptor, 0, self._file.size_bytes
         while at < size:
             try:

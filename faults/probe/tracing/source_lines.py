@@ -1,7 +1,7 @@
-"""What addresses in modules are in the source: functions and lines, by addr2line; of Go's programs by their own table.
+"""Source lines of addresses: by addr2line, or for Go programs by their own table.
 
-addr2line is of binutils, which is wherever programs are compiled. It knows every version of DWARF, compressed sections,
-debug files apart from their programs, functions that were inlined, and names of C++ and Rust.
+addr2line is part of binutils, which every machine with a compiler has. It supports every version of DWARF, compressed
+sections, separate debug files, inlined functions, and names of C++ and Rust.
 """
 
 import re
@@ -26,14 +26,14 @@ _GO_RUNTIME = "/src/runtime/"
 
 
 def is_there() -> bool:
-    """Return whether there is what finds lines."""
+    """Return whether addr2line is installed."""
     return shutil.which(TOOL) is not None
 
 
 def source_lines(stacks: Sequence[Sequence[StackFrame]]) -> tuple[tuple[SourceLine, ...], ...]:
-    """Return stacks as places in the source; what nothing is known of is left out, and so is the C library.
+    """Return stacks as source lines, without unknown places and the C library.
 
-    The modules have to be there still.
+    The module files must still exist.
     """
     wanted = defaultdict[str, set[int]](set)
     own = [[frame for frame in stack if not _C_LIBRARY.fullmatch(basename(frame.module))] for stack in stacks]
@@ -52,9 +52,9 @@ def source_lines(stacks: Sequence[Sequence[StackFrame]]) -> tuple[tuple[SourceLi
 
 
 def _without_runtime(found: list[tuple[str, SourceLine]]) -> list[SourceLine]:
-    """Leave out what has been linked in below a program's own functions: Go's library, a C library without lines.
+    """Drop runtime code below a program's own functions: Go's library, a C library without lines.
 
-    found: places, each with its module. Where Go's library is, its runtime says, in which each of its stacks begins.
+    found: places, each with its module. Every Go stack begins in Go's runtime, whose path shows where its library is.
     """
     roots = tuple(one.file[: one.file.index(_GO_RUNTIME) + 5] for _, one in found if _GO_RUNTIME in one.file)
     own = [(module, one) for module, one in found if not one.file.startswith(roots)] or found
@@ -80,13 +80,13 @@ def _places(module: str, addresses: Sequence[int]) -> dict[int, tuple[SourceLine
 
 
 def _is_in(address: int, starts: Sequence[int], functions: Sequence[tuple[int, int]]) -> bool:
-    """Return whether there is a function at an address: without a line, addr2line names the one before as well."""
+    """Return whether a function covers an address. addr2line returns the function before it otherwise."""
     index = bisect_right(starts, address) - 1
     return index >= 0 and address < functions[index][1]
 
 
 def _by_tool(module: str, addresses: Sequence[int]) -> dict[int, tuple[SourceLine, ...]]:
-    """Return what addr2line knows of addresses, inlined functions first."""
+    """Return addr2line's functions and lines of addresses, inlined functions first."""
     lines = "".join(f"{address:#x}\n" for address in addresses)
     done = subprocess.run(
         [TOOL, "-a", "-i", "-f", "-C", "-e", module],
@@ -110,7 +110,7 @@ def _by_tool(module: str, addresses: Sequence[int]) -> dict[int, tuple[SourceLin
 
 
 def _place(module: str, function: str, text: str) -> list[SourceLine]:
-    """Return one place, if anything is known of it: the module stands for a file that is not known."""
+    """Return one place, or nothing if it is unknown. The module replaces an unknown file."""
     matched = _PLACE.fullmatch(text)
     file, line = (matched["file"], matched["line"]) if matched else (_UNKNOWN, "0")
     if file == _UNKNOWN and function == _UNKNOWN:

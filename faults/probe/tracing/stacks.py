@@ -1,7 +1,7 @@
 """Stacks of stopped threads, from the innermost function outwards.
 
-Nothing is guessed: where no call frame information says how to leave a function, as in code that a JVM has compiled,
-the stack ends. What addresses mean in the source is found when the program has ended (`source_lines`).
+Nothing is guessed: a stack ends at code without call frame information, such as code compiled by a JVM. Addresses are
+converted to source lines after the program has ended (`source_lines`).
 """
 
 import struct
@@ -21,7 +21,7 @@ _CHUNK_BYTES = 1024
 
 
 class StackFrame(NamedTuple):
-    """A place in a module, as that was linked: an address of the instruction, or of the call, that is under way."""
+    """A linked address in a module: the current instruction or call."""
 
     module: str
     address: int
@@ -35,16 +35,16 @@ class _Mapped(NamedTuple):
 
 
 class _CodeMaps:
-    """The maps of code of one process, as they were when one of them was looked for last."""
+    """The code maps of one process. They are read again when an address is unknown."""
 
     def __init__(self) -> None:
         self._maps: list[_Mapped] = []
         self._starts: list[int] = []
         self.places: dict[int, tuple[StackFrame, FrameRule | None]] = {}
-        """What was found at addresses in these maps."""
+        """Results at addresses in these maps."""
 
     def find(self, thread: int, address: int) -> _Mapped | None:
-        """Return the map of code that an address lies in; None if there is no file behind it."""
+        """Return the code map of an address, or None if no file is mapped there."""
         return self._known(address) or (self._known(address) if self._read(thread) else None)
 
     def _known(self, address: int) -> _Mapped | None:
@@ -56,7 +56,7 @@ class _CodeMaps:
             with open(f"/proc/{thread}/maps") as file:
                 lines = file.read().splitlines()
         except OSError:
-            return False  # it is no more
+            return False  # the thread has ended
         fields = (line.split(maxsplit=5) for line in lines)
         found = [one for one in fields if len(one) == 6 and "x" in one[1] and one[5].startswith("/")]
         self._maps = [_mapped(one[0], one[2], one[5]) for one in found]
@@ -71,7 +71,7 @@ def _mapped(addresses: str, offset: str, path: str) -> _Mapped:
 
 
 class StackWalker:
-    """Finds the stacks of one program's threads, and numbers different ones. 0: nothing is known."""
+    """Finds the stacks of a program's threads, and numbers different stacks. 0: unknown."""
 
     def __init__(self, machine: Architecture) -> None:
         self._machine = machine
@@ -86,10 +86,10 @@ class StackWalker:
         return list(self._numbers)
 
     def number(self, thread: TracedThread) -> int:
-        """Return the number of the stack that a stopped thread has."""
+        """Return the number of a stopped thread's stack."""
         try:
             frames = tuple(self._walk(thread))
-        except OSError:  # its stack pointer leads nowhere
+        except OSError:  # the stack pointer is invalid
             frames = ()
         return self._numbers.setdefault(frames, len(self._numbers))
 
@@ -102,7 +102,7 @@ class StackWalker:
         code = self._codes.setdefault(thread.memory, _CodeMaps())
         frames: list[StackFrame] = []
         while len(frames) < DEPTH_MAX:
-            # Of who has called, the address is behind the call, which may be behind the function.
+            # A caller's address is after its call, which may be the end of the function.
             place = code.places.get(address - bool(frames)) or self._place(code, thread.id, address - bool(frames))
             if place is None:
                 break
@@ -112,7 +112,7 @@ class StackWalker:
                 break
             at = known[rule.register] + rule.offset
             if len(frames) > 1:
-                known.pop(rule.return_address, None)  # it has called, so a register that is not saved has another one
+                known.pop(rule.return_address, None)  # not preserved: the function has called another one since
             try:
                 for number, offset in rule.saved:
                     known[number] = stack.word(at + offset)
@@ -124,7 +124,7 @@ class StackWalker:
         return frames
 
     def _place(self, code: _CodeMaps, thread: int, address: int) -> tuple[StackFrame, FrameRule | None] | None:
-        """Return what is at an address, and how to leave it; None if no file is known to be there."""
+        """Return the frame at an address, and the rule to leave it; None if no file is known there."""
         mapped = code.find(thread, address)
         module = None if mapped is None else self._module(mapped.path)
         if mapped is None or module is None:
@@ -140,7 +140,7 @@ class StackWalker:
         return place
 
     def _module(self, path: str) -> tuple[ElfFile, CallFrames, GoLines | None] | None:
-        """Return what is known of the module in a file, None if it is none that can be read."""
+        """Return the tables of a module file, or None if it cannot be read."""
         if path not in self._modules:
             try:
                 with open(path, "rb") as file:
@@ -152,7 +152,7 @@ class StackWalker:
 
 
 class _Stack:
-    """The stack of a stopped thread: read in pieces."""
+    """The stack of a stopped thread, read in pieces."""
 
     def __init__(self, thread: int, start: int) -> None:
         self._thread = thread

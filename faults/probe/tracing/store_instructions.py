@@ -1,15 +1,15 @@
-"""Plain stores of x86-64: instructions that copy a register or a constant to memory, and do nothing else.
+"""Plain stores of x86-64: decodes instructions that only copy a value to memory.
 
-What one stores, and where, follows from the registers, so it can be done in its place. All others, those that read
-what they change, push, repeat or name a segment, are None here: they have to be carried out by the processor.
+The address and the value of such an instruction follow from the registers, so the recorder can execute it. All others
+return None here and run on the processor: instructions that read memory, push, repeat or name a segment.
 
     88 89      mov   r8 | r16 r32 r64      0f 11  movups movupd movss movsd      66 0f d6  movq
     c6 c7 /0   mov   constant              0f 29  movaps movapd                  66 0f 7e  movd movq
     0f c3      movnti                      0f 2b  movntps movntpd                66 0f e7  movntdq
                                            0f 13, 0f 17  movlps, movhps          66 f3 0f 7f  movdqa, movdqu
 
-Those of vectors also with VEX's prefixes, of 32 bytes. Source: Intel 64 Software Developer's Manual, volume 2:
-chapter 2 (instruction format) and the pages of MOV, MOVNTI, MOVUPS and so on.
+Vector stores also with VEX prefixes, of 32 bytes. Source: Intel 64 Software Developer's Manual, volume 2: chapter 2
+(instruction format) and the pages of MOV, MOVNTI, MOVUPS and so on.
 """
 
 from collections.abc import Callable
@@ -17,43 +17,43 @@ from functools import lru_cache
 from typing import NamedTuple
 
 _GENERAL = (10, 11, 12, 5, 19, 4, 13, 14, 9, 8, 7, 6, 3, 2, 1, 0)
-"""Where the kernel has rax rcx rdx rbx rsp rbp rsi rdi r8 to r15: in struct user_regs_struct, as machines.py counts."""
+"""Kernel indexes of rax rcx rdx rbx rsp rbp rsi rdi r8 to r15, in struct user_regs_struct (see machines.py)."""
 _PROGRAM_COUNTER = 16
 _IGNORED = (0x2E, 0x36, 0x3E, 0x26)
-"""Segments that have no meaning for memory in 64-bit mode."""
+"""Segment prefixes without meaning for memory in 64-bit mode."""
 _NONE, _66, _F3, _F2 = 0, 1, 2, 3
-"""Prefixes that are part of a vector instruction's code, as VEX numbers them."""
+"""Prefixes that belong to a vector instruction's code, as VEX numbers them."""
 _WHOLE = {0x11: (_NONE, _66), 0x29: (_NONE, _66), 0x2B: (_NONE, _66), 0x7F: (_66, _F3), 0xE7: (_66,)}
-"""Which codes, with which prefixes, store the whole of a vector register."""
+"""Codes and prefixes of instructions that store a whole vector register."""
 _PARTS = {(0x11, _F3): (0, 4), (0x11, _F2): (0, 8), (0xD6, _66): (0, 8)} | {
     (code, prefix): (start, 8) for code, start in ((0x13, 0), (0x17, 8)) for prefix in (_NONE, _66)
 }
-"""Of which part of a vector register, start and size, others do."""
+"""Instructions that store a part of a vector register: offset and size."""
 _MEMORY_MODES = 3
 _WORD_MASK = 2**64 - 1
 
 
 class PlainStore(NamedTuple):
-    """One such instruction. Registers go by their places among the kernel's words, vector registers by number."""
+    """A plain store. General registers by kernel index, vector registers by number."""
 
     length: int
-    """Of the instruction, in bytes."""
+    """Length of the instruction in bytes."""
     size: int
-    """Of what it stores, in bytes."""
+    """Size of the stored value in bytes."""
     base: int | None
     indexed: int | None
     scale: int
     displacement: int
-    """A place is: base + indexed * scale + displacement."""
+    """Address = base + indexed * scale + displacement."""
     constant: bytes = b""
-    """What it stores, or nothing, if that is in a register:"""
+    """The stored value, or empty if it is in a register:"""
     register: int | None = None
     vector: int | None = None
     start: int = 0
-    """Where in the register it is, in bytes."""
+    """Offset of the value in the register, in bytes."""
 
     def address(self, word: Callable[[int], int]) -> int:
-        """Return where it stores to. word: gives the word of a general register."""
+        """Return the address of the store. word: returns a general register."""
         found = self.displacement
         if self.base is not None:
             found += word(self.base)
@@ -64,21 +64,21 @@ class PlainStore(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def plain_store(instruction: bytes) -> PlainStore | None:
-    """Return the plain store that some bytes begin with, None if they begin with anything else."""
+    """Return the plain store at the start of some bytes, or None."""
     try:
         return _Decoder(instruction).store()
     except IndexError:
-        return None  # there is no more to be read of it
+        return None  # the bytes are cut off
 
 
 class _Decoder:
-    """Reads one instruction, byte by byte."""
+    """Decodes one instruction, byte by byte."""
 
     def __init__(self, instruction: bytes) -> None:
         self._bytes = instruction
         self._at = 0
         self._reg = self._rex = 0
-        """The register field of ModRM; the bits W R X B, here as in a REX prefix."""
+        """The register field of ModRM, and the bits W R X B as in a REX prefix."""
         self._base: int | None = None
         self._index: int | None = None
         self._scale = 1
@@ -95,7 +95,7 @@ class _Decoder:
         return int.from_bytes(self._bytes[self._at - size : self._at], "little", signed=True)
 
     def store(self) -> PlainStore | None:
-        """Return what it is."""
+        """Return the store, or None for another instruction."""
         is_short, repeat = False, _NONE
         while (code := self._next()) in (0x66, 0xF2, 0xF3, *_IGNORED):
             is_short |= code == 0x66
@@ -108,7 +108,7 @@ class _Decoder:
         if code == 0x0F:
             return self._extended(repeat or (_66 if is_short else _NONE), is_short and bool(repeat))
         if repeat or code not in (0x88, 0x89, 0xC6, 0xC7):
-            return None  # F3: the end of an elided lock
+            return None  # F3: XRELEASE, the end of an elided lock
         size = 1 if code in (0x88, 0xC6) else 8 if self._rex & 8 else 2 if is_short else 4
         if not self._memory():
             return None
@@ -126,11 +126,11 @@ class _Decoder:
         if code == 0xC5:
             self._rex, last = (~first >> 5) & 4, first
         else:
-            if first & 0x1F != 1:  # the codes that 0f begins
+            if first & 0x1F != 1:  # the 0f opcode map
                 return None
             last = self._next()
             self._rex = (~first >> 5) & 7 | (last >> 4) & 8
-        if last & 0x78 != 0x78:  # it names one more register
+        if last & 0x78 != 0x78:  # a third register operand
             return None
         return self._vector(self._next(), last & 3, 32 if last & 4 else 16)
 
@@ -156,7 +156,7 @@ class _Decoder:
         return self._found(size, vector=self._reg, start=start) if self._memory() else None
 
     def _memory(self) -> bool:
-        """Read ModRM, and what belongs to it; return whether it names memory."""
+        """Read ModRM and its operands; return whether it addresses memory."""
         modrm = self._next()
         mode, low = modrm >> 6, modrm & 7
         self._reg = modrm >> 3 & 7 | (self._rex & 4) << 1
@@ -168,7 +168,7 @@ class _Decoder:
             base = sib & 7
             index = sib >> 3 & 7 | (self._rex & 2) << 2
             self._scale = 1 << (sib >> 6)
-            self._index = None if index == 4 else _GENERAL[index]  # there rsp stands for none
+            self._index = None if index == 4 else _GENERAL[index]  # rsp as an index means none
             if base == 5 and mode == 0:
                 base = None
         if base == 5 and mode == 0:
@@ -184,6 +184,6 @@ class _Decoder:
     def _found(
         self, size: int, constant: bytes = b"", register: int | None = None, vector: int | None = None, start: int = 0
     ) -> PlainStore:
-        behind = self._at if self._base == _PROGRAM_COUNTER else 0  # it counts from the next instruction
+        behind = self._at if self._base == _PROGRAM_COUNTER else 0  # relative to the next instruction
         place = (self._base, self._index, self._scale, self._displacement + behind)
         return PlainStore(self._at, size, *place, constant, register, vector, start)

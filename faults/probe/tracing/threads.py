@@ -1,4 +1,4 @@
-"""The threads of a recorded program, the memory they share, and calls that a stopped one is made to make."""
+"""Traced threads: their memory maps, and system calls injected into them."""
 
 import os
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from .machines import Architecture
 from .registers import Registers, RegisterSet, register
 
 Finish = Callable[[int], None]
-"""Notes what a call has done, given what it has come to."""
+"""Records a finished call, given its result."""
 PAGE_BYTES = 4096
 _SHARES_MEMORY = 0x100  # CLONE_VM
 _ERRORS = range(2**64 - 4095, 2**64)
@@ -19,7 +19,9 @@ _ERRORS = range(2**64 - 4095, 2**64)
 
 @dataclass(slots=True, eq=False)
 class SharedMap:
-    """A part of a file in memory, [start, end), that is seen by all who have it. protection: what its program wants."""
+    """A mapped part of a file, [start, end), visible to all processes that map it. protection: as the program
+    set it.
+    """
 
     start: int
     end: int
@@ -28,14 +30,14 @@ class SharedMap:
     protection: int
 
     def part(self, start: int, end: int) -> "SharedMap":
-        """Return what of it lies in [start, end)."""
+        """Return the part in [start, end)."""
         start, end = max(start, self.start), min(end, self.end)
         return SharedMap(start, end, self.file, self.at + start - self.start, self.protection)
 
 
 @dataclass(slots=True, eq=False)
 class OpenPage:
-    """A page of a file that can be stored to unseen. old: what it held when it was last looked at."""
+    """A page of a file that is open for unseen stores. old: its content when last compared."""
 
     file: KnownFile
     at: int
@@ -43,7 +45,7 @@ class OpenPage:
     task: int
     call: str
     users: set[int] = field(default_factory=set)
-    """Threads in calls by which the kernel stores to it."""
+    """Threads in calls that write to it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -52,28 +54,28 @@ class AddressSpace:
 
     maps: list[SharedMap] = field(default_factory=list)
     call_at: int = 0
-    """Where an instruction is that makes a system call; 0: not known yet."""
+    """Address of an instruction that makes a system call; 0: unknown."""
     has_map_filter: bool = False
-    """Whether its threads stop at calls that concern maps."""
+    """Whether its threads stop at calls on maps."""
     watched: list[tuple[int, int]] = field(default_factory=list)
     """Ranges, [start, end): its threads stop at calls with an argument in one of them."""
     open_pages: dict[int, OpenPage] = field(default_factory=dict)
-    """Pages that can be stored to unseen, each by its address."""
+    """Pages open for unseen stores, by address."""
     run: tuple[int, int] = (0, 0)
-    """The page that was stored to last, and how often without anything between."""
+    """The page of the last store, and the number of consecutive stores to it."""
 
     def copied(self) -> "AddressSpace":
-        """Return the memory of a process that has been forked."""
+        """Return the memory of a forked process."""
         parts = [one.part(one.start, one.end) for one in self.maps]
         return AddressSpace(parts, self.call_at, self.has_map_filter, list(self.watched), dict(self.open_pages))
 
     def maps_in(self, address: int, size_bytes: int) -> list[SharedMap]:
-        """Return the shared maps that share memory with a range."""
+        """Return the shared maps that overlap a range."""
         end = address + size_bytes
         return [one for one in self.maps if one.start < end and address < one.end]
 
     def forget(self, address: int, size_bytes: int) -> None:
-        """Take a range out of all maps: there is nothing any more, or something else."""
+        """Remove a range from all maps, because it was unmapped or replaced."""
         end = address + size_bytes
         for one in self.maps_in(address, size_bytes):
             self.maps.remove(one)
@@ -87,7 +89,7 @@ class AddressSpace:
 
 @dataclass(slots=True, eq=False)
 class TracedThread:
-    """A thread of the program. process: the number of its process, in the order of appearance, as its own is."""
+    """A thread of the program. process, number: in the order of appearance."""
 
     id: int
     group: int
@@ -95,25 +97,25 @@ class TracedThread:
     number: int
     memory: AddressSpace
     task: int = -1
-    """Its number in the record, -1: it has done nothing yet."""
+    """Its number in the record; -1: no step yet."""
     call: str = ""
     stack: int = 0
-    """The number of the stack that it has in the call that is under way."""
+    """Number of its stack at the current call."""
     finish: Finish | None = None
-    """What to do when the call that is under way has ended."""
+    """To be called when the current call has ended."""
 
 
 class CallInjector:
-    """Has stopped threads make calls and single steps, with their signals held back."""
+    """Makes stopped threads execute system calls and single steps, with signals blocked."""
 
     def __init__(self, machine: Architecture) -> None:
         self.machine = machine
         self.registers = Registers(machine)
 
     def call(self, thread: TracedThread, name: str, *arguments: int) -> int:
-        """Have a stopped thread make a call; return what it comes to. It is then as it was.
+        """Make a stopped thread execute a call; return its result. The thread's state is restored.
 
-        Raises OSError if the call fails, ThreadGone if the thread is killed meanwhile.
+        Raises OSError if the call fails, ThreadGone if the thread is killed.
         """
         mask = ptrace.block_signals(thread.id)
         before = self.registers.get(thread.id)
@@ -123,7 +125,7 @@ class CallInjector:
         return found
 
     def call_from(self, thread: TracedThread, before: RegisterSet, name: str, *arguments: int) -> int:
-        """Do so with signals blocked already, and leave the registers to the caller, who knows them."""
+        """Do the same with signals blocked already. The caller restores the registers."""
         machine = self.machine
         changed = dict(zip(machine.arguments, arguments, strict=False)) | machine.set_call(machine.calls[name])
         changed[machine.program_counter] = thread.memory.call_at
@@ -138,7 +140,7 @@ class CallInjector:
         return found
 
     def cancel_call(self, thread: TracedThread) -> None:
-        """Have a thread that is in front of a call not make it when it goes on."""
+        """Cancel the call that a thread is about to make."""
         if self.machine.takes_number_apart:
             self.registers.set_number(thread.id, -1)
         else:
@@ -149,13 +151,15 @@ class CallInjector:
         self.registers.set(thread.id, self.registers.get(thread.id), {index: value % 2**64})
 
     def skip_call(self, thread: TracedThread) -> None:
-        """Have a thread that is in front of a call stop behind it, without making it."""
+        """Move a thread from before a call to after it, without making the call."""
         self.cancel_call(thread)
         ptrace.go_on(thread.id, ptrace.TO_EXIT)
         ptrace.wait_for(thread.id)
 
     def step(self, thread: int) -> int:
-        """Have a stopped thread do one instruction, or one call; return the signal it stops with, SIGTRAP if done."""
+        """Make a stopped thread execute one instruction or call; return the signal at its stop, SIGTRAP if it
+        succeeded.
+        """
         while True:
             if ptrace.CORE is not None:
                 status = ptrace.CORE.step(thread)
@@ -163,19 +167,19 @@ class CallInjector:
             else:
                 ptrace.go_on(thread, ptrace.STEP)
                 status = ptrace.wait_for(thread)
-            if not status >> 16:  # it is not an event, which comes first
+            if not status >> 16:  # events come before the stop
                 return os.WSTOPSIG(status)
 
 
 def is_thread_of(thread: int, group: int) -> bool:
-    """Return whether a thread is one of a process, and not the first one of another."""
+    """Return whether a thread belongs to a process, and is not the first thread of another."""
     return os.path.exists(f"/proc/{group}/task/{thread}")
 
 
 def shares_memory(thread: int) -> bool:
-    """Return whether the thread that is being cloned, into a process of its own, shares its parent's memory."""
+    """Return whether a cloned process shares its parent's memory."""
     call = Path(f"/proc/{thread}/syscall").read_text().split()
     flags = int(call[1], 16)
-    if call[0] == "435":  # clone3 takes the address of its flags
+    if call[0] == "435":  # clone3 takes a pointer to its flags
         flags = int.from_bytes(ptrace.read_memory(thread, flags, 8), "little")
     return bool(flags & _SHARES_MEMORY)

@@ -1,8 +1,8 @@
-"""The loop that stands beside a program: each stop of a thread is looked at, noted, and ended.
+"""Tracer: the loop that handles each stop of a program's threads and records it.
 
-One recorded call is under way at a time. A thread that comes to another waits in front of it, so the order of the
-record is the order in which things happened. A call that sleeps while others wait (it writes to a pipe that nobody
-reads) lets these go first, and is noted when it has ended.
+Only one recorded call runs at a time. A thread that reaches another recorded call waits before it, so the order of the
+record is the real order. A call that sleeps while others wait (such as a write to a full pipe) lets them go first, and
+is recorded when it has ended.
 """
 
 import errno
@@ -38,7 +38,7 @@ symlink symlinkat mknod mknodat creat openat2
 io_uring_setup
 """
 _PROCESSORS = ("sched_getaffinity", "sched_setaffinity")
-"""Calls by which a program could notice that it shares the recorder's."""
+"""Calls with which a program could notice that it shares the recorder's CPU."""
 _STOPS: dict[str, AnyBit | None] = {
     **dict.fromkeys(_ALWAYS.split()),
     **dict.fromkeys(_PROCESSORS),
@@ -46,10 +46,10 @@ _STOPS: dict[str, AnyBit | None] = {
     "openat": _CREATES,
     "mmap": AnyBit(3, 1),  # MAP_SHARED
 }
-"""Calls that every process stops at."""
+"""Calls at which every process stops."""
 _AT_CALL = 0x7F | signal.SIGTRAP << 8 | ptrace.CALLS << 16
 _BEHIND_CALL = 0x7F | (signal.SIGTRAP | 0x80) << 8
-"""Wait statuses of the two stops that most are."""
+"""Wait statuses of the two most frequent stops."""
 _SLOW_SECONDS = 0.05
 _JOB_CONTROL = (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 _Handler = Callable[..., Finish | None]
@@ -57,7 +57,7 @@ _Look = Callable[[TracedThread], None]
 
 
 def _handler_of(name: str, owners: Iterable[object]) -> _Handler | None:
-    """Return the method that covers a call, None if no owner has one."""
+    """Return the method that records a call, or None if no owner has one."""
     newer, arguments_of = OLDER_CALLS.get(name, (name, None))
     found: _Handler | None = next((getattr(one, f"on_{newer}") for one in owners if hasattr(one, f"on_{newer}")), None)
     if found is None or arguments_of is None:
@@ -66,16 +66,15 @@ def _handler_of(name: str, owners: Iterable[object]) -> _Handler | None:
 
 
 class ProgramTimeoutError(Exception):
-    """A program has not ended in its time. Says what is still there."""
+    """A program exceeded its time limit. The message says which processes are left."""
 
 
 class Tracer:
-    """Records one program. Must be used in the main thread of a process that has no other children.
+    """Records one program. Must be used in the main thread of a process without other children.
 
-    root: a real path, below which everything is recorded. stores: "step", each store through a map is recorded;
-    "call", what has come by stores is found at the next recorded call. order: which thread goes on first where several
-    come to a recorded step; None: the first that comes. fault: what one of the calls is made to meet. walker: finds the
-    stack behind each step.
+    root: a real path; files below it are recorded. stores: "step" records each store through a map, "call" compares
+    maps at each recorded call. order: picks the next thread; None: first come, first served. fault: injected into one
+    call. walker: finds the stack of each step.
     """
 
     def __init__(
@@ -106,25 +105,25 @@ class Tracer:
         self._handlers[machine.calls["io_uring_setup"]] = ("io_uring_setup", self._refuse_ring)
         self._threads: dict[int, TracedThread] = {}
         self._early: set[int] = set()
-        """Threads that have stopped before it was known whose they are."""
+        """Threads that stopped before their creation was reported."""
         self._under_way: TracedThread | None = None
         self._waiting: deque[tuple[TracedThread, _Look]] = deque()
-        """Threads that have stopped while a call is under way, and what their stops are looked at by."""
+        """Threads that stopped during the current call, and the handlers of their stops."""
         self._order = order
         self._held: dict[TracedThread, _Look] = {}
-        """Those that the order is to pick from."""
+        """Threads among which the order picks."""
         self._tick_seconds = _SLOW_SECONDS if order is None else TICK_SECONDS
         self._slow_ticks = 0
-        """For how many ticks others have waited for the call that is under way."""
+        """Number of ticks for which other threads have waited for the current call."""
         self._processor = SharedProcessor()
         self._first = 0
         self._status: int | None = None
-        """How the first process has ended."""
+        """Wait status of the first process after its end."""
         self._processes = 0
         self._numbers = 0
 
     def close(self) -> None:
-        """Give back all descriptors and maps of ours."""
+        """Close the recorder's own descriptors and maps."""
         self._maps.close()
         self.files.close()
 
@@ -137,9 +136,9 @@ class Tracer:
         seconds_max: float,
         prepare: Callable[[], None],
     ) -> int:
-        """Run a program, and all that it starts, to the end of the last one; return what the first has ended with.
+        """Run a program and its children to the end of the last one; return the exit code of the first process.
 
-        Raises ProgramTimeoutError, and what ptrace.start raises.
+        Raises ProgramTimeoutError, and the errors of ptrace.start.
         """
         self._processor.share()
         first = self._first = ptrace.start(
@@ -148,7 +147,7 @@ class Tracer:
         self._adopt(first, first, self._new_process(), AddressSpace())
         ptrace.go_on(first)
         deadline = time.monotonic() + seconds_max
-        signal.signal(signal.SIGALRM, lambda *_: None)  # it ends a wait, no more
+        signal.signal(signal.SIGALRM, lambda *_: None)  # only interrupts a wait
         signal.setitimer(signal.ITIMER_REAL, self._tick_seconds, self._tick_seconds)
         try:
             while True:
@@ -177,7 +176,7 @@ class Tracer:
             raise ProgramTimeoutError(f"{who} not ended within {seconds_max:g} s")
         if (self._waiting or self._held) and self._under_way is not None:
             if self._slow_ticks * self._tick_seconds >= _SLOW_SECONDS:
-                self._under_way = None  # its own end is noted when it comes
+                self._under_way = None  # the call is recorded when it ends
             self._slow_ticks += 1
         self._next()
 
@@ -195,7 +194,7 @@ class Tracer:
             ptrace.go_on(thread)
 
     def _born(self, parent: TracedThread, event: int) -> None:
-        """Know a thread that another one has just made."""
+        """Register a thread that another thread has just created."""
         child = ptrace.event_message(parent.id)
         self._processor.release((*self._threads, child))
         if event == ptrace.CLONED and is_thread_of(child, parent.group):
@@ -205,7 +204,7 @@ class Tracer:
         self._adopt(child, child, self._new_process(), parent.memory if shares else parent.memory.copied())
 
     def _executed(self, thread: TracedThread) -> None:
-        """Know that a thread is another program now: the only thread of its process, by the number of the first."""
+        """Register that a thread has executed another program. It is now the only thread of its process."""
         former = ptrace.event_message(thread.id)
         if former != thread.id:
             self._drop(thread)
@@ -237,7 +236,7 @@ class Tracer:
             self._next()
 
     def _present(self, thread: TracedThread, call: str) -> None:
-        if not self._notes.has_stepped(thread.task):  # its first calls may be made before it has a name of its own
+        if not self._notes.has_stepped(thread.task):  # a thread may make its first calls before it has its own name
             try:
                 with open(f"/proc/{thread.id}/comm") as file:
                     name = file.read().rstrip("\n")
@@ -271,7 +270,7 @@ class Tracer:
             self._lost(gone)
 
     def _lost(self, gone: ThreadGone) -> None:
-        """Know that a thread has been killed while it was looked at."""
+        """Handle a thread that was killed during its stop."""
         if gone.status is not None:
             self._ended(gone.thread, gone.status)
 
@@ -291,7 +290,7 @@ class Tracer:
             ptrace.go_on(thread.id, ptrace.CONTINUE, number)
 
     def _at_step(self, thread: TracedThread, look: _Look) -> None:
-        """Look at a thread that has come to a step, when the order says so."""
+        """Handle a thread at a recorded step, when the order picks it."""
         if self._order is None:
             self._in_turn(thread, look)
         else:
@@ -300,7 +299,7 @@ class Tracer:
             self._next()
 
     def _in_turn(self, thread: TracedThread, look: _Look) -> None:
-        """Look at a stop now, or when the call that is under way has ended."""
+        """Handle a stop now, or after the current call."""
         if self._under_way is None or self._under_way is thread:
             look(thread)
         else:
@@ -315,7 +314,7 @@ class Tracer:
                 self._lost(gone)
 
     def _turn(self) -> tuple[TracedThread, _Look] | None:
-        """Take who is to be looked at next; None if there is nobody, or it is not known yet who."""
+        """Remove and return the next thread to handle; None if there is none yet."""
         if self._waiting:
             return self._waiting.popleft()
         if self._order is None or not self._held:
@@ -324,14 +323,14 @@ class Tracer:
         return None if picked is None else (picked, self._held.pop(picked))
 
     def _fault(self, thread: TracedThread) -> None:
-        """Look at a thread with SIGSEGV, which it may have got at a store to a map."""
+        """Handle a SIGSEGV, which may come from a store to a map."""
         self._take_stack(thread)
         self._present(thread, "")
         deliver = self._maps.stored(thread)
         ptrace.go_on(thread.id, ptrace.CONTINUE, signal.SIGSEGV if deliver is None else deliver)
 
     def _enter(self, thread: TracedThread) -> None:
-        """Look at the call that a thread is about to make."""
+        """Handle the start of a call."""
         call = ptrace.entered(thread.id)
         name, handler = self._handlers.get(call.number) or (f"call {call.number}", None)
         thread.memory.call_at = call.behind - self._machine.call_bytes
@@ -353,13 +352,13 @@ class Tracer:
         ptrace.go_on(thread.id, ptrace.CONTINUE if thread.finish is None else ptrace.TO_EXIT)
 
     def _refuse_ring(self, thread: TracedThread, *_: int) -> Finish:
-        """Answer io_uring_setup(2) with ENOSYS: the kernel would carry out the requests of a ring unseen."""
+        """Answer io_uring_setup(2) with ENOSYS, because the kernel runs the requests of a ring unseen."""
         self._injector.cancel_call(thread)
         self._notes.refused["io_uring"] = "ENOSYS"
         return lambda _result: self._injector.set_register(thread, self._machine.result, -errno.ENOSYS)
 
     def _leave(self, thread: TracedThread) -> None:
-        """Note the call that a thread has made."""
+        """Handle the end of a call."""
         finish, thread.finish = thread.finish, None
         if finish is not None:
             self._present(thread, thread.call)

@@ -1,4 +1,4 @@
-"""The recorder's core in C, where it could be built: `tracing.core` loads it, and says what it does."""
+"""The recorder's C core, if it could be built. `tracing.core` loads and describes it."""
 
 INTERFACE = 2
-"""Of the core that the Python code beside it takes: raised, here and in stops.c, when a function of it changes."""
+"""Version of the core's functions: incremented here and in stops.c when one of them changes."""
