@@ -76,7 +76,7 @@ class DiskLifecycle:
         if self._live_disk is not None and faulty:
             disk, self._live_disk = self._live_disk, None
             assert not disk.is_stopped, self.stream_name
-            disk.disarm()  # the previous life may have ended before its crash trigger fired
+            disk.disarm()  # the previous life may have ended before its crash trigger was due
             return disk
         image = self.settled()
         bad_sectors: list[DamagedRange] = []

@@ -189,7 +189,7 @@ class Simulation:
         return self._armed[life].disk
 
     def note_crash(self, crash: Crash) -> None:
-        """Record that a life has crashed, with the operation at which its trigger fired. Only the first call counts."""
+        """Record that a life has crashed, with the operation that its trigger met. Only the first call counts."""
         if self.on_crash is not None and crash.life in self._armed and crash.life not in self._crashes:
             self.on_crash(crash.life, self._armed[crash.life].disk)
         trigger = self.triggers.get(crash.life)
@@ -291,7 +291,7 @@ class Simulation:
         return disk
 
     def _plan_crash(self, life: str, disk: Disk, crash_within: int, profiles: Sequence[str]) -> Crash:
-        """Draw the crash of a life, and arm the disk. The exact operation is known only when the trigger fires."""
+        """Draw the crash of a life, and arm the disk. The exact operation is known only when the trigger is due."""
         assert crash_within > 0, crash_within
         assert profiles, life
         self.crash_profiles.update(dict.fromkeys(profiles))
