@@ -33,7 +33,7 @@ class Excuse(Flag):
     NO_SPACE = auto()
     DELAY = auto()
     PAUSE = auto()
-    """A delay without a record at the delayed operation. It excuses the whole life in which it is enabled."""
+    """A delay without a record at the delayed operation, so it excuses wherever it is enabled."""
     LASTING = auto()
     """Combined with another value: the program cannot recover without a restart."""
     REVERTED = auto()
