@@ -1,1 +1,1 @@
-"""Bytes <-> values: every on-disk format of the store, without any I/O."""
+"""Formats: encodes and decodes every file and stream of the store, without I/O."""

@@ -1,4 +1,4 @@
-"""Batch body: what a producer sends for several messages at once, units one after the other, big-endian.
+"""Batch body: decodes the messages of one producer request. Big-endian.
 
     offset   bytes  field
     0        4      totalSize         the whole unit, this field included: 22 + B + P
@@ -8,9 +8,8 @@
     16       4      bodyLength B      then B bytes
     20+B     2      propertiesLength  then P bytes, stored as they stand, the batch's own appended
 
-The store makes one record of each unit. No checksum; RocketMQ ignores totalSize too, here it must agree.
-A batch exists to be cheap, so `encode_batch_records` checks, joins and encodes units in place, without an object for
-each; `decode_batch` and `encode_record` say the same one at a time.
+The store writes one record per unit. There is no checksum. RocketMQ ignores totalSize; here it must be correct.
+`encode_batch_records` is the fast path: it decodes, joins and encodes units in place, without an object for each.
 Source: RocketMQ MessageDecoder.encodeMessage, MessageExtEncoder.encode(MessageExtBatch).
 """
 
@@ -25,14 +24,14 @@ from .host import Host
 from .message import CRC_MASK, MAX_PROPERTIES_BYTES, MESSAGE_MAGIC, head_layout, tail_layout
 
 UNIT_BYTES_MIN = 22
-BATCH_FILE = "batch body"  # what errors call it: it is no file
+BATCH_FILE = "batch body"  # name for error messages; there is no such file
 _HEAD = Struct(">i8xii")
 _PROPERTIES_LENGTH = Struct(">h")
 assert _HEAD.size + _PROPERTIES_LENGTH.size == UNIT_BYTES_MIN
 
 
 class BatchUnit(NamedTuple):
-    """One message of a batch: what it does not share with the others."""
+    """One message of a batch: the fields that its messages do not share."""
 
     flag: int
     body: bytes
@@ -51,7 +50,7 @@ def encode_batch(units: Iterable[BatchUnit]) -> bytes:
 
 
 def decode_batch(body: bytes) -> list[BatchUnit]:
-    """Decode a batch body. Raises CorruptFileError, placed at the first length that does not fit."""
+    """Decode a batch body. Raises CorruptFileError at the first wrong length."""
     units = []
     at = 0
     while at < len(body):
@@ -62,9 +61,9 @@ def decode_batch(body: bytes) -> list[BatchUnit]:
 
 
 def decode_unit(body: bytes, at: int) -> tuple[int, int, int, int, int]:
-    """Return flag, begin and end of the body, begin and end of the properties of the unit at position at.
+    """Return flag, body begin, body end, properties begin and properties end of the unit at `at`.
 
-    The next unit begins where its properties end. Raises CorruptFileError, placed at the length that does not fit.
+    The next unit begins at the end of the properties. Raises CorruptFileError at the first wrong length.
     """
     remaining = len(body) - at
     if remaining < UNIT_BYTES_MIN:
@@ -88,7 +87,7 @@ def decode_unit(body: bytes, at: int) -> tuple[int, int, int, int, int]:
 
 
 def join_properties(unit: bytes, batch: bytes) -> bytes:
-    """Return a batch record's properties: the unit's, one separator if it is needed, the batch's own."""
+    """Join the properties of a unit and of its batch, with one separator if needed."""
     if unit and batch and not unit.endswith(b"\x02"):
         return unit + b"\x02" + batch
     return unit + batch
@@ -107,11 +106,11 @@ def encode_batch_records(
     reconsume_times: int,
     clean: Callable[[bytes], bytes] | None,
 ) -> tuple[bytearray, tuple[int, ...]]:
-    """Return the records of a batch body, back to back and ready to be placed, and where each begins.
+    """Encode a batch body as adjacent records. Returns the bytes and the start of each record.
 
-    topic has 1 to 127 bytes; sys_flag's IPv6 bits agree with the hosts; clean takes out of a record's properties what
-    is not the producer's to say. Raises CorruptFileError for a body that does not decode, InvalidMessageError for
-    properties that no record can hold.
+    `place_records` fills in offsets and times later. The topic has 1 to 127 bytes, and the IPv6 bits of sys_flag match
+    the hosts. `clean` removes properties that only the store may set. Raises CorruptFileError if the body does not
+    decode, and InvalidMessageError for properties that a record cannot hold.
     """
     head = head_layout(sys_flag)
     pack_head, fixed_bytes, topic_bytes = head.pack, head.size + 3 + len(topic), len(topic)

@@ -1,4 +1,4 @@
-"""Checkpoint: up to which store time the log, the queues and the index are flushed. Big-endian.
+"""Checkpoint file: the store times up to which data is flushed. Big-endian.
 
     offset  bytes  field
     0       8      physicMsgTimestamp  i64, ms  commit log
@@ -6,8 +6,7 @@
     16      8      indexMsgTimestamp   i64, ms  index files that are full
     24      4072   unused, zero; RocketMQ 5 keeps two offsets there
 
-No checksum and no version; a missing file means three zeros.
-Source: RocketMQ StoreCheckpoint.java.
+No checksum and no version. A missing file is read as three zeros. Source: RocketMQ StoreCheckpoint.java.
 """
 
 from collections.abc import Iterator
@@ -19,14 +18,14 @@ from ..errors import CorruptFileError
 CHECKPOINT_FILE_BYTES = 4096  # RocketMQ MappedFile.OS_PAGE_SIZE
 CHECKPOINT_BYTES = 24
 SAFETY_MARGIN_MS = 3_000  # RocketMQ StoreCheckpoint.getMinTimestamp
-"""Taken off the recovery time: records of one ms may be split by a sync, and clocks are not that good."""
+"""Subtracted from the recovery time: one sync may split records of the same ms, and clocks are imprecise."""
 _LAYOUT = Struct(">qqq")
 assert _LAYOUT.size == CHECKPOINT_BYTES
 _FIELDS = ("physicMsgTimestamp", "logicsMsgTimestamp", "indexMsgTimestamp")
 
 
 class CheckpointValues(NamedTuple):
-    """Store times of the newest messages known to be flushed, in ms; 0 if nothing is known."""
+    """Store times of the newest messages known to be flushed, in ms. 0 means unknown."""
 
     physic_msg_timestamp_ms: int
     logics_msg_timestamp_ms: int
@@ -34,7 +33,7 @@ class CheckpointValues(NamedTuple):
 
 
 def encode_checkpoint(values: CheckpointValues) -> bytes:
-    """Encode the 24 bytes the file begins with."""
+    """Encode the first 24 bytes of the file."""
     return _LAYOUT.pack(*values)
 
 
@@ -44,12 +43,12 @@ def encode_checkpoint_file(values: CheckpointValues) -> bytes:
 
 
 def is_unborn(raw: bytes) -> bool:
-    """Return whether a file is too short for three times and says nothing: a new one that was not made whole."""
+    """Return whether a file is zeros and shorter than three times: a crash interrupted its creation."""
     return len(raw) < CHECKPOINT_BYTES and not any(raw)
 
 
 def decode_checkpoint(raw: bytes, *, file: str) -> CheckpointValues:
-    """Decode the file's beginning. CorruptFileError if it is shorter than 24 bytes or a time is negative."""
+    """Decode the first 24 bytes. Raises CorruptFileError if the file is shorter or a time is negative."""
     if len(raw) < CHECKPOINT_BYTES:
         expected = f"at least {CHECKPOINT_BYTES} bytes"
         raise CorruptFileError(file, len(raw), "size", expected, f"{len(raw)} bytes")
@@ -63,9 +62,10 @@ def decode_checkpoint(raw: bytes, *, file: str) -> CheckpointValues:
 def claims_beyond(
     values: CheckpointValues, last_store_timestamp_ms: int, *, unclean_exit: bool, file: str
 ) -> Iterator[CorruptFileError]:
-    """Yield each time that is later than the log's last record, of which the checkpoint cannot know anything.
+    """Yield an error for each time that is later than the last record of the log.
 
-    After an unclean exit only the two that recovery goes by count, together and less the margin.
+    After an unclean exit, recovery uses only the smaller of the first two times, minus the margin, so only that is
+    checked.
     """
     expected = f"at most {last_store_timestamp_ms}, the last record's store time"
     if unclean_exit:

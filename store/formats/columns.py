@@ -1,11 +1,11 @@
-"""Columns: the plain records of a log, thousands at a time, as the core in C reads them.
+"""Columns: tables of plain records that the C core reads from the log.
 
-The core takes the place of a loop in Python over `scan_records`, where there is one and the world hands it on. What is
-not plain (native/records.c says what that is) it leaves: `scan_records` knows the whole rule, takes that one record or
-says what is wrong with it, and the core goes on behind it. Either way the same records are found.
+If the core was built, it replaces a Python loop over `scan_records`. It stops before each record that is not plain
+(defined in native/records.c). `scan_records` then decodes that one record or reports its error, and the core continues
+after it. The same records are found with and without the core.
 
-A table is columns one behind the other, each of the machine's own 64-bit integers, with room for the same number of
-rows. numpy can take one without a copy: `numpy.frombuffer(table, numpy.int64).reshape(len(COLUMNS), -1)`.
+A table stores its columns one after the other, as native 64-bit integers, with equal room for each column. numpy can
+use it without a copy: `numpy.frombuffer(table, numpy.int64).reshape(len(COLUMNS), -1)`.
 """
 
 from typing import Protocol
@@ -14,28 +14,28 @@ from .delay_level import SCHEDULE_TOPIC
 from .host import Host
 
 COLUMNS = ("physical_offset", "size_bytes", "queue", "queue_offset", "store_timestamp_ms", "tags_code")
-"""Of a record. queue: its number among those that are known, -1 if the record belongs in no queue."""
+"""Columns of a record. `queue` is a number from `PlainRecords.know`, or -1 if the record enters no queue."""
 KEY_COLUMNS = ("key_hash", "physical_offset", "store_timestamp_ms")
-"""Of a key that the index has."""
+"""Columns of an index key."""
 
 ROWS_MAX = 8192
-"""Of a table: few enough to stay in a processor's cache until they are used."""
+"""Rows of a table: few enough to stay in the CPU cache until they are used."""
 _INT64_BYTES = 8
 NEVER_MS = (1 << 63) - 1
-"""Behind the store time of any record."""
+"""Later than the store time of any record."""
 
 
 Run = tuple[int, int, bytes, bytes]
-"""Records of one queue whose queueOffsets rise by one: the queue's number, the first queueOffset, the entries that the
-queue has of them, and their store times, as 64-bit integers of the machine."""
+"""Records of one queue with consecutive queueOffsets: queue number, first queueOffset, their queue entries, and their
+store times as native 64-bit integers."""
 
 Pulled = tuple[list[bytes], list[int], list[int], int, int, int]
-"""Records, their log offsets, and the numbers of their entries; then how many entries were looked at, how many bytes
-the records are, and the log offset that the last of these entries has."""
+"""Records, their log offsets, and the numbers of their entries; then the number of entries examined, the size of the
+records in bytes, and the log offset in the last examined entry."""
 
 
 class Core(Protocol):
-    """What the core in C does."""
+    """The functions of the C core."""
 
     def scan(
         self,
@@ -49,23 +49,22 @@ class Core(Protocol):
         keys: bytearray,
         /,
     ) -> tuple[int, int, int]:
-        """Write the plain records from a position on into a table, and their keys into another.
+        """Write plain records from `start` on into the table `rows`, and their keys into `keys`.
 
-        Ends in front of a record that is not plain, whose queue is not among queues, that was stored behind
-        stored_ms_max, or for which there is no room. Return how many records there are, how many keys, and the position
-        behind.
+        Stops before a record that is not plain, has an unknown queue, is newer than stored_ms_max or does not fit.
+        Returns the number of records, the number of keys, and the position after the last record.
         """
 
     def with_key(
         self, log: memoryview, physical_offset: int, topic: bytes, key: bytes, stored_ms_min: int, /
     ) -> bytes | None:
-        """Return the record that log begins with if it has that topic and key, and was stored no earlier than that.
+        """Return the first record of `log` if it has this topic and key and is not older than stored_ms_min.
 
-        No bytes if it is another one; None if it is not plain.
+        Returns empty bytes if it does not match, and None if it is not plain.
         """
 
     def runs(self, rows: bytearray, count: int, queues: int, /) -> list[Run]:
-        """Return the first count records as the longest runs there are, queue by queue, each queue's in log order."""
+        """Group the first `count` rows into the longest possible runs, by queue and, within a queue, in log order."""
 
     def link(
         self,
@@ -79,11 +78,11 @@ class Core(Protocol):
         begin_ms: int,
         /,
     ) -> tuple[bytes, int]:
-        """Return index entries for the keys in some rows of a table, and how many slots these are the first of.
+        """Return index entries for the keys in rows begin to end, and how many of them are the first in their slot.
 
-        They are numbered from number on, and each leads to the one before it in its slot: to one that newest has for
-        the slot's position in the file, where they are noted too, or to one that the file has. begin_ms: the time in
-        its header.
+        Entries are numbered from `number` on. Each links to the previous entry of its slot, taken from `newest` or else
+        from the file; `newest` maps a slot's position in the file to its newest entry and is updated. begin_ms is the
+        begin time in the file's header.
         """
 
     def pull(
@@ -97,11 +96,11 @@ class Core(Protocol):
         bytes_max: int,
         /,
     ) -> Pulled:
-        """Return the records that entries of one queue lead to, in one segment, as far as readers may see that.
+        """Return the records that entries of one queue point to, within one segment and below the readable end.
 
-        Wanted are those whose tag's hash is among codes, None for all. Ends in front of an entry that is not plain,
-        whose record is not in log or in front of the log offset begin, or with which there would be more than count_max
-        records or bytes_max bytes; the first is taken however long it is.
+        `codes` filters by tag hash; None takes all. Stops before an entry that is not plain, whose record is outside
+        `log` or before log offset `begin`, or that would exceed count_max or bytes_max. The first record is taken at
+        any size.
         """
 
     def encode(
@@ -119,7 +118,7 @@ class Core(Protocol):
         prepared_transaction_offset: int,
         /,
     ) -> bytearray | None:
-        """Return a record that is to be placed, as `encode_record` does; None where that would raise an error."""
+        """Encode a record like `encode_record`, to be placed later. Returns None where that would raise an error."""
 
     def encode_batch(
         self,
@@ -134,7 +133,7 @@ class Core(Protocol):
         reconsume_times: int,
         /,
     ) -> tuple[bytearray, tuple[int, ...]] | None:
-        """Return records, as `encode_batch_records` does; None where that would raise an error, or find no unit."""
+        """Encode records like `encode_batch_records`. Returns None where that would raise an error or find no unit."""
 
     def place(
         self,
@@ -146,29 +145,29 @@ class Core(Protocol):
         born_host_v6: bool,
         /,
     ) -> None:
-        """Write what only the put lock can know into records, as `place_records` does."""
+        """Fill in offsets and times like `place_records`."""
 
 
 class PlainRecords:
-    """Some plain records of a log in columns; the next ones take their place."""
+    """A batch of plain log records in columns. Each scan overwrites the previous batch."""
 
     def __init__(self, core: Core) -> None:
         self.end = 0
-        """Position behind the last one."""
+        """Position after the last record."""
         self.count = 0
         self.key_count = 0
         self._core = core
         self._runs: list[Run] | None = None
         self.queues: list[tuple[str, int]] = []
-        """The queues that are known, by number."""
+        """The known queues. The position in this list is the queue's number."""
         self._numbers: dict[bytes, int] = {}
         self._rows = bytearray(_INT64_BYTES * len(COLUMNS) * ROWS_MAX)
         self._keys = bytearray(_INT64_BYTES * len(KEY_COLUMNS) * ROWS_MAX)
 
     def know(self, topic: str, queue_id: int) -> int | None:
-        """Find records of a queue from now on, and return its number.
+        """Include the records of a queue in later scans, and return its number.
 
-        None, and nothing changes, for queues of delayed messages: their tagsCode is no hash.
+        Returns None and does nothing for queues of delayed messages, because their tagsCode is not a hash.
         """
         if topic == SCHEDULE_TOPIC:
             return None
@@ -179,16 +178,16 @@ class PlainRecords:
         return number
 
     def forget_queues(self) -> None:
-        """Know no queue any more."""
+        """Forget all queues."""
         self._numbers.clear()
         self.queues.clear()
 
     def scan(
         self, view: memoryview, start: int, base_offset: int, *, check_crc: bool, stored_ms_max: int = NEVER_MS
     ) -> bool:
-        """Take as many records as are plain and as there is room for; return whether there are any.
+        """Scan plain records until the table is full. Returns whether any were found.
 
-        base_offset is the log offset of the view's first byte. Records stored later than stored_ms_max are left.
+        base_offset is the log offset of the view's first byte. The scan stops at a record stored after stored_ms_max.
         """
         self._runs = None
         count, key_count, end = self._core.scan(
@@ -201,15 +200,15 @@ class PlainRecords:
         return count > 0
 
     def column(self, name: str) -> "memoryview[int]":
-        """Return one of COLUMNS, until the next scan."""
+        """Return one of COLUMNS. The view is valid until the next scan."""
         return _column(self._rows, COLUMNS.index(name), self.count)
 
     def key_column(self, name: str) -> "memoryview[int]":
-        """Return one of KEY_COLUMNS, until the next scan."""
+        """Return one of KEY_COLUMNS. The view is valid until the next scan."""
         return _column(self._keys, KEY_COLUMNS.index(name), self.key_count)
 
     def runs(self) -> list[Run]:
-        """Return what `Core.runs` does, until the next scan."""
+        """Return the runs of the current batch; see `Core.runs`."""
         if self._runs is None:
             self._runs = self._core.runs(self._rows, self.count, len(self.queues))
         return self._runs
@@ -217,7 +216,7 @@ class PlainRecords:
     def link(
         self, begin: int, end: int, index: memoryview, slots: int, newest: dict[int, int], number: int, begin_ms: int
     ) -> tuple[bytes, int]:
-        """Return what `Core.link` does, of the keys in rows from begin to end."""
+        """Link the keys in rows begin to end; see `Core.link`."""
         assert 0 <= begin <= end <= self.key_count, (begin, end, self.key_count)
         return self._core.link(self._keys, begin, end, index, slots, newest, number, begin_ms)
 

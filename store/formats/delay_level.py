@@ -1,9 +1,8 @@
-"""Delay levels: how they are spelled, and the tags code of a delayed record's queue entry.
+"""Delay levels: parses their list and computes the tags code of a delayed entry.
 
-Levels are numbered from 1 in the order of `messageDelayLevel`, and level n waits in queue n - 1 of the
-schedule topic. The entry's tagsCode there is not a hash: it is the time of delivery in ms.
-Source: RocketMQ ScheduleMessageService.parseDelayLevel and computeDeliverTimestamp,
-CommitLog.checkMessageAndReturnSize.
+Levels are numbered from 1 in the order of `messageDelayLevel`. Level n waits in queue n - 1 of the schedule topic. The
+tagsCode of an entry there is the delivery time in ms instead of a hash. Source: RocketMQ
+ScheduleMessageService.parseDelayLevel and computeDeliverTimestamp, CommitLog.checkMessageAndReturnSize.
 """
 
 import re
@@ -28,12 +27,12 @@ _DELAY = PROPERTY_DELAY.encode()
 _CODES_MAX = 16_384
 _LONG_MAX = (1 << 63) - 1
 
-_codes: dict[bytes, int] = {}  # of tags seen before
+_codes: dict[bytes, int] = {}  # cache: tag -> code
 
 
 @lru_cache(maxsize=64)
 def parse_delay_levels(text: str) -> Mapping[int, int]:
-    """Return level -> delay in ms of a list like DEFAULT_DELAY_LEVELS. ValueError names what it cannot read.
+    """Parse a list like DEFAULT_DELAY_LEVELS into level -> delay in ms. ValueError names the bad item.
 
     >>> parse_delay_levels("1s 2h")
     {1: 1000, 2: 7200000}
@@ -48,33 +47,33 @@ def parse_delay_levels(text: str) -> Mapping[int, int]:
 
 
 def delivery_tags_code(delay: bytes, store_timestamp_ms: int, delays: Mapping[int, int]) -> int | None:
-    """Return the time of delivery in ms for the value of a DELAY property, None if that names no level.
+    """Return the delivery time in ms for a DELAY value, or None if the value is not a level.
 
-    A level beyond the last counts as the last. RocketMQ takes a value that is no number for a broken record,
-    where its log then ends; here it names no level.
+    A level above the highest counts as the highest. RocketMQ treats a value that is not a number as a corrupt record
+    and ends its log there; here the value is ignored.
     """
     level = min(_java_int(delay), max(delays, default=0))
     if level <= 0:
         return None
     deliver_at_ms = store_timestamp_ms + delays.get(level, UNKNOWN_LEVEL_DELAY_MS)
-    # However far off the record's time is: a negative code would be taken for an address in the extension.
+    # Clamped even for absurd store times: a negative code would be read as an address in the extension.
     return min(max(deliver_at_ms, 0), _LONG_MAX)
 
 
 def delay_level(properties: bytes) -> int:
-    """Return the level that a DELAY property asks for, 0 if there is none or its value is no number."""
+    """Return the level in the DELAY property, 0 if it is missing or not a number."""
     delay = find_property(properties, _DELAY)
     return 0 if delay is None else _java_int(delay)
 
 
 def record_tags_code(record: ScannedRecord, delays: Mapping[int, int]) -> int:
-    """Return the tagsCode of a record's consume queue entry. delays: level -> ms, see parse_delay_levels."""
+    """Return the tagsCode of a record's queue entry. `delays` comes from parse_delay_levels."""
     return entry_tags_code(record.topic, record.properties, record.store_timestamp_ms, delays)
 
 
 def entry_tags_code(topic: str, properties: bytes, store_timestamp_ms: int, delays: Mapping[int, int]) -> int:
-    """Return what record_tags_code does, for a record in parts: recovery asks this of every record of a log."""
-    # An ordinary TAGS property is found in line; find_property knows the whole rule.
+    """Return `record_tags_code` of a record in parts. Recovery calls this for every record of a log."""
+    # The common case, one plain TAGS property, is parsed inline; find_property implements the full rule.
     if topic == SCHEDULE_TOPIC:
         delay = find_property(properties, _DELAY)
         if delay is not None:
@@ -98,12 +97,12 @@ def entry_tags_code(topic: str, properties: bytes, store_timestamp_ms: int, dela
 
 
 def _remember_code(tags: bytes) -> int:
-    if len(_codes) >= _CODES_MAX:  # clients choose tags: the table must not grow without limit
+    if len(_codes) >= _CODES_MAX:  # clients choose tags, so the cache must be bounded
         _codes.clear()
     code = _codes[tags] = tags_code(tags.decode(errors="surrogateescape"))
     return code
 
 
 def _java_int(text: bytes) -> int:
-    """Read what Java's Integer.parseInt would, 0 where it would throw."""
+    """Parse like Java's Integer.parseInt; 0 where that throws."""
     return java_integer(text.decode(errors="replace"), 32) or 0

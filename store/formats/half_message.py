@@ -1,13 +1,13 @@
-"""Half message: the stored form of a transactional message before its decision, and what becomes of it.
+"""Half message: converts a transactional message from prepared to its outcome.
 
     prepared   RMQ_SYS_TRANS_HALF_TOPIC / 0, the message with REAL_TOPIC and REAL_QID, its transaction bits cleared
-    put back   the same once more at the end of that queue, with TRANSACTION_CHECK_TIMES, how often the producer group
-               was asked, and TRAN_PREPARED_QUEUE_OFFSET, the queue offset of the first of these records
-    committed  topic and queue as REAL_TOPIC and REAL_QID say, transaction bits 8, preparedTransactionOffset of the
-               half message; REAL_TOPIC, REAL_QID and TRAN_MSG stay, where they mean nothing any more
+    put back   stored again at the end of that queue, with TRANSACTION_CHECK_TIMES, the number of checks sent to the
+               producer group, and TRAN_PREPARED_QUEUE_OFFSET, the queue offset of the first of these records
+    committed  topic and queue from REAL_TOPIC and REAL_QID, transaction bits 8, preparedTransactionOffset of the
+               half message; REAL_TOPIC, REAL_QID and TRAN_MSG remain, without meaning
     decided    RMQ_SYS_TRANS_OP_HALF_TOPIC / 0, TAGS=d, the body is the half message's queue offset in decimal digits
-    given up   TRANS_CHECK_MAX_TIME_TOPIC / 0, the half message as it was
-    resumed    once more at the end of the half queue, with TRANSACTION_CHECK_TIMES 0
+    given up   TRANS_CHECK_MAX_TIME_TOPIC / 0, the half message unchanged
+    resumed    stored again at the end of the half queue, with TRANSACTION_CHECK_TIMES 0
 
 Source: RocketMQ TransactionalMessageBridge, EndTransactionProcessor, DefaultTransactionalMessageCheckListener.
 """
@@ -39,15 +39,15 @@ HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 GIVEN_UP_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 QUEUE_ID = 0
-"""The one queue that each of the three topics has."""
+"""Each of the three topics has this one queue."""
 DECIDED_TAG = "d"
 
 _WIDEST = {PROPERTY_TRANSACTION_CHECK_TIMES: "9" * 10, PROPERTY_TRAN_PREPARED_QUEUE_OFFSET: "9" * 19}
-"""What being put back adds, at its longest."""
+"""Longest values of the properties that a put-back adds."""
 
 
 class EndTransaction(NamedTuple):
-    """Which half message a decision is about, as RocketMQ's END_TRANSACTION names it."""
+    """The half message that a decision refers to, with RocketMQ's END_TRANSACTION names."""
 
     producer_group: str
     tran_state_table_offset: int
@@ -56,59 +56,59 @@ class EndTransaction(NamedTuple):
 
 
 class HalfMessage(NamedTuple):
-    """A record of the half topic, taken apart."""
+    """A decoded record of the half topic."""
 
     record: MessageRecord
     properties: dict[str, str]
     first_offset: int
-    """Queue offset of the first record of this half message: its own, unless it was put back."""
+    """Queue offset of the first record of this half message. It differs from its own after a put-back."""
 
     @classmethod
     def of(cls, record: MessageRecord) -> "HalfMessage":
-        """Take a record apart. Bytes in its properties that are not UTF-8 are replaced, as Java does."""
+        """Decode a record. Property bytes that are not UTF-8 are replaced, as Java does."""
         text = record.properties.encode(errors="surrogateescape").decode(errors="replace")
         if text != record.properties:
             record = replace(record, properties=text)
         properties = decode_properties(text)
         first = whole_number(properties.get(PROPERTY_TRAN_PREPARED_QUEUE_OFFSET))
         own = record.queue_offset
-        # The first record cannot come later than this one: such a property is damaged, or a producer set it.
+        # The first record cannot come later than this one: a larger value is corrupt or was set by the producer.
         return cls(record, properties, own if first is None or first > own else first)
 
     @property
     def offsets(self) -> tuple[int, ...]:
-        """Return the queue offsets a decision may be noted under: its own, and the first one if that is another."""
+        """Return the queue offsets that a decision may refer to: its own, and the first one if it differs."""
         own = self.record.queue_offset
         return (own,) if own == self.first_offset else (own, self.first_offset)
 
     @property
     def request(self) -> EndTransaction:
-        """Return what names this record in a decision."""
+        """Return the decision key of this record."""
         group = self.properties.get(PROPERTY_PGROUP, "")
         return EndTransaction(group, self.record.queue_offset, self.record.physical_offset)
 
     @property
     def check_times(self) -> int:
-        """Return how often the producer group was asked."""
+        """Return how many checks were sent to the producer group."""
         return whole_number(self.properties.get(PROPERTY_TRANSACTION_CHECK_TIMES)) or 0
 
     @property
     def immunity_ms(self) -> int | None:
-        """Return how long the producer wants not to be asked, None if it does not say."""
+        """Return the producer's minimum time before the first check, or None if unset."""
         seconds = whole_number(self.properties.get(PROPERTY_CHECK_IMMUNITY_TIME_IN_SECONDS))
         return None if seconds is None else seconds * 1000
 
 
 def whole_number(text: str | None) -> int | None:
-    """Read what `Long.parseLong` would, None where it would throw or the number is below 0."""
+    """Parse like `Long.parseLong`. Returns None where that throws, and for negative numbers."""
     number = None if text is None else java_integer(text, 64)
     return number if number is not None and number >= 0 else None
 
 
 def prepared(message: Message) -> Message | None:
-    """Return what is stored of a message until its transaction is decided, None if no property can hold its topic.
+    """Return the half message to store for a transactional message, or None if a property cannot hold its topic.
 
-    What an earlier transaction left in the properties does not count for this one.
+    Properties of an earlier transaction are dropped.
     """
     if ENTRY_SEPARATOR in message.topic:
         return None
@@ -123,12 +123,12 @@ def prepared(message: Message) -> Message | None:
         queue_id=QUEUE_ID,
         properties=rebuild_properties(properties, map_buckets(list(given))),
         sys_flag=message.sys_flag & ~TRANSACTION_MASK,
-        honour_delay=False,  # it counts from the commit on
+        honour_delay=False,  # the delay starts at the commit
     )
 
 
 def widest_forms(message: Message, half: Message) -> tuple[Message, Message]:
-    """Return the longest records a prepared message can ever need: given up, and committed."""
+    """Return the longest records that a prepared message can need later: given up, and committed."""
     widened = rebuild_properties(decode_properties(half.properties) | _WIDEST)
     given_up = replace(half, topic=GIVEN_UP_TOPIC, properties=widened)
     committed = replace(half, topic=message.topic, queue_id=message.queue_id, properties=widened)
@@ -136,7 +136,7 @@ def widest_forms(message: Message, half: Message) -> tuple[Message, Message]:
 
 
 def committed(half: HalfMessage) -> Message | None:
-    """Return the message that a commit makes visible, None if the half message does not say where to."""
+    """Return the message that a commit publishes, or None if the half message has no valid target."""
     message = delivered(half.record)
     if message is None:
         return None
@@ -165,7 +165,7 @@ def decision(half_offset: int, born_timestamp_ms: int, store_host: Host) -> Mess
 
 
 def put_back(half: HalfMessage, *, asked: bool) -> Message:
-    """Return the record that keeps a half message undecided; asked: whether the producer group is asked now."""
+    """Return the record that keeps a half message undecided. `asked`: a check is sent to the producer group now."""
     added = {PROPERTY_TRAN_PREPARED_QUEUE_OFFSET: str(half.first_offset)}
     if asked:
         added[PROPERTY_TRANSACTION_CHECK_TIMES] = str(half.check_times + 1)
@@ -173,19 +173,19 @@ def put_back(half: HalfMessage, *, asked: bool) -> Message:
 
 
 def resumed(given_up: MessageRecord) -> Message:
-    """Return the record that has a given-up half message asked about again."""
+    """Return the record that restarts the checks of a given-up half message."""
     half = HalfMessage.of(given_up)
     return again(half, HALF_TOPIC, {PROPERTY_TRANSACTION_CHECK_TIMES: "0"})
 
 
 def first_offset_of(given_up: MessageRecord) -> int | None:
-    """Return the queue offset that a given-up half message first had, None if it had not been put back before."""
+    """Return the first queue offset of a given-up half message, or None if it was never put back."""
     properties = HalfMessage.of(given_up).properties
     return whole_number(properties.get(PROPERTY_TRAN_PREPARED_QUEUE_OFFSET))
 
 
 def again(half: HalfMessage, topic: str, added: dict[str, str]) -> Message:
-    """Return a half message once more, for a topic and with properties added; its put does not wait for the disk."""
+    """Return a copy of a half message for a topic, with added properties. Its put does not wait for the disk."""
     return copy_of(half.record, topic, QUEUE_ID, _rebuilt(half, added))
 
 

@@ -1,4 +1,4 @@
-"""Socket address of a record, and the offset message id that begins with one.
+"""Host: encodes the socket address of a record, and the offset message id.
 
     address: 4 or 16 address bytes, then an i32 port. Its text is `address|port`.
 
@@ -7,9 +7,8 @@
     a       4      its port
     a+4     8      physicalOffset of the record, where a put stored the message
 
-IPv6 is written the way Java's InetAddress does, eight groups of hex without padding and without `::`, so that it
-compares equal to what RocketMQ's own tools print. An id has 32 characters for IPv4, 56 for IPv6: the length says
-which. A batch's id is its messages' joined by `,`.
+IPv6 text follows Java's InetAddress, eight unpadded groups without `::`, so that it equals the output of RocketMQ's
+tools. An id has 32 characters for IPv4 and 56 for IPv6. The id of a batch is the ids of its messages joined by `,`.
 Source: RocketMQ MessageExt.socketAddress2ByteBuffer, Java Inet6Address.getHostAddress; MessageDecoder.createMessageId
 and decodeMessageId.
 """
@@ -36,7 +35,7 @@ class Host(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "Host":
-        """Read `address|port`; any common spelling of an address will do. ValueError names a bad part.
+        """Parse `address|port`, with any common spelling of the address. ValueError names the bad part.
 
         >>> Host.parse("127.0.0.1|10911")
         Host(address=b'\\x7f\\x00\\x00\\x01', port=10911)
@@ -52,7 +51,7 @@ class Host(NamedTuple):
 
     @classmethod
     def of_address(cls, address: str) -> "Host":
-        """Read `host:port`, an IPv6 host in brackets, as connections name their ends. ValueError names a bad part."""
+        """Parse `host:port`, with an IPv6 host in brackets. ValueError names the bad part."""
         host, colon, port = address.rpartition(":")
         if not colon:
             raise ValueError(f"address {address!r}: expected host:port")
@@ -60,7 +59,7 @@ class Host(NamedTuple):
 
     @property
     def is_ipv6(self) -> bool:
-        """Whether the address is an IPv6 one, which the record's sysFlag must then say."""
+        """Return whether the address is IPv6. The record's sysFlag must agree."""
         return len(self.address) == IPV6_BYTES
 
     def __str__(self) -> str:
@@ -71,7 +70,7 @@ class Host(NamedTuple):
 
 
 def encode_message_id(store_host: Host, physical_offset: int) -> str:
-    """Return the id of the record at physical_offset of the broker at store_host.
+    """Return the id of the record at physical_offset on the broker at store_host.
 
     >>> encode_message_id(Host.parse("10.0.0.1|10911"), 4096)
     '0A00000100002A9F0000000000001000'
@@ -80,7 +79,7 @@ def encode_message_id(store_host: Host, physical_offset: int) -> str:
 
 
 def decode_message_id(text: str) -> tuple[Host, int]:
-    """Return store host and physical offset of an id. ValueError unless it is 32 or 56 hex digits."""
+    """Return store host and physical offset of an id. Raises ValueError unless it is 32 or 56 hex digits."""
     address_bytes = _ADDRESS_BYTES.get(len(text))
     if address_bytes is None:
         raise ValueError(f"message id {text!r}: expected 32 or 56 hex digits, found {len(text)} characters")

@@ -1,8 +1,8 @@
-"""Index keys: which keys a message has in the index, and their hashes.
+"""Index keys: extracts the keys of a message and hashes them.
 
-A message is found by the value of UNIQ_KEY and by each piece of KEYS between single spaces that is not empty. The hash
-is Java's of `topic#key`, made positive: the absolute value, and 0 for -2^31, which has none in 32 bits.
-Source: RocketMQ IndexService.buildIndex and buildKey, IndexFile.indexKeyHashMethod.
+A message is indexed by the value of UNIQ_KEY and by each non-empty part of KEYS between single spaces. The hash is the
+absolute value of Java's hash of `topic#key`, and 0 for -2^31, which has no positive counterpart in 32 bits. Source:
+RocketMQ IndexService.buildIndex and buildKey, IndexFile.indexKeyHashMethod.
 """
 
 from operator import mul
@@ -13,7 +13,7 @@ from .properties import KEY_SEPARATOR, PROPERTY_KEYS, PROPERTY_UNIQ_KEY, find_pr
 from .scan import ScannedRecord
 
 MAYBE_KEYED = b"KEY"
-"""Only properties with this somewhere in them can have a key. Asked first, of every record of a log."""
+"""Properties without these bytes have no key. This cheap test runs first, on every record of a log."""
 
 _KEYS = PROPERTY_KEYS.encode()
 _UNIQ_KEY = PROPERTY_UNIQ_KEY.encode()
@@ -23,24 +23,24 @@ _TOPICS_MAX = 10_000
 _PLAIN_KEY_BYTES_MAX = 128
 _POWERS = [pow(31, exponent, 1 << 32) for exponent in range(_PLAIN_KEY_BYTES_MAX + 1)]
 _WEIGHTS = [tuple(reversed(_POWERS[:length])) for length in range(_PLAIN_KEY_BYTES_MAX + 1)]
-"""By a key's length: what each of its characters counts in its hash."""
+"""For each key length, the factor of each character in the hash."""
 
-_topics: dict[str, int] = {}  # hash of `topic#`, for topics seen before
+_topics: dict[str, int] = {}  # cache: topic -> hash of `topic#`
 
 
 def may_have_keys(record: ScannedRecord) -> bool:
-    """Return whether a record can be in the index: it may have keys, and is no roll-back."""
+    """Return whether a record can be in the index. Rollback records never are."""
     return MAYBE_KEYED in record.properties and record.sys_flag & TRANSACTION_MASK != TRANSACTION_ROLLBACK
 
 
 def keys_of(properties: bytes) -> list[bytes]:
-    """Return a message's keys in the order they are indexed in, UNIQ_KEY first; one that is there twice, twice."""
+    """Return the keys of a message in index order: UNIQ_KEY first, duplicates included."""
     keys = []
     if _UNIQ_KEY_MARK in properties:
         unique = find_property(properties, _UNIQ_KEY)
         if unique is not None:
             keys.append(unique)
-    # KEYS in front of all others, and nowhere else, is found in line; find_property knows the whole rule.
+    # The common case, KEYS once and in first place, is parsed inline; find_property implements the full rule.
     user: bytes | None = None
     at = properties.rfind(_KEYS_MARK)
     if at == 0:
@@ -58,7 +58,7 @@ def keys_of(properties: bytes) -> list[bytes]:
 
 
 def key_hash(topic: str, key: bytes) -> int:
-    """Return the hash of `topic#key`; undecodable bytes of the key count as surrogate escapes.
+    """Return the hash of `topic#key`. Undecodable bytes of the key become surrogate escapes.
 
     >>> key_hash("T1", b"k1"), key_hash("TopicTest", b"key")
     (79072524, 85128477)
@@ -83,7 +83,7 @@ def key_hashes(topic: str, properties: bytes) -> tuple[int, ...]:
 
 def _remember_topic(topic: str) -> int:
     h = java_hash(f"{topic}#")
-    if len(topic) <= MAX_TOPIC_BYTES:  # others are asked for, and never there
+    if len(topic) <= MAX_TOPIC_BYTES:  # longer topics appear only in queries
         if len(_topics) >= _TOPICS_MAX:
             _topics.clear()
         _topics[topic] = h

@@ -1,4 +1,4 @@
-"""Java's String.length, and String.hashCode, which RocketMQ writes into consume queues (tags) and index files (keys).
+"""Java's String.hashCode and String.length, for tags codes and index keys.
 
     h = 0; for each UTF-16 code unit c: h = (31 * h + c) mod 2^32, then read as i32
 
@@ -8,16 +8,16 @@ Source: Java SE, String.hashCode; RocketMQ IndexFile.indexKeyHashMethod for the 
 from struct import Struct
 
 _CHUNK_UNITS = 32
-"""How far h may grow before it is cut to 32 bits: a few machine words are cheaper than a cut each."""
+"""Characters between two reductions to 32 bits: growing by a few machine words is cheaper than reducing each time."""
 KNOWN_CHARACTERS_MAX = 256
-"""Longer texts are not kept: clients may send them as long as messages are."""
+"""Longer texts are not cached, because clients may send texts as long as messages."""
 _KNOWN_MAX = 16_384
 
-_known: dict[str, int] = {}  # hashes of texts seen before
+_known: dict[str, int] = {}  # cache: text -> hash
 
 
 def java_length(text: str) -> int:
-    """Return how long Java says that a text is: it counts UTF-16 code units.
+    """Return the number of UTF-16 code units, which is the length of a text in Java.
 
     >>> java_length("a\N{GRINNING FACE}")
     3
@@ -26,7 +26,7 @@ def java_length(text: str) -> int:
 
 
 def java_hash(text: str) -> int:
-    """Hash text as Java does, as a signed 32-bit integer; a lone surrogate counts as itself.
+    """Hash a text like Java, as a signed 32-bit integer. A lone surrogate counts as itself.
 
     >>> java_hash("TagA"), java_hash("polygenelubricants")
     (2598919, -2147483648)
@@ -58,7 +58,7 @@ def _hash(text: str) -> int:
 
 
 def index_hash(key: str) -> int:
-    """Hash an index key `topic#key`: the absolute value, and 0 for -2^31, which has none in 32 bits.
+    """Hash an index key `topic#key`: the absolute value, and 0 for -2^31.
 
     >>> index_hash("polygenelubricants")
     0

@@ -1,13 +1,12 @@
-r"""Reader of Java's .properties text, the form of a broker.conf: a key and a value a line.
+r"""Java .properties text: parses the form of a broker.conf, one key per line.
 
-    key = value     key: value     key value     the first of = : or a blank ends the key, blanks around it do not count
-    # text          ! text                       a comment; nothing but blanks before it
-    value \                                      a \ at the end of a line: the next one, without its leading blanks,
-      goes on                                    goes on with this one, be it a comment's look-alike
-    \t \n \f \r \uXXXX \:                        escapes; before anything else \ stands for that alone
+    key = value     key: value     key value     the first = : or blank ends the key; blanks around it are ignored
+    # text          ! text                       a comment; only blanks may precede it
+    value \                                      a \ at the end of a line joins the next line without its leading
+      continued                                  blanks, even if that looks like a comment
+    \t \n \f \r \uXXXX \:                        escapes; \ before any other character yields that character
 
-Lines end in \n, \r or \r\n; blanks are space, \t and \f.
-Source: Java SE, java.util.Properties.load.
+Lines end in \n, \r or \r\n. Blanks are space, \t and \f. Source: Java SE, java.util.Properties.load.
 """
 
 import re
@@ -23,7 +22,7 @@ _CONTROLS = {"t": "\t", "n": "\n", "f": "\f", "r": "\r"}
 
 
 class PropertiesError(ValueError):
-    """An escape that is none: in which line, what was expected, what was found."""
+    """An invalid escape: line, expected and found text."""
 
     def __init__(self, line: int, expected: str, found: str) -> None:
         super().__init__(f"line {line}: expected {expected}, found {found!r}")
@@ -33,7 +32,7 @@ class PropertiesError(ValueError):
 
 
 class Property(NamedTuple):
-    """One key and its value, and the number of the line they begin in, from 1."""
+    """A key, its value, and the line number where they begin, from 1."""
 
     key: str
     value: str
@@ -41,7 +40,7 @@ class Property(NamedTuple):
 
 
 def parse_properties(text: str) -> Iterator[Property]:
-    """Yield every property in order, also those whose key was there before. Raises PropertiesError.
+    """Yield every property in order, including repeated keys. Raises PropertiesError.
 
     >>> [list(each) for each in parse_properties("# sizes\\na = 1\\nb:2\\\\\\n  3")]
     [['a', '1', 2], ['b', '23', 3]]
@@ -56,7 +55,7 @@ def parse_properties(text: str) -> Iterator[Property]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield what is neither blank nor a comment, continued lines as one, with the number of the first."""
+    """Yield each line that is not blank and not a comment, with continuations joined, and its first line number."""
     lines = iter(enumerate(_LINE_END.split(text), start=1))
     for number, line in lines:
         line = line.lstrip(_BLANKS)
@@ -76,7 +75,7 @@ def _is_continued(line: str) -> bool:
 
 
 def _unescape(text: str, line: int) -> str:
-    r"""Return text with its escapes resolved. \u gives UTF-16 code units, of which two may make one character."""
+    r"""Return text with its escapes resolved. \u gives UTF-16 code units, so a pair can form one character."""
     if "\\" not in text:
         return text
 

@@ -1,4 +1,6 @@
-"""Java's text semantics: how RocketMQ trims, splits and reads numbers. Python's own methods differ outside of ASCII.
+"""Java text functions: trim, split and parse numbers like RocketMQ.
+
+Python's own functions differ outside of ASCII:
 
     String.trim            removes characters up to U+0020 at both ends; U+00A0, U+2003 and U+3000 stay
     String.split           drops empty pieces at the end, and no others
@@ -15,7 +17,7 @@ from unicodedata import category
 _UP_TO_SPACE = "".join(map(chr, range(0x21)))
 _INTEGER = re.compile(r"[+-]?\d+")
 _DIGITS_MAX = 4_000
-"""Python refuses to read many more digits, and leading zeros have no limit in Java."""
+"""Python limits the digits that it parses; Java allows any number of leading zeros."""
 _LAST_OF_BMP = "\uffff"
 _SEPARATORS = ("Zs", "Zl", "Zp")
 _NO_BREAK = "\u00a0\u2007\u202f"
@@ -23,7 +25,7 @@ _CONTROL_BLANKS = "\t\n\v\f\r\x1c\x1d\x1e\x1f"
 
 
 def java_trim(text: str) -> str:
-    r"""Return text as `String.trim` does.
+    r"""Trim like `String.trim`.
 
     >>> java_trim("\t A \u3000 ")
     'A \u3000'
@@ -32,7 +34,7 @@ def java_trim(text: str) -> str:
 
 
 def java_split(text: str, separator: str) -> list[str]:
-    """Return the pieces that `String.split` gives for a separator that is no pattern.
+    """Split like `String.split`, for a separator that is not a pattern.
 
     >>> java_split("a,,b,,", ","), java_split("", ","), java_split(",", ",")
     (['a', '', 'b'], [''], [])
@@ -44,7 +46,7 @@ def java_split(text: str, separator: str) -> list[str]:
 
 
 def java_integer(text: str, bits: int) -> int | None:
-    """Return the number that `Integer.parseInt` (32 bits) or `Long.parseLong` (64) reads, None where they throw.
+    """Parse like `Integer.parseInt` (32 bits) or `Long.parseLong` (64 bits). Returns None where they throw.
 
     >>> java_integer("+٣", 32), java_integer("1_0", 32), java_integer(" 1", 64), java_integer("2147483648", 32)
     (3, None, None, None)
@@ -56,7 +58,7 @@ def java_integer(text: str, bits: int) -> int | None:
 
 
 def is_java_blank(text: str) -> bool:
-    r"""Return whether each character of a text is white space, as `StringUtils.isBlank` does.
+    r"""Return whether all characters are white space, like `StringUtils.isBlank`.
 
     >>> is_java_blank(" \u3000"), is_java_blank("\u00a0"), is_java_blank("")
     (True, False, True)
@@ -65,7 +67,7 @@ def is_java_blank(text: str) -> bool:
 
 
 def java_order(text: str) -> bytes:
-    r"""Return a key that sorts texts as `String.compareTo` does.
+    r"""Return a sort key that orders texts like `String.compareTo`.
 
     >>> java_order("\U0001F600") < java_order("\uFFFD")
     True

@@ -1,11 +1,11 @@
-"""Light queues: other queues that a message enters besides its own, without a record of their own in the log.
+"""Light queues: additional queues that a message enters without an extra record.
 
-The property INNER_MULTI_DISPATCH names them, separated by `,`; INNER_MULTI_QUEUE_OFFSET holds the message's place in
-each, in the same order. Places are given inside the put lock, from the counters of all queues. The queue of a name that
-begins with %LMQ% has the number 0 (`enable_lmq`), any other that of the message's own.
+The property INNER_MULTI_DISPATCH lists their names, separated by `,`. INNER_MULTI_QUEUE_OFFSET lists the message's
+queue offset in each, in the same order. These offsets are assigned inside the put lock, from the counters of all
+queues. With `enable_lmq` a queue with the prefix %LMQ% has queue id 0; any other has the message's queue id.
 
-A message that waits, for its time or for its transaction, enters none before it is put where it was meant to go.
-Source: RocketMQ MultiDispatch, ConsumeQueue.multiDispatchLmqQueue, MixAll.isLmq.
+A delayed or transactional message enters light queues only when it is delivered or committed. Source: RocketMQ
+MultiDispatch, ConsumeQueue.multiDispatchLmqQueue, MixAll.isLmq.
 """
 
 from collections.abc import Callable, Iterable
@@ -30,7 +30,7 @@ from .scan import ScannedRecord
 
 LIGHT_PREFIX = "%LMQ%"
 LIGHT_MARK = b"INNER_MULTI_"
-"""In the properties of every message that may be in a light queue."""
+"""Occurs in the properties of every message that may be in a light queue."""
 
 _NAMES = PROPERTY_INNER_MULTI_DISPATCH.encode()
 _OFFSETS = PROPERTY_INNER_MULTI_QUEUE_OFFSET.encode()
@@ -48,9 +48,10 @@ QueueKey = tuple[str, int]
 
 
 def light_records(record: ScannedRecord, *, lmq: bool) -> list[ScannedRecord]:
-    """Return a record as each of its light queues sees it, with its topic, queueId and queueOffset there.
+    """Return one copy of a record per light queue, with its topic, queueId and queueOffset there.
 
-    It has none if names and offsets do not match, as of a record put when light queues were off. lmq: `enable_lmq`.
+    The result is empty if names and offsets do not match, for example if light queues were off at the put. lmq:
+    `enable_lmq`.
     """
     names, offsets = find_property(record.properties, _NAMES), find_property(record.properties, _OFFSETS)
     if names is None or offsets is None:
@@ -68,7 +69,7 @@ def light_records(record: ScannedRecord, *, lmq: bool) -> list[ScannedRecord]:
 
 
 def _split(text: str) -> list[str]:
-    """Split names as Java does: empty ones at the end do not count, and blanks alone are no name."""
+    """Split names like Java: trailing empty names are dropped, and a blank text has no names."""
     return [] if is_java_blank(text) else java_split(text, _SPLITTER)
 
 
@@ -88,30 +89,30 @@ def _queue_id(name: str, queue_id: int, *, lmq: bool) -> int:
 
 
 def without_offsets(properties: bytes) -> bytes:
-    """Return properties without places in light queues: only the store gives these."""
+    """Remove light-queue offsets from properties. Only the store may set them."""
     separator, dropped = ENTRY_SEPARATOR.encode(), _OFFSETS + NAME_SEPARATOR.encode()
     return separator.join(piece for piece in properties.split(separator) if not piece.startswith(dropped))
 
 
 @dataclass(slots=True)
 class LightPut:
-    """A message on its way into light queues: to be encoded inside the put lock, when its places are known."""
+    """A message for light queues. It is encoded inside the put lock, once its queue offsets are known."""
 
     keys: tuple[QueueKey, ...]
-    """As it names them; one may come twice."""
+    """In the order of the property; a queue may occur twice."""
     properties: dict[str, str]
     encode: Callable[[bytes], bytearray]
-    """Makes the record, given its properties."""
+    """Encodes the record from its properties."""
     offsets: tuple[int, ...] = ()
 
     def widest_properties(self) -> bytes:
-        """Return the longest that the properties can become: whether a record can hold them is known beforehand."""
+        """Return the properties at their maximum length, to check before the put that a record can hold them."""
         return self._properties_with(_OFFSET_MAX for _ in self.keys)
 
     def take_places(self, table: dict[QueueKey, int]) -> bytearray:
-        """Note the next place in each queue, and return the record that says so."""
-        # The put lock is held from here to `count`. Under a lock of the message's own queue, two producers with one
-        # light queue in common would take the same place in it.
+        """Assign the next offset in each queue, and return the encoded record."""
+        # The put lock is held from here to `count`. With one lock per queue, two producers that share a light queue
+        # would get the same offset in it.
         self.offsets = tuple(table.get(key, 0) for key in self.keys)
         return self.encode(self._properties_with(self.offsets))
 
@@ -120,12 +121,12 @@ class LightPut:
         return rebuild_properties(named).encode()
 
     def count(self, table: dict[QueueKey, int]) -> None:
-        """Move the counters behind the places taken."""
+        """Advance the counters past the assigned offsets."""
         for key, offset in zip(self.keys, self.offsets, strict=True):
             table[key] = offset + 1
 
     def exceeds(self, table: dict[QueueKey, int], queues_max: int) -> bool:
-        """Return whether the message needs a new light queue, and there would then be more than queues_max."""
+        """Return whether this message would create light queues beyond queues_max."""
         new = {key for key in self.keys if key not in table and key[0].startswith(LIGHT_PREFIX)}
         if not new or len(table) + len(new) <= queues_max:
             return False
@@ -135,9 +136,9 @@ class LightPut:
 def light_put(
     topic: str, queue_id: int, properties: bytes, encode: Callable[[bytes], bytearray], *, lmq: bool
 ) -> LightPut | None:
-    """Return what is to be done for a message's light queues, None if it enters none now.
+    """Prepare a message for its light queues. Returns None if it enters none now.
 
-    Raises InvalidMessageError if one has a name that no directory can have.
+    Raises InvalidMessageError if a queue's name cannot be a directory name.
     """
     if topic in _WAITING_TOPICS:
         return None

@@ -1,4 +1,6 @@
-"""Message record: what the commit log is made of. Big-endian, signed; b and s are host bytes, 8 or 20 (IPv6).
+"""Message record: the unit of the commit log. Big-endian, signed.
+
+b and s are the sizes of a host, 8 bytes or 20 (IPv6).
 
     offset   bytes  field
     0        4      totalSize                  the whole record, this field included
@@ -6,25 +8,25 @@
     8        4      bodyCRC                    CRC-32 (IEEE) of the body & 0x7FFFFFFF; 0 for an empty one
     12       4      queueId
     16       4      flag                       the user's, opaque
-    20       8      queueOffset                index in the queue, not bytes; patched inside the put lock
-    28       8      physicalOffset             of this record's first byte in the log; patched likewise
+    20       8      queueOffset                index in the queue, not bytes; filled in inside the put lock
+    28       8      physicalOffset             log offset of this record; filled in likewise
     36       4      sysFlag                    compression, transaction, host families: constants below
     40       8      bornTimestamp              ms, the client's clock
     48       b      bornHost                   4 or 16 address bytes, then the port in 4
     48+b     8      storeTimestamp             ms, taken inside the put lock
     56+b     s      storeHost
     56+b+s   4      reconsumeTimes
-    60+b+s   8      preparedTransactionOffset  of a commit: where its prepared record is
+    60+b+s   8      preparedTransactionOffset  of a commit: log offset of its prepared record
     68+b+s   4      bodyLength B               then B bytes
     ...      1      topicLength T              V2: 2 bytes; then T bytes of UTF-8, at least one
     ...      2      propertiesLength P         then P bytes of UTF-8
 
-    blank: totalSize = all bytes left in the file, magicCode; what follows is unspecified
+    blank: totalSize = all bytes left in the file, magicCode; the rest is unspecified
 
-totalSize = 91 + B + T + P, 12 more for each IPv6 host, 1 more for V2. A blank record closes each file, so 8
-bytes are always left for it. bodyCRC protects the body; nothing protects header, topic and properties.
-Source: RocketMQ CommitLog.calMsgLength, MessageExtEncoder and checkMessageAndReturnSize, MessageSysFlag;
-V2 from RocketMQ 5 MessageVersion.
+totalSize = 91 + B + T + P, 12 more for each IPv6 host, 1 more for V2. A blank record closes each file, so 8 bytes are
+always left for it. bodyCRC protects the body; no checksum covers header, topic and properties. Source: RocketMQ
+CommitLog.calMsgLength, MessageExtEncoder and checkMessageAndReturnSize, MessageSysFlag; V2 from RocketMQ 5
+MessageVersion.
 """
 
 from dataclasses import dataclass
@@ -90,13 +92,13 @@ Raw = bytes | bytearray | memoryview
 
 
 def records_in(log_bytes: int) -> int:
-    """Return how many records a stretch of the log can have held, at the most."""
+    """Return the maximum number of records in so many bytes of log."""
     return log_bytes // RECORD_BYTES_MIN
 
 
 @dataclass(frozen=True, slots=True)
 class MessageRecord:
-    """A decoded record, field by field; properties is the raw string, undecodable bytes surrogate-escaped."""
+    """A decoded record. `properties` is the raw string, with undecodable bytes as surrogate escapes."""
 
     size_bytes: int
     magic: int
@@ -118,7 +120,7 @@ class MessageRecord:
 
 
 class RecordBounds(NamedTuple):
-    """Where the parts of one record lie, as positions in the view it was checked in."""
+    """Positions of a record's parts in the view in which it was checked."""
 
     body_at: int
     body_end: int
@@ -129,18 +131,18 @@ class RecordBounds(NamedTuple):
 
 
 def body_crc(body: Raw) -> int:
-    """Return the checksum a record keeps of its body, which may be empty."""
+    """Return the bodyCRC of a body, which may be empty."""
     return crc32(body) & CRC_MASK
 
 
 def head_layout(sys_flag: int) -> Struct:
-    """Lay out fields 1 to 15 of a record, up to bodyLength."""
+    """Return the layout of fields 1 to 15 of a record, up to bodyLength."""
     return _HEADS[sys_flag & HOST_V6_MASK]
 
 
 @lru_cache(maxsize=4096)
 def tail_layout(topic_bytes: int, properties_bytes: int) -> Struct:
-    """Lay out fields 16 and 17 of a V1 record."""
+    """Return the layout of fields 16 and 17 of a V1 record."""
     return Struct(f">B{topic_bytes}sH{properties_bytes}s")
 
 
@@ -166,7 +168,7 @@ def encode_record(
     queue_offset: int = 0,
     physical_offset: int = 0,
 ) -> bytearray:
-    """Encode a V1 record, to be placed by place_records; sys_flag's IPv6 bits agree with the hosts.
+    """Encode a V1 record without its place; see place_records. The IPv6 bits of sys_flag match the hosts.
 
     Raises InvalidMessageError for a topic of 0 or more than 127 bytes, or properties of more than 32767.
     """
@@ -218,9 +220,9 @@ def place_records(
     store_timestamp_ms: int,
     born_host_v6: bool,
 ) -> None:
-    """Write what only the put lock can know into encoded records that lie back to back, at positions starts.
+    """Write offsets and store time, known only inside the put lock, into adjacent encoded records.
 
-    queue_offset is that of the first, physical_offset that of the buffer.
+    queue_offset is that of the first record, physical_offset that of the buffer. `starts` are positions in the buffer.
     """
     assert physical_offset >= 0, physical_offset
     place, stamp = _OFFSETS.pack_into, _I64.pack_into
@@ -232,7 +234,7 @@ def place_records(
 
 
 def encode_message_record(record: MessageRecord) -> bytes:
-    """Encode a decoded record, V1 or V2, exactly as it was: its CRC and sizes are written, not computed."""
+    """Re-encode a decoded V1 or V2 record exactly. CRC and sizes are copied, not computed."""
     topic = record.topic.encode()
     properties = record.properties.encode(errors="surrogateescape")
     head = _HEADS[record.sys_flag & HOST_V6_MASK].pack(
@@ -260,9 +262,9 @@ def encode_message_record(record: MessageRecord) -> bytes:
 
 
 def decode_record(view: Raw, at: int, *, file: str, file_offset: int = 0) -> MessageRecord:
-    """Decode the record at position at of view and check its CRC; view's first byte is file_offset in file.
+    """Decode the record at `at` and check its CRC. file_offset is the view's position in the file.
 
-    Raises CorruptFileError, placed at the first field that is wrong, before any byte it measures is read.
+    Raises CorruptFileError at the first wrong field, before reading any byte whose length depends on it.
     """
     bounds = check_record(view, at, len(view), file=file, file_offset=file_offset, check_crc=True)
     (sys_flag,) = _I32.unpack_from(view, at + _SYS_FLAG_AT)
@@ -276,7 +278,9 @@ def decode_record(view: Raw, at: int, *, file: str, file_offset: int = 0) -> Mes
 
 
 def decode_topic(view: Raw, bounds: RecordBounds, *, file: str, file_offset: int) -> str:
-    """Return a checked record's topic; CorruptFileError if it is not UTF-8: no queue could bear it."""
+    """Return the topic of a checked record. Raises CorruptFileError if it is not UTF-8, because no queue can be named
+    so.
+    """
     raw = bytes(view[bounds.topic_at : bounds.topic_end])
     try:
         return raw.decode()
@@ -285,9 +289,9 @@ def decode_topic(view: Raw, bounds: RecordBounds, *, file: str, file_offset: int
 
 
 def check_record(view: Raw, at: int, end: int, *, file: str, file_offset: int, check_crc: bool) -> RecordBounds:
-    """Measure the record at position at, which must not reach past end, and check its CRC if asked to.
+    """Check the sizes of the record at `at`, which must end by `end`, and optionally its CRC.
 
-    Raises CorruptFileError, placed at the first field that is wrong; to this a blank record's magicCode is.
+    Raises CorruptFileError at the first wrong field. A blank record has a wrong magicCode here.
     """
 
     def corrupt(position: int, field: str, expected: object, found: object) -> CorruptFileError:
@@ -298,7 +302,7 @@ def check_record(view: Raw, at: int, end: int, *, file: str, file_offset: int, c
     size_bytes, magic = _BLANK.unpack_from(view, at)
     if magic not in (MESSAGE_MAGIC, MESSAGE_MAGIC_V2):
         raise corrupt(at + MAGIC_AT, "magicCode", "daa320a7 or daa320ab", f"{magic & 0xFFFFFFFF:08x}")
-    # A wrong length must not be followed: with 0, a scan would never end; a long one would be read past the file.
+    # A wrong length must not be used: 0 would loop forever, and a long one would read beyond the file.
     if not RECORD_BYTES_MIN <= size_bytes <= end - at:
         raise corrupt(at, "totalSize", f"{RECORD_BYTES_MIN} to {end - at}", size_bytes)
 
@@ -336,6 +340,6 @@ def check_record(view: Raw, at: int, end: int, *, file: str, file_offset: int, c
 
 
 def encode_blank(remaining: int) -> bytes:
-    """Encode the 8 bytes that close a file of which remaining bytes, these included, are left."""
+    """Encode the 8-byte header of the blank record that fills the `remaining` bytes of a file."""
     assert remaining >= BLANK_BYTES, remaining
     return _BLANK.pack(remaining, BLANK_MAGIC)

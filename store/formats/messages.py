@@ -1,4 +1,4 @@
-"""Messages, and the store's answers: what a producer hands in, what a put and a pull return, in RocketMQ's words."""
+"""Messages and answers: the arguments and results of put and pull."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ LOOPBACK_CLIENT = Host(b"\x7f\0\0\1", 0)
 
 @dataclass(slots=True)
 class Message:
-    """One message for one queue. `properties` is the encoded string, stored as it is."""
+    """One message for one queue. `properties` is the encoded string, stored unchanged."""
 
     topic: str
     body: bytes = b""
@@ -31,7 +31,7 @@ class Message:
     wait_store_ok: bool = True
     """Whether the answer waits for the disk under SYNC_FLUSH (RocketMQ's WAIT)."""
     honour_delay: bool = True
-    """Whether a DELAY property counts. Not that of a copy on delivery, whose properties still have it."""
+    """Whether a DELAY property counts. False for a delivered copy, whose properties still contain it."""
 
     @classmethod
     def of(
@@ -44,7 +44,7 @@ class Message:
         keys: str = "",
         properties: Mapping[str, str] | None = None,
     ) -> "Message":
-        """Make a message from plain values; keys are separated by spaces."""
+        """Build a message from plain values. Keys are separated by spaces."""
         named = dict(properties or {})
         if tags:
             named[PROPERTY_TAGS] = tags
@@ -57,7 +57,7 @@ class Message:
 class MessageBatch:
     """Messages for one queue that are stored next to each other, in one segment.
 
-    `head` gives topic, queue, hosts, times and the properties every unit gets appended; `units` is the batch body
+    `head` has topic, queue, hosts, times and the properties that each unit inherits. `units` is the batch body
     (`formats.batch`).
     """
 
@@ -67,12 +67,12 @@ class MessageBatch:
 
 @lru_cache(maxsize=4096)
 def is_storable_topic(topic: str) -> bool:
-    """Return whether a topic can name a directory, as its queues need."""
+    """Return whether a topic can be a directory name, which its queues need."""
     return bool(topic) and "/" not in topic and "\0" not in topic and topic not in (".", "..")
 
 
 class PutMessageStatus(Enum):
-    """The answer to a put. The first four mean that the message is in the log."""
+    """The answer to a put. With the first four the message is in the log."""
 
     PUT_OK = "PUT_OK"
     FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
@@ -88,12 +88,12 @@ class PutMessageStatus(Enum):
 
     @property
     def is_final(self) -> bool:
-        """Return whether the message was refused for what it is: under these settings no record will ever hold it."""
+        """Return whether a retry under the same settings is refused again, because of the message itself."""
         return self in (PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED)
 
 
 class AppendMessageResult(NamedTuple):
-    """Where a put's records are: contiguous in one segment, queue offsets counting up by one."""
+    """Position of the records of a put: adjacent, in one segment, with consecutive queue offsets."""
 
     wrote_offset: int
     wrote_bytes: int
@@ -101,11 +101,11 @@ class AppendMessageResult(NamedTuple):
     store_timestamp_ms: int
     store_host: Host
     record_starts: tuple[int, ...] = (0,)
-    """Where each record of the put begins, counted from wrote_offset."""
+    """Start of each record, relative to wrote_offset."""
 
     @property
     def message_count(self) -> int:
-        """Return how many records the put became."""
+        """Return the number of records."""
         return len(self.record_starts)
 
     @property
@@ -116,7 +116,7 @@ class AppendMessageResult(NamedTuple):
 
 
 class PutMessageResult(NamedTuple):
-    """The answer to a put; append is None when nothing was written."""
+    """The answer to a put. `append` is None if the log is unchanged."""
 
     status: PutMessageStatus
     append: AppendMessageResult | None = None
@@ -142,7 +142,7 @@ class GetMessageStatus(Enum):
 
 @dataclass(slots=True)
 class GetMessageResult:
-    """The answer to a pull. Offsets are queue offsets but for physical_offsets."""
+    """The answer to a pull. All offsets except physical_offsets are queue offsets."""
 
     status: GetMessageStatus
     next_begin_offset: int
@@ -153,9 +153,9 @@ class GetMessageResult:
     physical_offsets: list[int] = field(default_factory=list)
     suggest_pulling_from_slave: bool = False
     fall_behind_bytes: int = -1
-    """How far before the log's end the last message lies that was looked at, -1 if none was."""
+    """Distance from the last examined message to the end of the log, -1 if none was examined."""
 
     @property
     def buffer_total_bytes(self) -> int:
-        """Return how many bytes the records are together."""
+        """Return the total size of the records in bytes."""
         return sum(map(len, self.records))

@@ -1,12 +1,12 @@
-"""Message properties: one string, as UTF-8 in the record.
+"""Message properties: encodes and decodes the property string of a record.
 
     name 0x01 value 0x02 name 0x01 value ...
 
-4.9.1 to 4.9.8 write 0x02 between entries only, all other versions after the last one too; both are read.
-Readers drop an entry without a name or without a value, take the first 0x01 of a piece as its separator (so a
-value may hold more of them), and let the later of two equal names win. 0x01 and 0x02 never occur inside a
-longer UTF-8 sequence, so the rules hold for the bytes just as for the text. No checksum covers them on disk.
-Source: RocketMQ MessageDecoder.messageProperties2String and string2messageProperties.
+4.9.1 to 4.9.8 write 0x02 only between entries, all other versions also after the last one; readers accept both. Readers
+drop an entry without a name or a value. The first 0x01 of an entry is its separator, so a value may contain more of
+them. Of two equal names the later one wins. 0x01 and 0x02 never occur inside a longer UTF-8 sequence, so the rules are
+the same for bytes and text. No checksum covers properties on disk. Source: RocketMQ
+MessageDecoder.messageProperties2String and string2messageProperties.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,9 +49,9 @@ _MAP_BUCKETS_SEEN = (_MAP_BUCKETS, 8, 32, 64, 128)
 
 
 def encode_properties(properties: Mapping[str, str], *, trailing_separator: bool = False) -> str:
-    """Join properties in the mapping's order; trailing_separator: as 5.x and <= 4.9.0 write it.
+    """Join properties in the mapping's order. trailing_separator: as 5.x and <= 4.9.0 write it.
 
-    Like RocketMQ's writer it escapes nothing: an entry that no reader would keep is written all the same.
+    Like RocketMQ, it escapes nothing, and also writes entries that readers drop.
 
     >>> encode_properties({"TAGS": "A", "KEYS": "k1"})
     'TAGS\\x01A\\x02KEYS\\x01k1'
@@ -61,10 +61,10 @@ def encode_properties(properties: Mapping[str, str], *, trailing_separator: bool
 
 
 def rebuild_properties(properties: Mapping[str, str], buckets: int = _MAP_BUCKETS) -> str:
-    """Join properties in the order of a Java HashMap, as RocketMQ does where it writes a string anew.
+    """Join properties in the order of a Java HashMap, as RocketMQ does when it rewrites a property string.
 
-    The map has that many buckets at first and doubles them when it is more than three quarters full; buckets come in
-    ascending order, and in each the entries in order of insertion. Source: Java SE, HashMap.hash and resize.
+    The map starts with `buckets` buckets and doubles them while more than three quarters are used. Entries are ordered
+    by bucket, then by insertion. Source: Java SE, HashMap.hash and resize.
     """
     while 4 * len(properties) > 3 * buckets:
         buckets *= 2
@@ -74,7 +74,7 @@ def rebuild_properties(properties: Mapping[str, str], buckets: int = _MAP_BUCKET
 
 
 def map_buckets(names: Sequence[str]) -> int:
-    """Return how many buckets the Java map had that gave names in this order; Java's default where none fits."""
+    """Return the bucket count of the Java map that produced this order of names, or Java's default if none fits."""
     for buckets in _MAP_BUCKETS_SEEN:
         order = [_bucket(name, buckets) for name in names]
         if 4 * len(names) <= 3 * buckets and order == sorted(order):
@@ -88,7 +88,7 @@ def _bucket(name: str, buckets: int) -> int:
 
 
 def decode_properties(text: str) -> dict[str, str]:
-    """Split a properties string of either dialect; what the reader rules drop is not in the result."""
+    """Parse a properties string of either dialect. Entries that readers drop are not in the result."""
     properties = {}
     for piece in text.split(ENTRY_SEPARATOR):
         name, _, value = piece.partition(NAME_SEPARATOR)
@@ -98,9 +98,9 @@ def decode_properties(text: str) -> dict[str, str]:
 
 
 def find_property(raw: bytes, name: bytes) -> bytes | None:
-    """Return one value as decode_properties would give it, None if it would not, without decoding the rest.
+    """Return one value as decode_properties would, or None, without decoding the rest.
 
-    name is not empty and holds no separator.
+    `name` is not empty and contains no separator.
     """
     key = name + b"\x01"
     at = raw.rfind(key)

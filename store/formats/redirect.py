@@ -1,12 +1,12 @@
-"""Redirection of delayed messages: to the queue of their level when stored, back to their topic when due.
+"""Redirection: moves a delayed message to its level's queue, and back when due.
 
     topic, queue id   SCHEDULE_TOPIC_XXXX, level - 1
-    DELAY             the level, at most the last there is
-    REAL_TOPIC        the topic it was put to, and is delivered to
-    REAL_QID          the queue id likewise
+    DELAY             the level, at most the highest one
+    REAL_TOPIC        the original topic, to which it is delivered
+    REAL_QID          the original queue id
 
-All three stay in the delivered copy's properties, where they mean nothing any more.
-Source: RocketMQ CommitLog.asyncPutMessage, ScheduleMessageService.messageTimeup.
+All three properties remain in the delivered copy, without meaning. Source: RocketMQ CommitLog.asyncPutMessage,
+ScheduleMessageService.messageTimeup.
 """
 
 from dataclasses import replace
@@ -30,11 +30,11 @@ from .properties import (
 )
 
 DELAY_MARK = PROPERTY_DELAY + NAME_SEPARATOR
-"""What the properties of every delayed message hold, and those of few others."""
+"""Occurs in the properties of every delayed message, and rarely in others."""
 
 
 class Redirection(NamedTuple):
-    """What is stored in a delayed message's place, and what will be delivered, of the same size at least."""
+    """The stored form of a delayed message, and the message to deliver. The stored form is at least as large."""
 
     waiting: Message
     due: Message
@@ -44,9 +44,9 @@ _DELAYABLE = (TRANSACTION_NONE, TRANSACTION_COMMIT)
 
 
 def redirection(message: Message, levels: int) -> Redirection | None:
-    """Return what becomes of a delayed message, None if it is none. levels: how many there are.
+    """Return both forms of a delayed message, or None if it is not delayed. `levels` is their number.
 
-    Raises InvalidMessageError if the properties cannot hold its topic, or it was put to the schedule topic itself.
+    Raises InvalidMessageError if the properties cannot hold its topic, or if it was put to the schedule topic itself.
     """
     level = min(delay_level(message.properties.encode()), levels)
     if level <= 0 or not message.honour_delay or message.sys_flag & TRANSACTION_MASK not in _DELAYABLE:
@@ -66,7 +66,7 @@ def redirection(message: Message, levels: int) -> Redirection | None:
 
 
 def delivered(record: MessageRecord) -> Message | None:
-    """Return the message that a record of the schedule topic stands for, None if it does not say where to."""
+    """Return the message to deliver for a record of the schedule topic, or None if the record has no valid target."""
     text = record.properties.encode(errors="surrogateescape").decode(errors="replace")  # as Java decodes it
     properties = decode_properties(text)
     topic = properties.get(PROPERTY_REAL_TOPIC)
@@ -77,7 +77,7 @@ def delivered(record: MessageRecord) -> Message | None:
 
 
 def copy_of(record: MessageRecord, topic: str, queue_id: int, properties: str) -> Message:
-    """Return a record's message for another place; its put does not wait for the disk, nor for its time."""
+    """Return a record's message for another queue. Its put does not wait for the disk and ignores DELAY."""
     return Message(
         topic,
         record.body,

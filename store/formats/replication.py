@@ -1,17 +1,17 @@
-"""Replication stream between slave and master: two endless streams, with no greeting, number or checksum.
+"""Replication stream: reports from a slave and frames of log from its master.
 
-    slave to master: a report, again and again
+    slave to master: reports
     offset  bytes  field
-    0       8      slave_offset   how far the slave's log goes; the first one says where to begin, 0: at the last file
+    0       8      slave_offset   end of the slave's log; the first report is the start offset, 0: the last file
 
-    master to slave: a frame, again and again
+    master to slave: frames
     offset  bytes  field
-    0       8      log_offset     where in the log what follows belongs
-    8       4      size_bytes     of what follows; 0 is a heartbeat, whose log_offset is that of the next frame
-    12      n      bytes of the log as they are, never of two files; cut anywhere, also inside a record
+    0       8      log_offset     log offset of the data; in a heartbeat that of the next frame
+    8       4      size_bytes     of the data; 0 is a heartbeat
+    12      n      log bytes, never from two files; may be split anywhere, also inside a record
 
-Everything is big-endian. TCP's checksum is all there is; a receiver that wants more looks at the records.
-Source: RocketMQ HAConnection, DefaultHAService (HAService before 5.0).
+Big-endian. The streams have no greeting, sequence number or checksum; a receiver that needs more than TCP's checksum
+checks the records. Source: RocketMQ HAConnection, DefaultHAService (HAService before 5.0).
 """
 
 from collections.abc import Iterator
@@ -28,25 +28,25 @@ assert (REPORT_BYTES, FRAME_HEADER_BYTES) == (8, 12)
 
 
 class FrameHeader(NamedTuple):
-    """What stands in front of each piece of the log."""
+    """Header of a frame."""
 
     log_offset: int
     size_bytes: int
 
     @property
     def is_heartbeat(self) -> bool:
-        """Return whether nothing follows."""
+        """Return whether the frame has no data."""
         return self.size_bytes == 0
 
 
 def encode_report(slave_offset: int) -> bytes:
-    """Encode how far a slave's log goes."""
+    """Encode the end of a slave's log."""
     assert slave_offset >= 0, slave_offset
     return _REPORT.pack(slave_offset)
 
 
 def decode_report(raw: bytes | bytearray | memoryview, *, stream: str, position: int) -> int:
-    """Decode one report. Raises CorruptFileError, placed by stream and position in it, if it is below 0."""
+    """Decode one report. Raises CorruptFileError, located by stream and position, if it is negative."""
     (slave_offset,) = _REPORT.unpack(raw)
     if slave_offset < 0:
         raise CorruptFileError(stream, position, "slave_offset", "0 or more", slave_offset)
@@ -54,7 +54,7 @@ def decode_report(raw: bytes | bytearray | memoryview, *, stream: str, position:
 
 
 def encode_frame_header(log_offset: int, size_bytes: int) -> bytes:
-    """Encode what goes in front of size_bytes of the log."""
+    """Encode the header for size_bytes of log."""
     assert log_offset >= 0, log_offset
     assert size_bytes >= 0, size_bytes
     return _FRAME.pack(log_offset, size_bytes)
@@ -63,9 +63,9 @@ def encode_frame_header(log_offset: int, size_bytes: int) -> bytes:
 def decode_frame_header(
     raw: bytes | bytearray | memoryview, segment_bytes: int, *, stream: str, position: int
 ) -> FrameHeader:
-    """Decode a frame's first 12 bytes; nothing of it may lie in two files of segment_bytes.
+    """Decode a frame's first 12 bytes. Its data may not extend over two files of segment_bytes.
 
-    Raises CorruptFileError, placed by stream and position in it, at the field that is wrong.
+    Raises CorruptFileError at the wrong field, located by stream and position.
     """
     header = FrameHeader._make(_FRAME.unpack(raw))
     if header.log_offset < 0:
@@ -77,32 +77,32 @@ def decode_frame_header(
 
 
 class TransferPiece(NamedTuple):
-    """Bytes of the log, or a heartbeat."""
+    """A piece of log, or a heartbeat."""
 
     log_offset: int
     data: memoryview
 
     @property
     def is_heartbeat(self) -> bool:
-        """Return whether there are none."""
+        """Return whether the piece has no data."""
         return not self.data
 
 
 class FrameReader:
-    """Keeps of the stream what is not yet a whole header; a frame's bytes are passed on as they come."""
+    """Splits a stream into pieces. It buffers only incomplete headers; data is passed on as received."""
 
     def __init__(self, segment_bytes: int, stream: str) -> None:
-        """Stream is what errors name."""
+        """`stream` is the name in errors."""
         self._segment_bytes = segment_bytes
         self._stream = stream
         self._position = 0
-        """Of the next byte in the stream."""
+        """Stream position of the next byte."""
         self._head = bytearray()
         self._frame = FrameHeader(0, 0)
-        """What is left of the frame whose bytes come."""
+        """Remaining part of the current frame."""
 
     def feed(self, received: bytes) -> Iterator[TransferPiece]:
-        """Yield what received brings; pieces live as long as it. Raises CorruptFileError at a header that is none."""
+        """Yield the pieces in `received`; they are views of it. Raises CorruptFileError at an invalid header."""
         view = memoryview(received)
         while view:
             if self._frame.size_bytes:

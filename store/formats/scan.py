@@ -1,18 +1,17 @@
-"""Record scanner: walks over a log file for dispatch and recovery, with every check and little decoding.
+"""Record scanner: iterates over a log file with full checks and little decoding.
 
-A record counts when its sizes agree with each other and with the space, its magic is a message's, its
-physicalOffset is where it lies, its body has the CRC it claims, and its topic and properties are not torn.
+A record is valid if all of these hold: its sizes are consistent and fit, its magic is that of a message, its
+physicalOffset is its position, the body matches its CRC, and topic and properties are not torn.
 
-No checksum covers topic and properties, but bytes that were never written are zero, and disks lose whole
-sectors, or a sector from some byte on. So they are torn if the topic holds a NUL, or what the properties have
-in some 512-byte sector of the file ends in one; any other NUL in properties is the user's own. RocketMQ has
-neither this check nor that of physicalOffset. Not seen here: flipped bits outside the body, sectors with older
-bytes, a time or host that is zero.
-Source: RocketMQ CommitLog.checkMessageAndReturnSize.
+No checksum covers topic and properties. But unwritten bytes are zero, and disks lose whole sectors, or a sector from
+some byte on. So they are torn if the topic contains a NUL, or if the part of the properties in some 512-byte sector
+ends with one. Any other NUL in properties is user data. RocketMQ checks neither this nor physicalOffset. Undetected:
+bit flips outside the body, sectors with older bytes, a time or host that is zero. Source: RocketMQ
+CommitLog.checkMessageAndReturnSize.
 
-Boundaries: where records begin is counted from a known beginning, or searched for behind damage. A body may hold
-anything, a whole record with the place it lies at among it, so no place of a file looks like a beginning for certain.
-What is certain is the chain: a file begins with a record, and each says where the next one does.
+Record boundaries follow from a chain: a file begins with a record, and each record's size gives the start of the next.
+After damage the next start must be searched. A body may contain a copy of a record, including its position, so a search
+can find a false start.
 """
 
 from collections.abc import Callable, Iterator
@@ -45,7 +44,7 @@ _CHAINED = Struct(">ii20xq")  # totalSize, magicCode, physicalOffset
 _MAGICS = tuple(magic.to_bytes(4, "big", signed=True) for magic in (MESSAGE_MAGIC, MESSAGE_MAGIC_V2))
 _BLANK_MAGIC = BLANK_MAGIC.to_bytes(4, "big", signed=True)
 _SEARCH_BYTES = 1 << 14
-"""Of the first chunk that is searched; each one is twice as long, up to the most."""
+"""Size of the first search chunk. Each chunk is twice as long as the one before, up to the maximum."""
 _SEARCH_BYTES_MAX = 1 << 20
 _ZEROS = bytes(_SEARCH_BYTES_MAX + RECORD_BYTES_MIN)
 _RECORD_MAGICS = (MESSAGE_MAGIC, MESSAGE_MAGIC_V2)
@@ -53,7 +52,7 @@ _RECORD_MAGICS = (MESSAGE_MAGIC, MESSAGE_MAGIC_V2)
 SECTOR_BYTES = 512
 _TOPICS_MAX = 10_000
 _PLAIN_TAIL_BYTES_MIN = 1 + 1 + 2
-_PLAIN_TAIL_BYTES_MAX = 1 + 1 + 2 + MAX_PROPERTIES_BYTES  # never too many properties, however short the topic
+_PLAIN_TAIL_BYTES_MAX = 1 + 1 + 2 + MAX_PROPERTIES_BYTES  # properties stay within their limit for any topic
 
 _PLAIN = Struct(">iiii4xqqi16xq20xi")  # a record with IPv4 hosts, from totalSize to bodyLength
 _FIXED = Struct(">i8xi4xqqi")  # any record, from totalSize to sysFlag
@@ -64,16 +63,16 @@ assert _PLAIN.size == _BODY_AT
 
 _TAILS_MAX = 4096
 
-_topics: dict[bytes, str] = {}  # whole topics seen before, so that equal ones are one string
+_topics: dict[bytes, str] = {}  # interned topics, so that equal topics share one string
 _tails: dict[int, Callable[[memoryview, int], tuple[Any, ...]]] = {}
-"""How to unpack fields 16 and 17 of V1 records, by their bytes together << 8 | topicLength."""
+"""Unpackers of fields 16 and 17 of V1 records, by their total size << 8 | topicLength."""
 
 
 def chain(view: memoryview, start: int, end: int, base_offset: int) -> Iterator[int]:
-    """Yield where each record behind the one at start begins, as the sizes of those in front of it say.
+    """Yield the start of each record after the one at `start`, computed from the sizes of the records before it.
 
-    start is where a record is known to begin; base_offset is the log offset of the view's first byte. Ends behind the
-    last record that lies within end, has a record's magic and says where it is; no more is looked at of any.
+    `start` must be a record; base_offset is the log offset of the view's first byte. Stops at the first record that
+    does not fit before `end`, or has a wrong magic or physicalOffset. Checks no other field.
     """
     assert 0 <= start <= end <= len(view), (start, end, len(view))
     unpack, at, last = _CHAINED.unpack_from, start, end - RECORD_BYTES_MIN
@@ -90,13 +89,15 @@ def chain(view: memoryview, start: int, end: int, base_offset: int) -> Iterator[
 
 
 def find_record(view: memoryview, start: int, base_offset: int, segment_bytes: int) -> int | None:
-    """Return the first position from start on that begins a record, or a blank one, by magic and own place."""
+    """Return the first position at or after `start` with the magic and physicalOffset of a record, or with a blank
+    record.
+    """
     assert start >= 0, start
     overlap_bytes = RECORD_BYTES_MIN
     chunk_at, search_bytes = start, _SEARCH_BYTES
     while chunk_at < len(view):
         chunk = bytes(view[chunk_at : chunk_at + search_bytes + overlap_bytes])
-        if chunk != _ZEROS[: len(chunk)]:  # as the end of most logs is
+        if chunk != _ZEROS[: len(chunk)]:  # as in the unused end of most logs
             places = [
                 chunk_at + at
                 for magic in (*_MAGICS, _BLANK_MAGIC)
@@ -111,7 +112,7 @@ def find_record(view: memoryview, start: int, base_offset: int, segment_bytes: i
 
 
 def is_closed_at(view: memoryview, at: int, segment_bytes: int) -> bool:
-    """Return whether the blank record that closes a segment is at position at: one that takes all that is left."""
+    """Return whether the blank record that closes the segment is at `at`. It takes all remaining bytes."""
     if len(view) - at < BLANK_BYTES:
         return False
     size_bytes, magic = _BLANK.unpack_from(view, at)
@@ -119,7 +120,7 @@ def is_closed_at(view: memoryview, at: int, segment_bytes: int) -> bool:
 
 
 def _places_of(magic: bytes, chunk: bytes) -> list[int]:
-    """Return where records would begin whose magics are in the chunk."""
+    """Return the record starts that match the magics in the chunk."""
     places = []
     found = chunk.find(magic)
     while found >= 0:
@@ -139,7 +140,7 @@ def _begins_record(view: memoryview, at: int, base_offset: int, segment_bytes: i
 
 
 class ScannedRecord(NamedTuple):
-    """What dispatch needs of a record; properties as they stand in the file."""
+    """The fields of a record that dispatch needs. `properties` are the raw bytes."""
 
     physical_offset: int
     size_bytes: int
@@ -154,12 +155,12 @@ class ScannedRecord(NamedTuple):
 def scan_records(
     view: memoryview, start: int, end: int, *, file: str, base_offset: int, check_crc: bool
 ) -> Iterator[ScannedRecord]:
-    """Yield the records of the file mapped by view, from position start; base_offset is its own in the log.
+    """Yield the records of the file in `view`, from position `start`. base_offset is the file's log offset.
 
-    Ends at a blank record or exactly at end. Anything else raises CorruptFileError, placed at the bad field.
+    Stops at a blank record or exactly at `end`. Anything else raises CorruptFileError at the wrong field.
     """
-    # The plain record (V1, IPv4 hosts, a topic seen before, no NUL in its properties) is checked in line. All
-    # others, and all that fail here, go to _scan_carefully: it knows the whole rule and names what is wrong.
+    # A plain record (V1, IPv4 hosts, a topic seen before, no NUL in its properties) is checked inline. Other records,
+    # and records that fail here, go to _scan_carefully, which implements the full rule and names the wrong field.
     assert 0 <= start <= end <= len(view), (start, end, len(view))
     unpack_plain = _PLAIN.unpack_from
     new = tuple.__new__
@@ -176,7 +177,7 @@ def scan_records(
             if (
                 magic == MESSAGE_MAGIC
                 and not sys_flag & HOST_V6_MASK
-                and offset == base_offset + at  # after the log's end a disk may still hold whole records of older files
+                and offset == base_offset + at  # a disk may hold whole records of older files after the log's end
                 and body_at <= body_end < next_at <= end
                 and _PLAIN_TAIL_BYTES_MIN <= next_at - body_end <= _PLAIN_TAIL_BYTES_MAX
                 and (not check_crc or crc32(view[body_at:body_end]) & CRC_MASK == crc)
@@ -195,7 +196,7 @@ def scan_records(
                     yield new(ScannedRecord, row)
                     at = next_at
                     continue
-        if _is_blank(view, at, end):  # only its size and magic count: a blank record has no offset
+        if _is_blank(view, at, end):  # only size and magic count: a blank record has no offset
             return
         scanned = _scan_carefully(view, at, end, file, base_offset, check_crc)
         yield scanned
@@ -203,10 +204,11 @@ def scan_records(
 
 
 def behind_damage(view: memoryview, at: int, base_offset: int) -> int | None:
-    """Return where a whole segment goes on behind a record at position at that does not check, None if nowhere.
+    """Return where a segment continues after a corrupt record at `at`, or None. base_offset is the segment's log
+    offset.
 
-    If it is the body alone that is not what its checksum says, where the record says it ends; else at the next record
-    that has a magic and says where it lies. What is there is not checked. base_offset is the segment's own in the log.
+    If only the body's CRC is wrong, the record's own size gives the position. Otherwise it is the next position with a
+    magic and matching physicalOffset. The record found there is not checked.
     """
     records = scan_records(view, at, len(view), file="", base_offset=base_offset, check_crc=False)
     try:
@@ -216,7 +218,7 @@ def behind_damage(view: memoryview, at: int, base_offset: int) -> int | None:
     if record is not None:
         assert record.size_bytes > 0, record
         return at + record.size_bytes
-    return find_record(view, at + 1, base_offset, len(view))  # at + 1: the damaged record itself may look like one
+    return find_record(view, at + 1, base_offset, len(view))  # at + 1: the corrupt record itself may match
 
 
 def _is_blank(view: memoryview, at: int, end: int) -> bool:
@@ -224,7 +226,7 @@ def _is_blank(view: memoryview, at: int, end: int) -> bool:
 
 
 def _scan_carefully(view: memoryview, at: int, end: int, file: str, base_offset: int, check_crc: bool) -> ScannedRecord:
-    """Scan one record of any shape. Raises CorruptFileError, placed at the first field that is wrong."""
+    """Scan one record of any shape. Raises CorruptFileError at the first wrong field."""
     bounds = check_record(view, at, end, file=file, file_offset=0, check_crc=check_crc)
     size_bytes, queue_id, queue_offset, physical_offset, sys_flag = _FIXED.unpack_from(view, at)
     if physical_offset != base_offset + at:
@@ -244,16 +246,16 @@ def _scan_carefully(view: memoryview, at: int, end: int, file: str, base_offset:
 
 
 def store_timestamp_ms_at(view: memoryview, at: int) -> int:
-    """Return the store time of the record at position at, which has to be one."""
+    """Return the store time of the record at `at`, which must be valid."""
     (sys_flag,) = _MAGIC.unpack_from(view, at + _SYS_FLAG_AT)
     (store_timestamp_ms,) = _I64.unpack_from(view, at + (68 if sys_flag & BORN_HOST_V6 else 56))
     return int(store_timestamp_ms)
 
 
 def torn_properties(topic: bytes, properties: bytes, properties_at: int) -> str | None:
-    """Name the field, "topic" or "properties", that lost bytes to a torn write; None if neither shows it.
+    """Return "topic" or "properties" if that field shows a torn write, else None.
 
-    properties_at: their position in the file, which is where sectors count from.
+    properties_at is their position in the file, because sectors are counted from its start.
     """
     if 0 in topic:
         return "topic"
@@ -266,7 +268,9 @@ def torn_properties(topic: bytes, properties: bytes, properties_at: int) -> str 
 
 
 def _remember_tail(shape: int) -> Callable[[memoryview, int], tuple[Any, ...]]:
-    """Return how to unpack the end of a record: topicLength, topic, propertiesLength, properties, never past it."""
+    """Cache and return the unpacker of a record's tail: topicLength, topic, propertiesLength, properties. It stays
+    inside.
+    """
     if len(_tails) >= _TAILS_MAX:
         _tails.clear()
     room_bytes = (shape >> 8) - 3
@@ -277,7 +281,7 @@ def _remember_tail(shape: int) -> Callable[[memoryview, int], tuple[Any, ...]]:
 
 
 def _remember(topic: bytes, name: str) -> str:
-    """Return the one string for a topic, known from now on to the plain path, which checks it no further."""
+    """Intern a topic. The plain path then accepts it without further checks."""
     if 0 in topic or len(topic) > MAX_TOPIC_BYTES:
         return name
     if len(_topics) >= _TOPICS_MAX:

@@ -1,4 +1,4 @@
-"""JSON of RocketMQ's side files: integer map keys with quotes or without, which is not JSON.
+"""Side JSON: RocketMQ's JSON files, whose integer map keys may be unquoted.
 
     {
     <tab>"offsetTable":{
@@ -7,10 +7,10 @@
     <tab>}
     }
 
-is how 4.9 writes `consumerOffset.json`: entries with a string key on lines of their own, those with an integer key in
-a row, and a line break before the brace that closes anything but an empty map. Readers take both spellings of a key
-and pass over fields they do not know, which 5.x adds. No checksum: a file that is cut short does not parse.
-Source: RocketMQ RemotingSerializable.toJson and fastjson's pretty format, seen in the golden stores.
+is `consumerOffset.json` of 4.9: each entry with a string key starts a line, entries with integer keys share one, and a
+line break precedes the closing brace of a map that is not empty. Readers accept quoted and unquoted keys and ignore
+unknown fields, which 5.x adds. There is no checksum, but a truncated file does not parse. Source: RocketMQ
+RemotingSerializable.toJson and fastjson's pretty format, seen in the golden stores.
 """
 
 import json
@@ -26,12 +26,12 @@ DEPTH_MAX = 32
 _INTEGER_DIGITS_MAX = 19
 _LONG_MIN, _LONG_MAX = -(1 << 63), (1 << 63) - 1
 
-# A string is matched as a whole, so that nothing inside it is taken for a key or a brace; one that never ends by its
-# first quote alone, behind which nobody looks: else each quote in it would be tried to the end of the text.
+# A string is one match, so its contents are never taken for a key or a brace. An unterminated string matches by its
+# first quote, and the walk stops there: otherwise each later quote would be tried up to the end of the text.
 _TOKEN = re.compile(
     r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|(?P<before>[{,][ \t\r\n]*)(?P<key>-?[0-9]+)(?=[ \t\r\n]*:)|[{\[}\]]|"', re.S
 )
-# An escaped backslash, a character in two escapes, or half of one.
+# An escaped backslash, a surrogate pair, or an unpaired surrogate.
 _ESCAPES = re.compile(
     r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u(?P<half>[dD][89a-fA-F][0-9a-fA-F]{2})"
 )
@@ -40,16 +40,16 @@ _MAY_HAVE_BARE_KEY = re.compile(r"[{,][ \t\r\n]*-?[0-9]")
 
 Table = Mapping[Any, "int | str | Table"]
 _encode_plain = json.JSONEncoder(ensure_ascii=False).encode
-"""Of texts, numbers, booleans and null. `json.dumps` would make an encoder for each."""
+"""Encodes texts, numbers, booleans and null. `json.dumps` would create an encoder for each."""
 
 
 def encode_scalar(value: str | float | None) -> str:
-    """Write a text, a number, a boolean or null: `json.dumps`, but for the time it takes."""
+    """Encode a text, number, boolean or null like `json.dumps`, but faster."""
     return str(value) if type(value) is int else _encode_plain(value)
 
 
 class EncodedValue(str):
-    """What a value is in a file already."""
+    """A value that is encoded already."""
 
     __slots__ = ()
 
@@ -58,17 +58,17 @@ _Value = TypeVar("_Value")
 
 
 class TableEncoder(Generic[_Value]):
-    """Encodes a table again and again whose values are replaced, never changed: each of them once."""
+    """Encodes a table repeatedly and caches each value. Values are replaced, never modified."""
 
     def __init__(self, members_of: Callable[[_Value], Table], depth: int) -> None:
-        """members_of: a value as an object; depth: how many braces are open around it in the file."""
+        """members_of: converts a value to an object. depth: number of enclosing braces in the file."""
         self._members_of = members_of
         self._depth = depth
         self._known: dict[str, tuple[_Value, EncodedValue]] = {}
-        """What was encoded last, by name."""
+        """Last encoded value, by name."""
 
     def encoded(self, table: Mapping[str, _Value]) -> dict[str, EncodedValue]:
-        """Return a table for `encode_side_json`, in order of its names. For one task at a time."""
+        """Return the table for `encode_side_json`, sorted by name. Not safe for concurrent tasks."""
         known = self._known
         self._known = {}
         for name, value in sorted(table.items()):
@@ -80,7 +80,7 @@ class TableEncoder(Generic[_Value]):
 
 
 def encode_side_json(fields: Mapping[str, Table]) -> bytes:
-    r"""Write an object in RocketMQ's layout. Keys within one table are all integers or all strings.
+    r"""Encode an object in RocketMQ's layout. The keys of one table are all integers or all strings.
 
     >>> encode_side_json({"offsetTable": {1: 6, 2: 6}})
     b'{\n\t"offsetTable":{1:6,2:6\n\t}\n}'
@@ -106,9 +106,9 @@ def _encode(value: "int | str | Table", depth: int) -> str:
 
 
 def decode_side_json(raw: bytes, *, file: str, file_offset: int = 0) -> dict[str, Any]:
-    """Return a side file's object; every key is a string. CorruptFileError names the byte where it is none.
+    """Decode a side file's object; all keys become strings. Raises CorruptFileError at the offending byte.
 
-    raw begins at file_offset of file.
+    `raw` begins at file_offset of file.
     """
     if len(raw) > SIDE_JSON_BYTES_MAX:
         raise CorruptFileError(file, file_offset, "file size", f"{SIDE_JSON_BYTES_MAX} or less", len(raw))
@@ -135,7 +135,7 @@ def decode_side_json(raw: bytes, *, file: str, file_offset: int = 0) -> dict[str
 
 
 def _check_surrogates(text: str, file: str, file_offset: int) -> None:
-    """Raise CorruptFileError if an escape is half of a character: no file could be written with it again."""
+    """Raise CorruptFileError at an unpaired surrogate, because such a text cannot be written again."""
     for escape in _ESCAPES.finditer(text):
         if escape["half"] is not None:
             offset = file_offset + len(text[: escape.start()].encode())
@@ -143,9 +143,9 @@ def _check_surrogates(text: str, file: str, file_offset: int) -> None:
 
 
 def _with_quoted_keys(text: str, file: str, file_offset: int) -> tuple[str, list[int]]:
-    """Return text as JSON, and where in it quotes were put. Raises CorruptFileError if it is nested too deep."""
+    """Return text as JSON, and the positions of inserted quotes. Raises CorruptFileError if it is nested too deeply."""
     if text.count("{") + text.count("[") <= DEPTH_MAX and _MAY_HAVE_BARE_KEY.search(text) is None:
-        return text, []  # which spares most texts the walk below
+        return text, []  # the common case
     pieces: list[str] = []
     quotes_at: list[int] = []
     copied = length = depth = 0
@@ -179,7 +179,7 @@ def _integer(digits: str) -> int:
 
 
 def decimal_of(digits: str) -> Decimal:
-    """Return a number that is no integer, with all its digits. ValueError if its exponent has about 20 digits."""
+    """Return a non-integer number with all its digits. Raises ValueError if its exponent has about 20 digits."""
     try:
         return Decimal(digits)
     except InvalidOperation:
@@ -194,7 +194,7 @@ _DECODER = json.JSONDecoder(parse_int=_integer, parse_float=decimal_of, parse_co
 
 
 def table_of(fields: Mapping[str, Any], name: str, *, file: str) -> dict[str, Any]:
-    """Return the table that a field holds, empty if the field is missing or null."""
+    """Return the table in a field, empty if the field is missing or null."""
     found = fields.get(name)
     if found is None:
         return {}
@@ -204,7 +204,7 @@ def table_of(fields: Mapping[str, Any], name: str, *, file: str) -> dict[str, An
 
 
 def numbered_offsets(table: Mapping[str, Any], field: str, *, file: str) -> dict[int, int]:
-    """Return a table's entries as number -> offset, in order of number. CorruptFileError for anything else in it."""
+    """Return a table's entries as number -> offset, sorted by number. Raises CorruptFileError for any other entry."""
     offsets = {}
     for key, value in table.items():
         if not re.fullmatch("-?[0-9]{1,10}", key):
@@ -214,7 +214,7 @@ def numbered_offsets(table: Mapping[str, Any], field: str, *, file: str) -> dict
 
 
 def offset_of(value: object, field: str, *, file: str) -> int:
-    """Return a value that is an integer. CorruptFileError for any other."""
+    """Return an integer value. Raises CorruptFileError for any other."""
     if type(value) is not int:
         raise CorruptFileError(file, 0, field, "an integer", _shown(value))
     return value

@@ -1,4 +1,7 @@
-"""The core in C, where it could be built: `store.real.native` loads it, `store.formats.columns` says what it does."""
+"""Native core: the optional C module, loaded by `store.real.native`.
+
+Its functions are described in `store.formats.columns`.
+"""
 
 INTERFACE = 4
-"""Of the core that the Python code beside it takes: raised, here and in records.c, when a function of it changes."""
+"""Interface version. Raise it here and in records.c when a function of the core changes."""

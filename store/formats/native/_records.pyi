@@ -1,2 +1,2 @@
 INTERFACE: int
-"""All else is `Core` in store/formats/columns.py."""
+"""All functions are in `Core` in store/formats/columns.py."""

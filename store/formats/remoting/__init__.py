@@ -1,1 +1,1 @@
-"""Bytes <-> values of what clients and brokers say to each other, without any network."""
+"""Remoting: encodes and decodes the messages between clients and brokers."""

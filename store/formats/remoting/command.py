@@ -1,4 +1,6 @@
-"""Remoting command: a request, or the response to one, and the two forms of its header. Big-endian, signed.
+"""Remoting command: a request or response, and its two header forms.
+
+Big-endian, signed.
 
     offset  bytes  field of a binary header
     0       2      code
@@ -16,19 +18,19 @@
     2+K     4      valueLength V
     6+K     V      value            UTF-8
 
-No checksum. A header has one encoding: a name that is there twice and bytes behind the last field, which RocketMQ
-passes over, are errors. An empty remark is none.
+No checksum. RocketMQ ignores duplicate names and bytes after the last field; here they are errors, so a header has one
+encoding. An empty remark is read as none.
 
     a JSON header
     {"code":310,"extFields":{"a":"group","e":"3"},"flag":0,"language":"JAVA","opaque":7,"remark":"text",
      "serializeTypeCurrentRPC":"JSON","version":409}
 
-Members are written in order of their names, without blanks, those without a value not at all, as RocketMQ does. Read
-is whatever `fastjson` reads: any order and layout, numbers and booleans where texts belong, as clients in C++ write
-them. Unknown members are passed over, missing numbers are 0, and a missing language is JAVA, but code and opaque must
-be there. A field of extFields that is null is none. So bytes that are read need not be those that would be written.
-Source: RocketMQ RemotingCommand, LanguageCode, SerializeType; RocketMQSerializable; RemotingCommand.headerEncode,
-RemotingSerializable, fastjson's order of members.
+Like RocketMQ, the writer sorts members by name, adds no blanks and leaves out members without a value. The reader
+accepts what `fastjson` accepts: any order and layout, and numbers and booleans in place of texts, as C++ clients write
+them. Unknown members and null fields of extFields are ignored. Missing numbers are 0 and a missing language is JAVA,
+but code and opaque are required. So re-encoding may produce different bytes. Source: RocketMQ RemotingCommand,
+LanguageCode, SerializeType; RocketMQSerializable; RemotingCommand.headerEncode, RemotingSerializable, fastjson's order
+of members.
 """
 
 import re
@@ -61,7 +63,7 @@ LANGUAGES = (
     "OMS",
     "RUST",
 )
-"""What a client is written in, by its code."""
+"""Client languages by code."""
 OTHER_LANGUAGE = LANGUAGES.index("OTHER")
 _LANGUAGE_CODES = {name: code for code, name in enumerate(LANGUAGES)}
 
@@ -75,14 +77,15 @@ assert _FIXED.size + _LENGTH.size == HEADER_BYTES_MIN
 
 _INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
 _CAREFUL_BYTES_MAX = 32 << 10
-"""The careful reader takes up to 8 ms for so much, in the task that reads for all clients. Headers of up to this size
-may be odd; those of clients that write plain JSON may be as large as any."""
+"""Limit of the slow reader, which needs up to 8 ms for this size and blocks all clients. Plain JSON has no
+such limit.
+"""
 _HALF_CHARACTER = re.compile(rb"\\u[dD]")
-"""An escape of half a character, which may stand alone; or of one of some others, or what looks like one."""
+"""A possible escape of an unpaired surrogate. False positives only cost time."""
 
 
 class _JsonHeader(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
-    """A header as clients write it, in fastjson's order: by name. None: it is not there."""
+    """A header in fastjson's member order. None means missing."""
 
     code: int
     extFields: dict[str, str | int | bool | None] | None = None  # noqa: N815
@@ -100,7 +103,7 @@ _decode = msgspec.json.Decoder(_JsonHeader).decode
 
 
 class HeaderForm(IntEnum):
-    """How a header is written, by its code in the frame."""
+    """Header encoding, by its code in the frame."""
 
     JSON = 0
     ROCKETMQ = 1
@@ -108,35 +111,35 @@ class HeaderForm(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class RemotingCommand:
-    """One command. Numbers are signed: code and version of 16 bits in the binary form, the others of 32."""
+    """One command. Numbers are signed: code and version have 16 bits in the binary form, the others 32."""
 
     code: int
-    """Of a request what is asked for, of a response how it went."""
+    """The kind of a request, or the result in a response."""
     opaque: int
-    """Of the request, and repeated by its response."""
+    """Request id, repeated in the response."""
     flag: int = 0
     language: int = 0
-    """A number in LANGUAGES; the binary form keeps others too, the JSON form calls them OTHER."""
+    """An index in LANGUAGES. The binary form keeps other numbers; the JSON form writes them as OTHER."""
     version: int = 0
     remark: str | None = None
     ext_fields: Mapping[str, str] = field(default_factory=dict)
-    """The fields of the request or response by name, all of them texts; in order."""
+    """Fields by name, as texts, in order."""
     body: bytes = b""
     form: HeaderForm = HeaderForm.JSON
 
     @property
     def is_response(self) -> bool:
-        """Return whether this answers a request."""
+        """Return whether this is a response."""
         return bool(self.flag & RESPONSE_FLAG)
 
     @property
     def is_one_way(self) -> bool:
-        """Return whether nobody waits for a response."""
+        """Return whether the sender expects no response."""
         return bool(self.flag & ONE_WAY_FLAG)
 
 
 def check_numbers(command: RemotingCommand, **bits: int) -> None:
-    """Raise a ValueError that names the first of some fields that does not fit so many bits."""
+    """Raise a ValueError for the first named field that exceeds its number of bits."""
     for name, width in bits.items():
         value = getattr(command, name)
         if not -(1 << width - 1) <= value < 1 << width - 1:
@@ -144,7 +147,7 @@ def check_numbers(command: RemotingCommand, **bits: int) -> None:
 
 
 def decoded_text(raw: bytes, field_name: str, *, file: str, offset: int) -> str:
-    """Return a text of a header, which begins at offset. CorruptFileError, placed at its first bad byte."""
+    """Decode the text of a header field at `offset`. Raises CorruptFileError at its first bad byte."""
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
@@ -153,7 +156,7 @@ def decoded_text(raw: bytes, field_name: str, *, file: str, offset: int) -> str:
 
 
 def encode_binary_header(command: RemotingCommand) -> bytes:
-    """Encode a header. ValueError names a field that does not fit its place."""
+    """Encode a header. ValueError names a field that does not fit."""
     remark = (command.remark or "").encode()
     fields = _encode_fields(command.ext_fields)
     check_numbers(command, code=16, language=8, version=16, opaque=32, flag=32)
@@ -172,7 +175,7 @@ def _encode_fields(fields: Mapping[str, str]) -> bytes:
 
 
 def decode_binary_header(raw: bytes, body: bytes, *, file: str, offset: int) -> RemotingCommand:
-    """Decode a header that begins at offset of file. Raises CorruptFileError, placed at the field that is wrong."""
+    """Decode a header at `offset` of file. Raises CorruptFileError at the wrong field."""
     if len(raw) < HEADER_BYTES_MIN:
         raise CorruptFileError(file, offset, "headerLength", f"at least {HEADER_BYTES_MIN} bytes", f"{len(raw)} bytes")
     code, language, version, opaque, flag, remark_bytes = _FIXED.unpack_from(raw)
@@ -197,7 +200,7 @@ def decode_binary_header(raw: bytes, body: bytes, *, file: str, offset: int) -> 
 
 
 def _decode_fields(raw: bytes, at: int, file: str, offset: int) -> dict[str, str]:
-    """Decode the fields from position at to the end of the header."""
+    """Decode the fields from `at` to the end of the header."""
     fields: dict[str, str] = {}
     while at < len(raw):
         key_at = at + _KEY_LENGTH.size
@@ -225,7 +228,7 @@ def _decode_fields(raw: bytes, at: int, file: str, offset: int) -> dict[str, str
 def _end_of(
     raw: bytes, at: int, after: int, length: int, name: str, file: str, offset: int, length_bytes: int = 4
 ) -> int:
-    """Return where the bytes end whose length, as read, is at position at, with at least so many after them."""
+    """Return the end of a length-prefixed value at `at`, with at least `after` bytes remaining."""
     begin = at + length_bytes
     most = len(raw) - begin - after
     if not 0 <= length <= most:
@@ -234,7 +237,7 @@ def _end_of(
 
 
 def encode_json_header(command: RemotingCommand) -> bytes:
-    """Encode a header. ValueError names a number that does not fit its place."""
+    """Encode a header. ValueError names a number that does not fit."""
     check_numbers(command, code=32, version=32, opaque=32, flag=32)
     known = 0 <= command.language < len(LANGUAGES)
     header = _JsonHeader(
@@ -251,7 +254,7 @@ def encode_json_header(command: RemotingCommand) -> bytes:
 
 
 def decode_json_header(raw: bytes, body: bytes, *, file: str, offset: int) -> RemotingCommand:
-    """Decode a header that begins at offset of file. CorruptFileError names the byte or the member that is wrong."""
+    """Decode a header at `offset` of file. CorruptFileError names the wrong byte or member."""
     plain = _plain_command(raw, body)
     if plain is not None:
         return plain
@@ -262,7 +265,7 @@ def decode_json_header(raw: bytes, body: bytes, *, file: str, offset: int) -> Re
 
 
 def _plain_command(raw: bytes, body: bytes) -> RemotingCommand | None:
-    """Return the command of a header that there is nothing odd about, in a third of the time; None for all others."""
+    """Decode a plain header, in a third of the time. Returns None for unusual ones."""
     if _HALF_CHARACTER.search(raw) is not None:
         return None
     try:
@@ -270,7 +273,7 @@ def _plain_command(raw: bytes, body: bytes) -> RemotingCommand | None:
         fields: Mapping[str, Any] = header.extFields or {}
         if not _TEXTS.issuperset(map(type, fields.values())):
             fields = Members(fields, "").texts()
-    except (msgspec.DecodeError, ValueError):  # not UTF-8, or an integer of more digits than Python writes
+    except (msgspec.DecodeError, ValueError):  # not UTF-8, or an integer with more digits than Python converts
         return None
     language = LANGUAGES[0] if header.language is None else header.language
     if language not in _LANGUAGE_CODES:

@@ -1,4 +1,4 @@
-r"""Fastjson dialect: JSON as RocketMQ's headers and bodies may have it, and the conversions between its values.
+r"""Fastjson dialect: reads the JSON of RocketMQ headers and bodies.
 
     {'code':10,extFields:{defaultTopicQueueNums:4,"batch":false,},/* comment */,"opaque":2}
 
@@ -10,11 +10,11 @@ r"""Fastjson dialect: JSON as RocketMQ's headers and bodies may have it, and the
     commas      any number between members and items; items need none
     blanks      \f, \b and comments count as blanks; one byte order mark may come first
 
-The last of two members with one name counts. Fastjson also converts: a text takes a number, a boolean or an object, an
-integer takes a text, and so on. Clients in C++, PHP and Python need that, since they write numbers and booleans.
-Fastjson also reads `new Date(1)`, `Set[1]`, hex strings, and floats with a suffix; no client writes them, and they are
-refused here. So are half surrogates, bytes that are not UTF-8, integers that do not fit, and DEPTH_MAX + 1 levels.
-Source: fastjson 1.2.69 JSONScanner, DefaultJSONParser, TypeUtils; `tests/golden/fastjson` has its own answers.
+Of two members with one name the last counts. Fastjson also converts between types, for example a number to a text or a
+text to an integer. Clients in C++, PHP and Python rely on that for numbers and booleans. Fastjson further accepts `new
+Date(1)`, `Set[1]`, hex strings, and floats with a suffix. No client writes them, and they are refused here, as are
+unpaired surrogates, bytes that are not UTF-8, integers out of range, and nesting deeper than DEPTH_MAX. Source:
+fastjson 1.2.69 JSONScanner, DefaultJSONParser, TypeUtils; `tests/golden/fastjson` has its own answers.
 """
 
 import re
@@ -26,7 +26,7 @@ from ...errors import CorruptFileError
 from ..side_json import DEPTH_MAX, decimal_of, decode_side_json
 
 DIALECT_BYTES_MAX = 256 << 10
-"""The limit of a text that only this reader understands: it is 30 times slower than the reader of plain JSON."""
+"""Size limit of a text outside plain JSON: this reader is 30 times slower than the plain one."""
 
 _BLANK = re.compile(r"(?:[ \t\r\n\f\b]|//[^\n]*|/\*.*?\*/)*+", re.S)
 _SEPARATOR = re.compile(r"(?:[ \t\r\n\f\b,]|//[^\n]*|/\*.*?\*/)*+", re.S)
@@ -41,18 +41,18 @@ _ESCAPES = (
 )
 _BOOLEANS = {"true": True, "false": False, "1": True, "0": False, "Y": True, "N": False, "T": True, "F": False}
 _NO_VALUE = ("", "null", "NULL")
-"""Texts that fastjson takes for a missing number or boolean."""
+"""Texts that fastjson reads as a missing number or boolean."""
 _DIGITS_MAX = 20
-"""No integer of 64 bits has more. A number with a huge exponent must not become an integer first."""
+"""No 64-bit integer has more digits. Checked first, so that a huge exponent is never expanded."""
 
 
 def decode_fastjson(raw: bytes, *, file: str, offset: int = 0) -> dict[str, Any]:
-    """Decode an object that begins at offset of file. CorruptFileError names the byte where reading ends.
+    """Decode an object at `offset` of file. CorruptFileError names the byte where parsing stops.
 
-    Numbers are int, or Decimal if they are no integers of 64 bits: a Decimal keeps its digits.
+    Numbers that are not 64-bit integers become Decimal, which keeps all digits.
     """
     try:
-        return decode_side_json(raw, file=file, file_offset=offset)  # nearly all, in C
+        return decode_side_json(raw, file=file, file_offset=offset)  # the common case, in C
     except CorruptFileError:
         if len(raw) > DIALECT_BYTES_MAX:
             raise
@@ -66,7 +66,7 @@ def decode_fastjson(raw: bytes, *, file: str, offset: int = 0) -> dict[str, Any]
 
 
 class _DialectReader:
-    """One text, and the position up to which it was read."""
+    """Recursive-descent parser of one text."""
 
     def __init__(self, text: str, file: str, offset: int) -> None:
         self._text = text
@@ -76,7 +76,7 @@ class _DialectReader:
         self._depth = 0
 
     def document(self) -> dict[str, Any]:
-        """Read all of it."""
+        """Parse the whole text."""
         self._at = int(self._text.startswith("\ufeff"))
         if self._next(_BLANK) != "{":
             self._fail("an object")
@@ -159,7 +159,7 @@ class _DialectReader:
     # -- reading -----------------------------------------------------------------------------------
 
     def _next(self, passed_over: re.Pattern[str]) -> str:
-        """Pass over blanks, and perhaps commas; return the character after them, empty at the end."""
+        """Skip blanks or separators, and return the next character, empty at the end."""
         blank = passed_over.match(self._text, self._at)
         assert blank is not None, "it matches nothing, too"
         self._at = blank.end()
@@ -186,7 +186,7 @@ def _escaped(escape: re.Match[str]) -> str:
 
 
 def integer_of(value: Any) -> int | None:
-    """Convert a value to an integer, None for no value. ValueError if fastjson does not, either."""
+    """Convert to an integer, None for no value. Raises ValueError where fastjson fails."""
     if isinstance(value, str):
         if value in _NO_VALUE:
             return None
@@ -195,14 +195,14 @@ def integer_of(value: Any) -> int | None:
             raise ValueError
         return int(value.partition(".")[0])
     if isinstance(value, Decimal) and value.adjusted() >= _DIGITS_MAX:
-        raise ValueError  # before an integer of a billion digits is made of an exponent
+        raise ValueError  # before a huge exponent is expanded
     if isinstance(value, Mapping | list):
         raise ValueError
     return None if value is None else int(value)
 
 
 def boolean_of(value: Any) -> bool | None:
-    """Convert a value to true or false, None for no value. ValueError if fastjson does not, either."""
+    """Convert to a boolean, None for no value. Raises ValueError where fastjson fails."""
     if isinstance(value, str) and value not in _NO_VALUE:
         found = _BOOLEANS.get(value, _BOOLEANS.get(value.lower()))
         if found is None:

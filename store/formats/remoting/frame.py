@@ -1,4 +1,4 @@
-"""Remoting frame: how a command travels over a connection, one frame after the other. Big-endian.
+"""Remoting frame: the envelope of a command in a connection's stream. Big-endian.
 
     offset  bytes  field
     0       4      length        i32  all that follows: 4 + H + B
@@ -7,11 +7,11 @@
     8       H      header             see command
     8+H     B      body
 
-A frame is at most FRAME_BYTES_MAX long, its length field included, and its header at most HEADER_BYTES_MAX; RocketMQ
-takes headers of 16 MiB. A longer one is refused by that length alone, before anything is kept of it. No checksum.
-Binary headers have one encoding, so decoding and encoding such a frame gives its bytes; JSON does not say in which
-order and layout it was written. `CommandReader` cuts what comes over a connection into commands.
-Source: RocketMQ RemotingCommand.encode and decode, NettyDecoder.
+A frame has at most FRAME_BYTES_MAX bytes, its length field included, and its header at most HEADER_BYTES_MAX; RocketMQ
+accepts headers of 16 MiB. A longer frame is refused by its length, before any of it is buffered. No checksum. A binary
+header has one encoding, so decoding and encoding its frame reproduces the bytes; a JSON header does not keep its member
+order and layout. `CommandReader` splits a stream into commands. Source: RocketMQ RemotingCommand.encode and decode,
+NettyDecoder.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ from .command import (
 
 FRAME_BYTES_MAX = 16_777_216  # RocketMQ NettyDecoder.FRAME_MAX_LENGTH
 HEADER_BYTES_MAX = 256 * 1024
-"""The properties of a message are 32,767 bytes at most, and a character of them is 6 bytes at most in JSON."""
+"""A message has at most 32,767 bytes of properties, and each character has at most 6 bytes in JSON."""
 LENGTH_BYTES = 4
 _HEADER_WORD_AT = 4
 _HEADER_AT = 8
@@ -39,14 +39,14 @@ _LENGTH = Struct(">i")
 _FORMS = {form.value: form for form in HeaderForm}
 
 LENGTH_FIELD = "length"
-"""The field that a CorruptFileError names if it is the frame's length that cannot be."""
+"""Field name of a CorruptFileError for an impossible frame length."""
 
 
 def frame_bytes(view: bytes | memoryview, at: int, *, file: str, offset: int = 0) -> int:
-    """Return how long the frame at position at is, by its first LENGTH_BYTES, which must be there.
+    """Return the size of the frame at `at`, from its first LENGTH_BYTES, which must exist.
 
-    view begins at offset of what file names. Raises CorruptFileError for a length that no frame can have. The same goes
-    for the length of the header, if its bytes are there.
+    The view begins at `offset` of file. Raises CorruptFileError for an impossible length of the frame, or of its header
+    if those bytes exist.
     """
     (length,) = _LENGTH.unpack_from(view, at)
     least, most = _HEADER_AT - LENGTH_BYTES, FRAME_BYTES_MAX - LENGTH_BYTES
@@ -65,9 +65,9 @@ def frame_bytes(view: bytes | memoryview, at: int, *, file: str, offset: int = 0
 def decode_frame(
     view: bytes | memoryview, at: int, end: int, *, file: str, offset: int = 0
 ) -> tuple[RemotingCommand, int]:
-    """Decode the frame at position at, which must not reach past end; return its command and where it ends.
+    """Decode the frame at `at`, which must end by `end`. Returns its command and its end.
 
-    view begins at offset of what file names. Raises CorruptFileError, placed at the first field that is wrong.
+    The view begins at `offset` of file. Raises CorruptFileError at the first wrong field.
     """
     if end - at < _HEADER_AT:
         raise CorruptFileError(
@@ -89,7 +89,7 @@ def decode_frame(
 
 
 def encode_frame(command: RemotingCommand) -> bytes:
-    """Encode a command in the form it names. ValueError names what does not fit a frame."""
+    """Encode a command in its header form. ValueError names a part that does not fit."""
     is_binary = command.form is HeaderForm.ROCKETMQ
     header = encode_binary_header(command) if is_binary else encode_json_header(command)
     size_bytes = _HEADER_AT + len(header) + len(command.body)
@@ -102,10 +102,10 @@ def encode_frame(command: RemotingCommand) -> bytes:
 
 
 class CommandReader:
-    """The bytes of one stream that are not yet taken as commands. name is what errors call the stream.
+    """Splits a stream into commands. `name` is the stream's name in errors.
 
-    Invariant: at most one of the two holds bytes: `_data` from `_at` on, whose frames have not been looked for yet, or
-    `_part`, the beginning of one frame, which grows in place however small the pieces it comes in.
+    Invariant: at most one buffer holds bytes. `_data` from `_at` on is not yet searched for frames. `_part` is the
+    start of one frame and grows in place, so that small pieces do not cost repeated copies.
     """
 
     __slots__ = ("_at", "_data", "_offset", "_part", "name")
@@ -119,16 +119,16 @@ class CommandReader:
 
     @property
     def held_bytes(self) -> int:
-        """Return how much has been added and not been taken."""
+        """Return the number of buffered bytes."""
         return len(self._data) - self._at if self._part is None else len(self._part)
 
     @property
     def has_more(self) -> bool:
-        """Return whether there may be a command that has not been looked for yet."""
+        """Return whether unsearched bytes may contain a command."""
         return self._at < len(self._data)
 
     def add(self, data: bytes) -> None:
-        """Add what came."""
+        """Buffer received bytes."""
         assert self._part is None or not self._data, "bytes are in one place only"
         if self._part is not None:
             self._part += data
@@ -139,10 +139,10 @@ class CommandReader:
             self._at = 0
 
     def take(self) -> tuple[RemotingCommand, int] | None:
-        """Return the next command and how many bytes its frame has, None if none is whole.
+        """Return the next command and the size of its frame, or None if no frame is complete.
 
-        CorruptFileError, by offset in the stream, if it is none; nothing can be read after it. An impossible length is
-        an error as soon as it is there, before anything of its frame is kept.
+        Raises CorruptFileError with the stream offset; the stream is unusable afterwards. An impossible length is
+        reported before any of its frame is buffered.
         """
         data, at, end = self._data, self._at, len(self._data)
         assert at <= end, (at, end)
@@ -162,13 +162,13 @@ class CommandReader:
         return None
 
     def commands(self, data: bytes) -> Iterator[tuple[RemotingCommand, int]]:
-        """Add what came and take all that is whole."""
+        """Buffer received bytes and yield all complete commands."""
         self.add(data)
         while (taken := self.take()) is not None:
             yield taken
 
     def _is_whole(self, part: bytearray) -> bool:
-        """Return whether a part has become a frame, or shows that it never will."""
+        """Return whether a part is a complete frame, or can never become one."""
         if len(part) < LENGTH_BYTES:
             return False
         try:

@@ -1,12 +1,14 @@
-r"""JSON bodies of requests and responses, as fastjson writes and reads them: without blanks, members in order of name.
+r"""JSON bodies: requests and responses in fastjson's layout.
+
+No blanks; members are sorted by name.
 
     {"brokerAddrTable":{"broker-a":{"brokerAddrs":{0:"127.0.0.1:10911"},"brokerName":"broker-a","cluster":"C"}}}
     {"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"T"}:{"maxOffset":3,"minOffset":0}}}
 
-Keys of maps are texts, or, which is not JSON, integers without quotes and message queues as objects; only
-`decode_queue_offsets` reads the last, as no request holds one. Members without a value are left out. `fastjson` has the
-rest of the dialect that is read.
-Source: RocketMQ RemotingSerializable, fastjson's JSON.toJSONString; seen in what a 4.9 broker answers.
+Map keys are texts or, outside the JSON standard, unquoted integers and message queues as objects. Only
+`decode_queue_offsets` reads the latter, because no request contains one. Members without a value are left out.
+`fastjson` reads the rest of the dialect. Source: RocketMQ RemotingSerializable, fastjson's JSON.toJSONString; seen in
+the answers of a 4.9 broker.
 """
 
 import json
@@ -20,19 +22,19 @@ from ..side_json import encode_scalar
 from .fastjson import boolean_of, decode_fastjson, integer_of
 
 BODY = "body"
-"""What errors call a body: it is no file."""
+"""Name for error messages; there is no such file."""
 _SHOWN_CHARACTERS = 80
 _MEMBERS_MAX = 64
-"""The limit of an object whose members are also found by another spelling of their name. Every class has fewer."""
+"""Larger objects are not searched for other spellings of a name. Every RocketMQ class has fewer members."""
 _QUEUE_KEY = re.compile(r"([{,]\s*+)(\{[^{}]*+\})(?=\s*+:)")
-"""A queue as the key of a map; no topic or broker has braces in its name."""
+"""A queue as a map key. No topic or broker name contains braces."""
 
 
 _Value = TypeVar("_Value", str, int, bool)
 
 
 class MessageQueue(NamedTuple):
-    """One queue of one broker, as clients name it."""
+    """One queue of one broker, with the clients' member names."""
 
     topic: str
     broker_name: str
@@ -40,12 +42,12 @@ class MessageQueue(NamedTuple):
 
     @property
     def members(self) -> dict[str, str | int]:
-        """Return it as an object."""
+        """Return the queue as an object."""
         return {"brokerName": self.broker_name, "queueId": self.queue_id, "topic": self.topic}
 
 
 def encode_json_body(value: Any) -> bytes:
-    """Write mappings, sequences, texts, numbers, booleans and MessageQueues; None members are left out.
+    """Encode mappings, sequences, texts, numbers, booleans and MessageQueues. None members are left out.
 
     >>> encode_json_body({"table": {1: "a"}, "remark": None})
     b'{"table":{1:"a"}}'
@@ -54,7 +56,7 @@ def encode_json_body(value: Any) -> bytes:
 
 
 def _encode(value: Any) -> str:
-    if value is None or isinstance(value, str | int | float):  # most of what there is
+    if value is None or isinstance(value, str | int | float):  # the common case
         return encode_scalar(value)
     if isinstance(value, Decimal):
         return str(value)
@@ -69,12 +71,12 @@ def _encode(value: Any) -> str:
 
 
 def decode_json_body(raw: bytes) -> "Members":
-    """Read an object. Raises CorruptFileError, placed at the byte that is wrong."""
+    """Decode an object. Raises CorruptFileError at the wrong byte."""
     return Members(decode_fastjson(raw, file=BODY), "")
 
 
 def decode_queue_offsets(raw: bytes, name: str) -> dict[MessageQueue, int]:
-    """Read the map of offsets by queue that a body has under a name.
+    """Decode the map of offsets by queue in the member `name`.
 
     >>> decode_queue_offsets(b'{"table":{{"brokerName":"broker-a","queueId":0,"topic":"T"}:7}}', "table")
     {MessageQueue(topic='T', broker_name='broker-a', queue_id=0): 7}
@@ -90,15 +92,15 @@ def decode_queue_offsets(raw: bytes, name: str) -> dict[MessageQueue, int]:
 
 
 class Members:
-    """The members of one object, converted as fastjson does. Errors are CorruptFileErrors that name a member's path.
+    """The members of one object, converted like fastjson. Errors are CorruptFileErrors with the member's path.
 
-    A member has its name in any case, and with or without `_` and `-`. The exact name goes first.
+    An exact name has priority. Otherwise case, `_` and `-` are ignored.
     """
 
     __slots__ = ("_file", "_members", "_offset", "_path")
 
     def __init__(self, members: Mapping[str, Any], path: str, file: str = BODY, offset: int = 0) -> None:
-        """offset: of the outermost object in file."""
+        """`offset` is the position of the outermost object in file."""
         self._members = members
         self._path = path
         self._file = file
@@ -110,20 +112,20 @@ class Members:
         return list(self._members)
 
     def text(self, name: str, default: str | None = None) -> str:
-        """Return a text: numbers and booleans as they are written, objects and lists as JSON."""
+        """Return a text. Numbers and booleans become their literals, objects and lists JSON."""
         return self._converted(name, _text_of, "a text", default)
 
     def optional_text(self, name: str) -> str | None:
-        """Return a text, None for a missing one."""
+        """Return a text, None if missing."""
         return _text_of(self._found(name))
 
     def texts(self) -> dict[str, str]:
-        """Return all members as texts. Those without a value are left out."""
+        """Return all members with a value as texts."""
         texts = {name: _text_of(value) for name, value in self._members.items()}
         return {name: text for name, text in texts.items() if text is not None}
 
     def integer(self, name: str, default: int | None = None, *, bits: int = 64) -> int:
-        """Return an integer of so many bits. Fractions are cut off, true is 1 and false is 0."""
+        """Return an integer of so many bits. Fractions are truncated; true is 1 and false is 0."""
         expected = f"an integer of {bits} bits"
         value = self._converted(name, integer_of, expected, default)
         if not -(1 << bits - 1) <= value < 1 << bits - 1:
@@ -131,13 +133,13 @@ class Members:
         return value
 
     def boolean(self, name: str, default: bool | None = None) -> bool:
-        """Return true or false. Of the numbers, 1 is true."""
+        """Return a boolean. Of the numbers, 1 is true."""
         return self._converted(name, boolean_of, "true or false", default)
 
     def choice(self, name: str, choices: Sequence[str], default: str, other: str | None = None) -> str:
-        """Return one of some names. The member may be its number: clients in C++ write that.
+        """Return one of some names. C++ clients write its number instead.
 
-        default: for a missing member. other: for an unknown name; default unless given.
+        `default` replaces a missing member, `other` an unknown name; without `other` that is `default` too.
         """
         found = self._found(name)
         if found is None:
@@ -150,11 +152,11 @@ class Members:
         return named if named in choices else default if other is None else other
 
     def inner(self, name: str) -> "Members":
-        """Return an object, an empty one where there is none."""
+        """Return an object, an empty one if missing."""
         return self._sub(name, self._of_type(name, dict, "an object", {}))
 
     def objects(self, name: str, most: int) -> Iterator["Members"]:
-        """Yield the objects of a list of at most so many, none where there is no list. One object is a list of one."""
+        """Yield the objects of a list with at most `most` items, none if missing. A single object counts as a list."""
         found = self._found(name)
         values = [found] if isinstance(found, dict) else self._of_type(name, list, "a list", [])
         if len(values) > most:
@@ -165,7 +167,7 @@ class Members:
             yield self._sub(f"{name}[{at}]", value)
 
     def table(self) -> Iterator[tuple[str, "Members"]]:
-        """Yield each member, all of which are objects, by its name."""
+        """Yield each member, which must be an object, with its name."""
         for name, value in self._members.items():
             if not isinstance(value, dict):
                 raise self._error(name, "an object", value)
