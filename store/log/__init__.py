@@ -1,1 +1,1 @@
-"""The commit log: segments, appends, flush, commit, checkpoint, and the waits of a put."""
+"""The commit log: segments, appends, flush, commit, checkpoint, and pending puts."""

@@ -1,16 +1,16 @@
-"""Segment allocation: makes commit-log segments before they are needed. RocketMQ's AllocateMappedFileService.
+"""Segment allocation: creates commit-log segments ahead of need.
 
-A put that reaches the end of a segment must not pay for creating, extending and syncing a file, so each request also
-names the segment after it. A segment is handed out only when its name and size are durable: records acknowledged in
-it would otherwise vanish with the name.
+RocketMQ's AllocateMappedFileService. A put at the end of a segment should not wait for creating, extending and syncing
+a file, so each request also orders the following segment. A segment is handed out only when its name and size are
+durable: otherwise a power cut could remove the file, with the acknowledged records in it.
 
-Segments are made in their order, and none behind one that could not be: a crash would leave it without what belongs in
-front of it, and a log that has never held anything would seem to begin there.
+Segments are created in order, and creation stops at the first failure. Otherwise a crash could leave a segment without
+its predecessor, and an empty log would seem to begin there.
 
-The first store to a page that is not in memory waits for the system to find one, and under memory pressure for the
-disk. With `warm_mapped_file_enable` the allocating task therefore touches every page of a new segment and asks the
-system to keep them: RocketMQ's warmMappedFile, and munlock when the segment is full. The system may refuse, for want
-of permission or memory. The segment is then as good as any other, and the refusal is noted.
+The first store to a page waits for memory and, under memory pressure, for the disk. With `warm_mapped_file_enable` the
+allocating task therefore touches and locks every page of a new segment (RocketMQ's warmMappedFile), and unlocks a full
+one (munlock). If the system refuses, for lack of permission or memory, the segment is used unlocked and the refusal is
+counted.
 """
 
 from dataclasses import dataclass
@@ -25,34 +25,36 @@ from .segment_queue import SegmentQueue
 from .transient_pool import BufferedSegment, TransientStorePool
 
 WAIT_MS = 5_000  # RocketMQ AllocateMappedFileService.waitTimeOut
-"""How long a put waits for its segment."""
+"""Maximum wait of a put for its segment."""
 
 _LABEL = "commitlog"
 _AT_ONCE = 2
-"""How many segments one call may order: the one that is needed, and the one after it."""
+"""Segments that one call may order: the needed one and the following one."""
 
 UNLOCK_AFTER_MS = 6_000
-"""How long a segment stays locked after its last put: readers are close behind."""
+"""Time that a segment stays locked after its last put, because readers follow closely."""
 
 
 class WarmUp:
-    """Touches, locks and, later, unlocks segments. Belongs to the task that allocates, but for `unlock_later`."""
+    """Touches, locks and later unlocks segments. Only the allocating task calls it, except for `unlock_later`."""
 
     def __init__(self, world: World, config: StoreConfig) -> None:
         self.refusals = 0
-        """How often the system would not lock, unlock or advise."""
+        """Failed calls of lock, unlock or advise."""
         self.last_refusal: OSError | None = None
         self._clock = world.clock
         self._syncs = config.flush_disk_type is FlushDiskType.SYNC_FLUSH
         self._sync_bytes = config.flush_least_pages_when_warm_mapped_file * PAGE_BYTES
         self._lock = world.tasks.lock("warm-up")
         self._locked: dict[int, MappedFile] = {}
-        """Segments in memory that are still appended to, by base offset."""
+        """Locked segments that still receive appends, by base offset."""
         self._due: list[tuple[int, MappedFile]] = []
-        """Closed ones, with the ns of the monotonic clock when they are to be unlocked; in that order."""
+        """Full segments and the monotonic ns at which each is unlocked, in that order."""
 
     def warm(self, base_offset: int, file: MappedFile) -> None:
-        """Touch every page of a new segment and lock them. OSError if a sync fails, for which the segment must go."""
+        """Touch every page of a new segment and lock it. Raises OSError if a sync fails; the caller then removes the
+        segment.
+        """
         synced = 0
         for at in range(0, file.size_bytes, PAGE_BYTES):
             if self._syncs and at - synced >= self._sync_bytes:
@@ -74,12 +76,12 @@ class WarmUp:
             self._note(refusal)
 
     def forget(self, base_offset: int) -> None:
-        """Take a segment out that is about to be closed and removed; its locks go with its map."""
+        """Drop a segment that is about to be removed. Its locks end with its map."""
         with self._lock:
             self._locked.pop(base_offset, None)
 
     def unlock_later(self, base_offset: int) -> None:
-        """Have a segment unlocked in a while that is appended to no more."""
+        """Schedule the unlock of a full segment."""
         due_ns = self._clock.monotonic_ns() + UNLOCK_AFTER_MS * 1_000_000
         with self._lock:
             file = self._locked.pop(base_offset, None)
@@ -87,7 +89,7 @@ class WarmUp:
                 self._due.append((due_ns, file))
 
     def unlock_due(self) -> int | None:
-        """Unlock what is due; return in how many ms there is more, None if there is nothing to wait for."""
+        """Unlock all segments that are due. Returns the ms until the next one, or None."""
         while self._due:
             due_ns, file = self._due[0]
             left_ns = due_ns - self._clock.monotonic_ns()
@@ -100,7 +102,7 @@ class WarmUp:
             except OSError as refusal:
                 self._note(refusal)
             except ValueError:
-                pass  # removed and closed meanwhile: its locks went with its map
+                pass  # already removed and closed; its locks ended with its map
         return None
 
     def _note(self, refusal: OSError) -> None:
@@ -117,7 +119,7 @@ class _Request:
 
 
 class AllocateMappedFileService(Service):
-    """One task that makes segments of one queue, the lowest offset first."""
+    """One task that creates the segments of one queue, lowest offset first."""
 
     name = "allocate"
 
@@ -130,7 +132,7 @@ class AllocateMappedFileService(Service):
         needs_buffer: bool = False,
         warm_up: WarmUp | None = None,
     ) -> None:
-        """pool lends its buffers to new segments; with needs_buffer there is no segment without one."""
+        """`pool` lends buffers to new segments. With needs_buffer, no segment is ordered without one."""
         super().__init__(world)
         self._queue = queue
         self._pool = pool
@@ -139,13 +141,13 @@ class AllocateMappedFileService(Service):
         self._lock = world.tasks.lock("allocate requests")
         self._requests: dict[int, _Request] = {}
         self.failure: tuple[str, int, OSError] | None = None
-        """Which file could not be made, how long it was to be, and why; None if the last one was."""
+        """Path, intended size and error of the last creation; None if it succeeded."""
 
     def take(self, base_offset: int) -> Segment | None:
-        """Return the segment that begins at base_offset, and order the one after it.
+        """Return the segment at base_offset and order the following one. The preceding segment must be full.
 
-        None when it could not be made, or not within 5 s; the request then stands, and a later call finds its result.
-        None at once, too, if it needs a buffer and none is to be had. The segment in front of it is full.
+        Returns None if creation failed, or immediately if a required buffer is not available. After 5 s it also returns
+        None; the request stays, and a later call collects the segment.
         """
         if self.warm_up is not None:
             self.warm_up.unlock_later(base_offset - self._queue.segment_bytes)
@@ -176,7 +178,7 @@ class AllocateMappedFileService(Service):
         return self._pool.available - len(self._waiting())
 
     def _register(self, base_offset: int, budget: int) -> _Request | None:
-        """Return the request for a segment, None if it is a new one and there is no budget for it."""
+        """Return the request for a segment. Returns None if it would be new and the budget is used up."""
         request = self._requests.get(base_offset)
         if request is None or request.error is not None:
             if budget <= 0:
@@ -189,9 +191,9 @@ class AllocateMappedFileService(Service):
         return [r for r in self._requests.values() if r.segment is None and r.error is None]
 
     def step(self) -> None:
-        """Make the lowest segment asked for; wait if there is none."""
+        """Create the lowest requested segment, or wait for a request."""
         with self._lock:
-            # The lowest first: after a crash, a segment without its predecessor would be a gap in the log.
+            # Lowest first: after a crash, a segment without its predecessor would be a gap in the log.
             request = min(self._waiting(), key=lambda one: one.base_offset, default=None)
         if request is None:
             self.signal.wait(None if self.warm_up is None else self.warm_up.unlock_due())
@@ -207,7 +209,7 @@ class AllocateMappedFileService(Service):
             request.done.notify()
 
     def _fail_from(self, base_offset: int, error: OSError) -> None:
-        """Fail the request for a segment, and those for all behind it: whoever needs one of them asks anew."""
+        """Fail the request for a segment and all later ones. A later `take` requests them again."""
         with self._lock:
             failed = [request for request in self._waiting() if request.base_offset >= base_offset]
             for request in failed:
@@ -216,14 +218,14 @@ class AllocateMappedFileService(Service):
             request.done.notify()
 
     def make(self, base_offset: int) -> Segment:
-        """Make one segment, zeroed and durable, or nothing: a half made file goes away before its error is raised."""
+        """Create one zeroed, durable segment. On an error the incomplete file is removed first."""
         files, path = self.world.files, self._queue.path(base_offset)
         directory = directory_of(path)
-        if files.status(directory) is None:  # it went after the start, which made its name durable
+        if files.status(directory) is None:  # start made its name durable, but it was removed since
             make_directory(files, directory)
         if files.status(path) is not None:
             hit("leftover replaced")
-            files.unlink(path)  # a leftover's bytes must not become the new segment's
+            files.unlink(path)  # the new segment must not contain bytes of a leftover
         file = None
         try:
             file = files.map(path, self._queue.segment_bytes)
@@ -239,7 +241,7 @@ class AllocateMappedFileService(Service):
         return self._segment(file, base_offset)
 
     def _segment(self, file: MappedFile, base_offset: int) -> Segment:
-        """Return the segment of a new file, with a buffer if there is a pool and it has one left."""
+        """Wrap a new file as a segment, with a buffer if the pool has one."""
         place = (self.world.tasks, file, base_offset, _LABEL)
         if self._pool is None:
             return Segment(*place)
@@ -250,15 +252,15 @@ class AllocateMappedFileService(Service):
         return BufferedSegment(*place, pool=self._pool, buffer=buffer)
 
     def make_durable(self, path: str) -> None:
-        """Make the new file's size and name survive a power cut."""
+        """Sync the new file's size and name."""
         self.world.files.sync(path)
         self.world.files.sync_directory(directory_of(path))
 
     def begin_at(self, base_offset: int) -> bool:
-        """Remove, durably, what was ordered in front of base_offset, where a row without segments is about to begin.
+        """Durably remove segments that were ordered before base_offset, where an empty log is about to begin.
 
-        It was for a beginning that came to nothing; an empty file in front of the row would be the log's end at the
-        next load. False if one is still being made. Raises OSError if a file does not go; another call tries again.
+        They belong to an abandoned beginning, and at the next load an empty file before the log would count as its end.
+        Returns False if one is still being created. Raises OSError if a removal fails; call again to retry.
         """
         with self._lock:
             early = sorted(base for base in self._requests if base < base_offset)
@@ -276,7 +278,7 @@ class AllocateMappedFileService(Service):
         return True
 
     def finish(self) -> None:
-        """Remove segments that were made and never used, the last one first; one that will not go is harmless."""
+        """Remove unused segments, newest first. A failed removal is harmless."""
         made = [request for request in self._requests.values() if request.segment is not None]
         self._requests.clear()
         for request in sorted(made, key=lambda request: -request.base_offset):
@@ -285,7 +287,7 @@ class AllocateMappedFileService(Service):
             try:
                 self._queue.remove_file(request.base_offset)
             except OSError:
-                return  # removing those in front of it would leave a gap
+                return  # removing earlier ones would leave a gap
 
     def _close(self, base_offset: int, file: MappedFile) -> None:
         if self.warm_up is not None:

@@ -1,7 +1,8 @@
-"""Checkpoint: up to which store time data is known to be durable. RocketMQ's StoreCheckpoint, kept conservative.
+"""Checkpoint: tracks the store times up to which data is durable.
 
-Recovery starts its scan at the newest segment whose first record is older than the smaller of the two times, so each
-time may lag behind the truth and must never lead it. It is moved only after the sync it stands for, names included.
+RocketMQ's StoreCheckpoint. Recovery starts its scan at the newest segment whose first record is older than the smaller
+of the first two times. So each time may be too old but never too new: it advances only after the sync of data and names
+that it stands for.
 """
 
 from ..errors import CorruptFileError
@@ -18,9 +19,10 @@ from ..world import Files, MappedFile, World
 
 
 class StoreCheckpoint:
-    """The checkpoint file and the values it will hold after the next `flush`.
+    """The checkpoint file, and the values that the next `flush` writes.
 
-    Invariant: the times of log and queues never fall, but when queues begin again; vouched_timestamp_ms is of a load.
+    Invariant: the times of log and queues never decrease, except when queues are rebuilt or the log is truncated.
+    vouched_timestamp_ms changes only in `load`.
     """
 
     def __init__(self, world: World, path: str) -> None:
@@ -31,16 +33,16 @@ class StoreCheckpoint:
         self.physic_msg_timestamp_ms = 0
         """Store time up to which the log is durable."""
         self.logics_msg_timestamp_ms = 0
-        """Store time up to which every consume queue is durable."""
+        """Store time up to which all consume queues are durable."""
         self.index_msg_timestamp_ms = 0
         """Store time up to which full index files are durable."""
         self.vouched_timestamp_ms = 0
-        """Store time up to which log and queues were durable when the file was read, less the margin."""
+        """recovery_timestamp_ms as it was when the file was read."""
 
     def load(self) -> CorruptFileError | None:
-        """Read the file; a missing or unborn one means that nothing is known. Return what is wrong with it.
+        """Read the file and return its damage, if any. A missing, empty or incomplete file counts as zeros.
 
-        What it says can be had without it, at the price of a longer scan: a damaged one is written anew, with zeros.
+        A corrupt file is overwritten with zeros: recovery does not need it, it only scans longer.
         """
         assert self._file is None, "load once"
         damage = None
@@ -55,7 +57,7 @@ class StoreCheckpoint:
         self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms, self.index_msg_timestamp_ms = values
         self._file = self._world.files.map(self._path, CHECKPOINT_FILE_BYTES)
         if not is_believed:
-            self.flush()  # times on disk that are later than those in memory would vouch for files made from now on
+            self.flush()  # otherwise the later times on disk would cover files that are created from now on
         self.vouched_timestamp_ms = self.recovery_timestamp_ms
         return damage
 
@@ -66,39 +68,40 @@ class StoreCheckpoint:
 
     @property
     def recovery_timestamp_ms(self) -> int:
-        """Return the store time up to which both log and queues are durable, less the margin."""
+        """Return the store time up to which log and queues are both durable, minus the margin."""
         return vouched_timestamp_ms(self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms)
 
     @property
     def knows_queues(self) -> bool:
-        """Return whether anything is known of the queues; not once they begin again, nor without a checkpoint."""
+        """Return whether the queues' time is known. It is not without a checkpoint, or after queues_begin_again."""
         return self.logics_msg_timestamp_ms > 0
 
     def log_is_durable_to(self, store_timestamp_ms: int) -> None:
-        """Note that every record up to this store time is durable."""
+        """Record that all records up to this store time are durable."""
         self.physic_msg_timestamp_ms = max(self.physic_msg_timestamp_ms, store_timestamp_ms)
 
     def queues_are_durable_to(self, store_timestamp_ms: int) -> None:
-        """Note that every queue entry of records up to this store time is durable."""
+        """Record that all queue entries of records up to this store time are durable."""
         self.logics_msg_timestamp_ms = max(self.logics_msg_timestamp_ms, store_timestamp_ms)
 
     def index_is_durable_to(self, store_timestamp_ms: int) -> bool:
-        """Note that every full index file that ends no later than this store time is durable; False if that is old."""
+        """Record that all full index files that end by this store time are durable. Returns whether it advanced."""
         is_new = store_timestamp_ms > self.index_msg_timestamp_ms
         if is_new:
             self.index_msg_timestamp_ms = store_timestamp_ms
         return is_new
 
     def queues_begin_again(self) -> None:
-        """Note, durably, that nothing is known of the queues any more: some of their entries are about to go."""
+        """Durably reset the queues' time, before some of their entries are removed."""
         if self.logics_msg_timestamp_ms > 0:
             self.logics_msg_timestamp_ms = 0
             self.flush()
 
     def log_ends_at(self, store_timestamp_ms: int) -> None:
-        """Note, durably, the time of the log's last record: those to come, after a clock step, may have earlier ones.
+        """Durably lower the times to that of the log's last record.
 
-        Later times were those of records that are not there any more.
+        Later times belong to truncated records. After a clock step, new records may have earlier store times than
+        those.
         """
         if max(self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms) > store_timestamp_ms:
             self.physic_msg_timestamp_ms = min(self.physic_msg_timestamp_ms, store_timestamp_ms)
@@ -106,35 +109,35 @@ class StoreCheckpoint:
             self.flush()
 
     def index_begins_again_at(self, store_timestamp_ms: int) -> None:
-        """Note, durably, that no index file that ends later than this store time is known to be durable."""
+        """Durably lower the index time: index files that end after this store time may not be durable."""
         if self.index_msg_timestamp_ms > store_timestamp_ms:
             self.index_msg_timestamp_ms = store_timestamp_ms
             self.flush()
 
     def flush(self) -> None:
-        """Write the values, in one piece smaller than a sector, and make them durable."""
+        """Write and sync the values. They fit in one sector, so the write is atomic."""
         assert self._file is not None, "load first"
         with self._lock:
             self._file.store(0, encode_checkpoint(self.values))
             self._file.msync(0, CHECKPOINT_FILE_BYTES)
 
     def close(self) -> None:
-        """Give the mapping back."""
+        """Release the mapping."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
 
 def vouched_timestamp_ms(physic_ms: int, logics_ms: int) -> int:
-    """Return the store time up to which log and queues are durable, by a checkpoint's times, less the margin."""
-    # The index time does not count, unlike in RocketMQ with messageIndexSafe: the index has a recovery of its own.
+    """Return the store time up to which log and queues are durable, minus the margin."""
+    # Unlike in RocketMQ with messageIndexSafe, the index time does not count, because the index recovers separately.
     return max(0, min(physic_ms, logics_ms) - SAFETY_MARGIN_MS)
 
 
 def read_checkpoint(files: Files, path: str) -> CheckpointValues:
-    """Return what a checkpoint file says; zeros if there is none, or a crash has cut its making short.
+    """Read a checkpoint file. Returns zeros if it is missing or a crash interrupted its creation.
 
-    What is behind the file's own length means nothing, and is not read.
+    Bytes after the regular file length are ignored.
     """
     status = files.status(path)
     if status is None or status.size_bytes == 0:

@@ -1,7 +1,7 @@
-"""Commit log: every message of every topic, in the order of arrival, in one row of segments.
+"""Commit log: stores all messages of all topics in order of arrival.
 
-Encoding happens outside the put lock. Inside it a record gets its place: physical offset, queue offset, store time.
-Log order and queue order are then one, and a counter moves only after the bytes it counts are placed.
+Records are encoded outside the put lock. Inside it a record gets its physical offset, queue offset and store time, so
+log order and queue order agree. Counters advance only after the bytes are placed.
 """
 
 from collections.abc import Callable
@@ -26,10 +26,10 @@ from .segment_queue import SegmentQueue
 
 
 class CommitLog:
-    """The log's write side and its look-up by physical offset.
+    """The write side of the log, and look-ups by physical offset.
 
-    Invariant: in the order of the log, store times never fall and each queue's offsets rise by one for each record. Of
-    what a slave takes from its master's log, that is the master's to keep.
+    Invariant: in log order, store times never decrease and the offsets of each queue increase by one per record. For
+    replicated records the master is responsible.
     """
 
     def __init__(
@@ -44,21 +44,21 @@ class CommitLog:
         self.allocate = allocate
         self.flush_service = flush
         self.topic_queue_table: dict[tuple[str, int], int] = {}
-        """Next queue offset per (topic, queue id). Belongs to whoever holds the put lock."""
+        """Next queue offset per (topic, queue id). Guarded by the put lock."""
         self.put_totals: dict[str, TopicTotals] = {}
-        """What was put per topic, as it is stored. Belongs to whoever holds the put lock."""
+        """Puts per topic, under the stored topic name. Guarded by the put lock."""
         self.puts_failed = 0
-        """Puts that were not refused up front and are not in the log."""
+        """Puts that were admitted and did not reach the log."""
         self.time = LogTime(world.clock)
         self.last_store_timestamp_ms = 0
         self.begin_time_in_lock_ms = 0
-        """When the put that holds the lock got it, 0 if none does. Read without the lock, to notice a stall."""
+        """When the current holder of the put lock took it, 0 if it is free. Read without the lock to detect stalls."""
         self.long_holds = SlowCount()
-        """Puts that have held the lock for long. Belongs to whoever holds it."""
+        """Puts that held the lock for long. Guarded by the put lock."""
         self.on_appended: Callable[[], None] = do_nothing
         """Called after records are in the page cache."""
         self.group_transfer: GroupTransfer | None = None
-        """Who asks slaves for the puts of a SYNC_MASTER; None on any other."""
+        """Pending replication of a SYNC_MASTER, else None."""
         self._world = world
         self._config = config
         self._put_lock = world.tasks.lock("put")
@@ -71,16 +71,16 @@ class CommitLog:
     def begin_put(
         self, message: Message | MessageBatch, on_known: Callable[[], None] | None = None
     ) -> PutMessageResult | PutWait:
-        """Store one message or one batch; what has to wait for the disk or a slave is answered as they promise, later.
+        """Store a message or batch. Returns a PutWait if the answer depends on a sync or a slave.
 
-        on_known: called as soon as a look at what waits may be worth it; None: some task will wait for it.
+        on_known is called when the PutWait may have an answer. With None, some task must call its `wait`.
         """
         encoded = self.encoder.encode(message)
         if isinstance(encoded, PutMessageStatus):
             self.puts_failed += 1
             return PutMessageResult(encoded)
         result = self.append(encoded)
-        self.on_appended()  # whatever came of it: a blank record may be in the log by now
+        self.on_appended()  # also after a failure: it may have written a blank record
         if isinstance(result, PutMessageStatus):
             self.puts_failed += 1
             return PutMessageResult(result)
@@ -95,7 +95,7 @@ class CommitLog:
         return PutWait(result, flush, slaves, transfer)
 
     def append(self, encoded: EncodedPut) -> AppendMessageResult | PutMessageStatus:
-        """Place the records behind the last one, in the page cache."""
+        """Append the records to the page cache."""
         with self._put_lock:
             if self._closed:
                 return PutMessageStatus.SERVICE_NOT_AVAILABLE
@@ -130,7 +130,7 @@ class CommitLog:
             encoded.buffer, encoded.starts, queue_offset, wrote_offset, store_timestamp_ms, encoded.born_host_v6
         )
         segment.append(position, encoded.buffer)
-        # Counters move after the append, so a failed put uses up no queue offset.
+        # Counters advance after the append, so that a failed put uses no queue offset.
         segment.store_timestamp_ms = store_timestamp_ms
         self.last_store_timestamp_ms = store_timestamp_ms
         if encoded.counted:
@@ -147,9 +147,10 @@ class CommitLog:
         )
 
     def _place_for(self, size_bytes: int) -> tuple[Segment, int] | None:
-        """Return a segment and the position in it that has room for size_bytes and a blank record.
+        """Return a segment and position with room for size_bytes and a blank record, or None if no segment can be
+        allocated.
 
-        The last segment is closed if it has none. None: there is no next one to be had.
+        If the last segment lacks room, it is closed.
         """
         segment = self.queue.last()
         if segment is not None:
@@ -168,15 +169,15 @@ class CommitLog:
         return self.queue.add(made), 0
 
     def begin_at(self, last_store_timestamp_ms: int) -> None:
-        """Let store times go on from that of the last record that recovery has found."""
+        """Continue store times after the last recovered record."""
         self.last_store_timestamp_ms = last_store_timestamp_ms
         self.time.begin_at(last_store_timestamp_ms)
 
     def append_replicated(self, offset: int, records: bytes | memoryview, store_timestamp_ms: int) -> bool:
-        """Place whole records that a master has at offset, all of one segment, in the page cache.
+        """Append whole records of one segment from a master at `offset`. store_timestamp_ms is that of the last one.
 
-        An empty log begins at offset. False, and nothing changes, if offset is not where the log ends, the log is
-        closed, or there is no segment to be had. store_timestamp_ms: of the last of them.
+        An empty log begins at offset. Returns False, without a change, if offset is not the log's end, the log is
+        closed, or no segment can be allocated.
         """
         with self._put_lock:
             if self._closed or not self._begins_at(offset):
@@ -194,7 +195,7 @@ class CommitLog:
         return True
 
     def _begins_at(self, offset: int) -> bool:
-        """Return whether the next byte of the log is the one at offset; an empty log begins at that of any segment."""
+        """Return whether the log ends at offset. An empty log can begin at any segment boundary."""
         if self.queue.max_offset == 0 and offset % self.queue.segment_bytes == 0:
             if offset > 0:
                 self.queue.forget_unused()
@@ -202,10 +203,9 @@ class CommitLog:
         return offset == self.queue.max_offset
 
     def forget_queue(self, topic: str, queue_id: int, max_offset: int, remove: Callable[[], bool]) -> bool:
-        """Remove a queue that ends at max_offset, and count its messages from 0 again; no put runs meanwhile.
+        """Remove a queue that ends at max_offset, and restart its offsets at 0. Puts are blocked meanwhile.
 
-        False, and nothing happens, if a message is on its way to the queue; the count stays, too, if remove says that
-        it is not gone.
+        Returns False if the queue has newer messages, or if `remove` fails; in both cases its counter stays.
         """
         with self._put_lock:
             key = (topic, queue_id)
@@ -217,14 +217,14 @@ class CommitLog:
             return True
 
     def close(self) -> None:
-        """Let the put that holds the lock end, and refuse all later ones."""
+        """Wait for the current put, and refuse all later ones."""
         with self._put_lock:
             self._closed = True
 
     # -- looking up --------------------------------------------------------------------------------
 
     def record_bytes(self, physical_offset: int, size_bytes: int, limit: int) -> bytes | None:
-        """Return size_bytes from physical_offset, None unless one segment has them all below limit."""
+        """Return size_bytes at physical_offset, or None unless they lie in one segment and below `limit`."""
         segment = self.queue.find(physical_offset)
         if segment is None or size_bytes <= 0:
             return None
@@ -235,7 +235,7 @@ class CommitLog:
         return bytes(segment.file.view(position, end))
 
     def record_at(self, physical_offset: int, limit: int) -> MessageRecord | None:
-        """Return the record that begins at physical_offset, None if none does below limit."""
+        """Return the record at physical_offset, or None if no valid one ends by `limit`."""
         head = self.record_bytes(physical_offset, 8, limit)
         if head is None:
             return None

@@ -1,7 +1,7 @@
-"""Flush services: move the log to the disk by group commit (SYNC_FLUSH) or timed flush (ASYNC_FLUSH).
+"""Flush services: sync the log by group (SYNC_FLUSH) or timer (ASYNC_FLUSH).
 
-A failed sync ends the store's willingness to write. Kernels report a lost page once and forget it, so a second sync
-that succeeds proves nothing, and no put that waited is answered OK.
+After a failed sync the store refuses writes. Linux reports a lost page only once, so a later successful sync proves
+nothing, and pending puts are not answered OK.
 """
 
 from abc import abstractmethod
@@ -18,7 +18,7 @@ from .segment_queue import SegmentQueue
 
 
 class FlushCommitLogService(Service):
-    """What both ways of flushing share: one flush at a time, and what a failed one means."""
+    """Base of both flush modes: one flush at a time, and the reaction to a failed one."""
 
     def __init__(
         self,
@@ -37,48 +37,49 @@ class FlushCommitLogService(Service):
         """Called after the durable part of the log grew."""
         self._flush_lock = world.tasks.lock(f"{self.name} flush")
         self._sync_failed = False
-        """Belongs to whoever holds the flush lock."""
+        """Guarded by the flush lock."""
 
     @abstractmethod
     def begin_durable(
         self, end_offset: int, *, wait: bool, on_known: Callable[[], None] | None = None
     ) -> "GroupCommitRequest | None":
-        """Begin to make the log durable up to end_offset for a put; wait is its WAIT property.
+        """Start to make the log durable up to end_offset for a put. `wait` is its WAIT property.
 
-        None: nothing was promised but the page cache. on_known: as `GroupCommitRequest` has it.
+        Returns None if only the page cache is promised. on_known: see `GroupCommitRequest`.
         """
 
     def wait_durable(self, end_offset: int, *, wait: bool) -> PutMessageStatus:
-        """Answer a put whose records end at end_offset, when its answer is known; wait is its WAIT property."""
+        """Make a put durable up to end_offset, and return its answer. `wait` is its WAIT property."""
         request = self.begin_durable(end_offset, wait=wait)
         return PutMessageStatus.PUT_OK if request is None else request.wait()
 
     def flush_to(self, end_offset: int, least_pages: int = 0) -> bool:
-        """Flush until the log is durable up to end_offset, or nothing moves; return whether it is.
+        """Flush until the log is durable up to end_offset or a flush makes no progress. Returns whether it is durable.
 
-        One call of the queue's flush covers one segment, and a record may sit in the next one.
+        One flush of the queue covers one segment, and a record may be in the next one.
         """
         if self.queue.flushed_where.get() >= end_offset:
             self._vouch_for_last()
             return True
         with self._flush_lock:
-            # All segments, not the newest alone: the end of the one before may be unsynced after a rollover.
+            # All segments, not only the newest: after a rollover the end of the previous one may be unsynced.
             while self.queue.flushed_where.get() < end_offset:
                 if not self._flush_once(least_pages):
                     return False
         return True
 
     def _vouch_for_last(self) -> None:
-        """Have the checkpoint know the time of the last record if that is durable.
+        """Advance the checkpoint to the last record's time if that record is durable.
 
-        A flush that came between a record's bytes and its time has made it durable under the time before.
+        A flush between the append of a record and the update of its time synced the record under the previous time.
         """
         last = self.queue.last()
         if last is None:
             return
-        stored_ms = last.readable_store_timestamp_ms  # first: what is put later is no matter
+        stored_ms = last.readable_store_timestamp_ms  # read first, because later puts do not matter
         is_news = stored_ms > self.checkpoint.physic_msg_timestamp_ms
-        # Not `max_offset`: behind a segment whose buffer is not committed yet, one without a buffer has newer records.
+        # Not `max_offset`: a segment without a buffer may already hold newer records after one whose buffer is not
+        # committed.
         if is_news and self.queue.flushed_where.get() >= last.base_offset + last.readable.get():
             self.checkpoint.log_is_durable_to(stored_ms)
 
@@ -88,11 +89,12 @@ class FlushCommitLogService(Service):
         try:
             moved = self.queue.flush(least_pages)
         except OSError:
-            # Linux reports a write-back error once and marks the pages clean (errseq_t), so a second sync writes none.
+            # Linux reports a write-back error once and marks the pages clean (errseq_t), so a second sync would write
+            # none of them.
             self._sync_failed = True
             self.flags.refuse_for_good(Refusal.NOT_WRITEABLE)
             return False
-        if moved:  # after the sync: recovery trusts the log up to the checkpoint
+        if moved:  # after the sync, because recovery trusts the log up to the checkpoint
             self.checkpoint.log_is_durable_to(self.queue.flushed_store_timestamp_ms)
             self.on_flushed()
         return moved
@@ -103,28 +105,28 @@ class FlushCommitLogService(Service):
 
 
 class FlushRealTimeService(FlushCommitLogService):
-    """ASYNC_FLUSH: flush what has gathered every so often, everything less often."""
+    """ASYNC_FLUSH: flushes full pages at short intervals, everything at longer ones."""
 
     name = "flush-real-time"
     woken_by_puts = False
-    """Whether each put has it look for full pages; in RocketMQ's timed mode, and behind a pool, it does not."""
+    """Whether each put wakes the service. Not in RocketMQ's timed mode, and not with a pool."""
     _thorough_ns = 0
-    """When everything was flushed last."""
+    """Time of the last full flush."""
 
     def start(self) -> None:
-        """Begin to flush; the first thorough flush is one interval away."""
+        """Start the task. The first full flush is one interval away."""
         config = self.config
         self.woken_by_puts = not (config.flush_commit_log_timed or config.is_transient_store_pool_effective)
         self._thorough_ns = self.world.clock.monotonic_ns()
         super().start()
 
     def begin_durable(self, end_offset: int, *, wait: bool, on_known: Callable[[], None] | None = None) -> None:
-        """Promise nothing but the page cache."""
+        """Promise only the page cache."""
         if self.woken_by_puts:
             self.signal.notify()
 
     def step(self) -> None:
-        """Flush once per interval, or when woken."""
+        """Flush once per interval or wake-up."""
         self.signal.wait(self.config.flush_interval_commit_log_ms)
         now_ns = self.world.clock.monotonic_ns()
         least_pages = self.config.flush_commit_log_least_pages
@@ -135,14 +137,14 @@ class FlushRealTimeService(FlushCommitLogService):
 
 
 class GroupCommitRequest:
-    """A put that waits for the disk, or for its deadline. Invariant: it is answered once."""
+    """A put that waits for a sync, until its deadline. Invariant: it is answered once."""
 
     __slots__ = ("_clock", "_done", "_durable", "_gave_up", "_on_known", "due_ns", "end_offset")
 
     def __init__(
         self, world: World, end_offset: int, timeout_ms: int, on_known: Callable[[], None] | None = None
     ) -> None:
-        """on_known: called when it is answered, by whoever does; None: some task will `wait`."""
+        """on_known is called by the task that answers. With None, some task must call `wait`."""
         self.end_offset = end_offset
         self._clock = world.clock
         self.due_ns = world.clock.monotonic_ns() + timeout_ms * NS_PER_MS
@@ -152,11 +154,11 @@ class GroupCommitRequest:
             on_known = self._done.notify
         self._on_known = on_known
         self._durable: bool | None = None
-        """The answer: set before anybody is notified, read behind that."""
+        """The answer. Set before the notification, read after it."""
         self._gave_up = False
 
     def complete(self, durable: bool) -> None:
-        """Answer. Nobody listens any more to what comes after the deadline."""
+        """Set the answer. After the deadline it has no effect."""
         assert self._durable is None, "a put is answered once"
         self._durable = durable
         self._on_known()
@@ -164,7 +166,7 @@ class GroupCommitRequest:
             hit("late sync")
 
     def wait(self) -> PutMessageStatus:
-        """Wait for the answer; when the time that began with the request is over, it is FLUSH_DISK_TIMEOUT."""
+        """Wait for the answer. After the deadline it is FLUSH_DISK_TIMEOUT."""
         assert self._done is not None, "somebody else is notified"
         if self._done.wait(ms_until(self.due_ns, self._clock)) and self._durable:
             return PutMessageStatus.PUT_OK
@@ -172,7 +174,7 @@ class GroupCommitRequest:
         return PutMessageStatus.FLUSH_DISK_TIMEOUT
 
     def look(self, now_ns: int) -> PutMessageStatus | None:
-        """Return the answer without waiting, None if it is not known yet; when its time is over, it is."""
+        """Return the answer without waiting, or None if it is unknown before the deadline."""
         if self._durable is not None and not self._gave_up:
             return PutMessageStatus.PUT_OK if self._durable else PutMessageStatus.FLUSH_DISK_TIMEOUT
         if now_ns < self.due_ns:
@@ -182,7 +184,7 @@ class GroupCommitRequest:
 
 
 class GroupCommitService(FlushCommitLogService):
-    """SYNC_FLUSH: puts that arrive while a sync runs share the next one."""
+    """SYNC_FLUSH: puts that arrive during a sync share the next one."""
 
     name = "group-commit"
 
@@ -202,7 +204,7 @@ class GroupCommitService(FlushCommitLogService):
     def begin_durable(
         self, end_offset: int, *, wait: bool, on_known: Callable[[], None] | None = None
     ) -> GroupCommitRequest | None:
-        """Have the log made durable up to end_offset by the next sync; the request has the answer in time."""
+        """Request durability up to end_offset from the next sync."""
         if not wait:
             self.signal.notify()
             return None
@@ -215,7 +217,7 @@ class GroupCommitService(FlushCommitLogService):
         assert request.end_offset > 0, request.end_offset
         with self._lock:
             closed = self._closed
-            if not closed:  # read `_requests` under the lock: a list that was swapped out is never read again
+            if not closed:  # read under the lock: a list that was swapped out is never read again
                 self._requests.append(request)
         if closed:
             request.complete(self.flush_to(request.end_offset))
@@ -223,26 +225,26 @@ class GroupCommitService(FlushCommitLogService):
             self.signal.notify()
 
     def step(self) -> None:
-        """Wait for a put, then commit all that came."""
-        # `wait` uses up the notice before the requests are taken. In the other order a request that comes in between
-        # would wait for the notice of the next put.
+        """Wait for a put, then commit all pending requests."""
+        # `wait` consumes the notification before the requests are taken. In the other order, a request between the two
+        # steps would wait for the notification of the next put.
         self.signal.wait(None)
         self.commit(self.take_requests())
 
     def take_requests(self) -> list[GroupCommitRequest]:
-        """Take every request that waits, leaving an empty list."""
+        """Take all pending requests."""
         with self._lock:
             taken, self._requests = self._requests, []
         return taken
 
     def commit(self, requests: list[GroupCommitRequest]) -> None:
-        """Sync for all requests, then answer each by what is durable now."""
-        # A forced branch leaves out the common sync, so that each request below has one of its own.
+        """Sync once for all requests, then answer each by the durable offset."""
+        # A forced branch skips the shared sync, so that each request below syncs separately.
         is_left_out = bool(requests) and forces("group commit again")
         if not is_left_out and not self.flush_to(self.queue.max_offset) and requests:
             hit("failed group")
-        # Read after the flush. RocketMQ looks before each of two rounds, and never after the last: a record that needs
-        # both, at the beginning of a segment, is answered with a time-out.
+        # Read after the flush. RocketMQ checks before each of two rounds and never after the last, so a record at the
+        # start of a segment, which needs both rounds, is answered with a timeout.
         durable_to = self.queue.flushed_where.get()
         for request in requests:
             request.complete(durable_to >= request.end_offset or self._flush_again(request))
@@ -252,7 +254,7 @@ class GroupCommitService(FlushCommitLogService):
         return self.flush_to(request.end_offset)
 
     def finish(self) -> None:
-        """Answer those that wait; whoever comes later syncs for itself."""
+        """Answer all pending requests. Later puts sync by themselves."""
         with self._lock:
             self._closed = True
         self.commit(self.take_requests())

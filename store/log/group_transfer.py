@@ -1,10 +1,10 @@
-"""Group transfer: puts that wait for a slave. RocketMQ's GroupTransferService, without a task of its own.
+"""Group transfer: puts that wait for a slave.
 
-A put is replicated when one connection has sent the slave all of it and the slave has reported its end since. What a
-slave says of bytes that this connection has not sent proves nothing about the bytes that the master has there: a
-master that lost its tail has new records in the place of those. RocketMQ keeps one mark for all slaves, the greatest
-offset that any of them ever reported, and so takes such a word for an answer.
-Source: RocketMQ CommitLog.submitReplicaRequest, HAService.isSlaveOK, GroupTransferService.
+RocketMQ's GroupTransferService, without its own task. A put is replicated when one connection has sent all of its bytes
+and the slave has since reported their end. A report about bytes that this connection has not sent is not evidence: a
+master that lost its tail has different records at those offsets. RocketMQ accepts such a report, because it keeps only
+the highest offset that any slave ever reported. Source: RocketMQ CommitLog.submitReplicaRequest, HAService.isSlaveOK,
+GroupTransferService.
 """
 
 from collections.abc import Callable
@@ -17,18 +17,18 @@ from ..world import Signal, World
 
 
 class Replica(Protocol):
-    """One connected slave, as puts see it."""
+    """A connected slave."""
 
     @property
     def reported(self) -> int:
-        """Return how far its log goes, by its last word."""
+        """Return the end of the slave's log in its last report."""
 
     def has(self, start_offset: int, end_offset: int) -> bool:
-        """Return whether the bytes [start_offset, end_offset) were sent to it and it has reported them since."""
+        """Return whether [start_offset, end_offset) was sent on this connection and then reported."""
 
 
 class GroupTransferRequest:
-    """A put that waits for a slave, or for its deadline. Invariant: it is answered at most once."""
+    """A put that waits for a slave, until its deadline. Invariant: it is answered at most once."""
 
     __slots__ = ("_clock", "_done", "_on_known", "_status", "due_ns", "end_offset", "start_offset")
 
@@ -40,7 +40,7 @@ class GroupTransferRequest:
         timeout_ms: int,
         on_known: Callable[[], None] | None = None,
     ) -> None:
-        """on_known: called when it is answered, by whoever does; None: some task will `wait`."""
+        """on_known is called by the task that answers. With None, some task must call `wait`."""
         assert 0 <= start_offset < end_offset, (start_offset, end_offset)
         self.start_offset = start_offset
         self.end_offset = end_offset
@@ -52,30 +52,30 @@ class GroupTransferRequest:
             on_known = self._done.notify
         self._on_known = on_known
         self._status: PutMessageStatus | None = None
-        """The answer: set before anybody is notified, read behind that."""
+        """The answer. Set before the notification, read after it."""
 
     def complete(self, status: PutMessageStatus) -> None:
-        """Answer. Nobody listens any more to what comes after the deadline."""
+        """Set the answer. After the deadline it has no effect."""
         assert self._status is None, "a put is answered once"
         self._status = status
         self._on_known()
 
     def wait(self) -> PutMessageStatus:
-        """Wait for the answer; FLUSH_SLAVE_TIMEOUT when the time that began with the request is over."""
+        """Wait for the answer. After the deadline it is FLUSH_SLAVE_TIMEOUT."""
         assert self._done is not None, "somebody else is notified"
         if self._done.wait(ms_until(self.due_ns, self._clock)) and self._status is not None:
             return self._status
         return PutMessageStatus.FLUSH_SLAVE_TIMEOUT
 
     def look(self, now_ns: int) -> PutMessageStatus | None:
-        """Return the answer without waiting, None if it is not known yet; when its time is over, it is."""
+        """Return the answer without waiting, or None if it is unknown before the deadline."""
         if self._status is None and now_ns >= self.due_ns:
             return PutMessageStatus.FLUSH_SLAVE_TIMEOUT
         return self._status
 
 
 class GroupTransfer:
-    """Who waits for slaves, and which slaves there are. Any task may call."""
+    """The pending requests and the connected slaves. Safe to call from any task."""
 
     def __init__(self, world: World, config: StoreConfig) -> None:
         self._world = world
@@ -83,15 +83,15 @@ class GroupTransfer:
         self._lock = world.tasks.lock("group transfer")
         self._requests: list[GroupTransferRequest] = []
         self.replicas: tuple[Replica, ...] = ()
-        """The slaves that are connected and have said where to begin. Replaced, never changed."""
+        """Slaves that have sent their first report. The tuple is replaced, never modified."""
 
     def submit(
         self, start_offset: int, end_offset: int, on_known: Callable[[], None] | None = None
     ) -> GroupTransferRequest:
-        """Begin to wait for a slave to have the bytes [start_offset, end_offset) of the log.
+        """Start to wait until a slave has the log bytes [start_offset, end_offset).
 
-        Answered at once with SLAVE_NOT_AVAILABLE if no slave is connected that is near enough to the log's end.
-        on_known: as `GroupTransferRequest` has it.
+        The answer is SLAVE_NOT_AVAILABLE at once if no slave is close enough to the log's end. on_known: see
+        `GroupTransferRequest`.
         """
         timeout_ms = self._config.slave_timeout_ms
         request = GroupTransferRequest(self._world, start_offset, end_offset, timeout_ms, on_known)
@@ -106,33 +106,33 @@ class GroupTransfer:
     def _status_of(self, request: GroupTransferRequest) -> PutMessageStatus | None:
         start, end = request.start_offset, request.end_offset
         if any(replica.has(start, end) for replica in self.replicas):
-            return PutMessageStatus.PUT_OK  # it was faster than this request
+            return PutMessageStatus.PUT_OK  # replicated before this request was made
         fallbehind_max = self._config.ha_slave_fallbehind_max
         if any(end - replica.reported < fallbehind_max for replica in self.replicas):
             return None
         return PutMessageStatus.SLAVE_NOT_AVAILABLE
 
     def wait(self, request: GroupTransferRequest) -> PutMessageStatus:
-        """Wait for a request's answer, and forget it."""
+        """Wait for an answer, and drop the request."""
         status = request.wait()
         if status is PutMessageStatus.FLUSH_SLAVE_TIMEOUT:
             self.forget(request)
         return status
 
     def look(self, request: GroupTransferRequest, now_ns: int) -> PutMessageStatus | None:
-        """Return a request's answer without waiting, and then forget it; None if it is not known yet."""
+        """Return an answer without waiting and drop the request, or None if it is unknown."""
         status = request.look(now_ns)
         if status is PutMessageStatus.FLUSH_SLAVE_TIMEOUT:
             self.forget(request)
         return status
 
     def forget(self, request: GroupTransferRequest) -> None:
-        """Answer a request no more: its time is over."""
+        """Drop a request whose deadline has passed."""
         with self._lock:
             self._requests = [each for each in self._requests if each is not request]
 
     def reported(self, replica: Replica) -> None:
-        """Answer all that one slave's new report is the answer to."""
+        """Answer all requests that a slave's new report satisfies."""
         with self._lock:
             done = [each for each in self._requests if replica.has(each.start_offset, each.end_offset)]
             if done:
@@ -141,18 +141,18 @@ class GroupTransfer:
             request.complete(PutMessageStatus.PUT_OK)
 
     def connected(self, replica: Replica) -> None:
-        """Count on a slave from now on."""
+        """Add a slave."""
         assert replica not in self.replicas, "a slave connects once"
         with self._lock:
             self.replicas = (*self.replicas, replica)
 
     def gone(self, replica: Replica) -> None:
-        """Count on it no more. Who waits goes on waiting: it may come back, or another."""
+        """Remove a slave. Requests stay: it or another slave may connect."""
         with self._lock:
             self.replicas = tuple(each for each in self.replicas if each is not replica)
 
     def give_up(self) -> None:
-        """Answer all who wait with FLUSH_SLAVE_TIMEOUT: no slave is served any more."""
+        """Answer all requests with FLUSH_SLAVE_TIMEOUT, when the master stops serving slaves."""
         with self._lock:
             requests, self._requests, self.replicas = self._requests, [], ()
         for request in requests:

@@ -1,16 +1,15 @@
-"""Log time: what store times are taken from, and what decides when the delayed is due. It never falls nor stands still.
+"""Log time: the clock of store times and delayed delivery. It never stops.
 
-It is the wall clock, unless that is behind: because it was set back, or because a record says that it was stored in the
-future, as one whose store time has rotted does. Time then goes on from where it was, at half the pace, until the wall
-clock has caught up with it. Nothing is due before its delay has passed, and everything when that has passed twice,
-whatever the wall clock says.
+It equals the wall clock unless the wall clock is behind, because it was set back or because a record has a corrupt
+store time in the future. Log time then advances at half speed until the wall clock has caught up. So a message is never
+delivered before its delay, and always within twice its delay, whatever the wall clock does.
 """
 
 from ..marks import hit
 from ..world import Clock
 
-_NS_PER_CAUGHT_UP_MS = 2 * 1_000_000  # of a time that the wall clock has to catch up with: it goes at half the pace
-_LONG_MAX = (1 << 63) - 1  # what a record can hold
+_NS_PER_CAUGHT_UP_MS = 2 * 1_000_000  # half speed while the wall clock catches up
+_LONG_MAX = (1 << 63) - 1  # maximum of the record's field
 
 
 class LogTime:
@@ -19,18 +18,18 @@ class LogTime:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._since = (0, clock.monotonic_ns())
-        """A log time, and when that was by the clock that measures; one value, for it is read without the put lock."""
+        """A log time and its monotonic ns. One tuple, because it is read without the put lock."""
 
     def begin_at(self, last_store_timestamp_ms: int) -> None:
-        """Go on from the store time of the last record that was found."""
+        """Continue from the store time of the last recovered record."""
         self._since = (last_store_timestamp_ms, self._clock.monotonic_ns())
 
     def now_ms(self) -> int:
-        """Return the log time of now, in ms since 1970."""
+        """Return the current log time in ms since 1970."""
         return max(self._clock.now_ms(), self._least_ms(self._clock.monotonic_ns()))
 
     def take_ms(self) -> int:
-        """Return the log time of now, to be stored: none falls behind it any more. Called with the put lock held."""
+        """Return the current log time for a record. Later times are never lower. The caller holds the put lock."""
         now_ms, now_ns = self._clock.now_ms(), self._clock.monotonic_ns()
         least_ms = self._least_ms(now_ns)
         if now_ms < least_ms:

@@ -1,7 +1,7 @@
-"""Records of what a producer hands in, ready to be placed: all that is done for a put outside the put lock.
+"""Put encoder: all work of a put that is done outside the put lock.
 
-A message that is delayed, or in light queues, becomes what waits in its place. What no record, file or path can hold is
-refused here, so that a put that gets the lock fails of the disk alone.
+A delayed message, or one for light queues, is converted to its stored form. Messages that no record, file or path can
+hold are refused here, so that inside the lock only the disk can make a put fail.
 """
 
 import struct
@@ -21,9 +21,9 @@ from ..formats.messages import Message, MessageBatch, PutMessageStatus, is_stora
 from ..formats.redirect import DELAY_MARK, redirection
 
 _NO_RECORD = (CorruptFileError, InvalidMessageError, UnicodeEncodeError, struct.error)
-"""Raised for a message that no record can hold: a half surrogate, or a number that does not fit its field, as well.
+"""Raised for a message that no record can hold, including lone surrogates and numbers that do not fit their field.
 
-The encoders find both when they encode. A check of each field before would cost every put.
+The encoders detect these while encoding. Separate checks would slow down every put.
 """
 _QUEUE_ID_MAX = 0x7FFFFFFF
 _HOST_FLAGS = {
@@ -38,7 +38,7 @@ _UNCOUNTED = (record_format.TRANSACTION_PREPARED, record_format.TRANSACTION_ROLL
 
 @dataclass(slots=True)
 class EncodedPut:
-    """Records ready to be placed: one buffer, contiguous, for one queue."""
+    """Records to be placed: one buffer of adjacent records for one queue."""
 
     buffer: bytearray
     starts: tuple[int, ...]
@@ -47,13 +47,13 @@ class EncodedPut:
     store_host: Host
     born_host_v6: bool
     counted: bool
-    """Whether the records take queue offsets; prepared and rolled back ones do not."""
+    """Whether the records take queue offsets. Prepared and rolled back ones do not."""
     light: LightPut | None = None
-    """The light queues of a single message that has any."""
+    """Light queues of a single message, if any."""
 
 
 class PutEncoder:
-    """Turns messages into records. core: the core in C, which encodes what is plain; None: Python does it all."""
+    """Encodes messages. The C core encodes plain ones; without it Python encodes all."""
 
     def __init__(self, config: StoreConfig, core: Core | None) -> None:
         self._config = config
@@ -62,7 +62,7 @@ class PutEncoder:
         self._multi_dispatch = config.enable_multi_dispatch
 
     def encode(self, message: Message | MessageBatch) -> EncodedPut | PutMessageStatus:
-        """Turn what a producer handed in into records, or say why no record can hold it."""
+        """Encode a message or batch, or return the reason of refusal."""
         try:
             if isinstance(message, MessageBatch):
                 return self._encode_batch(message)
@@ -73,7 +73,7 @@ class PutEncoder:
             return PutMessageStatus.MESSAGE_ILLEGAL
 
     def _encode_delayed(self, message: Message) -> EncodedPut | PutMessageStatus:
-        """Encode what waits in a delayed message's place, if the message itself can be stored when it is due."""
+        """Encode the stored form of a delayed message, if the message itself can be stored when due."""
         redirected = redirection(message, self._delay_levels)
         if redirected is None:
             return self._encode_single(message)
@@ -95,7 +95,7 @@ class PutEncoder:
         return self._checked(message, buffer, _AT_FRONT, sys_flag)
 
     def _encode_plain(self, core: Core, message: Message, sys_flag: int, properties: bytes) -> bytearray | None:
-        """Have the core in C encode a message, if nothing about it is odd."""
+        """Let the C core encode a plain message."""
         return core.encode(
             _storable_topic(message),
             properties,
@@ -111,7 +111,7 @@ class PutEncoder:
         )
 
     def _encode_light(self, message: Message, sys_flag: int, properties: bytes) -> EncodedPut | PutMessageStatus:
-        """Encode a message that may name light queues, as long as its record can become."""
+        """Encode a message for light queues at its maximum length."""
         encode = partial(_encode_one, message, sys_flag, message.flag, message.body)
         place, lmq = (message.topic, message.queue_id), self._config.enable_lmq
         light = light_put(*place, properties, encode, lmq=lmq)
@@ -156,7 +156,7 @@ class PutEncoder:
     def _encode_plain_batch(
         self, core: Core, batch: MessageBatch, topic: bytes, shared: bytes, sys_flag: int
     ) -> tuple[bytearray, tuple[int, ...]] | None:
-        """Have the core in C encode a batch, if nothing about it is odd."""
+        """Let the C core encode a plain batch."""
         head = batch.head
         return core.encode_batch(
             batch.units,
@@ -174,7 +174,7 @@ class PutEncoder:
         self, head: Message, buffer: bytearray, starts: tuple[int, ...], sys_flag: int
     ) -> EncodedPut | PutMessageStatus:
         if len(buffer) + record_format.BLANK_BYTES > self._config.mapped_file_size_commit_log:
-            return PutMessageStatus.MESSAGE_ILLEGAL  # no segment will ever hold it
+            return PutMessageStatus.MESSAGE_ILLEGAL  # larger than any segment
         return EncodedPut(
             buffer,
             starts,
@@ -187,7 +187,7 @@ class PutEncoder:
 
 
 def _host_flags(message: Message) -> int:
-    """Return sysFlag with the address bits that the hosts ask for, whatever the client claimed."""
+    """Return sysFlag with the address bits of the actual hosts, ignoring the client's bits."""
     sizes = len(message.born_host.address), len(message.store_host.address)
     flags = _HOST_FLAGS.get(sizes)
     if flags is None:
@@ -215,7 +215,7 @@ def _encode_one(head: Message, sys_flag: int, flag: int, body: bytes, properties
 
 
 def _storable_topic(message: Message) -> bytes:
-    """Return a topic's bytes. Raises InvalidMessageError if no path or record can hold it or its queue id."""
+    """Return the topic's bytes. Raises InvalidMessageError if no path or record can hold it or its queue id."""
     topic = _topic_bytes(message.topic)
     if topic is None or not 0 <= message.queue_id <= _QUEUE_ID_MAX:
         place = f"topic {message.topic!r}, queue {message.queue_id}"
@@ -225,6 +225,6 @@ def _storable_topic(message: Message) -> bytes:
 
 @lru_cache(maxsize=4096)
 def _topic_bytes(topic: str) -> bytes | None:
-    """Return a topic as its records spell it, None if no path or record can hold it."""
+    """Return the topic's bytes, or None if no path or record can hold them."""
     raw = topic.encode()
     return raw if len(raw) <= record_format.MAX_TOPIC_BYTES and is_storable_topic(topic) else None

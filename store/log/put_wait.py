@@ -1,7 +1,6 @@
-"""Put wait: a put that is in the log, and whose answer waits for a sync, for a slave, or for both.
+"""Put wait: a put in the log whose answer waits for a sync, a slave, or both.
 
-A task that puts waits in `wait`. Who has more to do than to wait is called when there may be something to know, and
-looks; `due_ns` says when that is worth it although nobody calls.
+A blocking task calls `wait`. An event-driven one calls `look` after on_known, or when `due_ns` has passed.
 """
 
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from .group_transfer import GroupTransfer, GroupTransferRequest
 
 
 class PutWait:
-    """One put; both waits began with it. For one task at a time. Invariant: its answer becomes known once."""
+    """One pending put. Not safe for concurrent tasks. Invariant: its answer becomes known once."""
 
     __slots__ = ("_flush", "_on_answered", "_slaves", "_transfer", "append")
 
@@ -23,7 +22,7 @@ class PutWait:
         slaves: GroupTransfer | None,
         transfer: GroupTransferRequest | None,
     ) -> None:
-        """flush, transfer: what it waits for; slaves: who has that transfer to answer."""
+        """flush and transfer are the pending requests. `slaves` owns the transfer."""
         assert transfer is None or slaves is not None, "who asks for a slave asks somebody"
         self.append = append
         self._flush = flush
@@ -32,11 +31,11 @@ class PutWait:
         self._on_answered: Callable[[], None] | None = None
 
     def then(self, on_answered: Callable[[], None]) -> None:
-        """Have a function called in the moment the answer becomes known to the task that asks for it."""
+        """Set a function to be called when the answer becomes known to the asking task."""
         self._on_answered = on_answered
 
     def wait(self) -> PutMessageResult:
-        """Wait for the answer, which comes within the time-outs of settings."""
+        """Wait for the answer, at most until the configured timeouts."""
         flushed = replicated = PutMessageStatus.PUT_OK
         if self._flush is not None:
             flushed = self._flush.wait()
@@ -45,7 +44,7 @@ class PutWait:
         return self._answered(flushed, replicated)
 
     def look(self, now_ns: int) -> PutMessageResult | None:
-        """Return the answer without waiting; None if it is not known yet. What is known by now is not asked again."""
+        """Return the answer without waiting, or None if it is unknown."""
         flushed = replicated = PutMessageStatus.PUT_OK
         if self._flush is not None:
             found = self._flush.look(now_ns)
@@ -60,14 +59,14 @@ class PutWait:
         return self._answered(flushed, replicated)
 
     def due_ns(self, now_ns: int) -> int:
-        """Return the moment at which the time is over of what it waits for now; now, if that is nothing."""
+        """Return the deadline of the first request without an answer, or now if all are answered."""
         for request in (self._flush, self._transfer):
             if request is not None and request.look(now_ns) is None:
                 return request.due_ns
         return now_ns
 
     def _answered(self, flushed: PutMessageStatus, replicated: PutMessageStatus) -> PutMessageResult:
-        """Answer: what the slave has to say counts more than what the disk has."""
+        """Combine both results. A failed replication has priority over the disk."""
         if self._on_answered is not None:
             self._on_answered()
         status = flushed if replicated is PutMessageStatus.PUT_OK else replicated
@@ -75,5 +74,5 @@ class PutWait:
 
 
 def answer_of(put: PutMessageResult | PutWait) -> PutMessageResult:
-    """Return a put's answer, waiting for it if need be."""
+    """Return a put's answer, waiting for it if needed."""
     return put.wait() if isinstance(put, PutWait) else put

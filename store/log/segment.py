@@ -1,32 +1,32 @@
-"""Segment: one file of a log or queue. RocketMQ's MappedFile, with the positions that make its bytes count.
+"""Segment: one file of a log or queue, and the positions that validate its bytes.
 
     0 <= flushed <= readable <= wrote <= size_bytes
 
-`wrote` ends what was put, `readable` what readers may see, `flushed` what survives a power cut. Each moves only after
-the step it stands for. Without a write buffer readable and wrote are one.
+RocketMQ's MappedFile. `wrote` is the end of the appended bytes, `readable` of the bytes that readers may see, `flushed`
+of those that survive a power cut. Each advances only after its step is done. Without a write buffer, readable is wrote.
 """
 
 from ..world import MappedFile, Tasks
 
 PAGE_BYTES = 4096  # RocketMQ MappedFile.OS_PAGE_SIZE, which settings in pages are counted in
 _BASE_OFFSET_MAX = (1 << 63) - (1 << 31)
-"""Offsets are signed and have 64 bits, and a segment is shorter than 2^31 bytes."""
+"""Offsets are signed 64-bit integers, and a segment is shorter than 2^31 bytes."""
 
 
 def segment_name(base_offset: int) -> str:
-    """Return a segment's file name: its first byte's offset, 20 digits (RocketMQ's UtilAll.offset2FileName)."""
+    """Return a segment's file name: its base offset in 20 digits (RocketMQ's UtilAll.offset2FileName)."""
     return f"{base_offset:020d}"
 
 
 def is_segment_name(name: str) -> bool:
-    """Return whether a file can be a segment, by its name: each of its offsets fits a record's field."""
+    """Return whether a file name can be a segment's. All of its offsets must fit a record's field."""
     return len(name) == 20 and name.isascii() and name.isdecimal() and int(name) <= _BASE_OFFSET_MAX
 
 
 class Segment:
     """A mapped file whose first byte has the offset base_offset.
 
-    Invariant: 0 <= flushed <= readable <= wrote <= size_bytes; while the store runs, none of them moves back.
+    Invariant: 0 <= flushed <= readable <= wrote <= size_bytes; while the store runs, no position moves back.
     """
 
     __slots__ = (
@@ -43,42 +43,43 @@ class Segment:
         self.readable = self.wrote
         self.flushed = tasks.cell(f"{label}.flushed")
         self.blank_from = self.size_bytes
-        """Where the blank record begins that this life has closed the file with; set before `wrote`."""
+        """Position of the blank record if this process closed the file. Set before `wrote`."""
         self.store_timestamp_ms = 0
-        """Store time of the last record. Set after `wrote`, read before it: never newer than what `wrote` covers."""
+        """Store time of the last record. Set after `wrote` and read before it, so it is never newer than the bytes
+        below `wrote`."""
 
     @property
     def end_offset(self) -> int:
-        """Return the offset just behind the file."""
+        """Return the offset after the file's last byte."""
         return self.base_offset + self.size_bytes
 
     @property
     def readable_store_timestamp_ms(self) -> int:
-        """Return a store time that is never newer than what `readable` covers."""
+        """Return a store time that is not newer than the bytes below `readable`."""
         return self.store_timestamp_ms
 
     def append(self, position: int, data: bytes | bytearray | memoryview) -> None:
-        """Put data behind what is there. The caller is the only writer, has read `wrote` and seen that data fits."""
+        """Append data at `position`. The caller is the only writer, has read `wrote` and checked the room."""
         end = position + len(data)
         assert 0 <= position <= end <= self.size_bytes, (position, end, self.size_bytes)
         self.file.store(position, data)
-        self.wrote.set(end)  # after the store: a flush in between must not count missing bytes as durable
+        self.wrote.set(end)  # after the store, so that a flush in between does not count missing bytes as durable
 
     def close_with(self, position: int, blank: bytes) -> None:
-        """Put the blank record behind what is there, as `append` does, and declare the file full."""
+        """Append the blank record like `append`, and mark the file as full."""
         assert 0 <= position <= self.size_bytes - len(blank), (position, len(blank), self.size_bytes)
         self.file.store(position, blank)
         self.blank_from = position
         self.wrote.set(self.size_bytes)
 
     def commit(self, least_pages: int) -> int:
-        """Return up to where readers see what was put: without a write buffer, everywhere."""
+        """Return the readable end. Without a write buffer, appended bytes are readable at once."""
         return self.wrote.get()
 
     def flush(self, least_pages: int) -> int:
-        """Make what readers see durable if it is least_pages or more, or fills the file; return `flushed`.
+        """Sync the readable bytes if they are least_pages or more, or fill the file. Returns `flushed`.
 
-        least_pages 0 means any byte. An OSError leaves `flushed` where it was: nothing new may be assumed durable.
+        With least_pages 0 any byte counts. If sync raises OSError, `flushed` stays, because no new byte may be durable.
         """
         readable = self.readable.get()
         flushed = self.flushed.get()
@@ -89,30 +90,31 @@ class Segment:
         if least_pages and readable < self.size_bytes and pages < least_pages:
             return flushed
         self._sync(flushed, readable)
-        self.flushed.set(readable)  # the value from before the sync: later puts are not covered
+        self.flushed.set(readable)  # the value from before the sync, because later puts are not covered
         return readable
 
     def _sync(self, start: int, end: int) -> None:
         self.file.msync(start, end)
 
     def set_positions(self, wrote: int, flushed: int) -> None:
-        """Say what recovery found: bytes up to wrote count, those up to flushed are durable."""
+        """Set the positions found by recovery: valid bytes end at wrote, durable bytes at flushed."""
         assert 0 <= flushed <= wrote <= self.size_bytes, (flushed, wrote, self.size_bytes)
         self.wrote.set(wrote)
         self.flushed.set(flushed)
 
     def write_again(self, start: int, end: int) -> None:
-        """Write the bytes [start, end) over themselves, if there are any: their pages are dirty again."""
+        """Rewrite the bytes [start, end) with themselves, which marks their pages dirty."""
         assert start >= 0, start
         assert end <= self.size_bytes, (end, self.size_bytes)
         for at in range(start, end, _CHUNK_BYTES):
             self.file.store(at, bytes(self.file.view(at, min(at + _CHUNK_BYTES, end))))
 
     def clear_from(self, position: int, *, syncs_zeros: bool = False) -> bool:
-        """Zero the file from position on, durably; return whether anything but zeros was there.
+        """Durably zero the file from `position` on. Returns whether there was a non-zero byte.
 
-        Bytes behind a cut would come back to life if a later record ended exactly where an old one begins. syncs_zeros:
-        whether the disk may have something where the page cache has zeros, as when a process died while it cut.
+        Otherwise bytes after a truncation would become valid again if a later record ended exactly where an old one
+        begins. syncs_zeros: sync also if the page cache has only zeros. The disk may differ if a process died during a
+        truncation.
         """
         assert 0 <= position <= self.size_bytes, (position, self.size_bytes)
         start = self._first_nonzero_from(position)
@@ -126,7 +128,7 @@ class Segment:
         return True
 
     def _first_nonzero_from(self, position: int) -> int | None:
-        """Return the position of the first byte that is not zero; of a long file, what was read leaves the memory."""
+        """Return the position of the first non-zero byte. Pages of a long file are released after reading."""
         for at in range(position, self.size_bytes, _GIVE_BACK_BYTES):
             end = min(at + _GIVE_BACK_BYTES, self.size_bytes)
             dirty = first_nonzero(self.file.view(at, end))
@@ -143,7 +145,7 @@ _ZEROS = bytes(_CHUNK_BYTES)
 
 
 def first_nonzero(view: memoryview) -> int | None:
-    """Return the position of the first byte of view that is not zero, None if all are."""
+    """Return the position of the first non-zero byte of view, or None."""
     for at in range(0, len(view), _CHUNK_BYTES):
         chunk = bytes(view[at : at + _CHUNK_BYTES])
         if chunk != _ZEROS[: len(chunk)]:

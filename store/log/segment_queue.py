@@ -1,9 +1,9 @@
-"""Segment queue: RocketMQ's MappedFileQueue. One offset space over files of one size, in one directory or in several.
+"""Segment queue: one offset space over equally long files in some directories.
 
-Names are offsets, so a listing in name order is the queue, and a gap between two names is damage: a load reports it and
-keeps the files on both sides. Of several directories (MultiPathMappedFileQueue), segment number n goes to the
-(n mod p)-th of the sorted ones that are open to new segments. Nothing writes down which that was: whatever directory
-has a name has that segment.
+RocketMQ's MappedFileQueue. File names are base offsets, so the names in order are the queue. A gap between two names is
+damage: a load reports it and keeps the files on both sides. With p directories (MultiPathMappedFileQueue), segment
+number n goes to number (n mod p) of the sorted directories that accept new segments. That choice is not stored; a
+segment is in the directory where its name is found.
 """
 
 from bisect import bisect_right
@@ -17,7 +17,7 @@ from ..world import DiskSpace, Files, World
 from .segment import Segment, first_nonzero, is_segment_name, segment_name
 
 _GAP = "base offset"
-"""The field that is wrong in a segment with a gap before it."""
+"""Error field of a segment after a gap."""
 
 
 class SegmentDirectories:
@@ -39,7 +39,7 @@ class SegmentDirectories:
 
     @classmethod
     def of_commit_log(cls, files: Files, config: StoreConfig) -> "SegmentDirectories":
-        """Return those a store's log has."""
+        """Return the directories of a store's log."""
         return cls(
             files,
             config.writable_commit_log_directories,
@@ -52,13 +52,13 @@ class SegmentDirectories:
         return [directory for directory in self.all if self._files.status(directory) is not None]
 
     def paths(self) -> list[str]:
-        """Return the path of everything in the directories that exist, in order of the names."""
+        """Return the paths of all directory entries, sorted by name."""
         files = self._files
         found = [f"{at}/{name}" for at in self.present() for name in files.list_directory(at)]
         return sorted(found, key=name_of)
 
     def path(self, base_offset: int, segment_bytes: int) -> str:
-        """Return the path of the segment that begins at base_offset: where it is, else where it is to be made."""
+        """Return the path of the segment at base_offset, or the path at which to create it."""
         name = segment_name(base_offset)
         if len(self.all) == 1:
             return f"{self.all[0]}/{name}"
@@ -70,12 +70,12 @@ class SegmentDirectories:
 
     def _has_room(self, directory: str) -> bool:
         if self._files.status(directory) is None:
-            return True  # it will be made
+            return True  # it will be created
         return used_ratio(self._files.space(directory)) <= self._used_ratio_max
 
 
 def used_ratio(space: DiskSpace) -> float:
-    """Return the used part of what an ordinary user could use in all, from 0 to 1, rounded up to whole percents.
+    """Return the used share of the space available to ordinary users, from 0 to 1, rounded up to whole percents.
 
     Source: RocketMQ UtilAll.getDiskPartitionSpaceUsedPercent.
     """
@@ -84,7 +84,9 @@ def used_ratio(space: DiskSpace) -> float:
 
 
 def used_ratio_if_known(files: Files, path: str) -> float | None:
-    """Return how full the disk of a directory is, None if the directory is not there or the disk does not say."""
+    """Return the used share of a directory's disk, or None if the directory is missing or the disk does not
+    report it.
+    """
     try:
         return used_ratio(files.space(path))
     except OSError:
@@ -92,24 +94,24 @@ def used_ratio_if_known(files: Files, path: str) -> float | None:
 
 
 def name_of(path: str) -> str:
-    """Return a path's last name."""
+    """Return the last part of a path."""
     return path.rpartition("/")[2]
 
 
 def _number_in(segments: Sequence[Segment], offset: int, segment_bytes: int) -> int:
-    """Return the number of the last of some segments that begins at or before an offset, 0 if none does."""
+    """Return the index of the last segment that begins at or before an offset, else 0."""
     number = min(max(offset - segments[0].base_offset, 0) // segment_bytes, len(segments) - 1)
-    if segments[number].base_offset > offset:  # a gap lies before that one, so fewer segments begin before the offset
+    if segments[number].base_offset > offset:  # a gap precedes it, so fewer segments begin before the offset
         number = max(bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1, 0)
     return number
 
 
 class SegmentQueue:
-    """The segments of one row. One task appends, another removes from the front; any may read or flush.
+    """The segments of one queue. One task appends, another removes from the front; any task may read or flush.
 
-    Invariant: each segment has segment_bytes and begins at a multiple of that, at the end of the one before it or, in a
-    row that was loaded with `gaps`, after that. No gap comes later: a new segment begins at the end of the last one.
-    Everything below flushed_where is durable; flushed_where moves back only when the row is cut.
+    Invariant: each segment has segment_bytes and begins at a multiple of it, at the end of the previous one. Only a
+    load can find gaps between segments (`gaps`); a new segment always begins at the end of the last one. All bytes
+    below flushed_where are durable; flushed_where moves back only when the queue is truncated.
     """
 
     def __init__(
@@ -120,38 +122,38 @@ class SegmentQueue:
         label: str,
         directories: SegmentDirectories | None = None,
     ) -> None:
-        """directory is where everything is, unless directories says otherwise."""
+        """`directory` holds everything unless `directories` is given."""
         self.directory = directory
         self._directories = directories or SegmentDirectories(world.files, (directory,))
         self.segment_bytes = segment_bytes
         self.segments: tuple[Segment, ...] = ()
-        """Replaced, never changed, so that a reader's copy stays whole."""
+        """Replaced, never modified, so a reader's copy stays consistent."""
         self.flushed_where = world.tasks.cell(f"{label}.flushed_where")
         self.flushed_store_timestamp_ms = 0
-        """Store time of the newest record that the last flush is known to have covered."""
+        """Store time of the newest record that the last flush certainly covered."""
         self.sync_error: OSError | None = None
-        """Why a sync has failed in this life, so that readers may see older bytes again; None if none has."""
+        """Error of a failed sync since start, after which readers may see older bytes again."""
         self.strays: list[CorruptFileError] = []
-        """What the last load found among the files that is none of them, and left alone."""
+        """Foreign directory entries that the last load ignored."""
         self.gaps: list[CorruptFileError] = []
-        """Where the last load found that segments are missing between two others."""
+        """Gaps between segments found by the last load."""
         self.lost_data = False
-        """Whether the last load removed files that had something in them, or extended some."""
+        """Whether the last load removed files with data, or extended files."""
         self.extended: list[CorruptFileError] = []
-        """The files that the last load found too short and extended."""
+        """Files that the last load found too short and extended."""
         self._row_lock = world.tasks.lock(f"{label} row")
-        """Held while the row is replaced by one that is longer behind or shorter in front."""
+        """Held while `segments` is replaced after an append or a removal at the front."""
         self.directory_is_durable = False
-        """Whether the name of every segment that was created is synced; whoever syncs them says so."""
+        """Whether the names of all created segments are synced. Set by the task that syncs them."""
         self._leaving: tuple[Segment, ...] = ()
-        """Segments that were never used, and whose files are not known to be gone for good."""
+        """Unused segments whose files may not be durably removed yet."""
         self._world = world
         self._label = label
 
     # -- reading -----------------------------------------------------------------------------------
 
     def find(self, offset: int) -> Segment | None:
-        """Return the segment that holds the byte at offset."""
+        """Return the segment that contains offset."""
         segments = self.segments
         if not segments or offset < segments[0].base_offset:
             return None
@@ -159,12 +161,12 @@ class SegmentQueue:
         return segment if offset < segment.end_offset else None
 
     def number_of(self, offset: int) -> int:
-        """Return the number of the segment that holds the byte at offset, else of the last one before it, else 0."""
+        """Return the index of the segment that contains offset, else of the last one before it, else 0."""
         segments = self.segments
         return _number_in(segments, offset, self.segment_bytes) if segments else 0
 
     def at_or_after(self, offset: int) -> Segment | None:
-        """Return the segment that holds the byte at offset, else the first one after it."""
+        """Return the segment that contains offset, else the first one after it."""
         segments = self.segments
         if not segments:
             return None
@@ -172,19 +174,19 @@ class SegmentQueue:
         return next((one for one in segments[number : number + 2] if offset < one.end_offset), None)
 
     def last(self) -> Segment | None:
-        """Return the segment that is appended to."""
+        """Return the segment that receives appends."""
         segments = self.segments
         return segments[-1] if segments else None
 
     @property
     def min_offset(self) -> int:
-        """Return the first offset there is, -1 if there is none."""
+        """Return the first offset, -1 if there is none."""
         segments = self.segments
         return segments[0].base_offset if segments else -1
 
     @property
     def max_offset(self) -> int:
-        """Return the offset behind the last byte readers may see, 0 if there is none."""
+        """Return the end of the readable bytes, 0 if there are none."""
         segments = self.segments
         if not segments:
             return 0
@@ -192,27 +194,27 @@ class SegmentQueue:
 
     @property
     def put_offset(self) -> int:
-        """Return the offset behind the last byte that was put, whether readers may see it yet or not."""
+        """Return the end of the appended bytes, whether readable or not."""
         last = self.last()
         return 0 if last is None else last.base_offset + last.wrote.get()
 
     # -- growing -----------------------------------------------------------------------------------
 
     def path(self, base_offset: int) -> str:
-        """Return the path of the segment that begins at base_offset, or where to make it."""
+        """Return the path of the segment at base_offset, or the path at which to create it."""
         return self._directories.path(base_offset, self.segment_bytes)
 
     def create(self, base_offset: int) -> Segment:
-        """Make a segment's file and add it behind the last. Its name is not durable yet."""
+        """Create a segment's file and append the segment. Its name is not durable yet."""
         path = self.path(base_offset)
-        self._world.files.make_directories(self.directory)  # durable with the segment's name, see directory_is_durable
+        self._world.files.make_directories(self.directory)  # durable with the segment's name: directory_is_durable
         file = self._world.files.map(path, self.segment_bytes)
         segment = self.add(Segment(self._world.tasks, file, base_offset, self._label))
-        self.directory_is_durable = False  # not before: it may be synced while the file is being made
+        self.directory_is_durable = False  # not earlier, because it may be synced while the file is being created
         return segment
 
     def add(self, segment: Segment) -> Segment:
-        """Add a segment behind the last."""
+        """Append a segment."""
         assert segment.size_bytes == self.segment_bytes, (segment.size_bytes, self.segment_bytes)
         assert segment.base_offset % self.segment_bytes == 0, (segment.base_offset, self.segment_bytes)
         with self._row_lock:
@@ -228,15 +230,15 @@ class SegmentQueue:
 
     @property
     def first_is_removable(self) -> bool:
-        """Return whether the first segment is not the last one, and durable to its end: no flush will ask for it."""
+        """Return whether the first segment is not the last one and is completely durable, so that no flush needs it."""
         segments = self.segments
         return len(segments) > 1 and self.flushed_where.get() >= segments[0].end_offset
 
     def remove_first(self) -> bool:
-        """Remove the first segment, durably, and only then begin behind it; False if it is not removable.
+        """Durably remove the first segment, then advance the start. Returns False if it is not removable.
 
-        Whoever reads it may go on: its map goes with the last that knows it. Raises OSError, and the row stays as it
-        is, if the file does not go or nobody knows whether it is gone for good; the next call then tries again.
+        Current readers may continue; the map is released with its last user. If the removal raises OSError or may not
+        be durable, the segment stays, and the next call retries.
         """
         if not self.first_is_removable:
             return False
@@ -244,7 +246,7 @@ class SegmentQueue:
         return True
 
     def make_second_durable(self) -> None:
-        """Make name and size of the segment behind the first durable, whatever there is in it."""
+        """Sync the name and size of the second segment."""
         assert len(self.segments) > 1, "there is no second segment"
         path = self.segments[1].file.path
         try:
@@ -255,10 +257,10 @@ class SegmentQueue:
         self._world.files.sync_directory(directory_of(path))
 
     def remove_in_use(self) -> None:
-        """Remove every segment as `remove_first` does one. Nobody may append or flush any more.
+        """Remove all segments as in `remove_first`. No task may append or flush any more.
 
-        The last one has left the row as soon as its file is gone, be it for good or not: what comes later must not be
-        put into a file that has no name.
+        The last segment leaves the queue as soon as its file is unlinked, even if that is not durable: later data must
+        not go into a file without a name.
         """
         while len(self.segments) > 1:
             self._remove_front()
@@ -278,9 +280,10 @@ class SegmentQueue:
     # -- flushing ----------------------------------------------------------------------------------
 
     def flush(self, least_pages: int = 0) -> bool:
-        """Flush the one segment that holds flushed_where, or the next one if that is in a gap; return whether it moved.
+        """Flush the segment at flushed_where, or the next one if that is in a gap. Returns whether flushed_where
+        advanced.
 
-        A segment is left behind only when it is durable to its end, so everything below flushed_where is durable.
+        It enters the next segment only when one is completely durable, so all bytes below flushed_where are durable.
         """
         where = self.flushed_where.get()
         segment = self.at_or_after(where)
@@ -300,14 +303,14 @@ class SegmentQueue:
         return True
 
     def flush_all(self, least_pages: int = 0) -> None:
-        """Flush until no segment has as much left."""
+        """Flush until no segment has least_pages left."""
         while self.flush(least_pages):
             pass
 
     def sync_page(self, offset: int) -> None:
-        """Sync the page of the byte at offset. Raises OSError if the file was not written back, now or unnoticed.
+        """Sync the page at offset. Raises OSError if this or an earlier unreported write-back failed.
 
-        Nothing is left to sync of what retention has removed meanwhile.
+        Does nothing if retention has removed the segment.
         """
         segment = self.find(offset)
         if segment is None:
@@ -320,10 +323,10 @@ class SegmentQueue:
             raise
 
     def make_durable(self, first: int) -> None:
-        """Make the segments from the one numbered first on durable, sizes and names included.
+        """Sync the segments from index `first` on, with their sizes and names.
 
-        A process that was killed may have left files that only the page cache knows: the next power cut must not
-        take them from under what is put there now.
+        A killed process may have left files only in the page cache. The next power cut would remove them, together with
+        any new data in them.
         """
         self.flush_all()
         for segment in self.segments[first:]:
@@ -334,13 +337,13 @@ class SegmentQueue:
     # -- opening and cutting -----------------------------------------------------------------------
 
     def load(self, *, before_loss: Callable[[], None] | None = None) -> None:
-        """Map what is in the directories; every segment counts as full until recovery says otherwise.
+        """Map all segments. Each counts as full until recovery sets its positions.
 
-        Files that a crash left half made, and all files after them, are removed if `is_expendable` says that no data is
-        lost with them. A gap before data is reported in `gaps`, and the files on both sides stay: only retention knows
-        which of them have expired. What `is_stray` is left alone. Raises CorruptFileError on any other name, a wrong
-        size with data in the file or after it, or data under one name in two directories. before_loss: called before
-        files go that have something in them, or are extended.
+        If `is_expendable` says that incomplete files and all files after them hold no data, they are removed. A gap
+        before data goes into `gaps`, and both sides stay, because only retention knows which files have expired.
+        Entries that `is_stray` accepts are ignored. Raises CorruptFileError for any other name, for a wrong size with
+        data in the file or after it, and for data under one name in two directories. before_loss is called before files
+        with data are removed or files are extended.
         """
         files = self._world.files
         self.strays, self.gaps = [], []
@@ -378,7 +381,7 @@ class SegmentQueue:
         self.segments = tuple(segments)
 
     def _find_bases(self) -> list[int]:
-        """Return where the segments begin that there are files of, the lowest first."""
+        """Return the base offsets of all segment files, sorted."""
         paths: dict[int, str] = {}
         for path in self._directories.paths():
             name = name_of(path)
@@ -394,9 +397,9 @@ class SegmentQueue:
         return list(paths)
 
     def _keep_one(self, first: str, second: str) -> str:
-        """Remove that one of two files of one name which holds nothing; return the other.
+        """Remove the empty one of two files with the same name, and return the other.
 
-        The making of a segment that failed or was cut short in one directory may have been repeated in another.
+        An interrupted creation in one directory may have been repeated in another.
         """
         for empty, other in ((second, first), (first, second)):
             if self._holds_nothing(empty):
@@ -405,30 +408,30 @@ class SegmentQueue:
         raise CorruptFileError(second, 0, "file name", "a name that no other directory has", f"{first} too")
 
     def _irregular(self, bases: list[int]) -> Iterator[tuple[int, CorruptFileError]]:
-        """Yield the number of each file with a wrong size or a gap before it, and the error."""
+        """Yield index and error of each file that has a wrong size or follows a gap."""
         for index, base in enumerate(bases):
             path = self.path(base)
             if index and base != bases[index - 1] + self.segment_bytes:
                 expected = f"the next segment, {segment_name(bases[index - 1] + self.segment_bytes)}"
                 yield index, CorruptFileError(path, 0, _GAP, expected, segment_name(base))
             status = self._world.files.status(path)
-            if status is None:  # a symbolic link to nowhere
+            if status is None:  # a dangling symbolic link
                 yield index, CorruptFileError(path, 0, "file", "a file", "nothing behind the name")
             elif status.is_directory or (status.size_bytes != self.segment_bytes and not self.can_extend(base)):
                 found = "a directory" if status.is_directory else status.size_bytes
                 yield index, CorruptFileError(path, 0, "file size", self.segment_bytes, found)
 
     def is_stray(self, path: str) -> bool:
-        """Return whether what has no segment's name is none of the row's: a directory, as `lost+found` is one."""
+        """Return whether an entry without a segment's name is foreign: a directory such as `lost+found`."""
         status = self._world.files.status(path)
         return status is not None and status.is_directory
 
     def is_expendable(self, base_offset: int) -> bool:
-        """Return whether a file holds nothing: it is not too long, and all zero."""
+        """Return whether a file holds no data: it is not too long, and all zero."""
         return self._holds_nothing(self.path(base_offset))
 
     def can_extend(self, base_offset: int) -> bool:
-        """Return whether a file that is too short is extended with zeros: recovery would have to fill in the rest."""
+        """Return whether a short file is extended with zeros. Recovery must then fill in the rest."""
         return False
 
     def _size_of(self, base_offset: int) -> int:
@@ -447,19 +450,19 @@ class SegmentQueue:
         return expendable
 
     def remove_file(self, base_offset: int) -> None:
-        """Remove one segment's file, durably, so that removals from the end backwards never leave a gap."""
+        """Durably remove one segment's file. Removals from the end backwards then never leave a gap."""
         self._remove(self.path(base_offset))
 
     def _remove(self, path: str) -> None:
-        if self._world.files.status(path) is not None:  # else an attempt before could not sync the directory
+        if self._world.files.status(path) is not None:  # else an earlier attempt failed to sync the directory
             self._world.files.unlink(path)
         self._world.files.sync_directory(directory_of(path))
 
     def truncate(self, offset: int, *, syncs_zeros: bool = False) -> bool:
-        """Forget everything from offset on, durably; return whether anything but zeros went.
+        """Durably remove everything from offset on. Returns whether there was a non-zero byte.
 
-        Segments behind it are removed, the newest first; the rest of the one that holds it is zeroed. syncs_zeros: as
-        `Segment.clear_from` has it.
+        Later segments are removed, newest first; the rest of the one that contains offset is zeroed. syncs_zeros: see
+        `Segment.clear_from`.
         """
         assert offset >= 0, offset
         dirty = False
@@ -483,19 +486,19 @@ class SegmentQueue:
         return dirty
 
     def remove_all(self) -> None:
-        """Forget every segment, durably."""
+        """Durably remove all segments."""
         while self.segments:
             self._remove_last()
         self.flushed_where.set(0)
 
     def forget_unused(self) -> None:
-        """Forget the segments of a row that holds nothing, durably: the row can then begin anywhere.
+        """Durably remove the segments of an empty queue, so that it can begin at any offset.
 
-        Raises OSError if a file does not go, or nobody knows whether it is gone for good; the next call tries again.
-        The row is without segments then, too: what comes later must not be put into a file that has no name.
+        Raises OSError if a removal fails or may not be durable; the next call retries. The segments leave the queue in
+        any case: later data must not go into a file without a name.
         """
         self._leaving += self.segments
-        self.segments = ()  # first, for others look at the row meanwhile
+        self.segments = ()  # first, because other tasks read it meanwhile
         for segment in reversed(self._leaving):
             self._remove(segment.file.path)
         self.flushed_where.set(0)
@@ -504,6 +507,6 @@ class SegmentQueue:
         self._leaving = ()
 
     def close(self) -> None:
-        """Give every mapping back."""
+        """Release all mappings."""
         for segment in (*self._leaving, *self.segments):
             segment.file.close()

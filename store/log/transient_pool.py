@@ -1,10 +1,10 @@
-"""Transient store pool: puts go to memory of this process first, and a commit task moves them to the files.
+"""Transient store pool: puts go to process memory, and a commit task writes them.
 
     0 <= flushed <= committed <= wrote <= size_bytes, in each segment
 
-RocketMQ's TransientStorePool, MappedFile with a write buffer, and CommitRealTimeService. Readers see only what is
-committed: behind it the file has zeros. What was not committed dies with the process. Commits go from the front of the
-log to the back, so what readers may see ends in the first segment that is not wholly in its file.
+RocketMQ's TransientStorePool, MappedFile with a write buffer, and CommitRealTimeService. Readers see only committed
+bytes; the rest of the file is zero. Uncommitted bytes are lost with the process. Commits follow log order, so readable
+bytes end in the first segment that is not completely written.
 """
 
 import errno
@@ -23,9 +23,9 @@ _NOTHING = memoryview(b"")
 
 
 class TransientStorePool:
-    """Buffers of one size, lent to segments. They come back uncleared: a commit moves only what was put.
+    """Buffers of one size that are lent to segments. They are not cleared, because a commit copies only appended bytes.
 
-    Invariant: no more buffers are here than were made, for each is lent to one segment and comes back once.
+    Invariant: the pool never holds more buffers than it created; each is lent to one segment and returned once.
     """
 
     def __init__(self, world: World, buffer_bytes: int, count: int) -> None:
@@ -34,41 +34,41 @@ class TransientStorePool:
         self._count = count
         self._lock = world.tasks.lock("transient pool")
         self._buffers: list[memoryview] = []
-        """The front is the end: the buffer that came back last is warm, and goes first."""
+        """A stack: the most recently returned buffer is warm and is reused first."""
 
     def fill(self) -> None:
-        """Make the buffers. MemoryError or OSError(ENOMEM) if the system has not that much."""
+        """Allocate the buffers. Raises MemoryError or OSError(ENOMEM) if memory is short."""
         buffers = [self._world.files.buffer(self._buffer_bytes) for _ in range(self._count)]
         with self._lock:
             self._buffers = buffers
 
     @property
     def available(self) -> int:
-        """Return how many buffers could be borrowed now."""
+        """Return the number of free buffers."""
         return len(self._buffers)
 
     def borrow(self) -> memoryview | None:
-        """Take a buffer, None if all are out."""
+        """Take a buffer, or return None if all are lent."""
         with self._lock:
             return self._buffers.pop() if self._buffers else None
 
     def give_back(self, buffer: memoryview) -> None:
-        """Return a buffer that nobody writes to any more."""
+        """Return a buffer that is no longer written to."""
         assert len(buffer) == self._buffer_bytes, (len(buffer), self._buffer_bytes)
         with self._lock:
             assert len(self._buffers) < self._count, "a buffer came back twice"
             self._buffers.append(buffer)
 
     def drain(self) -> None:
-        """Let the memory go: what is out goes with its segment."""
+        """Release the free buffers. Lent ones are freed with their segment."""
         with self._lock:
             self._buffers = []
 
 
 class BufferedSegment(Segment):
-    """A new segment with a buffer of the pool, which it gives back once it is full and all of it is in the file.
+    """A new segment with a buffer, which it returns once it is full and completely committed.
 
-    Invariant: 0 <= flushed <= committed <= wrote <= size_bytes, and the file has the buffer's bytes up to committed.
+    Invariant: 0 <= flushed <= committed <= wrote <= size_bytes, and the file equals the buffer up to committed.
     """
 
     __slots__ = ("_buffer", "_pool", "_readable_store_timestamp_ms", "_used_bytes", "committed")
@@ -89,23 +89,23 @@ class BufferedSegment(Segment):
         self._pool = pool
         self._buffer = buffer
         self._used_bytes = self.size_bytes
-        """Where the bytes of a full segment end: behind its blank record's few, the file keeps its zeros."""
+        """End of the used bytes of a full segment. The file stays zero after the header of its blank record."""
         self._readable_store_timestamp_ms = 0
 
     @property
     def readable_store_timestamp_ms(self) -> int:
-        """Return a store time that is never newer than what `committed` covers."""
+        """Return a store time that is not newer than the bytes below `committed`."""
         return self._readable_store_timestamp_ms
 
     def append(self, position: int, data: bytes | bytearray | memoryview) -> None:
-        """Put data behind what is there, in memory. The caller is the only writer and has seen that data fits."""
+        """Append data to the buffer. The caller is the only writer and has checked the room."""
         end = position + len(data)
         assert 0 <= position <= end <= len(self._buffer), (position, end, len(self._buffer))
         self._buffer[position:end] = data
         self.wrote.set(end)
 
     def close_with(self, position: int, blank: bytes) -> None:
-        """Put the blank record behind what is there, in memory, and declare the segment full."""
+        """Append the blank record to the buffer, and mark the segment as full."""
         self._used_bytes = position + len(blank)
         assert 0 <= position <= self._used_bytes <= len(self._buffer), (position, self._used_bytes)
         self._buffer[position : self._used_bytes] = blank
@@ -113,10 +113,10 @@ class BufferedSegment(Segment):
         self.wrote.set(self.size_bytes)
 
     def commit(self, least_pages: int) -> int:
-        """Move what was put to the file if it is least_pages or more, or fills the segment; return `committed`.
+        """Write appended bytes to the file if they are least_pages or more, or fill the segment. Returns `committed`.
 
-        least_pages 0 means any byte. One task commits. An OSError leaves `committed` where it was; the bytes are still
-        in the buffer, and another call writes them again.
+        With least_pages 0 any byte counts. Only one task commits. If the write raises OSError, `committed` stays, and
+        the next call writes the same bytes again.
         """
         store_timestamp_ms = self.store_timestamp_ms
         wrote = self.wrote.get()
@@ -137,10 +137,10 @@ class BufferedSegment(Segment):
         return wrote
 
     def _write(self, at: int, end: int) -> None:
-        """Write the buffer's bytes [at, end) to the file, however short each write falls."""
+        """Write the buffer's bytes [at, end) to the file, continuing after short writes."""
         assert 0 <= at <= end <= len(self._buffer), (at, end, len(self._buffer))
         while at < end:
-            # A forced branch writes the first half alone. A single byte cannot be halved.
+            # A forced branch writes only the first half. A single byte cannot be halved.
             stop = (at + end) // 2 if end - at > 1 and forces("short write continued") else end
             written = self.file.pwrite(at, self._buffer[at:stop])
             if written <= 0:
@@ -150,19 +150,19 @@ class BufferedSegment(Segment):
                 hit("short write continued")
 
     def _sync(self, start: int, end: int) -> None:
-        """Make what was written through the descriptor durable."""
+        """Sync the bytes that were written through the descriptor."""
         self.file.fdatasync()
 
 
 class BufferedSegmentQueue(SegmentQueue):
-    """Segments with and without a write buffer in a row. One task commits."""
+    """A queue of segments with and without a write buffer. Only one task commits."""
 
     _open_base = 0
-    """Where the first segment begins that may not be whole in its file; every one in front of it is."""
+    """Base of the first segment that may not be completely written. All earlier ones are."""
 
     @property
     def committed_where(self) -> int:
-        """Return the offset up to which everything is in the files, 0 if there is no segment."""
+        """Return the offset up to which the files are written, 0 without segments."""
         segments = self.segments
         if not segments:
             return 0
@@ -175,13 +175,13 @@ class BufferedSegmentQueue(SegmentQueue):
 
     @property
     def max_offset(self) -> int:
-        """Return the offset behind the last byte readers may see, 0 if there is none."""
+        """Return the end of the readable bytes, 0 if there are none."""
         return self.committed_where
 
     def commit(self, least_pages: int = 0) -> int:
-        """Move what was put to the files, segment after segment; return `committed_where`.
+        """Commit segment after segment. Returns `committed_where`.
 
-        A segment is left behind only when it is whole in its file. Raises OSError as `BufferedSegment.commit` does.
+        It moves to the next segment only when one is completely written. Raises OSError like `BufferedSegment.commit`.
         """
         where = self.committed_where
         while (segment := self.find(where)) is not None:
@@ -194,31 +194,31 @@ class BufferedSegmentQueue(SegmentQueue):
 
 
 class CommitRealTimeService(Service):
-    """Commit what has gathered whenever puts wake it, everything every so often."""
+    """Commits whole pages when puts wake it, and everything at longer intervals."""
 
     name = "commit-real-time"
 
     def __init__(self, world: World, config: StoreConfig, queue: BufferedSegmentQueue, flags: RunningFlags) -> None:
         super().__init__(world)
         self.on_committed: Callable[[], None] = do_nothing
-        """Called after there was more to see in the log."""
+        """Called after the readable part of the log grew."""
         self.last_error: OSError | None = None
         self._config = config
         self._queue = queue
         self._flags = flags
         self._committed_where = 0
-        """What was announced last."""
+        """The last announced offset."""
         self._thorough_ns = 0
-        """When there was something to commit, or everything was, the last time."""
+        """Time of the last progress or full commit."""
 
     def start(self) -> None:
-        """Begin to commit what is put from now on; everything for the first time in one interval."""
+        """Start the task. The first full commit is one interval away."""
         self._committed_where = self._queue.committed_where
         self._thorough_ns = self.world.clock.monotonic_ns()
         super().start()
 
     def step(self) -> None:
-        """Wait for a put, or one interval; commit whole pages, or everything if that was long ago."""
+        """Wait for a put or one interval. Commit whole pages, or everything if the last full commit was long ago."""
         self.signal.wait(self._config.commit_interval_commit_log_ms)
         now_ns = self.world.clock.monotonic_ns()
         least_pages = self._config.commit_commit_log_least_pages
@@ -229,14 +229,14 @@ class CommitRealTimeService(Service):
             self._thorough_ns = self.world.clock.monotonic_ns()
 
     def commit(self, least_pages: int) -> bool:
-        """Commit what is able to be; return whether there is more to see than before, and say so if there is."""
+        """Commit as much as possible. If the readable part grew, announce it and return True."""
         try:
             self._queue.commit(least_pages)
         except OSError as error:
             hit("commit failed")
             self.last_error = error
             if is_disk_full(error):
-                self._flags.refuse(Refusal.DISK_FULL)  # retention takes it back once it has seen room
+                self._flags.refuse(Refusal.DISK_FULL)  # retention clears it when there is room again
             else:
                 self._flags.refuse_for_good(Refusal.NOT_WRITEABLE)
         where = self._queue.committed_where
@@ -248,5 +248,5 @@ class CommitRealTimeService(Service):
         return True
 
     def finish(self) -> None:
-        """Commit everything. Puts have ended by now: nothing can come behind it."""
+        """Commit everything. Puts have ended before this call."""
         self.commit(0)
