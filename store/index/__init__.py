@@ -1,1 +1,1 @@
-"""The key index: hash files that lead from `topic#key` to records, written by dispatch and rebuilt by recovery."""
+"""Key index: hash files from `topic#key` to records, for queries by key."""

@@ -1,11 +1,11 @@
-"""Index file: RocketMQ's IndexFile, its entries linked by slot, and a check of the links without the log.
+"""Index file: appends entries, links them by slot, and checks the links.
 
-One task adds; any reads. Entries are only ever added, each one linked to the last of its slot. An entry is in the file
-before its slot leads there, and `count` moves after both, so a reader that takes the slot first and `count` second
-never meets an entry that is not there yet.
+RocketMQ's IndexFile. One task adds; any reads. Entries are only added, each linked to the previous one of its slot. An
+entry is written before its slot refers to it, and `count` advances after both. A reader reads the slot first and
+`count` second, so it never finds an entry that is not yet written.
 
-In the check, an entry's `previous` must be what its slot held before, so walking all entries with an empty table gives
-the slots as they must be. That finds a page or sector of another moment wherever it lies, but for the bytes of the last
+The check needs no log. An entry's `previous` must equal the slot's value before it, so replaying all entries on an
+empty table yields the correct slots. That detects a stale page or sector anywhere, except in the bytes of the last
 record.
 """
 
@@ -36,7 +36,7 @@ from ..formats.index import (
 from ..world import MappedFile, Tasks
 
 _BUILT_BYTES_MAX = 1 << 20
-"""How many bytes of entries are kept at most before they are written, while a file is built."""
+"""Maximum size of buffered entries while a file is built."""
 
 _PHY_OFFSET_AT = 4
 _TIME_DIFF_AT = 12
@@ -44,26 +44,26 @@ _PREVIOUS_AT = 16
 
 
 class IndexFile:
-    """A mapped index file of a name and geometry.
+    """A mapped index file.
 
-    Invariant: while it is built, `_unwritten` has whole entries, the last ones below `_next`, and `_newest` only leads
-    to these; otherwise both are empty.
+    Invariant: during a build `_unwritten` holds the last entries below `_next`, and `_newest` refers only to these.
+    Otherwise both are empty.
     """
 
     def __init__(self, tasks: Tasks, file: MappedFile, name: str, slots: int, entries_max: int) -> None:
-        """Go on with what the file holds, which may be anything: see index.structure."""
+        """Open the existing contents, which may be anything; see index.structure."""
         self.file = file
         self.name = name
         self.view = file.view(0, file.size_bytes)
-        """All of its bytes, as they are at any later time too."""
+        """All bytes of the file; it follows later changes."""
         self.is_durable = False
-        """Whether the file, full or not touched any more, is synced."""
+        """Whether the file is synced and will not change any more."""
         self.is_building = False
-        """Whether many entries are written at a time, and the header by `end_building`: nobody reads it before."""
+        """Whether entries are buffered, and `end_building` writes the header. There are no readers meanwhile."""
         self._unwritten = bytearray()
-        """The last entries, while they are not written yet."""
+        """Buffered entries."""
         self._newest: dict[int, int] = {}
-        """By the position of its slot: the number of the newest of them."""
+        """Newest buffered entry by slot position."""
         self._slots = slots
         self._entries_max = entries_max
         self._entries_at = entries_at(slots)
@@ -75,11 +75,11 @@ class IndexFile:
         self._used_slots = header.used_slots
         self._next = header.next_entry
         self.count = tasks.cell(f"index {name}.count", self._next)
-        """Number of the next entry: those below it are readers'."""
+        """Number of the next entry. Readers use the ones below it."""
 
     @property
     def header(self) -> IndexHeader:
-        """Return what the file says of its entries."""
+        """Return the header as readers see it."""
         return IndexHeader(
             self.begin_timestamp_ms,
             self.end_timestamp_ms,
@@ -91,23 +91,23 @@ class IndexFile:
 
     @property
     def is_full(self) -> bool:
-        """Return whether it takes no entry any more."""
+        """Return whether no entry fits any more."""
         return self.count.get() >= self._entries_max
 
     def entry(self, number: int) -> IndexEntry:
-        """Return one entry, from 1 to the number below `count`."""
+        """Return one entry, from 1 to `count` - 1."""
         return decode_entry(self.view, self._entries_at + ENTRY_BYTES * number)
 
     # -- writing -----------------------------------------------------------------------------------
 
     def follow(self, full: "IndexFile") -> None:
-        """Begin, as the file behind a full one, with that one's end in the header."""
+        """Initialise the header from the full file before this one."""
         self.begin_timestamp_ms = self.end_timestamp_ms = full.end_timestamp_ms
         self._begin_offset = self.end_physical_offset = full.end_physical_offset
         self._store_header(self._next)
 
     def put_key(self, key_hash: int, physical_offset: int, store_timestamp_ms: int) -> bool:
-        """Lead from a key's hash to a record, whatever is there already; False, and no change, if the file is full."""
+        """Add an entry, even if an equal one exists. Returns False, without a change, if the file is full."""
         number = self._next
         if number >= self._entries_max:
             return False
@@ -139,7 +139,7 @@ class IndexFile:
         return True
 
     def put_plain(self, plain: PlainRecords, begin: int) -> int:
-        """Put as many of the keys from row begin on as there is room for; return how many."""
+        """Add keys from row `begin` on while there is room. Returns their number."""
         times, offsets = plain.key_column("store_timestamp_ms"), plain.key_column("physical_offset")
         end = min(begin + self._entries_max - self._next, plain.key_count)
         if begin >= end:
@@ -161,14 +161,14 @@ class IndexFile:
         return end - begin
 
     def end_building(self) -> None:
-        """Write what is missing of the entries, slots and header, and from now on with each entry."""
+        """Write buffered entries, slots and header. From now on each entry is written at once."""
         self._write_built()
         self.is_building = False
         if self._next != self.count.get():
             self._publish()
 
     def _write_built(self) -> None:
-        """Write the entries that are not written yet, then the slots that lead to them."""
+        """Write buffered entries, then the slots that refer to them."""
         if not self._unwritten:
             return
         unwritten, odd_bytes = divmod(len(self._unwritten), ENTRY_BYTES)
@@ -178,20 +178,20 @@ class IndexFile:
         store = self.file.store
         store(self._entries_at + ENTRY_BYTES * self._next - len(self._unwritten), self._unwritten)
         if not self.is_building:
-            self.count.set(self._next)  # before slots lead there: a reader takes none that leads further for his answer
+            self.count.set(self._next)  # before the slots: a reader ignores a slot beyond the `count` it reads
         for slot_at, number in self._newest.items():
             store(slot_at, SLOT.pack(number))
         self._unwritten.clear()
         self._newest.clear()
 
     def _publish(self) -> None:
-        """Let the header, and readers, know of every entry."""
+        """Write the header, and show all entries to readers."""
         assert not self._unwritten, len(self._unwritten)
         self._store_header(self._next)
         self.count.set(self._next)
 
     def _store_header(self, number: int) -> None:
-        """Write the header in one piece, which a sector keeps whole."""
+        """Write the header in one piece, so that it stays whole within its sector."""
         self.file.store(
             0,
             HEADER.pack(
@@ -205,7 +205,7 @@ class IndexFile:
         )
 
     def flush(self) -> None:
-        """Make every entry durable, but not the file's name."""
+        """Sync the contents, but not the name."""
         self.file.msync(0, self.file.size_bytes)
 
     # -- reading -----------------------------------------------------------------------------------
@@ -219,10 +219,10 @@ class IndexFile:
         max_num: int,
         accept: Callable[[int], bool],
     ) -> None:
-        """Add to found, up to max_num in all, the log offsets of a hash, newest first, that accept says yes to.
+        """Append to `found`, up to max_num, the log offsets of a hash that `accept` approves, newest first.
 
-        accept is asked of records that may have been stored in [begin_ms, end_ms], as far as entries tell: they know
-        whole seconds only, so it may also be asked of one stored up to 999 ms too early or too late.
+        accept is asked for records that may be stored in [begin_ms, end_ms]. Entries have whole seconds, so a record up
+        to 999 ms outside may be included.
         """
         view, base_at = self.view, self._entries_at
         (number,) = SLOT.unpack_from(view, HEADER_BYTES + key_hash % self._slots * SLOT_BYTES)
@@ -231,24 +231,24 @@ class IndexFile:
         while number > 0 and len(found) < max_num:
             at = base_at + ENTRY_BYTES * number
             stored_hash, physical_offset, diff_s, previous = ENTRY.unpack_from(view, at)
-            # The first entry's seconds were counted from the header it found: see formats.index.
+            # The first entry's seconds count from an earlier time: see formats.index.
             stored_ms = self.begin_timestamp_ms + (1000 * diff_s if number > 1 else 0)
             is_in_time = begin_ms <= stored_ms + 999 and stored_ms <= end_ms
             if stored_hash == key_hash and is_in_time and accept(physical_offset):
                 found.append(physical_offset)
-            if stored_ms + 999 < begin_ms or previous >= number:  # entries must go back, or the loop never ends
+            if stored_ms + 999 < begin_ms or previous >= number:  # links must go back, or the loop would never end
                 return
             number = previous
 
     def may_hold(self, begin_ms: int, end_ms: int) -> bool:
-        """Return whether any entry can be of a record stored in [begin_ms, end_ms]."""
+        """Return whether the file may have a record stored in [begin_ms, end_ms]."""
         return begin_ms <= self.end_timestamp_ms and end_ms >= self.begin_timestamp_ms
 
 
 def defects(view: memoryview, path: str, slots: int, entries_max: int) -> Iterator[CorruptFileError]:
-    """Yield what is wrong with the file that view holds; with the header wrong, nothing else is looked at.
+    """Yield the errors in an index file. If the header is wrong, nothing else is checked.
 
-    Needs 4 bytes of memory for each slot.
+    Needs 4 bytes of memory per slot.
     """
     header = decode_header(view)
     in_header = list(header_defects(header, path, entries_max))
@@ -263,7 +263,7 @@ def defects(view: memoryview, path: str, slots: int, entries_max: int) -> Iterat
 
 
 def _entry_defects(view: memoryview, path: str, header: IndexHeader, table: "array[int]") -> Iterator[CorruptFileError]:
-    """Yield what is wrong with the entries; leave in table what the slots must hold."""
+    """Yield the errors in entries, and fill `table` with the correct slots."""
     slots = len(table)
     begin, end = header.begin_physical_offset, header.end_physical_offset
     at = entries_at(slots) + ENTRY_BYTES

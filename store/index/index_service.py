@@ -1,7 +1,7 @@
-"""Key index: indexes dispatched records in the order of the log. RocketMQ's IndexService.
+"""Index service: adds dispatched records to the index, in log order.
 
-Where the disk will not give a new file, the record is tried again as dispatch tries records again. After a few times
-indexing ends until the next load builds what is missing, and so do puts, but consumers go on.
+RocketMQ's IndexService. If a new file cannot be created, dispatch retries the record. After a few failures indexing
+stops until the next load, which builds the missing part. Puts stop too; consumers continue.
 """
 
 from bisect import bisect_left
@@ -28,15 +28,15 @@ from ..world import World
 from .index_file import IndexFile
 
 _CLOCK_MS_MAX = LOCAL_MS_MAX - 366 * 86_400_000
-"""A later clock counts as this one: it leaves a year of names, 1 ms apart, for the files that follow."""
+"""A later clock counts as this time, which leaves a year of names 1 ms apart for later files."""
 
 
 class IndexFiles:
-    """The directory of an index."""
+    """The files of an index."""
 
     def __init__(self, world: World, directory: str, slots: int, entries_max: int) -> None:
         self.files: tuple[IndexFile, ...] = ()
-        """Replaced, never changed, so that a reader's copy stays whole."""
+        """Replaced, never modified, so a reader's copy stays consistent."""
         self.slots = slots
         self.entries_max = entries_max
         self.file_bytes = index_file_bytes(slots, entries_max)
@@ -45,9 +45,9 @@ class IndexFiles:
         self._changing = world.tasks.lock("index files")
         """Held while `files` is replaced."""
         self._syncing = world.tasks.lock("index files sync")
-        """Held while files are synced or removed: no map is closed under a sync."""
+        """Held while files are synced or removed, so that no map is closed during a sync."""
         self._last_local_ms = -1
-        """The time in the youngest name there ever was."""
+        """Time in the newest name ever used."""
         self._names_are_durable = True
 
     def path(self, name: str) -> str:
@@ -55,10 +55,10 @@ class IndexFiles:
         return f"{self._directory}/{name}"
 
     def load(self) -> list[CorruptFileError]:
-        """Map every file that can be one of this index; return what else is in the directory, left alone.
+        """Map all files of this index. Returns the other directory entries, which are ignored.
 
-        Files of another length cannot be read, and only another geometry or a crash while one was made leaves them:
-        they are among what is returned, and `remove_odd` removes them.
+        Files of a different length come from another geometry or a crash during creation. They are unreadable, are part
+        of the result, and are removed by `keep`.
         """
         files = self._world.files
         odd: list[CorruptFileError] = []
@@ -88,10 +88,10 @@ class IndexFiles:
     # -- growing -----------------------------------------------------------------------------------
 
     def create(self) -> IndexFile:
-        """Make a file behind the last one. Neither it nor its name is durable yet.
+        """Create the next file. Neither it nor its name is durable yet.
 
-        Its name is the local time, or 1 ms more than the youngest name there was: clocks and time zones step back.
-        Raises OSError if that name is beyond the year 99999, or the disk fails.
+        Its name is the local time, but at least 1 ms after the newest name, because clocks and time zones may step
+        back. Raises OSError if that name is beyond the year 99999, or if the disk fails.
         """
         files = self._world.files
         if files.status(self._directory) is None:
@@ -105,7 +105,7 @@ class IndexFiles:
         self._last_local_ms = local_ms
         made = self._map_new(index_file_name(local_ms))
         self._names_are_durable = False
-        if self.files and self.files[-1].end_timestamp_ms > 0:  # its last record may be the log's first
+        if self.files and self.files[-1].end_timestamp_ms > 0:  # a zero time means that it is empty
             made.follow(self.files[-1])
         with self._changing:
             self.files = (*self.files, made)
@@ -115,7 +115,7 @@ class IndexFiles:
         try:
             return self._map(name)
         except OSError:
-            with suppress(OSError):  # what may be there is too short to be read; the next load removes it
+            with suppress(OSError):  # an incomplete file is too short to be read; the next load removes it
                 self._world.files.unlink(self.path(name))
             raise
 
@@ -127,7 +127,7 @@ class IndexFiles:
             self._sync([file for file in self.files if not file.is_durable and file.is_full])
 
     def make_durable(self) -> None:
-        """Sync every file that is not durable; whoever adds to one afterwards has it synced again."""
+        """Sync all files that are not durable."""
         with self._syncing:
             self._sync([file for file in self.files if not file.is_durable])
 
@@ -140,18 +140,18 @@ class IndexFiles:
             self._names_are_durable = True
             self.sync_names()
         for file in due:
-            file.is_durable = file.is_full  # one that still takes entries is synced again
+            file.is_durable = file.is_full  # a file that still takes entries is synced again
 
     def sync_names(self) -> None:
-        """Make the names in the directory durable, and the directory's own."""
+        """Sync the directory and its own name."""
         self._world.files.sync_directory(self._directory)
         self._world.files.sync_directory(directory_of(self._directory))
 
     @property
     def durable_timestamp_ms(self) -> int:
-        """Return a store time such that every full file with no later end is durable, now and at any later moment.
+        """Return a store time such that all full files that end by it are durable, now and later.
 
-        The next file may still end in the very millisecond in which the last durable one does.
+        The next file may end in the same millisecond as the last durable one.
         """
         durable_ms = 0
         for file in self.files:
@@ -163,7 +163,7 @@ class IndexFiles:
     # -- removing ----------------------------------------------------------------------------------
 
     def keep(self, count: int, odd: list[str]) -> None:
-        """Remove all files but the first count, and those at the paths in odd, durably."""
+        """Durably remove all files after the first `count`, and the files at the paths in `odd`."""
         kept, dropped = self.files[:count], self.files[count:]
         self._remove([*odd, *(self.path(file.name) for file in reversed(dropped))])
         self.files = kept
@@ -171,11 +171,11 @@ class IndexFiles:
             file.file.close()
 
     def delete_expired(self, log_min_offset: int) -> int:
-        """Remove the oldest files whose records are all in front of log_min_offset, the last file never.
+        """Remove the oldest files whose records are all before log_min_offset, except the last file. Returns their
+        number.
 
-        Return how many. They are unlinked before their names are synced, oldest first: what a crash brings back is
-        a file of records that are gone. Raises OSError if one does not go: it stays, with all that are younger, and is
-        tried again the next time.
+        Files are unlinked oldest first, and the directory is synced once: a crash can only restore files of removed
+        records. After an OSError the file and all newer ones stay until the next call.
         """
         with self._syncing:
             files = self.files[:-1]
@@ -183,11 +183,11 @@ class IndexFiles:
             while count < len(files) and files[count].end_physical_offset < log_min_offset:
                 count += 1
             for file in files[:count]:
-                with suppress(FileNotFoundError):  # somebody else has removed it
+                with suppress(FileNotFoundError):  # already removed
                     self._world.files.unlink(self.path(file.name))
                 with self._changing:
                     self.files = self.files[1:]
-                file.file.close()  # a query that still reads it has a view of its own
+                file.file.close()  # a running query has its own view
             if count:
                 self._world.files.sync_directory(self._directory)
         return count
@@ -199,13 +199,13 @@ class IndexFiles:
             self._world.files.sync_directory(self._directory)
 
     def close(self) -> None:
-        """Give every mapping back."""
+        """Release all mappings."""
         for file in self.files:
             file.file.close()
 
 
 _CREATIONS_MAX = 3  # RocketMQ IndexService.MAX_TRY_IDX_CREATE
-"""How often a file is tried to be made."""
+"""Attempts to create a file."""
 
 
 class IndexService:
@@ -214,23 +214,24 @@ class IndexService:
     def __init__(self, world: World, config: StoreConfig, flags: RunningFlags) -> None:
         self.table = IndexFiles(world, config.index_directory, config.max_hash_slot_num, config.max_index_num)
         self.last_error: OSError | None = None
-        """Why the last file could not be made."""
+        """Error of the last failed creation."""
         self._flags = flags
         self._max_num = config.max_msgs_num_batch
         self._file: IndexFile | None = None
-        """The file that is added to, None if there is none yet."""
+        """The file that receives entries, if any."""
         self._offset = -1
-        """Where the last record indexed begins in the log."""
+        """Log offset of the last indexed record."""
         self._keys = 0
-        """How many of its keys are indexed."""
+        """Number of its indexed keys."""
         self._failures = 0
         self._is_building = False
-        """Whether files get their headers only once they are full, or with `end_building`."""
+        """Whether headers are written only when a file is full or in `end_building`."""
 
     def build_from(self, physical_offset: int, keys: int) -> None:
-        """Begin to build what a load found missing, before anybody reads: `end_building` must follow.
+        """Start to build the missing part before there are readers. `end_building` must follow.
 
-        All records up to one, and the first keys of that one, are in the files already. -1, 0: nothing.
+        The files contain all records before physical_offset, and the first `keys` keys of that record. (-1, 0) means
+        none.
         """
         self._offset, self._keys = physical_offset, keys
         self._is_building = True
@@ -239,7 +240,7 @@ class IndexService:
             self._file.is_building = True
 
     def end_building(self) -> None:
-        """Write what headers lack."""
+        """Write the buffered part."""
         self._is_building = False
         if self._file is not None:
             self._file.end_building()
@@ -247,7 +248,9 @@ class IndexService:
     # -- adding ------------------------------------------------------------------------------------
 
     def dispatch(self, record: ScannedRecord) -> None:
-        """Index a record by its keys, unless it is indexed, has none or is a roll-back. OSError: try again."""
+        """Index a record by its keys, unless it is indexed, has none or is a rollback. The caller retries after an
+        OSError.
+        """
         if not may_have_keys(record):
             return
         physical_offset = record.physical_offset
@@ -269,7 +272,7 @@ class IndexService:
             self._keys += 1
 
     def put_plain(self, plain: PlainRecords) -> None:
-        """Index the next records that have keys, as `dispatch` does. OSError: try again, with these or one by one."""
+        """Index a batch of records like `dispatch`. After an OSError the caller retries, as a batch or one by one."""
         offsets = plain.key_column("physical_offset")
         begin = bisect_left(offsets, self._offset)
         if begin < len(offsets) and offsets[begin] == self._offset:
@@ -287,7 +290,7 @@ class IndexService:
                 self._keys += taken
 
     def _make_file(self) -> IndexFile | None:
-        """Begin a new file; None, once, if that has failed too often."""
+        """Start a new file. Returns None if that has failed too often."""
         if self._file is not None:
             hit("index rolls")
             self._file.end_building()
@@ -296,7 +299,7 @@ class IndexService:
         except OSError as error:
             hit("index not made")
             self.last_error = error
-            if is_disk_full(error):  # what is missing can still be made when space returns
+            if is_disk_full(error):  # can still be made when space returns
                 raise
             self._failures += 1
             if self._failures < _CREATIONS_MAX:
@@ -318,9 +321,9 @@ class IndexService:
         end_ms: int,
         accept: Callable[[int], bool],
     ) -> list[int]:
-        """Return the log offsets of up to max_num records that accept says yes to, the newest first.
+        """Return the log offsets of up to max_num records that `accept` approves, newest first.
 
-        It is asked of those with the hash of topic and key that may have been stored in [begin_ms, end_ms].
+        accept is asked for records with the hash of topic and key that may be stored in [begin_ms, end_ms].
         """
         hashed = key_hash(topic, key)
         max_num = min(max_num, self._max_num)
@@ -334,6 +337,6 @@ class IndexService:
 
     @property
     def last_update(self) -> tuple[int, int]:
-        """Return store time and log offset of the last record indexed, zeros if there is none."""
+        """Return store time and log offset of the last indexed record, zeros if there is none."""
         files = self.table.files
         return (files[-1].end_timestamp_ms, files[-1].end_physical_offset) if files else (0, 0)

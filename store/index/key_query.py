@@ -1,8 +1,8 @@
-"""Query by key: the messages of a topic that have a key, as the index leads to them.
+"""Key query: finds the messages of a topic that have a key.
 
-Two keys may share a hash, and an index only knows hashes. So each record that it leads to is read, and its topic and
-key are compared before it counts. The index knows store times by the second: a query's beginning is compared with the
-record's own, its end is not, so messages stored up to 999 ms later are among the answers, as they are in RocketMQ.
+The index stores only hashes, and two keys may share one, so each record is read and its topic and key are compared. The
+index has store times in seconds. The start of a query is compared with the record's own time, but its end is not: as in
+RocketMQ, messages stored up to 999 ms later are included.
 """
 
 from dataclasses import dataclass, field
@@ -15,17 +15,17 @@ from .index_service import IndexService
 
 @dataclass(slots=True)
 class QueryMessageResult:
-    """The answer to a query: records as they stand in the log, the oldest first."""
+    """The answer to a query: raw records, oldest first."""
 
     records: list[bytes] = field(default_factory=list, repr=False)
     physical_offsets: list[int] = field(default_factory=list)
     index_last_update_timestamp_ms: int = 0
-    """Store time of the last record in the index; 0 if nothing was found."""
+    """Store time of the last record in the index, 0 if the result is empty."""
     index_last_update_physical_offset: int = 0
 
 
 class KeyQuerier:
-    """Answers queries over one log. core: the core in C, which reads plain records; None: Python reads all."""
+    """Answers queries over one log. The C core reads plain records; without it Python reads all."""
 
     def __init__(self, commit_log: CommitLog, core: Core | None = None) -> None:
         self._commit_log = commit_log
@@ -34,20 +34,21 @@ class KeyQuerier:
     def query_message(
         self, index: IndexService, topic: str, key: str, max_messages: int, begin_ms: int, end_ms: int, limit: int
     ) -> QueryMessageResult:
-        """Return the newest messages of a topic with a key, stored in [begin_ms, end_ms + 999], the oldest first.
+        """Return the newest messages of a topic with a key, stored in [begin_ms, end_ms + 999], oldest first.
 
-        limit is the log offset at which ends what may be shown. RocketMQ asks up to three times, each time for older
-        ones, if all that a first answer led to was unreadable. Here that does not count in the first place.
+        limit is the log offset up to which records are visible. RocketMQ repeats a query up to three times with older
+        entries if all records of an answer were unreadable. Here unreadable records do not count, so that is not
+        needed.
         """
         try:
             raw_topic, raw_key = topic.encode(), key.encode(errors="surrogateescape")
         except UnicodeEncodeError:
-            return QueryMessageResult()  # half of a character, which no record can hold
-        begin_ms = max(begin_ms, -(1 << 63))  # the core in C takes 64 bits, and no record is older
+            return QueryMessageResult()  # a lone surrogate, which no record contains
+        begin_ms = max(begin_ms, -(1 << 63))  # the C core takes 64 bits, and no record is older
         found: dict[int, bytes] = {}
 
         def accept(physical_offset: int) -> bool:
-            """Return whether there is a record that is asked for at a log offset, and not found before."""
+            """Return whether the record at a log offset matches and is new."""
             if physical_offset in found or physical_offset < 0:
                 return False
             raw = self._plain_record(physical_offset, raw_topic, raw_key, begin_ms, limit)
@@ -65,9 +66,9 @@ class KeyQuerier:
         return QueryMessageResult([found[offset] for offset in offsets], offsets, *index.last_update)
 
     def _plain_record(self, physical_offset: int, topic: bytes, key: bytes, begin_ms: int, limit: int) -> bytes | None:
-        """Have the core look at the record at a log offset; None if there is no core, or nothing plain: see `_record`.
+        """Let the C core check the record at a log offset. Returns its bytes, which are empty if it does not match.
 
-        Return its bytes, none of them if it is not asked for.
+        Returns None without a core, or if the record is not plain.
         """
         if self._core is None:
             return None
@@ -81,10 +82,10 @@ class KeyQuerier:
         return self._core.with_key(segment.file.view(at, end), physical_offset, topic, key, begin_ms)
 
     def _record(self, physical_offset: int, topic: str, key: bytes, begin_ms: int, limit: int) -> bytes | None:
-        """Return the bytes of the record at a log offset, None if there is none, or it is not asked for."""
+        """Return the bytes of the record at a log offset, or None if it does not exist or match."""
         record = self._commit_log.record_at(physical_offset, limit)
         if record is None or record.topic != topic or record.store_timestamp_ms < begin_ms:
             return None
         if key not in keys_of(record.properties.encode(errors="surrogateescape")):
             return None
-        return self._commit_log.record_bytes(physical_offset, record.size_bytes, limit)  # None: removed a moment ago
+        return self._commit_log.record_bytes(physical_offset, record.size_bytes, limit)  # None if just removed

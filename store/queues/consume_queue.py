@@ -1,8 +1,8 @@
-"""Consume queue: where the messages of one topic and queue id are in the log, in queue order.
+"""Consume queue: log positions of the messages of one topic and queue id.
 
-Entry n lies at logic offset 20 n and stands for the record whose queueOffset is n, always: a hole is filled with blank
-entries, never closed up. One task writes (dispatch, or recovery before it); any task reads. A queue with an extension
-holds addresses in it where other queues hold tag codes.
+Entry n is at logic offset 20 n and stands for the record whose queueOffset is n. Missing entries are filled with blank
+ones, so entries never shift. One task writes (dispatch, or recovery before it); any task reads. If a queue has an
+extension, its entries contain addresses of units in place of tag codes.
 """
 
 from ..errors import CorruptFileError, MisplacedRecordError
@@ -26,31 +26,33 @@ from ..world import World
 from .consume_queue_ext import ConsumeQueueExt
 
 GAP_ENTRIES_MAX = 4096
-"""How many numbers two records that follow one another may leave out, however little room the log has for them."""
+"""Numbers that two consecutive records may always skip, even if the log has no room for so many records."""
 _HOLE_ENTRIES_MAX = 1024
 
 
 class QueueSegments(SegmentQueue):
-    """The files of one queue. All of them can be rebuilt from the log, so none that a crash spoilt is worth keeping."""
+    """The files of one queue. They can be rebuilt from the log, so files damaged by a crash are not kept."""
 
     def is_stray(self, path: str) -> bool:
-        """Return True: what has no segment's name cannot be missing in a row that the log can be asked for."""
+        """Return True: an entry without a segment's name cannot be a lost segment, because the log can rebuild
+        those.
+        """
         return True
 
     def is_expendable(self, base_offset: int) -> bool:
-        """Return whether a file has a size that a crash can leave, whatever is in it: it is not too long."""
+        """Return whether a crash can leave a file of this size: it is not too long. Its contents do not matter."""
         status = self._world.files.status(self.path(base_offset))
         return status is not None and not status.is_directory and status.size_bytes <= self.segment_bytes
 
     def can_extend(self, base_offset: int) -> bool:
-        """Return whether a file is too short and has entries: no other file knows the numbers in it.
+        """Return whether a file is short but has entries. No other file has their numbers.
 
-        Damage makes a file short, and so does a raised `mappedFileSizeConsumeQueue`.
+        A file is short because of damage or a raised `mappedFileSizeConsumeQueue`.
         """
         return 0 < self._size_of(base_offset) < self.segment_bytes and not self._holds_nothing(self.path(base_offset))
 
     def require_fit(self) -> None:
-        """Raise CorruptFileError, before any change, for a file that only a row of another file size has."""
+        """Raise CorruptFileError, before any change, for a file that is longer than this queue's files."""
         for base in self._find_bases():
             if self._size_of(base) > self.segment_bytes:
                 raise CorruptFileError(self.path(base), 0, "file size", self.segment_bytes, self._size_of(base))
@@ -59,7 +61,7 @@ class QueueSegments(SegmentQueue):
 class ConsumeQueue:
     """One queue of one topic.
 
-    Invariant: entry n lies at logic offset 20 n; the log offsets of real entries rise, up to max_physical_offset.
+    Invariant: entry n is at logic offset 20 n; log offsets of real entries increase, up to max_physical_offset.
     """
 
     def __init__(
@@ -77,25 +79,25 @@ class ConsumeQueue:
         self.queue_id = queue_id
         self.queue = QueueSegments(world, directory, segment_bytes, f"consumequeue {topic}/{queue_id}")
         self.max_physical_offset = -1
-        """Log offset behind the last record indexed here; only the writing task uses it."""
+        """End of the last indexed record in the log. Used only by the writing task."""
         self.min_logic_offset = 0
 
     @property
     def min_offset(self) -> int:
-        """Return the index of the first entry whose record is still in the log."""
+        """Return the index of the first entry with a record that is still in the log."""
         return self.min_logic_offset // ENTRY_BYTES
 
     @property
     def max_offset(self) -> int:
-        """Return the index behind the last entry."""
+        """Return the index after the last entry."""
         return self.queue.max_offset // ENTRY_BYTES
 
     # -- writing -----------------------------------------------------------------------------------
 
     def put(self, physical_offset: int, size_bytes: int, tags_code: int, queue_offset: int) -> None:
-        """Index one record at its queueOffset. One that is indexed already changes nothing.
+        """Index one record at its queueOffset. A record that is already indexed is ignored.
 
-        Raises MisplacedRecordError, and nothing changes, if its place is taken or too far ahead to be its own.
+        Raises MisplacedRecordError, without a change, if its place is taken or too far ahead.
         """
         end = physical_offset + size_bytes
         assert 0 <= physical_offset < end, (physical_offset, size_bytes)
@@ -116,10 +118,11 @@ class ConsumeQueue:
         self.max_physical_offset = end
 
     def _check_place(self, queue_offset: int, following: int, physical_offset: int) -> None:
-        """Raise MisplacedRecordError unless a record may leave out the numbers from following on up to its own.
+        """Raise MisplacedRecordError unless a record may skip the numbers from `following` on.
 
-        Those may be as many as the log has had room for since the last one, as recovery lets pass at any rate, or as
-        a file of the queue has: a start of 4.9.8 leaves out so many that finds a file made ahead of use.
+        The limit is the largest of: the number of records that fit into the log since the last one; GAP_ENTRIES_MAX, as
+        in recovery; and the entries of one queue file, which a start of 4.9.8 skips if it finds a file allocated ahead
+        of use.
         """
         log_bytes = physical_offset - max(self.max_physical_offset, 0)
         of_a_file = self.queue.segment_bytes // ENTRY_BYTES
@@ -129,7 +132,7 @@ class ConsumeQueue:
             raise MisplacedRecordError(f"{self.topic}/{self.queue_id}", expected, queue_offset)
 
     def put_extended(self, physical_offset: int, size_bytes: int, unit: ExtUnit, queue_offset: int) -> None:
-        """Index one record as `put` does, by a unit of the extension if there is one and it has room."""
+        """Index one record like `put`, through a unit of the extension if possible."""
         if physical_offset + size_bytes <= self.max_physical_offset:
             return
         code = NO_ADDRESS if self.ext is None else self.ext.put(unit)
@@ -138,9 +141,9 @@ class ConsumeQueue:
         self.put(physical_offset, size_bytes, code, queue_offset)
 
     def put_run(self, queue_offset: int, entries: bytes) -> None:
-        """Index records that follow the last one indexed, in queue and log, by their entries from queue_offset on.
+        """Index records that directly follow the last one, by their entries from queue_offset on.
 
-        Raises OSError if there is no room for all: those that found some are indexed.
+        Raises OSError if the disk is full; the entries before that are indexed.
         """
         assert queue_offset == self.max_offset, (queue_offset, self.max_offset)
         while entries:
@@ -154,7 +157,7 @@ class ConsumeQueue:
             entries = entries[len(piece) :]
 
     def append_entries(self, raw: bytes | bytearray) -> None:
-        """Put whole entries behind the last one, in as many segments as it takes."""
+        """Append whole entries, in as many segments as needed."""
         assert len(raw) % ENTRY_BYTES == 0, len(raw)
         while raw:
             segment, position = self._writable_segment()
@@ -163,7 +166,7 @@ class ConsumeQueue:
             raw = raw[room:]
 
     def _writable_segment(self) -> tuple[Segment, int]:
-        """Return the last segment and how far it is written, or a new one if it is full or none is there."""
+        """Return the last segment and its write position, or a new segment if it is full or missing."""
         segment = self.queue.last()
         position = 0 if segment is None else segment.wrote.get()
         if segment is None or position == segment.size_bytes:
@@ -171,13 +174,13 @@ class ConsumeQueue:
         return segment, position
 
     def fill_blank(self, queue_offset: int) -> None:
-        """Fill up to queue_offset with blank entries; a queue without entries begins there.
+        """Fill up to queue_offset with blank entries. An empty queue then begins there.
 
-        If it has no segment either, that is the one which will hold it.
+        Without segments, the one that will contain queue_offset is created.
         """
         logic_offset = queue_offset * ENTRY_BYTES
         if self.min_offset >= self.max_offset:
-            self.min_logic_offset = logic_offset  # first: nobody may be given the blanks for messages
+            self.min_logic_offset = logic_offset  # first, so that no reader takes blanks for messages
         if not self.queue.segments:
             self.queue.create(logic_offset - logic_offset % self.queue.segment_bytes)
         following = self.max_offset
@@ -185,11 +188,10 @@ class ConsumeQueue:
         self.append_entries(BLANK_ENTRY_BYTES * (queue_offset - following))
 
     def place(self, queue_offset: int, raw: bytes | bytearray, *, write_again: bool = False) -> int:
-        """Make the entries from queue_offset on be raw, for recovery; return how many were not already.
+        """Set the entries from queue_offset on to `raw`, during recovery. Returns how many changed.
 
-        write_again: write also what is there already, so that the next sync does not take it for clean.
-
-        Positions are not looked at: `recovered` sets them. queue_offset follows what is there or lies in it.
+        write_again writes unchanged entries too, so that the next sync does not skip them as clean. Positions are
+        ignored; `recovered` sets them. queue_offset is at most the end of the existing entries.
         """
         assert queue_offset >= 0, queue_offset
         assert len(raw) % ENTRY_BYTES == 0, len(raw)
@@ -217,7 +219,7 @@ class ConsumeQueue:
         return self.queue.create(logic_offset - logic_offset % self.queue.segment_bytes)
 
     def recovered(self, end: int, durable: int) -> None:
-        """Set every position: entries up to index end count, those up to index durable are durable."""
+        """Set all positions: entries end at index `end`, durable entries at index `durable`."""
         assert end >= 0, end
         for segment in self.queue.segments:
             wrote, flushed = (
@@ -233,9 +235,10 @@ class ConsumeQueue:
             self.ext.recovered(self._last_ext_address())
 
     def kept_code(self, queue_offset: int, entry: QueueEntry, store_timestamp_ms: int, *, vouched: bool) -> int:
-        """Return the code for an entry that recovery makes: the address there, if it leads to the record's unit.
+        """Return the code for a recovered entry: the existing address if its unit belongs to the record, else the tags
+        code.
 
-        vouched: whether what is there is known to be durable.
+        vouched: whether the existing data is known to be durable.
         """
         if self.ext is None:
             return entry.tags_code
@@ -259,17 +262,16 @@ class ConsumeQueue:
         return None
 
     def flush(self, least_pages: int) -> None:
-        """Flush what has gathered, units before the entries that lead to them."""
+        """Flush the extension, then the entries that refer to it."""
         if self.ext is not None:
             self.ext.queue.flush_all(least_pages)
         self.queue.flush_all(least_pages)
 
     def truncate(self, queue_offset: int, *, syncs_zeros: bool = False) -> bool:
-        """Forget the entries from queue_offset on, durably; return whether there were any.
+        """Durably remove the entries from queue_offset on. Returns whether there were any. syncs_zeros: see
+        `Segment.clear_from`.
 
-        syncs_zeros: as `Segment.clear_from` has it.
-
-        A queue that begins behind its first message keeps an empty segment, whose name says how far it had counted.
+        A queue that begins after number 0 keeps an empty segment, and the counter is in the segment's name.
         """
         logic_offset = max(queue_offset * ENTRY_BYTES, self.queue.min_offset)
         if logic_offset == 0:
@@ -278,7 +280,7 @@ class ConsumeQueue:
         return self.queue.truncate(logic_offset, syncs_zeros=syncs_zeros)
 
     def forget_all(self) -> bool:
-        """Forget every entry and how many there were, durably; return whether there was a segment."""
+        """Durably remove all entries and the counter. Returns whether there was a segment."""
         if not self.queue.segments:
             return False
         self.queue.remove_all()
@@ -286,18 +288,18 @@ class ConsumeQueue:
         return True
 
     def remove(self) -> None:
-        """Remove every file, the oldest first, durably. Raises OSError; what is left is a queue unless it has no file.
+        """Durably remove all files, oldest first. After an OSError it remains a queue if it has a file left.
 
-        No entry may be on its way to the queue, nor come later.
+        No entry may be added during or after this call.
         """
         if self.ext is not None:
-            self.ext.queue.remove_in_use()  # first: units without entries would never be removed
+            self.ext.queue.remove_in_use()  # first, because units without entries would never be removed
         self.queue.remove_in_use()
 
     # -- reading -----------------------------------------------------------------------------------
 
     def entry(self, queue_offset: int) -> QueueEntry | None:
-        """Return one entry, valid or not; None if no segment holds it."""
+        """Return one entry, valid or not, or None if no segment contains it."""
         logic_offset = queue_offset * ENTRY_BYTES
         segment = self.queue.find(logic_offset)
         if segment is None or queue_offset < 0:
@@ -306,9 +308,9 @@ class ConsumeQueue:
         return decode_entry(segment.file.view(position, position + ENTRY_BYTES), 0)
 
     def index_of(self, physical_offset: int) -> int | None:
-        """Return the index of the entry with that phyOffset, None if there is none or the entries do not rise.
+        """Return the index of the entry with this phyOffset, or None if it is missing or entries are out of order.
 
-        Positions are not looked at, for recovery has not set them; a longer run of entries that are none ends the row.
+        Positions are ignored, because recovery has not set them. A long run of invalid entries counts as the end.
         """
         low, high = 0, sum(segment.size_bytes for segment in self.queue.segments) // ENTRY_BYTES
         begin = self.queue.segments[0].base_offset // ENTRY_BYTES if high else 0
@@ -326,11 +328,11 @@ class ConsumeQueue:
         return None
 
     def unit_at(self, tags_code: int) -> ExtUnit | None:
-        """Return the unit that an entry's tagsCode leads to, None if it leads to none that is there."""
+        """Return the unit at the address in a tagsCode, or None if it is missing or the code is not an address."""
         return None if self.ext is None or not is_ext_address(tags_code) else self.ext.get(tags_code)
 
     def entries_from(self, queue_offset: int) -> memoryview:
-        """Return the raw entries from queue_offset to the end of the one segment that holds it; may be empty."""
+        """Return the raw entries from queue_offset to the end of its segment; may be empty."""
         logic_offset = queue_offset * ENTRY_BYTES
         segment = self.queue.find(logic_offset)
         if segment is None:
@@ -338,10 +340,10 @@ class ConsumeQueue:
         return segment.file.view(logic_offset - segment.base_offset, segment.wrote.get())
 
     def correct_min_offset(self, log_min_offset: int) -> None:
-        """Begin the queue at its first real entry with a record in the log, or at its end if there is none.
+        """Set the start to the first real entry with a record in the log, else to the end.
 
-        RocketMQ looks in the first segment only. That segment can have expired entries alone after a crash, or after a
-        removal that failed: the queue would begin with messages that no pull can return.
+        RocketMQ examines only the first segment. After a crash or a failed removal all of its entries may be expired,
+        and the queue would begin with messages that no pull can return.
         """
         for segment in self.queue.segments:
             raw = segment.file.view(0, segment.wrote.get())
@@ -351,11 +353,11 @@ class ConsumeQueue:
                 if self.ext is not None:
                     self.ext.expire(decode_entry(raw, at).tags_code)
                 return
-            # The queue may begin further on already, where its first entry is about to be put.
+            # The queue may already begin later, where its first entry is about to be put.
             self.min_logic_offset = max(self.min_logic_offset, segment.base_offset + len(raw))
 
     def has_expired_segment(self, log_min_offset: int) -> bool:
-        """Return whether there is a segment, but for the last one, whose records have all left the log."""
+        """Return whether all records of the first segment have left the log. The last segment never expires."""
         segments = self.queue.segments
         if len(segments) < 2:
             return False
@@ -364,13 +366,13 @@ class ConsumeQueue:
             entry = decode_entry(raw, at)
             if is_valid(entry):  # the last ones may be blanks that fill a hole
                 return entry.physical_offset < log_min_offset
-        return True  # it leads nowhere
+        return True  # it has no real entry
 
     def remove_expired_segments(self, log_min_offset: int) -> int:
-        """Remove the segments whose records have left the log, and begin behind them; return how many there were.
+        """Remove the segments of expired records, and advance the start. Returns their number.
 
-        The next one is made to last before: without any, nobody would know how far the queue had counted.
-        Raises OSError if one does not go, which then stays the first one.
+        The following segment is synced before each removal, because without any segment the queue's counter would be
+        lost. Raises OSError if a removal fails; that segment stays the first.
         """
         removed = 0
         try:
@@ -383,7 +385,9 @@ class ConsumeQueue:
 
 
 def _first_in_log(raw: memoryview, log_min_offset: int) -> int | None:
-    """Return the position of the first real entry at or behind a log offset: they rise, with blanks in between."""
+    """Return the position of the first real entry at or after a log offset. Log offsets increase, with blanks in
+    between.
+    """
     low, high, found = 0, len(raw) // ENTRY_BYTES, None
     while low < high:
         middle = index = (low + high) // 2

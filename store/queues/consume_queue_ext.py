@@ -1,9 +1,8 @@
-"""Extension of one consume queue: units of variable size in a row of files, addressed by the queue's entries.
+"""Queue extension: variable-size units, addressed by the entries of one queue.
 
-It is a help, never the truth: an entry whose unit is missing or not its record's own is written again with its plain
-tagsCode by recovery, and whoever meets a missing unit treats the tags as unknown. An address is never used twice for
-as long as an entry may hold it. The queue's one writer writes here too; any task reads.
-Source: RocketMQ ConsumeQueueExt.
+Units are optional. If a unit is missing or belongs to a different record, recovery rewrites its entry with the plain
+tagsCode. Readers treat the tags of a missing unit as unknown. An address is not reused while an entry may contain it.
+The queue's writer writes units too; any task reads. Source: RocketMQ ConsumeQueueExt.
 """
 
 from ..errors import CorruptFileError
@@ -28,32 +27,32 @@ from ..world import World
 
 
 class ExtSegments(SegmentQueue):
-    """The files of one extension. None is worth a refusal to start: entries can do without."""
+    """The files of one extension. They never prevent a start, because entries work without units."""
 
     def is_stray(self, path: str) -> bool:
-        """Return True, whatever it is."""
+        """Return True for any entry."""
         return True
 
     def is_expendable(self, base_offset: int) -> bool:
-        """Return whether the name is a file's, whatever is in it."""
+        """Return whether it is a file, whatever its contents."""
         status = self._world.files.status(self.path(base_offset))
         return status is None or not status.is_directory
 
 
 class ConsumeQueueExt:
-    """The extension of one queue of one topic. Invariant: no address is given twice, and units fill files in order."""
+    """The extension of one queue. Invariant: an address is assigned once, and units fill files in order."""
 
     def __init__(self, world: World, directory: str, segment_bytes: int, topic: str, queue_id: int) -> None:
         self.queue = ExtSegments(world, directory, segment_bytes, f"consumequeue_ext {topic}/{queue_id}")
         self._first_base_offset = 0
-        """Where the first file begins when there is none: behind every address that an entry may still hold."""
+        """Start of the first file in an empty extension: after all addresses that an entry may still contain."""
         self._unvouched_offset: int | None = None
-        """Offset of the first unit, of those that recovery kept, of which nothing says that it is durable."""
+        """Offset of the first recovered unit that is not known to be durable."""
 
     # -- writing -----------------------------------------------------------------------------------
 
     def put(self, unit: ExtUnit) -> int:
-        """Keep a unit; return its address, or NO_ADDRESS if it is too long or no file can be had for it."""
+        """Store a unit and return its address, or NO_ADDRESS if it is too long or no file can be created."""
         size_bytes = UNIT_BYTES_MIN + len(unit.bit_map)
         if size_bytes > min(UNIT_BYTES_MAX, self.queue.segment_bytes - END_BYTES):
             return NO_ADDRESS
@@ -68,7 +67,7 @@ class ConsumeQueueExt:
         return address_of(offset)
 
     def _place_for(self, size_bytes: int) -> tuple[Segment, int]:
-        """Return a file and the position in it that has room for a unit and an end mark."""
+        """Return a segment and position with room for a unit and an end mark."""
         segment = self.queue.last()
         if segment is None:
             return self.queue.create(self._first_base_offset), 0
@@ -81,9 +80,9 @@ class ConsumeQueueExt:
         return self.queue.create(segment.end_offset), 0
 
     def expire(self, address: int) -> None:
-        """Remove the files in front of the first unit that is still needed; any other code says nothing.
+        """Remove the files before the first needed unit. Codes that are not addresses are ignored.
 
-        What does not go now goes another time.
+        After an error the rest is removed by a later call.
         """
         if not is_ext_address(address):
             return
@@ -97,10 +96,10 @@ class ConsumeQueueExt:
     # -- recovering --------------------------------------------------------------------------------
 
     def load(self) -> None:
-        """Map what is there, and find where the last file's units end.
+        """Map the files, and find the end of the last one's units.
 
-        A file of the wrong size or behind a gap is removed with all behind it. Raises CorruptFileError on a name of a
-        segment that cannot be one of these.
+        A file of the wrong size or after a gap is removed, with all later files. Raises CorruptFileError for a segment
+        name that is invalid here.
         """
         self.queue.load()
         last = self.queue.last()
@@ -109,7 +108,7 @@ class ConsumeQueueExt:
             last.set_positions(end, end)
 
     def kept(self, address: int, tags_code: int, store_timestamp_ms: int, *, vouched: bool) -> bool:
-        """Return whether an address leads to the unit of a record with that code and time, and may stay in its entry.
+        """Return whether an address may stay: its unit has the record's code and time.
 
         vouched: whether unit and entry are known to be durable.
         """
@@ -122,10 +121,10 @@ class ConsumeQueueExt:
         return True
 
     def recovered(self, last_address: int | None) -> None:
-        """Cut what is behind the last unit that an entry leads to; from the first unvouched one on, write it again.
+        """Truncate after the last referenced unit, and rewrite units from the first unvouched one on.
 
-        last_address: the address in the queue's last entry that has one. If no unit is there, all others go too and
-        addresses begin anew behind it: a later unit must not be taken for the lost one.
+        last_address is the last address in the queue's entries. If its unit is missing, all others are removed, and new
+        addresses start after it: a later unit must not be taken for the lost one.
         """
         unit = None if last_address is None else self.get(last_address)
         if last_address is None or unit is None:
@@ -149,7 +148,7 @@ class ConsumeQueueExt:
     # -- reading -----------------------------------------------------------------------------------
 
     def get(self, address: int) -> ExtUnit | None:
-        """Return the unit with that address, None if none is there."""
+        """Return the unit at an address, or None."""
         offset = offset_of(address)
         segment = self.queue.find(offset)
         if segment is None:
@@ -163,7 +162,9 @@ class ConsumeQueueExt:
 
 
 def _end_of_units(segment: Segment) -> int:
-    """Return where the units of a file end: the whole file if an end mark closes it, else where none can be read."""
+    """Return the end of a file's units: the whole file if it has an end mark, else the first position without a valid
+    unit.
+    """
     view, at = segment.file.view(0, segment.size_bytes), 0
     try:
         while size_bytes := unit_bytes_at(view, at, segment.size_bytes, file=segment.file.path):

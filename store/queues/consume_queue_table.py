@@ -1,4 +1,4 @@
-"""Table of a store's consume queues, by topic and queue id: found, made on first use, loaded, made durable."""
+"""Queue table: all consume queues of a store, by topic and queue id."""
 
 from collections.abc import Callable, Iterator
 
@@ -14,7 +14,7 @@ from .consume_queue_ext import ConsumeQueueExt
 
 
 class ConsumeQueueTable:
-    """All queues of a store, made when they are first asked for."""
+    """All queues of a store, created on first use."""
 
     def __init__(
         self,
@@ -24,27 +24,29 @@ class ConsumeQueueTable:
         ext_directory: str | None = None,
         ext_segment_bytes: int = 0,
     ) -> None:
-        """ext_directory is None for queues without an extension."""
+        """Without an ext_directory, queues have no extension."""
         self.directory = directory
         self.ext_directory = ext_directory
         self._world = world
         self._segment_bytes = segment_bytes
         self._ext_segment_bytes = ext_segment_bytes
         self.names_lock = world.tasks.lock("queue directories")
-        """Held while directories of queues are synced, or removed."""
+        """Held while queue directories are synced or removed."""
         self._lock = world.tasks.lock("consume queues")
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
         self.lost_entries = False
-        """Whether a load removed files with entries in them, which can be made again from the whole log only."""
+        """Whether a load removed files with entries. Only a scan of the whole log can rebuild these."""
         self.extended: list[CorruptFileError] = []
-        """The files that a load found too short and extended: their entries, and how far they count, stay."""
+        """Short files that a load extended. Their entries and counters are kept."""
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        """Return a queue, None if it was never asked for."""
+        """Return a queue, or None if it does not exist."""
         return self._queues.get((topic, queue_id))
 
     def find_or_create(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """Return a queue, in memory only if it is new. ValueError for a topic that no directory can be named after."""
+        """Return a queue. A new one exists only in memory. Raises ValueError for a topic that cannot be a directory
+        name.
+        """
         queue = self._queues.get((topic, queue_id))
         if queue is None:
             with self._lock:
@@ -65,19 +67,19 @@ class ConsumeQueueTable:
         return ConsumeQueue(self._world, path, self._segment_bytes, topic, queue_id, ext)
 
     def all(self) -> list[ConsumeQueue]:
-        """Return every queue, by topic and number."""
+        """Return all queues, sorted by topic and id."""
         return [queue for _, queue in sorted(self._queues.items())]
 
     def load(self, *, before_loss: Callable[[], None] | None = None) -> list[CorruptFileError]:
-        """Map every queue in the directory; return what is there beside them, which is left alone.
+        """Map all queues in the directory. Returns foreign directory entries, which are ignored.
 
-        before_loss: called before files go that have entries in them.
-        Raises CorruptFileError on a file in the place of a queue's directory, and as the queues' rows do.
+        before_loss is called before files with entries are removed. Raises CorruptFileError for a file in place of a
+        queue's directory, and like `SegmentQueue.load`.
         """
         strays: list[CorruptFileError] = []
         rows = [self.find_or_create(*named).queue for named in self._named_in(self.directory, strays)]
         for row in rows:
-            row.require_fit()  # all of them first: a wrong size must not convert some and refuse others
+            row.require_fit()  # all first, so that a wrong file size is reported before any queue is converted
         for row in rows:
             row.load(before_loss=before_loss)
             strays += row.strays
@@ -94,7 +96,7 @@ class ConsumeQueueTable:
         return strays
 
     def _named_in(self, directory: str, strays: list[CorruptFileError]) -> Iterator[tuple[str, int]]:
-        """Yield the topic and number of every queue that a directory has a place for; add what is no such place."""
+        """Yield topic and id of each queue in a directory. Other entries are added to `strays`."""
         files = self._world.files
         if files.status(directory) is None:
             return
@@ -120,7 +122,7 @@ class ConsumeQueueTable:
         return CorruptFileError(path, 0, field, "a directory", found)
 
     def make_durable(self) -> None:
-        """Flush every queue, and sync the directories of those whose files are new."""
+        """Flush all queues, and sync the directories of those with new files."""
         with self.names_lock:
             files, queues = self._world.files, self.all()
             new = [row for row in _rows(queues) if row.segments and not row.directory_is_durable]
@@ -135,18 +137,18 @@ class ConsumeQueueTable:
 
     @property
     def sync_error(self) -> OSError | None:
-        """Return why a sync of a queue has failed in this life, whoever waited for it; None if none has."""
+        """Return the error of any failed sync of a queue since start, or None."""
         return next((row.sync_error for row in _rows(self.all()) if row.sync_error is not None), None)
 
     def forget(self, queue: ConsumeQueue) -> None:
-        """Forget a queue: whoever asks for it next gets a new one. Its files are gone."""
+        """Remove a queue from the table. Its files are already removed."""
         with self._lock:
             del self._queues[queue.topic, queue.queue_id]
 
     def remove_directories(self, queue: ConsumeQueue) -> None:
-        """Remove the directories of a queue that is forgotten, and its topic's if they are empty then.
+        """Remove the directories of a removed queue, and its topic's if they are then empty.
 
-        Raises OSError if one is not empty, which ends it.
+        Raises OSError at the first directory that is not empty.
         """
         with self.names_lock:
             directories = [row.directory for row in _rows([queue])]
@@ -157,13 +159,13 @@ class ConsumeQueueTable:
                 self._world.files.remove_directory(directory_of(directory))
 
     def close(self) -> None:
-        """Give every mapping back."""
+        """Release all mappings."""
         for row in _rows(self.all()):
             row.close()
 
 
 def _rows(queues: list[ConsumeQueue]) -> list[SegmentQueue]:
-    """Return every row of files of these queues, then their extensions'."""
+    """Return the segment queues of these queues, then those of their extensions."""
     return [
         *(queue.queue for queue in queues),
         *(queue.ext.queue for queue in queues if queue.ext is not None),

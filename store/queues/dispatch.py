@@ -1,13 +1,13 @@
-"""Dispatch service ("reput"): reads the log behind the writer and makes each record visible through its queues.
+"""Dispatch service ("reput"): makes log records visible through queues and index.
 
-Under SYNC_FLUSH it stops at what is durable, so that no consumer sees a message that a power cut can still take back.
-A queue with an extension gets the record's unit first, then an entry that leads to it. Light queues come after the
-message's own queue. Then the listeners run: RocketMQ's MessageArrivingListener, which ends held pulls. They run in the
-dispatch task, after the message can be pulled and before the next one is dispatched, so they must be quick. A listener
-that raises is noted and changes nothing for the others, nor for dispatch.
+Under SYNC_FLUSH it stops at the durable end of the log, so no consumer sees a message that a power cut can remove. In
+an extended queue the unit is written before the entry that refers to it. Light queues follow the message's own queue.
+Then listeners run (RocketMQ's MessageArrivingListener), which complete held pulls. They run in the dispatch task, when
+the message can be pulled and before the next one is dispatched, so they must be fast. An exception in a listener is
+recorded and affects neither other listeners nor dispatch.
 
-With the core in C, plain records are dispatched many at a time. Each dispatcher gets all of them before the next
-dispatcher gets the first, so all are in their queues before one is in the index or is announced.
+With the C core, plain records are dispatched in batches. Each dispatcher takes the whole batch before the next
+dispatcher starts, so all entries are in their queues before any record is indexed or announced.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -34,12 +34,12 @@ from .consume_queue import ConsumeQueue
 from .consume_queue_table import ConsumeQueueTable
 
 UNDISPATCHED = (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
-"""Transaction types whose records take no place in a queue."""
+"""Transaction types of records that enter no queue."""
 
 RETRY_MS = 1_000
-"""How long dispatch waits after an error before it tries again."""
+"""Pause after an error."""
 _RETRIES_MAX = 30
-"""How often it tries at one place of the log."""
+"""Attempts at one log position."""
 
 
 def is_queued(record: ScannedRecord) -> bool:
@@ -52,21 +52,21 @@ def is_queued(record: ScannedRecord) -> bool:
 
 
 Dispatcher = Callable[[ScannedRecord], None]
-"""Makes one record visible in one place: RocketMQ's CommitLogDispatcher. Called in log order, for every record."""
+"""Makes one record visible in one place (RocketMQ's CommitLogDispatcher). Called for all records in log order."""
 
 
 PlainDispatcher = Callable[[PlainRecords], None]
-"""Does for all records in columns what a dispatcher does for one."""
+"""Does the same for a batch of records in columns."""
 
 
 ArrivingListener = Callable[[ScannedRecord], None]
-"""Called with a record that a consumer can pull from now on: RocketMQ's MessageArrivingListener."""
+"""Called with each record that consumers can pull from now on (RocketMQ's MessageArrivingListener)."""
 
 
 class DispatchService(Service):
-    """One task that follows the log and hands each record to every dispatcher, then to whoever waits for it.
+    """One task that reads the log and passes each record to all dispatchers, then to the listeners.
 
-    Invariant: every record is dispatched once in a life, in the order of the log, each where the last one ended.
+    Invariant: each record is dispatched once per process, in log order, without gaps.
     """
 
     name = "dispatch"
@@ -83,60 +83,60 @@ class DispatchService(Service):
         super().__init__(world)
         self.config = config
         self.reput_from = world.tasks.cell("reput from")
-        """Log offset of the first record not dispatched."""
+        """Log offset of the first record that is not dispatched."""
         self.dispatched_store_timestamp_ms = 0
-        """Store time of the last record dispatched, of those in front of any that was passed over.
+        """Store time of the last dispatched record, limited to records before any skipped one.
 
-        Its entry is in the page cache when this says so.
+        Set when the record's entry is in the page cache.
         """
         self.last_error: StoreError | OSError | None = None
         self.passed_over: CorruptFileError | None = None
-        """What was wrong with the last record that was passed over: its queueOffset cannot be its own."""
+        """Error of the last skipped record: its queueOffset is impossible."""
         self.passed_over_count = 0
         self.dispatchers: list[Dispatcher] = [self.dispatch_to_queue]
-        """In order. Each sees every record, those that take no place in a queue too."""
+        """Called in this order for every record, also for those that enter no queue."""
         self.plain_dispatchers: dict[Dispatcher, PlainDispatcher] = {self.dispatch_to_queue: self._put_runs}
-        """What takes plain records in columns, by dispatcher. One without it is called with each of them."""
+        """Batch version of a dispatcher. A dispatcher without one is called for each record."""
         self.on_arriving: list[ArrivingListener] = []
-        """Called after all dispatchers, with records that are in a queue."""
+        """Called after all dispatchers, for records in a queue."""
         self.awaits: Callable[[str, int], bool] = _always
-        """Whether any of those wants to know of a topic's queue. Asked where records come in columns."""
+        """Whether a listener wants messages of a topic's queue. Asked only for batches."""
         self.waiting_bytes_max = 0
-        """The most of the log that was ever found waiting."""
+        """Largest backlog seen, in bytes of log."""
         self.on_scheduled: Callable[[], None] = do_nothing
-        """Called after all dispatchers for a record that waits in the schedule topic."""
+        """Called after all dispatchers for a record in the schedule topic."""
         self._commit_log = commit_log
         self._queues = queues
         self._flags = flags
         self._delays_ms = delays_ms
         self._failures = 0
-        """How often dispatch has failed where it failed last."""
+        """Consecutive failures at `_failed_at`."""
         self._failed_at = -1
         self._plain = None if world.core is None else PlainRecords(world.core)
         self._run_queues: list[ConsumeQueue] = []
-        """The queue of each run that is being dispatched."""
+        """The queue of each run in the current batch."""
 
     def readable_limit(self) -> int:
-        """Return the log offset up to which records may be shown to anyone."""
+        """Return the log offset up to which records may be visible."""
         queue = self._commit_log.queue
         if self.config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
-            # RocketMQ dispatches appended records, so consumers can get messages that a power cut then loses.
+            # RocketMQ dispatches appended records, so consumers can get messages that a power cut then removes.
             return queue.flushed_where.get()
         return queue.max_offset
 
     @property
     def behind_bytes(self) -> int:
-        """Return how much of the log is not dispatched yet."""
+        """Return the size of the backlog in bytes of log."""
         return self._commit_log.queue.max_offset - self.reput_from.get()
 
     def step(self) -> None:
-        """Dispatch what is there, wait if that is nothing; survive what the disk does to it, and try again later."""
+        """Dispatch available records or wait for more. After an error, pause and retry."""
         try:
             moved = self.dispatch_available()
         except (StoreError, OSError) as error:
             hit("dispatch fails")
             self.last_error = error
-            if not is_disk_full(error):  # what is missing can still be made when space returns
+            if not is_disk_full(error):  # can still be made when space returns
                 at = self.reput_from.get()
                 self._failures = self._failures + 1 if at == self._failed_at else 1
                 self._failed_at = at
@@ -148,7 +148,7 @@ class DispatchService(Service):
             self.signal.wait(None)
 
     def dispatch_available(self) -> bool:
-        """Dispatch the records of one segment that may be shown; return whether anything moved."""
+        """Dispatch the visible records of one segment. Returns whether dispatch advanced."""
         start = self.reput_from.get()
         limit = self.readable_limit()
         if start >= limit:
@@ -159,14 +159,14 @@ class DispatchService(Service):
         segment = log.at_or_after(start)
         if segment is None:
             return False
-        if segment.base_offset > start:  # an empty slave has begun in the middle, or a gap is there
+        if segment.base_offset > start:  # an empty slave began in the middle, or there is a gap
             self.reput_from.set(segment.base_offset)
             return True
         self._dispatch_segment(segment, start, min(segment.readable.get(), limit - segment.base_offset))
         return True
 
     def _dispatch_segment(self, segment: Segment, start: int, end: int) -> None:
-        """Dispatch from log offset start to position end of its segment."""
+        """Dispatch from log offset `start` to position `end` of its segment."""
         at, end_offset = start, segment.base_offset + end
         assert segment.base_offset <= at <= end_offset <= segment.end_offset, (segment.base_offset, at, end)
         read = self._records if self._plain is None else self._runs
@@ -180,7 +180,8 @@ class DispatchService(Service):
                 else:
                     self._take_run(segment, at - segment.base_offset, found)
                     at = segment.base_offset + found.end
-                    # Last: after an error the run is dispatched again, and queues ignore records that they have.
+                    # Last: after an error the batch is dispatched again, and queues ignore records that they already
+                    # have.
                     self.reput_from.set(at)
         finally:
             self.reput_from.set(at)
@@ -188,7 +189,7 @@ class DispatchService(Service):
             self.reput_from.set(segment.end_offset)  # a blank record closes the segment
 
     def _runs(self, segment: Segment, position: int, end: int) -> Iterator[PlainRecords | ScannedRecord]:
-        """Yield what `_records` does, plain records many at a time."""
+        """Yield batches of plain records, and single records in between."""
         plain = self._plain
         assert plain is not None
         view = segment.file.view(0, end)
@@ -238,11 +239,13 @@ class DispatchService(Service):
         if on_arriving and is_queued(record):
             for listener in on_arriving:
                 listener(record)
-        if self.passed_over is None:  # else the checkpoint would vouch for what is not in its queue
+        if self.passed_over is None:  # else the checkpoint would cover a record that is not in its queue
             self.dispatched_store_timestamp_ms = record.store_timestamp_ms
 
     def _take_run(self, segment: Segment, begin: int, run: PlainRecords) -> None:
-        """Hand plain records from a position on to each dispatcher in turn, one by one where it takes no columns."""
+        """Pass a batch that begins at position `begin` to each dispatcher, record by record if it has no batch
+        version.
+        """
         for dispatch in self.dispatchers:
             take_columns = self.plain_dispatchers.get(dispatch)
             if take_columns is not None:
@@ -259,7 +262,7 @@ class DispatchService(Service):
             self.dispatched_store_timestamp_ms = run.column("store_timestamp_ms")[-1]
 
     def _announce(self, segment: Segment, begin: int, run: PlainRecords) -> None:
-        """Call the listeners with each record of a run whose queue they want to know of."""
+        """Call the listeners with the records of a batch, for the queues that they want."""
         awaited = {place for one in self._run_queues if self.awaits(*(place := (one.topic, one.queue_id)))}
         for record in self._records(segment, begin, run.end) if awaited else ():
             if (record.topic, record.queue_id) in awaited and is_queued(record):
@@ -267,9 +270,9 @@ class DispatchService(Service):
                     listener(record)
 
     def _pass_over(self, record: ScannedRecord, segment: Segment, error: MisplacedRecordError) -> None:
-        """Note a record that has no place in its queue: the queue goes on without it.
+        """Skip a record that has no place in its queue.
 
-        The checkpoint stays in front of it, so that the next recovery looks at it with all that follows.
+        The checkpoint stays before it, so that the next recovery scans it again.
         """
         hit("record passed over")
         position = record.physical_offset - segment.base_offset + QUEUE_OFFSET_AT
@@ -280,7 +283,7 @@ class DispatchService(Service):
         self.dispatched_store_timestamp_ms = min(self.dispatched_store_timestamp_ms, before_ms)
 
     def dispatch_to_queue(self, record: ScannedRecord) -> None:
-        """Make one record visible to consumers, if it takes a place in a queue."""
+        """Index one record in its queue, if it belongs in one."""
         if not is_queued(record):
             return
         queue = self._queues.find_or_create(record.topic, record.queue_id)
@@ -296,7 +299,7 @@ class DispatchService(Service):
             queue.put_run(queue_offset, entries)
 
     def finish(self) -> None:
-        """Dispatch the rest; give up on an error, which leaves the backlog to the next recovery."""
+        """Dispatch the rest. After an error the next recovery does it."""
         try:
             while self.dispatch_available():
                 pass
@@ -305,7 +308,7 @@ class DispatchService(Service):
 
 
 def _follow_on(runs: list[Run], queues: list[ConsumeQueue]) -> bool:
-    """Return whether each run goes on where its queue ends, behind the runs before it."""
+    """Return whether each run continues its queue, after the runs before it."""
     ends: dict[int, tuple[int, int]] = {}
     for queue, (number, queue_offset, entries, _) in zip(queues, runs, strict=True):
         end, log_end = ends.get(number) or (queue.max_offset, queue.max_physical_offset)
@@ -325,7 +328,7 @@ def _no_bits(record: ScannedRecord) -> bytes:
 
 
 class ExtendedQueueDispatcher:
-    """Takes the place of `DispatchService.dispatch_to_queue` when queues are extended."""
+    """Replaces `DispatchService.dispatch_to_queue` for extended queues."""
 
     def __init__(self, queues: ConsumeQueueTable, delays_ms: Mapping[int, int]) -> None:
         self.bit_map_of: Callable[[ScannedRecord], bytes] = _no_bits
@@ -334,7 +337,7 @@ class ExtendedQueueDispatcher:
         self._delays_ms = delays_ms
 
     def dispatch(self, record: ScannedRecord) -> None:
-        """Make one record visible to consumers, if it takes a place in a queue."""
+        """Index one record in its queue, if it belongs in one."""
         if not is_queued(record):
             return
         queue = self._queues.find_or_create(record.topic, record.queue_id)
@@ -343,7 +346,7 @@ class ExtendedQueueDispatcher:
 
 
 class LightQueueDispatcher:
-    """A dispatcher that makes each record visible in the light queues it has places in."""
+    """Makes each record visible in its light queues."""
 
     def __init__(self, queues: ConsumeQueueTable, delays_ms: Mapping[int, int], *, lmq: bool) -> None:
         """lmq: `enable_lmq`."""
@@ -352,7 +355,7 @@ class LightQueueDispatcher:
         self._lmq = lmq
 
     def dispatch(self, record: ScannedRecord) -> None:
-        """Make one record visible in its light queues, if it has any."""
+        """Index one record in its light queues, if any."""
         if LIGHT_MARK not in record.properties or not is_queued(record):
             return
         code = record_tags_code(record, self._delays_ms)
@@ -362,12 +365,12 @@ class LightQueueDispatcher:
 
 
 class MessageArrival(NamedTuple):
-    """One message that can be pulled from now on."""
+    """A message that can be pulled from now on."""
 
     topic: str
     queue_id: int
     next_offset: int
-    """The queue offset behind it."""
+    """The following queue offset."""
     tags_code: int
     store_timestamp_ms: int
     properties: Mapping[str, str]
@@ -375,25 +378,25 @@ class MessageArrival(NamedTuple):
 
 MessageArrivingListener = Callable[[MessageArrival], None]
 Awaits = Callable[[str, int], bool]
-"""Whether a listener wants to know of messages in a topic's queue."""
+"""Whether a listener wants messages of a topic's queue."""
 
 
 class ArrivalNotifier:
-    """The listeners of one store. Dispatch knows of them only while there are any."""
+    """The arrival listeners of one store. Registered with dispatch only while there are any."""
 
     def __init__(self, config: StoreConfig, on_arriving: list[ArrivingListener], delays_ms: Mapping[int, int]) -> None:
-        """Begin without a listener; on_arriving is what dispatch calls."""
+        """on_arriving is dispatch's list of listeners."""
         self.last_error: Exception | None = None
-        """What a listener raised last."""
+        """Last exception of a listener."""
         self._config = config
         self._on_arriving = on_arriving
         self._delays_ms = delays_ms
         self._listeners: tuple[tuple[MessageArrivingListener, Awaits], ...] = ()
 
     def append(self, listener: MessageArrivingListener, awaits: Awaits = _always) -> None:
-        """Notify a listener of every message from now on; not on a slave, nor while long polling is switched off.
+        """Add a listener. Does nothing on a slave; listeners are not called while long polling is off.
 
-        awaits: asked once when many messages arrive in a queue together; the listener may be called for others as well.
+        `awaits` is asked once per queue of a batch. The listener may be called for other messages as well.
         """
         if self._config.broker_role is BrokerRole.SLAVE:
             return
@@ -402,7 +405,7 @@ class ArrivalNotifier:
         self._listeners = (*self._listeners, (listener, awaits))
 
     def remove(self, listener: MessageArrivingListener) -> None:
-        """Notify a listener no more. ValueError if it was not notified."""
+        """Remove a listener. Raises ValueError if it is not registered."""
         listeners = list(self._listeners)
         del listeners[[one for one, _ in listeners].index(listener)]
         self._listeners = tuple(listeners)
@@ -410,11 +413,11 @@ class ArrivalNotifier:
             self._on_arriving.remove(self.notify)
 
     def awaits(self, topic: str, queue_id: int) -> bool:
-        """Return whether any listener wants to know of messages in a topic's queue."""
+        """Return whether any listener wants messages of a topic's queue."""
         return self._config.long_polling_enable and any(awaits(topic, queue_id) for _, awaits in self._listeners)
 
     def notify(self, record: ScannedRecord) -> None:
-        """Notify every listener of one record, in its own queue and in the others it names."""
+        """Notify all listeners of one record, in its own queue and in its light queues."""
         if not self._config.long_polling_enable:
             return
         properties = decode_properties(record.properties.decode(errors="surrogateescape"))
@@ -436,5 +439,5 @@ class ArrivalNotifier:
             for listener, _ in self._listeners:
                 try:
                     listener(each)
-                except Exception as error:  # its own matter: the message is there all the same
+                except Exception as error:  # a listener's error does not affect the message
                     self.last_error = error

@@ -1,4 +1,7 @@
-"""Flush service of consume queues, and of the checkpoint after them: RocketMQ's FlushConsumeQueueService."""
+"""Queue flush service: syncs queues, then the checkpoint.
+
+RocketMQ's FlushConsumeQueueService.
+"""
 
 from collections.abc import Callable
 
@@ -12,7 +15,7 @@ from .dispatch import DispatchService
 
 
 class FlushConsumeQueueService(Service):
-    """Flush full pages every so often, everything with the checkpoint less often."""
+    """Flushes full pages at short intervals, everything and the checkpoint at longer ones."""
 
     name = "flush-consume-queue"
 
@@ -29,13 +32,13 @@ class FlushConsumeQueueService(Service):
         self.on_interval: Callable[[], None] = do_nothing
         """Called once per interval."""
         self.index: IndexFiles | None = None
-        """Index files to be synced as they become full, if there is an index."""
+        """Index files to sync when they become full, if there is an index."""
         self._config = config
         self._queues = queues
         self._dispatch = dispatch
         self._checkpoint = checkpoint
         self.durable_to = world.tasks.cell("queues durable to")
-        """Log offset up to which every record's place in its queue is known to be durable."""
+        """Log offset up to which all queue entries are known to be durable."""
         self._thorough_ns = world.clock.monotonic_ns()
 
     def step(self) -> None:
@@ -54,36 +57,36 @@ class FlushConsumeQueueService(Service):
                 if self._flush_full_index_files():
                     self._checkpoint.flush()
         except OSError as error:
-            self.last_error = error  # the checkpoint stays where it is: recovery will rebuild from there
+            self.last_error = error  # the checkpoint does not advance, so recovery rebuilds from there
 
     def hurry(self) -> None:
-        """Have everything made durable now."""
+        """Request a full flush now."""
         self._thorough_ns -= self._config.flush_consume_queue_thorough_interval_ms * 1_000_000
         self.wake()
 
     def flush_thoroughly(self) -> None:
-        """Make every queue durable, then say so in the checkpoint, in this order."""
+        """Make every queue durable, and only then advance the checkpoint."""
         # Both are read before the flush, because records dispatched during it may not be durable at its end.
         dispatched_to = self._dispatch.reput_from.get()
         assert dispatched_to >= 0, dispatched_to
         dispatched_ms = self._dispatch.dispatched_store_timestamp_ms
         self._queues.make_durable()
-        self.last_error = self.last_error or self._queues.sync_error  # maybe of a sync that another task waited for
-        if self.last_error is None:  # after a failed sync, a later success does not prove that all entries are durable
+        self.last_error = self.last_error or self._queues.sync_error  # another task may have had the error
+        if self.last_error is None:  # after a failed sync, a later success does not prove durability
             self._checkpoint.queues_are_durable_to(dispatched_ms)
             self.durable_to.set(dispatched_to)
         self._flush_full_index_files()
         self._checkpoint.flush()
 
     def _flush_full_index_files(self) -> bool:
-        """Make the index files durable that became full; return whether the checkpoint has something new to say."""
+        """Sync index files that became full. Returns whether the checkpoint's index time advanced."""
         if self.index is None or self.last_error is not None:
             return False
         self.index.make_full_durable()
         return self._checkpoint.index_is_durable_to(self.index.durable_timestamp_ms)
 
     def finish(self) -> None:
-        """Flush everything a last time."""
+        """Flush everything one last time."""
         try:
             self.flush_thoroughly()
             if self.index is not None:

@@ -1,12 +1,12 @@
-"""Reads through consume queues: records from a queue offset on, and the queue offset that is nearest to a store time.
+"""Pull: reads records from a queue offset on, and finds a queue offset by time.
 
-A sync that fails may take out of the page cache what readers have seen there. From then on a pull gives of the log only
-what is durable. What else there is, and entries that are zeros now, it neither gives nor passes over: a restart finds
-out what the disk has of it.
+A failed sync may remove bytes from the page cache that readers have already seen. From then on a pull returns only
+durable records. It neither returns nor skips later records and zeroed entries; only a restart shows what the disk has
+of them.
 
-The search by time is RocketMQ's getOffsetInQueueByTime, to the letter. It finds the *nearest* message, not the first at
-or after the time, and the segment is picked by the file's mtime. An entry without a record, which ends RocketMQ's
-search at 0, is passed over, and so is a file that holds no entry yet or expired entries alone.
+The search by time follows RocketMQ's getOffsetInQueueByTime exactly: it finds the *nearest* message, not the first at
+or after the time, and chooses the segment by file mtime. Unlike there, an entry without a record does not end the
+search at 0 but is skipped, as is a file without entries or with only expired ones.
 """
 
 import errno
@@ -25,13 +25,13 @@ from .consume_queue import ConsumeQueue
 
 _SCAN_BYTES_MIN = 16_000  # RocketMQ DefaultMessageStore.getMessage: the least maxFilterMessageCount
 _FAR = 1 << 63
-"""Behind every log offset."""
+"""After every log offset."""
 
 _GONE = -1
 
 
 class Puller:
-    """Answers pulls over one log."""
+    """Answers pulls from one log."""
 
     def __init__(
         self, config: StoreConfig, commit_log: CommitLog, readable_limit: Callable[[], int], core: Core | None = None
@@ -46,7 +46,7 @@ class Puller:
     ) -> GetMessageResult:
         """Return up to max_messages records from a queue offset on.
 
-        Raises OSError if only a restart can say what is there.
+        Raises OSError if only a restart can show what is there.
         """
         low, high = queue.min_offset, queue.max_offset
         refused = _refusal(offset, low, high)
@@ -60,12 +60,12 @@ class Puller:
             assert next_segment > offset, (next_segment, offset)  # or the client would pull the same offset forever
             return GetMessageResult(GetMessageStatus.OFFSET_FOUND_NULL, next_segment, low, high)
         result = GetMessageResult(GetMessageStatus.NO_MATCHED_MESSAGE, offset, low, high)
-        max_messages = max(max_messages, 0)  # the core in C takes no number of more bits
+        max_messages = max(max_messages, 0)  # the C core takes 64 bits
         log = self._commit_log.queue
         has_failed = log.sync_error is not None
-        # Asked after the entries were read: what they point at is below it, however far the log has grown since.
+        # Asked after the entries were read, so that their records are below it even if the log has grown.
         self._scan(result, queue, raw, max_messages, wanted, self._readable_limit(), has_failed=has_failed)
-        if log.sync_error is not None and not has_failed:  # what was read may have been taken back before
+        if log.sync_error is not None and not has_failed:  # bytes read before may have been removed
             result = GetMessageResult(GetMessageStatus.NO_MATCHED_MESSAGE, offset, low, high)
             self._scan(result, queue, raw, max_messages, wanted, self._readable_limit(), has_failed=True)
         return result
@@ -81,13 +81,11 @@ class Puller:
         *,
         has_failed: bool,
     ) -> None:
-        """Walk the entries of one segment, at least 800 of them, until the answer is full.
+        """Examine the entries of one segment, at least 800 of them, until the answer is full.
 
-        has_failed: whether a sync of the log has.
-
-        An entry without a record, be it blank or one whose record is gone, costs nothing but itself: what lies behind
-        it in the same segment of the log is there. Only of what retention has removed, all that the log no longer
-        begins with is passed over without a look.
+        has_failed: whether a sync of the log has failed. An entry without a record, blank or unreadable, is skipped
+        alone, because later records in the same log segment may exist. Only entries before the log's start are skipped
+        without a look-up.
         """
         in_memory_bytes = self._config.access_message_in_memory_max_bytes
         row, unsure_from = queue.queue, _FAR
@@ -153,9 +151,9 @@ class Puller:
     def _take_plain(
         self, result: GetMessageResult, raw: memoryview, max_messages: int, wanted: TagFilter, log_limit: int
     ) -> tuple[int, int, int]:
-        """Have the core take what is plain at the front of the entries, in memory and in one segment of the log.
+        """Let the C core read the plain entries at the front, from memory and one log segment.
 
-        Return how many entries that were, how many bytes of records, and where the last of their records begins.
+        Returns the number of entries, the bytes of records, and the log offset of the last one.
         """
         assert self._core is not None
         config = self._config
@@ -180,7 +178,9 @@ class Puller:
         return scanned, taken_bytes, last
 
     def _is_full(self, count: int, end_bytes: int, max_messages: int, *, in_disk: bool) -> bool:
-        """Return whether the answer must end before an entry that would make it end_bytes; never before the first."""
+        """Return whether the answer must end before an entry that would raise its size to end_bytes. The first always
+        fits.
+        """
         if count == 0:
             return False
         if count >= max_messages:
@@ -196,7 +196,7 @@ class Puller:
 
 
 def _refusal(offset: int, low: int, high: int) -> tuple[GetMessageStatus, int] | None:
-    """Return the answer to an offset outside of the queue, with where to go on; None if it is inside."""
+    """Return the answer for an offset outside of the queue and the next offset, or None if it is inside."""
     if high == 0:
         return GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0
     if offset < low:
@@ -211,7 +211,7 @@ def _refusal(offset: int, low: int, high: int) -> tuple[GetMessageStatus, int] |
 
 
 def offset_by_time(files: Files, commit_log: CommitLog, queue: ConsumeQueue, timestamp_ms: int, log_limit: int) -> int:
-    """Return the queue offset of the message stored nearest to timestamp_ms; 0 if there is none."""
+    """Return the queue offset of the message stored nearest to timestamp_ms, 0 if there is none."""
     segment = _segment_by_time(files, queue, timestamp_ms)
     if segment is None:
         return 0
@@ -224,7 +224,7 @@ def offset_by_time(files: Files, commit_log: CommitLog, queue: ConsumeQueue, tim
         middle = (low + high) // (2 * ENTRY_BYTES) * ENTRY_BYTES
         found = middle
         while (record_ms := _stored_ms(commit_log, segment, found, log_min, log_limit)) is None and found < high:
-            found += ENTRY_BYTES  # a hole: what is behind it says on which side to go on
+            found += ENTRY_BYTES  # a hole: the entry after it decides the direction
         if record_ms is None:
             high = middle - ENTRY_BYTES
         elif record_ms == _GONE:
@@ -245,7 +245,7 @@ def offset_by_time(files: Files, commit_log: CommitLog, queue: ConsumeQueue, tim
 
 
 def _stored_ms(commit_log: CommitLog, segment: Segment, at: int, log_min: int, log_limit: int) -> int | None:
-    """Return the store time of an entry's record, _GONE if it has left the log, None if there is none."""
+    """Return the store time of an entry's record, _GONE if it has left the log, None if it does not exist."""
     entry = decode_entry(segment.file.view(at, at + ENTRY_BYTES), 0)
     if not is_valid(entry):
         return None
@@ -256,7 +256,7 @@ def _stored_ms(commit_log: CommitLog, segment: Segment, at: int, log_min: int, l
 
 
 def _segment_by_time(files: Files, queue: ConsumeQueue, timestamp_ms: int) -> Segment | None:
-    """Return the first segment with entries of the queue that was changed at or after a time, or the last such one."""
+    """Return the first segment of live entries with an mtime at or after the time, else the last one."""
     ends = [(segment, segment.base_offset + segment.wrote.get()) for segment in queue.queue.segments]
     segments = [segment for segment, end in ends if max(segment.base_offset, queue.min_logic_offset) < end]
     for segment in segments:
