@@ -1,10 +1,10 @@
-"""Index recovery: keeps the files that are certain, and rebuilds the rest from the scan over the log.
+"""Index recovery: keeps valid files and rebuilds the rest from the log scan.
 
-Kept are the files at the front that are whole and cover the log from its first key on without a gap. After an unclean
-exit they must also be full and no younger than the checkpoint's index time, for only then are they known to be durable.
-The rest is built again in new files, freshly written, which the sync at the end cannot take for clean. Before that the
-checkpoint's index time is taken back to what is kept, so that it never speaks for a file that a crash left half built.
-Records are indexed from the last key on that is in a kept file: no key is missing, and none is there twice.
+Kept are the leading files that are valid and cover the log from its first key without a gap. After an unclean exit they
+must also be full and not newer than the checkpoint's index time, because only such files are known to be durable. The
+rest is rebuilt in new files. All of their pages are dirty, so the final sync really writes them. Before that the
+checkpoint's index time is lowered to the kept files, so that it never covers an incomplete file after a crash. Indexing
+resumes after the last key in a kept file, so no key is missing or duplicated.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ from ..log.segment_queue import SegmentQueue
 from ..marks import forces, hit
 
 Place = tuple[int, int]
-"""Between two keys of the log: where a record begins, and how many of its keys come before."""
+"""A position between two keys of the log: a record's offset, and the number of its keys before the position."""
 
 _NOTHING: Place = (-1, 0)
 
@@ -41,24 +41,24 @@ class IndexRecovery:
         clean_exit: bool,
     ) -> None:
         self.lacks_room: OSError | None = None
-        """Why not all records are indexed: the disk had no room for the next file."""
+        """Disk-full error because of which records are not indexed."""
         self.room_ends_at = 0
-        """Log offset up to which records are indexed then."""
+        """Log offset of the first such record."""
         self._service = service
         self._table = service.table
         self._log = log
         self._checkpoint = checkpoint
         self._clean_exit = clean_exit
         self._thorough = config.recover_whole_log
-        """Whether every entry of the files that are known to be durable is looked at as well."""
+        """Whether the entries of durable files are checked too."""
         self._check_crc = config.check_crc_on_recover
         self._builds = False
-        """Whether something is or may be built again."""
+        """Whether any file may be rebuilt."""
         self._ends: list[Place] = []
-        """Up to where the keys are in the files that are kept, after each of them."""
+        """The end of the indexed keys after each kept file."""
 
     def begin(self) -> list[CorruptFileError]:
-        """Find the files, and remove those that are not kept. Return the damage that no crash explains."""
+        """Load the files and remove those that are not kept. Returns damage that a crash cannot cause."""
         odd = self._table.load()
         findings = list(odd)
         place = _NOTHING
@@ -75,15 +75,15 @@ class IndexRecovery:
         return findings if self._clean_exit else []
 
     def dispatch(self, record: ScannedRecord) -> None:
-        """Index a record of the scan. They come in order, from `start_offset` on at the latest."""
+        """Index a record of the scan. Records come in order, starting at or before `start_offset`."""
         self._index(record.physical_offset, partial(self._service.dispatch, record))
 
     def put_plain(self, plain: PlainRecords) -> None:
-        """Index many records of the scan at once, in place of `dispatch`."""
+        """Index a batch of records of the scan like `dispatch`."""
         self._index(plain.key_column("physical_offset")[0], partial(self._service.put_plain, plain))
 
     def _index(self, physical_offset: int, index: Callable[[], None]) -> None:
-        """Index the records from a log offset on, unless a file before has found no room."""
+        """Index records at a log offset, unless the disk was full before."""
         if self.lacks_room is not None:
             return
         try:
@@ -95,7 +95,7 @@ class IndexRecovery:
             self.lacks_room, self.room_ends_at = error, physical_offset
 
     def _keep(self, odd: list[str]) -> None:
-        """Remove the files at the paths in odd and all that follow the last one to keep."""
+        """Remove the files at the paths in `odd`, and all after the kept ones."""
         ends = self._ends
         if ends and forces("index dropped"):
             ends.pop()
@@ -113,11 +113,11 @@ class IndexRecovery:
 
     @property
     def start_offset(self) -> int:
-        """Return the log offset from which records must be dispatched, -1 for the log's beginning."""
+        """Return the log offset from which records must be indexed, -1 for the start of the log."""
         return self._ends[-1][0] if self._ends else -1
 
     def drop_beyond(self, log_end_offset: int) -> bool:
-        """Remove the files whose last record is not in the log any more; if there are, the scan must begin again."""
+        """Remove files that end beyond the log. If this returns True, the scan must be repeated."""
         count = len(self._ends)
         while self._ends and self._ends[-1][0] >= log_end_offset:
             self._ends.pop()
@@ -128,7 +128,9 @@ class IndexRecovery:
         return True
 
     def end(self) -> None:
-        """Make everything durable, names included. What was kept after a clean exit may be another system's work."""
+        """Sync all files and names. After a clean exit this includes kept files, which another system may have
+        written.
+        """
         self._service.end_building()
         self._table.make_durable()
         if self._builds and self._checkpoint.index_is_durable_to(self._table.durable_timestamp_ms):
@@ -137,12 +139,12 @@ class IndexRecovery:
     # -- one file ----------------------------------------------------------------------------------
 
     def _end_of(self, file: IndexFile, begin: Place) -> tuple[Place | None, CorruptFileError | None]:
-        """Return up to where keys are indexed if the file is kept, and what is wrong with it if it should have been.
+        """Return the end of the keys in a file if it is kept, and its damage if it should have been kept.
 
-        begin is where the files before it end.
+        `begin` is the end of the files before it.
         """
         header, path = file.header, file.file.path
-        # The header is in another sector than the entries and can be durable without them.
+        # The header is in a different sector than the entries and can be durable without them.
         is_durable = file.is_full and file.end_timestamp_ms <= self._checkpoint.index_msg_timestamp_ms
         if not is_durable and not self._clean_exit:
             return None, None
@@ -155,7 +157,7 @@ class IndexRecovery:
         file.is_durable = is_durable
         log_min_offset = max(self._log.min_offset, 0)
         if header.end_physical_offset < log_min_offset:
-            return (header.end_physical_offset, 0), None  # all of its records are gone
+            return (header.end_physical_offset, 0), None  # all of its records have expired
         if header.begin_physical_offset >= log_min_offset:
             due, due_hash = self._due_behind(begin)
             first = file.entry(1)
@@ -170,7 +172,7 @@ class IndexRecovery:
         return end, None
 
     def _due_behind(self, place: Place) -> tuple[int, int]:
-        """Return the log offset of the record that the next key behind a place is of, and the key's hash; or -1, -1."""
+        """Return log offset and hash of the next key after a place, or (-1, -1)."""
         offset, done = place
         for record in self._keyed_records(max(offset, self._log.min_offset)):
             keys = keys_of(record.properties)[done if record.physical_offset == offset else 0 :]
@@ -179,7 +181,7 @@ class IndexRecovery:
         return -1, -1
 
     def _end_place(self, file: IndexFile, begin: Place) -> Place | None:
-        """Return the place behind a file's last entry, None if its last entries are not those of a record."""
+        """Return the place after a file's last entry, or None if its last entries do not match a record."""
         header = file.header
         offset = header.end_physical_offset
         record = next(self._keyed_records(offset), None)
@@ -190,7 +192,7 @@ class IndexRecovery:
         while first > 1 and file.entry(first - 1).physical_offset == offset:
             first -= 1
         done = begin[1] if first == 1 and begin[0] == offset else 0
-        # A record's keys may be split between two files: those before `done` are in the file before.
+        # A record's keys may be split between two files. Those before `done` are in the previous one.
         keys = keys_of(record.properties)[done : done + last - first + 1]
         if len(keys) != last - first + 1:
             return None
@@ -199,7 +201,7 @@ class IndexRecovery:
         return offset, done + len(keys)
 
     def _keyed_records(self, offset: int) -> Iterator[ScannedRecord]:
-        """Yield the records from a log offset on that may have keys, behind damage too."""
+        """Yield the records from a log offset on that may have keys, skipping damage."""
         for segment in self._log.segments:
             if segment.end_offset <= offset:
                 continue
@@ -228,5 +230,5 @@ def _is_entry_of(file: IndexFile, number: int, record: ScannedRecord, key: bytes
     entry = file.entry(number)
     diff_s = time_diff_s(file.begin_timestamp_ms, record.store_timestamp_ms)
     if number == 1:
-        diff_s = entry.time_diff_s  # counted from the end of a file that may be gone
+        diff_s = entry.time_diff_s  # counted from the end of a file that may be missing
     return entry == IndexEntry(key_hash(record.topic, key), record.physical_offset, diff_s, entry.previous)

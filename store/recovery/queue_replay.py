@@ -1,4 +1,4 @@
-"""Queue replay: brings one consume queue to exactly what the log says, writing only what differs."""
+"""Queue replay: rewrites one queue to match the log, where it differs."""
 
 from bisect import bisect_right
 from typing import NamedTuple
@@ -21,30 +21,30 @@ from ..queues.consume_queue import GAP_ENTRIES_MAX, ConsumeQueue
 from ..queues.consume_queue_table import ConsumeQueueTable
 
 _CHUNK_ENTRIES = 4096
-"""Entries of one queue that are held back, to be compared and written in one piece."""
+"""Entries of one queue that are buffered, compared and written together."""
 
-_NUMBER_MASK = (1 << 64) - 1  # queueOffset is signed: a flipped sign bit is one bit, too
+_NUMBER_MASK = (1 << 64) - 1  # queueOffset is signed, and a flipped sign bit is one bit too
 
 
 class EarlierEntriesMissing(Exception):
-    """The queue lacks entries of records before the scan's start: a longer scan is needed."""
+    """The queue lacks entries of records before the scan. A longer scan is needed."""
 
 
 class RecordMisplaced(Exception):
-    """A record's place in its queue is further away than the log before it has room for."""
+    """A record's queueOffset is larger than the log before it allows."""
 
 
 class Misplaced(NamedTuple):
-    """A record whose queueOffset is not its place in its queue."""
+    """A record with a queueOffset that is not its place in the queue."""
 
     physical_offset: int
     place: int
-    """Where its entry is; of one that has none, where the next one had to be."""
+    """Index of its entry. Without an entry, the index at which the next record was due."""
     queue_offset: int
 
 
 class _Doubted(NamedTuple):
-    """A record that does not come next in its queue by what it says, until more is known of it."""
+    """A record with an unexpected queueOffset. The following records decide its place."""
 
     queue_offset: int
     physical_offset: int
@@ -53,22 +53,24 @@ class _Doubted(NamedTuple):
 
 
 class SkippedRanges:
-    """Stretches of the log that a damaged record made unreadable; entries into them are all that is left of them."""
+    """Parts of the log that are unreadable because of damage. Entries that point into them are the last trace of their
+    records.
+    """
 
     def __init__(self) -> None:
         self._starts: list[int] = []
         self._ends: list[int] = []
 
     def add(self, start: int, end: int) -> None:
-        """Note one stretch, [start, end), behind those that are noted."""
+        """Add the range [start, end), after all others."""
         starts, ends = self._starts, self._ends
         assert start < end, (start, end)
-        assert not ends or ends[-1] <= start, (ends[-1], start)  # in order: `hold` bisects
+        assert not ends or ends[-1] <= start, (ends[-1], start)  # sorted, because `hold` bisects
         starts.append(start)
         ends.append(end)
 
     def hold(self, entry: QueueEntry | None) -> bool:
-        """Return whether an entry points into one of them."""
+        """Return whether an entry points into a skipped range."""
         if entry is None or not is_valid(entry):
             return False
         number = bisect_right(self._starts, entry.physical_offset) - 1
@@ -76,9 +78,10 @@ class SkippedRanges:
 
 
 def can_be_first(record: ScannedRecord, queues: ConsumeQueueTable) -> bool:
-    """Return whether a record's place can be its own: the log before it has room for as many, or its queue reaches it.
+    """Return whether a record's queueOffset is possible: the log before it has room for so many, or its queue reaches
+    there.
 
-    A queue may begin with blank entries that never had records, as one has that was made in the middle.
+    A queue that was created in the middle begins with blank entries that never had records.
     """
     queue_offset = record.queue_offset
     if 0 <= queue_offset <= 1 + records_in(record.physical_offset):
@@ -92,9 +95,10 @@ def can_be_first(record: ScannedRecord, queues: ConsumeQueueTable) -> bool:
 
 
 def witnessed_first(record: ScannedRecord, queues: ConsumeQueueTable) -> int:
-    """Return the place of a queue's first record in a scan: where an entry leads to it, else as it says itself.
+    """Return the place of a queue's first record in a scan: the index of an entry that matches it, else its
+    queueOffset.
 
-    No checksum covers queueOffset, and an entry that has the record's place and size has not come about by chance.
+    No checksum covers queueOffset, but an entry with the record's position and size cannot be a coincidence.
     """
     queue = queues.find(record.topic, record.queue_id)
     if queue is None or _leads_to(queue.entry(record.queue_offset), record):
@@ -104,17 +108,17 @@ def witnessed_first(record: ScannedRecord, queues: ConsumeQueueTable) -> int:
 
 
 class QueueReplay:
-    """The records of one queue, in log order, laid over the queue's entries.
+    """Writes the records of one queue, in log order, over the queue's entries.
 
-    A record that says another queueOffset than the one that comes next waits for the next record of its queue: who goes
-    on from what it says vouches for a gap, as 4.9.8 leaves one, and who goes on as if nothing had happened shows that
-    its number alone is wrong, unless an old entry has the record where it says. Where that says nothing, an old entry
-    that leads to the record does; without one a record may be alone between two gaps, a number that is one bit away
-    from the right one is wrong, and a gap must fit into the log that lies before it. The last record of a queue may be
-    behind a gap of any cause.
+    queueOffset has no checksum, so a record with an unexpected queueOffset is *doubted* until the next record of its
+    queue arrives. If that one continues from the doubted number, there is a gap, as 4.9.8 leaves one. If it continues
+    as if there were no gap, only the doubted number is wrong, unless an old entry has the record at that number. If the
+    next record does not decide, an old entry that matches the record decides. Without such an entry, these rules apply:
+    a record may stand alone between two gaps; a number that differs in one bit from the expected one is wrong; a gap
+    must fit into the log before it. The last record of a queue may follow any gap.
 
-    A wrong number can also be just the one that comes next, where a gap is in front of its record. What follows shows
-    a gap then, or nothing follows: only in these cases is an old entry looked for that knows better.
+    A wrong number can also equal the next one by chance, when a gap precedes its record. Then a gap follows, or no
+    record. Only in these two cases is an old entry searched that contradicts the number.
     """
 
     def __init__(
@@ -127,19 +131,19 @@ class QueueReplay:
         skipped: SkippedRanges,
         scanned_from: int,
     ) -> None:
-        """Begin at the first record of a scan from log offset scanned_from on.
+        """Start at the first record of a scan that begins at log offset scanned_from.
 
-        Raises EarlierEntriesMissing, unless the scan saw the whole log, if entries in front of it are missing or not
-        what they seem, and RecordMisplaced if it cannot be the first. Nothing has changed then.
+        Raises EarlierEntriesMissing if the entries before it are missing or wrong, unless the scan covers the whole
+        log. Raises RecordMisplaced if it cannot be the first. Neither changes the queue.
         """
         self.queue = queue
         self.changed = 0
         self.write_again = write_again
-        """Whether entries are written even where they are in the page cache already: the disk may not have them."""
+        """Whether unchanged entries are written too, because the disk may not have them."""
         self.misplaced: list[Misplaced] = []
-        """Records that are not where they say, or nowhere, as far as is known."""
+        """Records without an entry at their queueOffset."""
         self.lacks_room: OSError | None = None
-        """Why no further entry was written: the disk has no room for the queue's next file."""
+        """Disk-full error after which no entry was written."""
         self._doubted: _Doubted | None = None
         self._skipped = skipped
         self._pending = bytearray()
@@ -155,9 +159,9 @@ class QueueReplay:
         self.next = first.queue_offset
 
     def vouching_ends(self) -> None:
-        """Write again all that is added from here on: nothing says that the disk has it.
+        """From here on also write unchanged entries, because they may not be durable.
 
-        The last record is held back and written with those: what comes may show that its number is wrong.
+        The last record is kept back and written with those: the next one may show that its number is wrong.
         """
         held = bytes(self._pending[-ENTRY_BYTES:])
         if held:
@@ -170,7 +174,7 @@ class QueueReplay:
             self.next += 1
 
     def _is_continued_by(self, first: ScannedRecord) -> bool:
-        """Return whether the entries in front of the first record's place are there."""
+        """Return whether the entries before the first record exist."""
         begin, _ = self._row_bounds()
         if first.queue_offset <= begin:
             return first.queue_offset == begin
@@ -178,10 +182,10 @@ class QueueReplay:
         return before is not None and is_valid(before) and before.physical_offset < first.physical_offset
 
     def _bridge_from_the_front(self, first: ScannedRecord) -> None:
-        """Fill the hole in front of the first record with blanks, keeping entries into damage.
+        """Fill the hole before the first record with blanks, except for entries that point into damage.
 
-        Other entries in front are of records that have left the log: if the row ends before the record's place, it
-        begins anew in the file of that.
+        Other earlier entries belong to expired records. If the files end before the record's place, the queue restarts
+        in the file that contains it.
         """
         queue_offset, row = first.queue_offset, self.queue.queue
         begin, end = self._row_bounds()
@@ -204,14 +208,14 @@ class QueueReplay:
             self._place(start, BLANK_ENTRY_BYTES * min(_CHUNK_ENTRIES, queue_offset - start))
 
     def _row_bounds(self) -> tuple[int, int]:
-        """Return by entries where the queue's files begin, and where they end."""
+        """Return the first index of the queue's files and the index after the last."""
         segments = self.queue.queue.segments
         if not segments:
             return 0, 0
         return segments[0].base_offset // ENTRY_BYTES, segments[-1].end_offset // ENTRY_BYTES
 
     def _last_into_damage(self, end: int) -> tuple[int, int] | None:
-        """Return index and log offset of the last entry below end that leads into damage which was passed over."""
+        """Return index and log offset of the last entry below `end` that points into skipped damage."""
         begin, _ = self._row_bounds()
         for index in range(end - 1, begin - 1, -1):
             entry = self.queue.entry(index)
@@ -220,14 +224,16 @@ class QueueReplay:
         return None
 
     def _is_taken(self, first: ScannedRecord) -> bool:
-        """Return whether the first record's place has the entry of a record in front of the scan."""
+        """Return whether a record before the scan has its entry at the first record's place."""
         entry = self.queue.entry(first.queue_offset)
         if entry is None or not is_valid(entry):
             return False
         return _is_unscanned(entry, self._scanned_from, self._skipped)
 
     def _blank_the_front(self, queue_offset: int, *, whole_log: bool) -> None:
-        """Blank entries in front of the first record that lead into what was scanned: it has no record of theirs."""
+        """Blank earlier entries that point into the scanned log, because the scan found no such record of this
+        queue.
+        """
         segments = self.queue.queue.segments
         begin = segments[0].base_offset // ENTRY_BYTES if segments else queue_offset
         for index in range(queue_offset - 1, begin - 1, -1):
@@ -241,7 +247,7 @@ class QueueReplay:
                 self._place(index, BLANK_ENTRY_BYTES)
 
     def add(self, queue_offset: int, physical_offset: int, size_bytes: int, tags_code: int) -> None:
-        """Take the next record."""
+        """Add the next record."""
         if queue_offset != self.next or self._doubted is not None:
             doubted, self._doubted = self._doubted, None
             if doubted is not None:
@@ -255,7 +261,7 @@ class QueueReplay:
         self.next = queue_offset + 1
 
     def add_run(self, queue_offset: int, entries: bytes) -> None:
-        """Take the next records, whose queueOffsets rise by one from queue_offset on, by their entries."""
+        """Add records with consecutive queueOffsets, by their entries."""
         at = 0
         while at < len(entries) and (queue_offset != self.next or self._doubted is not None):
             self.add(queue_offset, *decode_entry(entries, at))
@@ -268,7 +274,7 @@ class QueueReplay:
             self.next += (len(entries) - at) // ENTRY_BYTES
 
     def _settle(self, doubted: _Doubted, following: int | None) -> None:
-        """Give a doubted record its place, or none; following is the next one's queueOffset, None if there is none."""
+        """Decide the place of a doubted record. `following` is the next record's queueOffset, None if there is none."""
         self._move_last()
         self._write()
         place = self._place_of(doubted, following)
@@ -281,7 +287,7 @@ class QueueReplay:
             self.next = place + 1
 
     def _move_last(self) -> None:
-        """Take the last record, whose number seemed to follow, to where an old entry leads to it behind a gap."""
+        """Move the last record, if an old entry matches it after a gap although its number seemed right."""
         if not self._pending:
             return
         entry = decode_entry(bytes(self._pending[-ENTRY_BYTES:]), 0)
@@ -298,10 +304,11 @@ class QueueReplay:
         self.next = place + 1
 
     def _leads_twice(self, last: QueueEntry, place: int) -> bool:
-        """Return whether the queue has what it leads to also between the last record's number and its place.
+        """Return whether an entry between the last record's number and `place` matches one of the last two records.
 
-        That is no gap: a store that leads to records twice has entries farther on than its numbers. Others prove
-        nothing. A crash while blanks were written leaves one that is half a blank, and seems to lead somewhere.
+        Then there is no gap: a store that indexed records twice has entries beyond their numbers. Entries that match
+        neither prove nothing, because a crash during the writing of blanks can leave half a blank, which looks like an
+        entry.
         """
         pending = bytes(self._pending[-2 * ENTRY_BYTES : -ENTRY_BYTES])
         before = decode_entry(pending, 0) if pending else self.queue.entry(self.next - 2)
@@ -310,7 +317,7 @@ class QueueReplay:
         return any(_leads_to(each, one) for each in in_front for one in known)
 
     def _has_more_behind(self) -> bool:
-        """Return whether the queue has anything behind the last record, as far on as a gap can reach."""
+        """Return whether there is any data after the last record, within the longest possible gap."""
         row, begin = self.queue.queue, self.next * ENTRY_BYTES
         segment = row.find(begin)
         if segment is None or segment is not row.last():
@@ -320,43 +327,43 @@ class QueueReplay:
         return first_nonzero(segment.file.view(position, end)) is not None
 
     def _place_of(self, doubted: _Doubted, following: int | None) -> int | None:
-        """Return where a doubted record belongs, None if its place is taken, too far away, or not to be known."""
+        """Return the place of a doubted record, or None if it is taken, too far away or unknown."""
         said = doubted.queue_offset
         if said == self.next:
-            return said  # it was doubted for what the last one said, which has been moved in front of it since
+            return said  # doubted because of the previous record's number, which has been moved since
         is_ahead = said > self.next
         if following is not None and _leads_to(self.queue.entry(self.next), doubted):
-            return self.next  # whatever comes next: a wrong number may be in front of a gap that seems to vouch for it
+            return self.next  # even if the next number fits: a wrong number may precede a gap that seems to confirm it
         if is_ahead and following == said + 1 and said - self.next <= GAP_ENTRIES_MAX:
             return said
         if is_ahead and _leads_to(self.queue.entry(said), doubted):
-            return said  # the next one's number is wrong: just what it would be without the gap in front of this one
+            return said  # the next record's number is wrong: it ignores the gap before this record
         if following == self.next + 1:
             return self.next
         for place in (said, self.next, self.queue.index_of(doubted.physical_offset)):
             if place is not None and place >= self.next and _leads_to(self.queue.entry(place), doubted):
                 return place
         if following is None and 0 < said - self.next <= GAP_ENTRIES_MAX:
-            return said  # a gap or not: whoever comes next goes on behind it
+            return said  # a gap or not: the next record continues after it
         if is_ahead and following is not None and said < following <= self.next + GAP_ENTRIES_MAX:
-            return said  # alone between two gaps, as two restarts leave it: it takes nobody's place there
+            return said  # alone between two gaps, as two restarts leave it; its place is free
         if following != self.next and ((said ^ self.next) & _NUMBER_MASK).bit_count() == 1:
             return self.next
         is_passed_by = following is not None and self.next <= following <= said
         return said if is_ahead and not is_passed_by and self._has_room(doubted) else None
 
     def _has_room(self, doubted: _Doubted) -> bool:
-        """Return whether the log has room for as many records as are missing in front of one, and for itself."""
+        """Return whether the log has room for as many records as are missing before this one."""
         last, missing = self.queue.entry(self.next - 1), doubted.queue_offset - self.next
         return last is None or missing <= records_in(doubted.physical_offset - last.physical_offset)
 
     def kept_code(self, record: ScannedRecord, tags_code: int) -> int:
-        """Return the code to add a record with: its tagsCode, or the address of its unit that its entry has already."""
+        """Return the code for a record's entry: its tagsCode, or the address of its unit in the existing entry."""
         entry, stored_ms = QueueEntry(*record[:2], tags_code), record.store_timestamp_ms
         return self.queue.kept_code(record.queue_offset, entry, stored_ms, vouched=not self.write_again)
 
     def _bridge(self, queue_offset: int) -> None:
-        """Pass over indexes whose records are unreadable: keep entries into damage, blank the rest."""
+        """Skip the indexes of unreadable records. Entries that point into damage are kept, others are blanked."""
         self._write()
         for index in range(self.next, queue_offset):
             if not self._skipped.hold(self.queue.entry(index)):
@@ -384,7 +391,7 @@ class QueueReplay:
             self.lacks_room = error
 
     def end(self, *, syncs_zeros: bool) -> None:
-        """Write the rest, and forget every entry behind the last record; syncs_zeros as `Segment.clear_from` has it.
+        """Write the rest, and remove all entries after the last record. syncs_zeros: see `Segment.clear_from`.
 
         If the disk is full, the queue ends at the last entry that has a file.
         """
@@ -394,7 +401,7 @@ class QueueReplay:
             self._move_last()
         self._write()
         end = self.next if self.lacks_room is None else self._end_in_files()
-        while self._skipped.hold(self.queue.entry(end)):  # all that is left of records in a damaged part of the log
+        while self._skipped.hold(self.queue.entry(end)):  # entries of records in damaged log
             end += 1
         if self.changed:
             hit("queue rewritten")
@@ -404,7 +411,7 @@ class QueueReplay:
         self.queue.recovered(end, self.first)
 
     def _end_in_files(self) -> int:
-        """Return the index after the last entry in the queue's files. Blanks at the end are written again with it."""
+        """Return the index after the last real entry in the files. Blanks after it are written again later."""
         begin, end = self._row_bounds()
         end = min(end, self.next)
         while end > begin and not ((entry := self.queue.entry(end - 1)) is not None and is_valid(entry)):
@@ -413,11 +420,11 @@ class QueueReplay:
 
 
 def keep_trusted_entries(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges, *, syncs_zeros: bool) -> bool:
-    """Recover a queue without a record in the scan, which began at log_offset; return whether anything went.
+    """Recover a queue that has no record in the scan, which began at log_offset. Returns whether entries were removed.
 
-    What counts is the run of entries up to the first that points at what was scanned. Places without an entry in
-    between are a gap in the numbers. Blank entries stand for records in front of the scan: behind the very beginning of
-    the log there are none. syncs_zeros: as `Segment.clear_from` has it.
+    Kept are the entries before the first one that points into the scanned log. Indexes without an entry among them are
+    a gap. Blank entries stand for records before the scan, so if the scan covers the whole log, blanks do not count.
+    syncs_zeros: see `Segment.clear_from`.
     """
     end = 0
     for segment in reversed(queue.queue.segments):
@@ -445,7 +452,7 @@ def _is_unscanned(entry: QueueEntry | None, log_offset: int, skipped: SkippedRan
 
 
 def _leads_to(entry: QueueEntry | None, record: ScannedRecord | QueueEntry | _Doubted) -> bool:
-    """Return whether an entry has a record's place in the log, and its size."""
+    """Return whether an entry has a record's log position and size."""
     return entry is not None and entry[:2] == (record.physical_offset, record.size_bytes)
 
 

@@ -1,8 +1,8 @@
-"""Recovery: finds where the log ends, cuts what is behind it, and brings every queue to exactly the log's contents.
+"""Recovery: truncates the log at its valid end and restores queues from the log.
 
-What the checkpoint or a clean exit vouches for is *trusted*: damage there did not come from a crash, so it is reported
-and passed over, never cut. Behind it the first record that does not check ends the log, as no acknowledged record
-can be behind an unacknowledged one. Every step can be repeated after a crash inside it.
+Data covered by the checkpoint or a clean exit is *trusted*: damage there is not from a crash, so it is reported and
+skipped, never truncated. After the trusted part the first invalid record ends the log, because no acknowledged record
+can follow an unacknowledged one. Each step can be repeated after a crash during it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -37,45 +37,45 @@ from .queue_replay import (
 
 _NOWHERE = 1 << 63  # beyond every log offset, which are signed 64-bit integers
 _SEGMENTS_AFTER_CLEAN_EXIT = 3  # RocketMQ CommitLog.recoverNormally
-"""How many segments at the end a clean exit does not vouch for: another system may have written the marker."""
+"""Segments at the end that a clean exit does not cover, because another system may have written the marker."""
 
 
 @dataclass(slots=True)
 class RecoveryReport:
-    """What recovery found and did."""
+    """Findings and results of recovery."""
 
     clean_exit: bool
     start_offset: int = 0
-    """Log offset where the scan began."""
+    """Log offset at which the scan began."""
     end_offset: int = 0
-    """Log offset behind the last record."""
+    """Log offset after the last record."""
     records: int = 0
     last_store_timestamp_ms: int = 0
     changed_entries: int = 0
-    """Queue entries that were written or cut."""
+    """Queue entries that were written or removed."""
     findings: list[CorruptFileError] = field(default_factory=list)
-    """Damage: passed over where the log is trusted, cut where it is not; a checkpoint that was not believed."""
+    """Damage: skipped in the trusted part of the log, truncated after it; or a corrupt checkpoint."""
     cut_at: CorruptFileError | None = None
-    """That of them which ended the log, if it was cut there."""
+    """The finding at which the log was truncated, if any."""
     lacks_room: OSError | None = None
-    """Why queues or index lack records that are in the log: the disk had no room for their next files."""
+    """Disk-full error because of which queues or index lack records."""
     dispatched_to: int = 0
-    """Log offset up to which queues and index have all records; dispatch adds the others when there is room."""
+    """Log offset up to which queues and index are complete. Dispatch adds the rest when there is room."""
     counted: dict[tuple[str, int], int] = field(default_factory=dict)
-    """Next queue offset, by topic and queue, of queues that lack records."""
+    """Next queue offset of each queue that lacks records, by topic and id."""
     strays: list[CorruptFileError] = field(default_factory=list)
-    """What is among the store's files and not the store's: left alone."""
+    """Foreign entries among the store's files, which are ignored."""
 
 
 def trusted_after_clean_exit(begun_segments: int) -> int:
-    """Return how many segments at the front a clean exit vouches for, of those up to the last that was put to."""
+    """Return the number of trusted segments after a clean exit, of those that were written to."""
     return max(0, begun_segments - _SEGMENTS_AFTER_CLEAN_EXIT)
 
 
 def trusted_by_checkpoint(vouched_ms: int, first_times_ms: Iterable[tuple[int, int | None]]) -> int:
-    """Return how many segments at the front a checkpoint vouches for, up to a store time; 0: for nothing yet.
+    """Return the number of segments before the one in which the checkpoint's store time lies.
 
-    first_times_ms: each segment's number and its first record's store time, None where there is none, the newest first.
+    first_times_ms has each segment's number and the store time of its first record, None if it has none, newest first.
     """
     if vouched_ms == 0:
         return 0
@@ -109,28 +109,29 @@ class Recovery:
         self._report = RecoveryReport(clean_exit)
         self._replays: dict[tuple[str, int], QueueReplay] = {}
         self._plain = None if core is None or queues.ext_directory is not None else PlainRecords(core)
-        """What takes most records from a scan, many at a time; None if each is to be looked at."""
+        """Scans plain records in batches. None if each record must be examined."""
         self._skipped = SkippedRanges()
         has_light = any(queue.topic.startswith(LIGHT_PREFIX) for queue in queues.all())
         self._light = config.enable_multi_dispatch or has_light
-        """Whether records may be in light queues: settings say so, or the directory does."""
+        """Whether there may be light queues, by the settings or the directory."""
         self._lmq = config.enable_lmq or not config.enable_multi_dispatch
         self._vouched_ms = NEVER_MS if clean_exit else checkpoint.vouched_timestamp_ms
         """Store time up to which records and their queue entries are known to be durable."""
         self._queues_are_vouched = checkpoint.knows_queues
-        """Whether entries in front of the scan may be taken for durable.
+        """Whether entries before the scan may be assumed to be durable.
 
-        A clean exit alone does not say so: a load that has died since, and left no marker, may have written them.
+        A clean exit alone does not imply it: a load that died since, without a marker, may have written them.
         """
         self._unvouched_offset = _NOWHERE
         """Log offset of the first record after that time."""
         self.index: IndexRecovery | None = None
-        """What recovers the index from the same scan, if there is an index."""
+        """Recovers the index from the same scan, if there is an index."""
 
     def run(self) -> RecoveryReport:
-        """Recover, durably. Raises OSError if the disk fails, and may then be run again in a new process.
+        """Recover durably. Raises OSError if the disk fails; a new process can then run it again.
 
-        Raises CorruptFileError if no blank record fits the log's segments: a file that was cut has given them its size.
+        Raises CorruptFileError if the segments are too short for a blank record; their size comes from a truncated
+        file.
         """
         size_bytes = self._config.mapped_file_size_commit_log
         if size_bytes < BLANK_BYTES and self._log.segments:
@@ -158,15 +159,15 @@ class Recovery:
         return report
 
     def trusted_segments(self) -> int:
-        """Return how many segments at the front are vouched for: durable, and their queue entries too."""
+        """Return the number of leading segments that are trusted, as are their queue entries."""
         if self._clean_exit:
             return trusted_after_clean_exit(self._begun_segments())
         return trusted_by_checkpoint(self._checkpoint.vouched_timestamp_ms, self._first_times_ms())
 
     def _begun_segments(self) -> int:
-        """Return how many segments there are up to the last one that was put to.
+        """Return the number of segments up to the last one that was written to.
 
-        Those made ahead of use are cut, so that they are no longer there when this is asked again.
+        Segments allocated ahead of use are removed, so that a repeated recovery counts the same.
         """
         count = len(self._log.segments)
         while count and not any(self._log.segments[count - 1].file.view(0, BLANK_BYTES)):
@@ -195,7 +196,7 @@ class Recovery:
         )
 
     def _scan_enough(self, trusted: int) -> CorruptFileError | None:
-        """Scan as much as queues and index need; return what `_scan` does."""
+        """Scan as much as queues and index need. Returns the result of `_scan`."""
         first = 0 if self._config.recover_whole_log or not self._queues_are_vouched else trusted
         while True:
             if self.index is not None:
@@ -203,7 +204,7 @@ class Recovery:
             try:
                 stopped_by = self._scan(first, trusted)
             except EarlierEntriesMissing:
-                self._checkpoint.queues_begin_again()  # first: the next load may find entries that no sync has reached
+                self._checkpoint.queues_begin_again()  # first: the next load may find entries that were never synced
                 first = 0
                 continue
             if self.index is None or not self.index.drop_beyond(self._report.end_offset):
@@ -212,7 +213,9 @@ class Recovery:
     # -- scanning ----------------------------------------------------------------------------------
 
     def _scan(self, first: int, trusted: int) -> CorruptFileError | None:
-        """Scan from the segment numbered first to the log's end; return what ended it, None if a blank record did."""
+        """Scan from segment number `first` to the end of the log. Returns the error that ended it, None at a blank
+        record.
+        """
         self._report = RecoveryReport(self._clean_exit)
         self._replays = {}
         if self._plain is not None:
@@ -226,8 +229,8 @@ class Recovery:
         report.start_offset = report.end_offset = segments[first].base_offset
         for number, segment in enumerate(segments[first:], first):
             if number > first and segments[number - 1].end_offset < segment.base_offset:
-                # No crash loses a segment before others, so a gap never ends the log. Entries into it stay: the missing
-                # segments may be put back.
+                # A crash never loses a segment before a later one, so a gap does not end the log. Entries that point
+                # into it are kept, because the missing segments may be restored.
                 self._skipped.add(segments[number - 1].end_offset, segment.base_offset)
             at: int | None = 0
             while at is not None:
@@ -244,7 +247,7 @@ class Recovery:
         return None
 
     def _pass_damage(self, segment: Segment, offset: int) -> int | None:
-        """Note damage at a log offset as passed over; return where the segment goes on, None if it does not."""
+        """Mark damage at a log offset as skipped. Returns where the segment continues, or None."""
         view, at = segment.file.view(0, segment.size_bytes), offset - segment.base_offset
         behind = behind_damage(view, at, segment.base_offset)
         assert behind is None or behind > at, (behind, at)
@@ -253,9 +256,9 @@ class Recovery:
         return behind
 
     def _scan_segment(self, segment: Segment, start: int, *, whole_log: bool) -> None:
-        """Lay a segment's records over their queues, from position start on.
+        """Replay a segment's records from position `start` into their queues.
 
-        Raises CorruptFileError at the first that does not check.
+        Raises CorruptFileError at the first invalid record.
         """
         if self._plain is None:
             self._take_records(segment, start, None, whole_log=whole_log)
@@ -264,15 +267,15 @@ class Recovery:
         while more:
             at = self._take_plain(self._plain, segment, at)
             before = report.records
-            # One record that is not plain, or is the first of its queue, which is known from then on.
+            # One record that is not plain, or is the first of a queue, which is known afterwards.
             self._take_records(segment, at, 1, whole_log=whole_log)
             at = report.end_offset - segment.base_offset
             more = report.records > before
 
     def _take_plain(self, plain: PlainRecords, segment: Segment, start: int) -> int:
-        """Do, for as many records from position start on as are plain, what `_take_records` does for each.
+        """Replay plain records from position `start` in batches, with the same effect as `_take_records`.
 
-        Return the position behind them.
+        Returns the position after them.
         """
         report, view = self._report, segment.file.view(0, segment.size_bytes)
         vouched_ms = self._vouched_ms if self._unvouched_offset == _NOWHERE else NEVER_MS
@@ -290,7 +293,7 @@ class Recovery:
         return start
 
     def _take_records(self, segment: Segment, start: int, limit: int | None, *, whole_log: bool) -> None:
-        """Take up to limit records one by one, or all."""
+        """Replay up to `limit` records one by one, or all."""
         report, replays = self._report, self._replays
         delays_ms, vouched_ms = self._delays_ms, self._vouched_ms
         extended, light = self._queues.ext_directory is not None, self._light
@@ -298,7 +301,7 @@ class Recovery:
         if self.index is not None:
             index_from, index_record = self.index.start_offset, self.index.dispatch
         if self._unvouched_offset != _NOWHERE:
-            vouched_ms = NEVER_MS  # nothing is left to be noticed
+            vouched_ms = NEVER_MS  # already recorded
         offset, size_bytes = segment.base_offset + start, 0
         records, stored_ms = 0, report.last_store_timestamp_ms
         try:
@@ -322,7 +325,7 @@ class Recovery:
                     if light and LIGHT_MARK in properties and is_queued(record):
                         self._scan_light(record, plain_code, whole_log=whole_log)
                 records += 1
-        finally:  # on an error the scan ends after the last record that was taken
+        finally:  # on an error the scan ends after the last replayed record
             report.records += records
             report.end_offset = offset + size_bytes
             report.last_store_timestamp_ms = stored_ms
@@ -337,13 +340,13 @@ class Recovery:
                 replay.add(seen.queue_offset, seen.physical_offset, seen.size_bytes, code)
 
     def _end_vouching(self, physical_offset: int) -> None:
-        """Note where the log begins of which nobody says that it is durable."""
+        """Record where the log is no longer known to be durable."""
         self._unvouched_offset = physical_offset
         for replay in self._replays.values():
             replay.vouching_ends()
 
     def _begin(self, record: ScannedRecord, *, whole_log: bool) -> QueueReplay | None:
-        """Begin with the first record of a queue; None, and that is reported, if it cannot be that."""
+        """Start a replay with the first record of a queue. If it cannot be the first, report that and return None."""
         place = witnessed_first(record, self._queues)
         try:
             if place == record.queue_offset and not can_be_first(record, self._queues):
@@ -373,7 +376,7 @@ class Recovery:
     # -- cutting -----------------------------------------------------------------------------------
 
     def cut_log(self, end_offset: int) -> bool:
-        """Forget the log from end_offset on, durably; return whether anything but zeros went."""
+        """Durably truncate the log at end_offset. Returns whether there was a non-zero byte."""
         segments = self._log.segments
         dirty = self._log.truncate(end_offset)
         if dirty and len(self._log.segments) < len(segments):
@@ -381,9 +384,9 @@ class Recovery:
         return dirty
 
     def _set_log_positions(self, trusted: int) -> None:
-        """Take what was recovered behind the trusted segments as written, and not durable yet.
+        """Mark recovered bytes after the trusted segments as written but not durable.
 
-        After a process was killed it is in the page cache only, and the next power cut must not take it.
+        After a process kill they may be only in the page cache, and the next power cut would remove them.
         """
         segments = self._log.segments
         for number, segment in enumerate(segments):
@@ -394,19 +397,19 @@ class Recovery:
             self._log.flushed_where.set(segments[min(trusted, len(segments) - 1)].base_offset)
 
     def write_again(self) -> None:
-        """Write what may not be durable over itself, so that the sync to come has something to do.
+        """Rewrite bytes that may not be durable, so that the following sync really writes them.
 
-        After a sync that failed, the kernel holds pages it calls clean and the disk does not have. The process may
-        have died of just that, and this one would take a sync of nothing for the promise it needs.
+        After a failed sync the kernel holds pages that it counts as clean although the disk does not have them. The
+        previous process may have died of that failure, and a sync without dirty pages would prove nothing.
         """
         for segment in self._log.segments:
             start = max(self._unvouched_offset - segment.base_offset, 0)
             segment.write_again(start, segment.wrote.get())
 
     def finish_queues(self) -> None:
-        """Write what the queues lack, cut what they have too much, and set their positions."""
+        """Write missing queue entries, remove excess ones, and set the positions."""
         report, misplaced = self._report, list[Misplaced]()
-        syncs_zeros = not self._clean_exit  # the last recovery may have been killed while it cut
+        syncs_zeros = not self._clean_exit  # the previous recovery may have been killed during a truncation
         for queue in self._queues.all():
             replay = self._replays.get((queue.topic, queue.queue_id))
             if replay is None:
@@ -414,7 +417,7 @@ class Recovery:
                     queue, report.start_offset, self._skipped, syncs_zeros=syncs_zeros
                 )
                 if queue.queue.max_offset == queue.queue.min_offset and self._log.min_offset <= 0:
-                    queue.forget_all()  # nothing expired: what was counted never was
+                    queue.forget_all()  # without expired segments, its counter is from removed records
             else:
                 replay.end(syncs_zeros=syncs_zeros)
                 misplaced += replay.misplaced
@@ -426,13 +429,13 @@ class Recovery:
             self._report_misplaced(*one)
 
     def _note_queue_without_room(self, replay: QueueReplay, error: OSError) -> None:
-        """Leave the records that a queue has no file for to dispatch, and go on counting after the last of them."""
+        """Leave records without room in a queue file to dispatch, and continue the queue's counter after them."""
         report, queue = self._report, replay.queue
-        self._checkpoint.queues_begin_again()  # first: a load that dies must not vouch for entries that are not there
+        self._checkpoint.queues_begin_again()  # first: if this load dies, the checkpoint must not cover missing entries
         report.lacks_room = error
         report.dispatched_to = min(report.dispatched_to, max(queue.max_physical_offset, report.start_offset))
         report.counted[queue.topic, queue.queue_id] = replay.next
 
 
 def _ignore(record: ScannedRecord) -> None:
-    """Index nothing."""
+    """No-op: there is no index."""

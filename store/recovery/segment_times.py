@@ -1,4 +1,7 @@
-"""Segment times: when each file of log and queues was last changed, as retention and time queries take it, kept."""
+"""Segment times: preserves the mtimes of files during recovery.
+
+Retention and queries by time use the mtimes of log and queue files.
+"""
 
 from collections.abc import Iterable
 
@@ -11,7 +14,7 @@ from ..world import Files
 
 
 class SegmentTimes:
-    """The times of all segments of some rows, as they were when this was made."""
+    """The mtimes of some segments when this object was created."""
 
     def __init__(self, files: Files, rows: Iterable[SegmentQueue]) -> None:
         self._files = files
@@ -19,9 +22,10 @@ class SegmentTimes:
         self._before_ms = {segment.file.path: self._mtime_ms(segment) for segment in segments}
 
     def put_back(self, commit_log: CommitLog, queues: Iterable[ConsumeQueue]) -> None:
-        """Give every segment its time back; one of a queue that is new gets the store time of its last message.
+        """Restore all mtimes. A new queue segment gets the store time of its last message.
 
-        If a gap takes all of that one it is the last message in front of it: no query by time is to be led there.
+        If a new segment has only blank entries, it gets the time of the one before it, so that no query by time selects
+        it.
         """
         for segment in commit_log.queue.segments:
             self._set(segment, self._before_ms.get(segment.file.path))
@@ -44,7 +48,7 @@ class SegmentTimes:
 
 
 def _last_stored_ms(commit_log: CommitLog, segment: Segment) -> int | None:
-    """Return the store time of the last message that a queue's segment leads to, None if it leads to none."""
+    """Return the store time of the last message of a queue segment, or None."""
     for end in range(segment.wrote.get(), 0, -ENTRY_BYTES):
         entry = decode_entry(segment.file.view(end - ENTRY_BYTES, end), 0)
         if is_valid(entry):  # the last ones may be blanks that fill a gap

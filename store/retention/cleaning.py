@@ -1,19 +1,19 @@
-"""Retention service: removes log segments whose time is over, then what leads to their messages.
+"""Retention service: removes expired log segments, then queue and index files.
 
-One task keeps the store from outgrowing its disk. It does not matter whether messages were consumed. But a segment
-stays, however full the disk is, until it is durable, dispatched, and what its records added to their queues is durable
-too: from then on nothing needs it, not even a recovery, which without it could not know how far a queue had counted.
-Queues and index follow the log and never lead it: entries go only after the removal of their records is durable.
+One task limits the disk usage of the store. Whether messages were consumed does not matter. Even on a full disk a
+segment stays until it is durable and dispatched, and the queue entries of its records are durable. After that not even
+recovery needs it; before, recovery could not restore the counters of its queues. Queue and index files are removed only
+after the removal of their records is durable.
 
-How full the disks are, and what follows:
+Reaction to disk usage:
 
-    used                                   what follows
-    over disk_space_warning_level_ratio    puts are refused until it is back under the next mark; delete at once
-    over disk_space_clean_forcibly_ratio   delete at once, whatever its age
-    over disk_max_used_space_ratio         delete what has expired, whatever the hour
+    used                                   reaction
+    over disk_space_warning_level_ratio    refuse puts until usage is below the next mark; delete at once
+    over disk_space_clean_forcibly_ratio   delete at once, regardless of age
+    over disk_max_used_space_ratio         delete expired segments at any hour
 
-The log may lie on several disks: the one with the most room counts. The queues' disk counts on its own.
-Source: RocketMQ CleanCommitLogService, isSpaceToDelete, CleanConsumeQueueService.
+If the log uses several disks, the one with the most room counts. The queues' disk counts separately. Source: RocketMQ
+CleanCommitLogService, isSpaceToDelete, CleanConsumeQueueService.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ from ..world import Files, World
 SEGMENTS_PER_PASS = 10  # RocketMQ MappedFileQueue.DELETE_FILES_BATCH_MAX
 _HOUR_MS = 3_600_000
 MANUAL_PASSES = 20  # RocketMQ CleanCommitLogService.MAX_MANUAL_DELETE_FILE_TIMES
-"""How many passes a request to delete lasts for, be they in vain."""
+"""Passes for which a manual request stays active, even without a removal."""
 
 # The periods of DefaultMessageStore.addScheduleTask.
 FIRST_CHECK_MS = 1_000
@@ -46,21 +46,21 @@ CHECK_INTERVAL_MS = 10_000
 FIRST_CLEAN_MS = 60_000
 
 _NUMBERED_ELSEWHERE = (SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC)
-"""Topics whose queues never begin again at 0: progress goes by their numbers, and ops name half messages by them."""
+"""Topics with queues that never restart at 0, because delivery progress and op messages store their queue offsets."""
 _PERCENT_MIN, _PERCENT_MAX = 10, 95  # RocketMQ MessageStoreConfig.getDiskMaxUsedSpaceRatio
 
 
 class Pressure(NamedTuple):
-    """What the disks ask for."""
+    """Actions required by disk usage."""
 
     delete: bool
-    """To delete what has expired, now."""
+    """Delete expired segments now."""
     at_once: bool
-    """To delete whatever there is, the oldest first."""
+    """Delete segments of any age, oldest first."""
 
 
 class DiskWatermark:
-    """Measures, and sets and takes back DISK_FULL. A commit or a load that meets no room sets it, too."""
+    """Measures disk usage, and sets and clears DISK_FULL. A commit or load on a full disk also sets it."""
 
     def __init__(self, files: Files, config: StoreConfig, flags: RunningFlags) -> None:
         self._files = files
@@ -70,9 +70,9 @@ class DiskWatermark:
         self._queue_directory = config.consume_queue_directory
 
     def measure(self) -> Pressure:
-        """Measure once. A disk that does not say how full it is asks for what has expired, and for no more.
+        """Measure once. A disk of unknown usage causes deletion of expired segments only.
 
-        Nor does it take DISK_FULL back: that is for all of them to do.
+        DISK_FULL is cleared only if the usage of all disks is known.
         """
         config = self._config
         of_log = [used_ratio_if_known(self._files, path) for path in self._log_directories]
@@ -91,7 +91,7 @@ class DiskWatermark:
 
 
 class CleanCommitLog:
-    """Decides when, and removes the oldest segments, one after the other, each durably before the next."""
+    """Removes expired segments, oldest first, each durably before the next."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class CleanCommitLog:
         flush_queues: FlushConsumeQueueService,
         pause: Callable[[int], bool],
     ) -> None:
-        """pause waits, and says False if there is to be an end."""
+        """`pause` waits for ms, and returns False if the service is stopping."""
         self._world = world
         self._config = config
         self._log = log
@@ -111,19 +111,19 @@ class CleanCommitLog:
         self._pause = pause
         self._manual = world.tasks.cell("manual deletions")
         self._stuck: int | None = None
-        """Where the segment begins whose file would not go."""
+        """Base offset of a segment after its removal failed."""
         self._stuck_since_ns = 0
 
     def delete_manually(self) -> None:
-        """Have the next passes delete what has expired, whatever the hour."""
+        """Let the next passes delete expired segments at any hour."""
         self._manual.set(MANUAL_PASSES)
 
     def run(self) -> int:
-        """Do one pass; return how many segments went. Raises OSError if one did not, and a later pass goes on there."""
+        """Do one pass. Returns the number of removed segments. After an OSError a later pass continues there."""
         pressure = self._watermark.measure()
         manual = self._manual.get() > 0
         if manual:
-            left = self._manual.add(-1)  # `set` could lose a request that came since
+            left = self._manual.add(-1)  # `set` could lose a concurrent request
             assert 0 <= left < MANUAL_PASSES, left
         if manual or pressure.delete or self._is_time():
             return self._delete(pressure)
@@ -149,16 +149,16 @@ class CleanCommitLog:
         return removed
 
     def _has_expired(self, segment: Segment) -> bool:
-        """Return whether a file was last changed that long ago; one that is gone already has."""
+        """Return whether a file's mtime is older than the reserved time. A missing file counts as expired."""
         status = self._world.files.status(segment.file.path)
         reserved_ms = self._config.file_reserved_time_hours * _HOUR_MS
         return status is None or self._world.clock.now_ms() >= status.mtime_ms + reserved_ms
 
     def _remove_first(self) -> bool:
-        """Remove the first segment unless it is still needed; a later pass then finds that it is not."""
+        """Remove the first segment if it is no longer needed. Otherwise a later pass does."""
         first, *others = self._log.segments
         assert others, "the last segment stays"
-        # Not before its queue entries are durable: after a crash no file would say how far the queues had counted.
+        # Not before its queue entries are durable: after a crash no file would contain the queues' counters.
         if self._flush_queues.durable_to.get() < first.end_offset:
             self._flush_queues.hurry()
             return False
@@ -174,7 +174,7 @@ class CleanCommitLog:
         return removed
 
     def _retry_stuck(self) -> int:
-        """Try again, every so often, to remove the segment that would not go: RocketMQ's retryDeleteFirst."""
+        """Retry a failed removal after an interval (RocketMQ's retryDeleteFirst)."""
         if self._stuck is None or self._stuck != self._log.min_offset:
             return 0
         waited_ns = self._world.clock.monotonic_ns() - self._stuck_since_ns
@@ -184,11 +184,11 @@ class CleanCommitLog:
 
 
 Expirer = Callable[[int], object]
-"""Removes what leads to log offsets below the one it is given. Raises OSError if it cannot."""
+"""Removes references to log offsets below the argument. May raise OSError."""
 
 
 class CleanConsumeQueue:
-    """Removes expired segments of queues, and whole queues when asked to."""
+    """Removes expired segments of queues, and on request whole queues."""
 
     def __init__(
         self,
@@ -198,9 +198,9 @@ class CleanConsumeQueue:
         queues: ConsumeQueueTable,
         pause: Callable[[int], bool],
     ) -> None:
-        """pause waits, and says False if there is to be an end."""
+        """`pause` waits for ms, and returns False if the service is stopping."""
         self.expirers: list[Expirer] = []
-        """Who else has something that leads into the log, to be called after the queues."""
+        """Called after the queues, for other files that refer to the log."""
         self._config = config
         self._log = log
         self._commit_log = commit_log
@@ -209,9 +209,9 @@ class CleanConsumeQueue:
         self._cleaned_to = 0
 
     def run(self) -> None:
-        """Do one pass if the log has lost something since the last whole one.
+        """Do one pass if the log's start has moved since the last complete one.
 
-        Raises the last OSError there was after all else is done, and the next pass tries again.
+        Raises the last OSError after finishing the rest. The next pass then retries.
         """
         log_min_offset = self._log.min_offset
         if log_min_offset <= self._cleaned_to:
@@ -234,18 +234,18 @@ class CleanConsumeQueue:
                 failure = error
         if failure is not None:
             raise failure
-        if whole:  # otherwise the next pass looks again, although the log's start has not moved
+        if whole:  # otherwise the next pass repeats it, although the log's start has not moved
             self._cleaned_to = log_min_offset
 
     def remove_expired_queues(self) -> None:
-        """Remove the queues whose newest message has left the log; the next message in one begins it at 0 again.
+        """Remove the queues without messages in the log. Their next message has number 0 again.
 
-        A queue that a message is on its way to stays, and so do those of delayed messages and of transactions. Raises
-        OSError if a file does not go.
+        Queues with a pending message, and those of delayed messages and transactions, are kept. Raises OSError if a
+        removal fails.
         """
         log_min_offset = self._log.min_offset
         for queue in self._queues.all():
-            end = queue.max_offset  # before the look at what is in front of it: there may be more by then
+            end = queue.max_offset  # before the newest entry is read, because more may be added meanwhile
             newest = queue.entry(end - 1)
             if newest is None or not is_valid(newest) or is_numbered_elsewhere(queue.topic):
                 continue
@@ -254,10 +254,10 @@ class CleanConsumeQueue:
             self._remove(queue, end)
 
     def _remove(self, queue: ConsumeQueue, end: int) -> None:
-        """Remove one queue if it ends there, all of it under the put lock.
+        """Remove one queue, if it still ends at `end`, under the put lock.
 
-        A put in between would be dispatched to what is forgotten. Raises OSError if a file does not go, or nobody knows
-        whether the last one is gone for good: without it the queue begins again at any rate.
+        Otherwise a concurrent put would be dispatched to the removed queue. Raises OSError if a removal fails or may
+        not be durable; without any file left the queue restarts at 0 anyway.
         """
         failure: OSError | None = None
 
@@ -272,24 +272,24 @@ class CleanConsumeQueue:
             self._queues.forget(queue)
             return True
 
-        # The lock keeps a sync of the directories from finding one that is gone.
+        # The lock prevents a sync of directories that are being removed.
         with self._queues.names_lock:
             gone = self._commit_log.forget_queue(queue.topic, queue.queue_id, end, remove)
         if failure is not None:
             raise failure
         if gone:
             hit("queue removed")
-            with suppress(OSError):  # an empty directory, or one that fills again, does no harm
+            with suppress(OSError):  # an empty or refilled directory is harmless
                 self._queues.remove_directories(queue)
 
 
 def is_numbered_elsewhere(topic: str) -> bool:
-    """Return whether something beside the log goes by the queue offsets of a topic."""
+    """Return whether other files store the queue offsets of a topic."""
     return topic in _NUMBERED_ELSEWHERE
 
 
 class RetentionService(Service):
-    """Looks at the disk every so often, and cleans the log and what leads into it at intervals of its own."""
+    """Measures the disk and runs the cleaners, each at its own interval."""
 
     name = "retention"
 
@@ -304,7 +304,7 @@ class RetentionService(Service):
     ) -> None:
         super().__init__(world)
         self.last_error: OSError | None = None
-        """What last kept a file from being removed."""
+        """Last error of a removal."""
         self.watermark = DiskWatermark(world.files, config, flags)
         log = commit_log.queue
         self.log = CleanCommitLog(world, config, log, self.watermark, flush_queues, self._pause_or_end)
@@ -312,23 +312,23 @@ class RetentionService(Service):
         self._interval_ns = config.clean_resource_interval_ms * 1_000_000
         self._pass_lock = world.tasks.lock("retention pass")
         self._check_ns = self._clean_ns = 0
-        """When to look at the disk next, and when to clean."""
+        """Due times of the next measurement and the next cleaning."""
 
     def start(self) -> None:
-        """Begin: the first look at the disk is a second away, the first cleaning a minute."""
+        """Start the task. The first measurement is 1 s away, the first cleaning 60 s."""
         now_ns = self.world.clock.monotonic_ns()
         self._check_ns = now_ns + FIRST_CHECK_MS * 1_000_000
         self._clean_ns = now_ns + FIRST_CLEAN_MS * 1_000_000
         super().start()
 
     def delete_manually(self) -> None:
-        """Delete what has expired whatever the hour, now and in some passes to come: RocketMQ's admin command."""
+        """Delete expired segments now and in some later passes, at any hour (RocketMQ's admin command)."""
         self.log.delete_manually()
         self._clean_ns = 0
         self.wake()
 
     def step(self) -> None:
-        """Wait for what is due first, and do it."""
+        """Wait for the next due action and do it."""
         clock = self.world.clock
         left_ns = min(self._check_ns, self._clean_ns) - clock.monotonic_ns()
         if left_ns > 0:
@@ -337,14 +337,14 @@ class RetentionService(Service):
             return
         now_ns = clock.monotonic_ns()
         if now_ns >= self._clean_ns:
-            self._clean_ns = now_ns + self._interval_ns  # first: `delete_manually` may reset it during the pass
+            self._clean_ns = now_ns + self._interval_ns  # first, because `delete_manually` may reset it during the pass
             self.clean()
         if now_ns >= self._check_ns:
             self._check_ns = now_ns + CHECK_INTERVAL_MS * 1_000_000
             self.watermark.measure()
 
     def clean(self) -> None:
-        """Do one pass. What goes wrong in it is noted, and tried again in a later one."""
+        """Do one pass. Errors are recorded, and a later pass retries."""
         with self._pass_lock:
             for run in (self.log.run, self.queues.run):
                 try:
@@ -353,11 +353,11 @@ class RetentionService(Service):
                     self.last_error = error
 
     def remove_expired_queues(self) -> None:
-        """Remove the queues all of whose messages have left the log. Raises OSError if a file does not go."""
+        """Remove the queues without messages in the log. Raises OSError if a removal fails."""
         with self._pass_lock:
             self.queues.remove_expired_queues()
 
     def _pause_or_end(self, ms: int) -> bool:
-        """Let ms pass; return False if the service is to end."""
+        """Sleep for `ms`. Returns False if the service is stopping."""
         self.pause(ms)
         return not self.is_stopping
