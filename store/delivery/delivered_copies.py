@@ -1,8 +1,8 @@
-"""Delivered copies: progress of delayed delivery, worked out from the log where `delayOffset.json` is lost.
+"""Delivered copies: restores delivery progress from the log.
 
-A copy has the same body, properties and origin as the record that waits, so the log shows the entries of a level that
-were delivered. Progress ends before the first entry without a copy: to deliver a message again is allowed, to lose one
-is not. So two equal waiting records do not count as delivered, however many copies there are.
+Used if `delayOffset.json` is lost. A delivered copy has the same body, properties and origin as the waiting record, so
+the log shows which entries of a level were delivered. Progress ends before the first entry without a copy: delivering a
+message twice is allowed, losing one is not. So two identical waiting records never count as delivered.
 """
 
 from collections import Counter
@@ -32,13 +32,13 @@ class DeliveredLevel(NamedTuple):
     offset: int
     """Queue offset of the first entry without a copy."""
     copy_end: int
-    """Log offset after the last copy that this rests upon."""
+    """Log offset after the last copy on which this is based."""
 
 
 def delivered_levels(
     commit_log: CommitLog, queues: ConsumeQueueTable, levels: Iterable[int], known: Mapping[int, int]
 ) -> dict[int, DeliveredLevel]:
-    """Return the progress of each level that has a queue. Reads the whole log. known: the progress by a backup."""
+    """Return the progress of each level that has a queue. Reads the whole log. `known` is the progress in a backup."""
     waiting = {
         level: list(_entries(commit_log, queue))
         for level in levels
@@ -50,7 +50,7 @@ def delivered_levels(
     for level, entries in waiting.items():
         offset = copy_end = 0
         for at, key in entries:
-            # The log may have lost the copy of an entry before the known progress, so that entry needs none.
+            # The copy of an entry before the known progress may have expired, so that entry needs none.
             if at >= known.get(level, 0) and key is not None and key not in copies:
                 break
             assert at >= offset, (level, at, offset)
@@ -60,7 +60,7 @@ def delivered_levels(
 
 
 def _entries(commit_log: CommitLog, queue: ConsumeQueue) -> Iterator[tuple[int, bytes | None]]:
-    """Yield each entry's queue offset, and the key of its copy; None for an entry that delivery passes over."""
+    """Yield each entry's queue offset and the key of its copy, None for an entry that delivery skips."""
     limit = commit_log.queue.max_offset
     for at in range(queue.min_offset, queue.max_offset):
         entry = queue.entry(at)
@@ -72,13 +72,14 @@ def _entries(commit_log: CommitLog, queue: ConsumeQueue) -> Iterator[tuple[int, 
 
 
 def _copies(commit_log: CommitLog) -> Iterator[tuple[bytes, int]]:
-    """Yield the key and the end of each record in the log that may be a copy, in each file up to damage."""
+    """Yield key and end of each record that may be a copy. Each file is read up to the first damage."""
     for segment in commit_log.queue.segments:
         view, end, file = segment.file.view(0, segment.size_bytes), segment.readable.get(), segment.file.path
         base_offset = segment.base_offset
         try:
             for one in scan_records(view, 0, end, file=file, base_offset=base_offset, check_crc=True):
-                # Decoding is slow, and most records of a log were never delayed. Those that still wait are no copies.
+                # Decoding is slow, and most records were never delayed. Records in the schedule topic still wait and
+                # are no copies.
                 if _MARK in one.properties and one.topic != SCHEDULE_TOPIC:
                     copy = decode_record(view, one.physical_offset - base_offset, file=file)
                     yield _key(copy), one.physical_offset + one.size_bytes
@@ -87,10 +88,10 @@ def _copies(commit_log: CommitLog) -> Iterator[tuple[bytes, int]]:
 
 
 def _key(message: Message | MessageRecord) -> bytes:
-    """Return a digest of all that a waiting record and its copy have in common."""
+    """Return a digest of the fields that a waiting record and its copy share."""
     text = message.properties.encode(errors="surrogateescape").decode(errors="replace")
     properties = decode_properties(text)
-    properties.pop(PROPERTY_INNER_MULTI_QUEUE_OFFSET, None)  # given inside the put lock, so only the copy has it
+    properties.pop(PROPERTY_INNER_MULTI_QUEUE_OFFSET, None)  # only copies have it
     place = message.topic, message.queue_id, message.flag, message.reconsume_times
     origin = message.born_timestamp_ms, tuple(message.born_host), sorted(properties.items())
     return sha256(repr((place, origin)).encode() + message.body).digest()

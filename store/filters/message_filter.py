@@ -1,7 +1,7 @@
-"""Message filter: what a pull asks, first about a queue entry, then about the record; and the filter by tags.
+"""Message filter: the interface of filters, and the filter by tags.
 
-A queue distinguishes tags by hash only. Two tags with one hash both pass here, as in the broker; the client compares
-the strings.
+A filter is asked about the queue entry first, then about the record. A queue stores only tag hashes, so two tags with
+the same hash both match, as in the broker; the client compares the strings.
 """
 
 from collections.abc import Mapping
@@ -16,23 +16,23 @@ _LOW_32_BITS = 0xFFFF_FFFF  # RocketMQ compares `tagsCode.intValue()`
 
 
 class MessageFilter(Protocol):
-    """Says which messages a consumer wants: RocketMQ's MessageFilter."""
+    """Selects messages for a consumer (RocketMQ's MessageFilter)."""
 
     @property
     def reads_records(self) -> bool:
-        """Return whether `matches_record` has anything to say."""
+        """Return whether `matches_record` must be called."""
 
     def matches_queue(self, tags_code: int | None, unit: ExtUnit | None) -> bool:
-        """Return whether the message of a queue entry may be wanted.
+        """Return whether the message of a queue entry may match.
 
-        tags_code is None where it is unknown; unit is what the queue's extension has of the message.
+        `unit` is the message's unit in the queue's extension. Without a known tag, tags_code is None.
         """
 
     def matches_record(self, raw: bytes) -> bool:
-        """Return whether the message of a record is wanted."""
+        """Return whether a record matches."""
 
     def matches_properties(self, properties: Mapping[str, str]) -> bool:
-        """Return whether a message with these properties, whose queue entry matches, is wanted."""
+        """Return whether a message with these properties matches, given that its queue entry does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,11 @@ class TagFilter:
 
     expression: str
     codes: frozenset[int] | None
-    """Hashes of the tags, low 32 bits; None lets everything pass."""
+    """Hashes of the tags, low 32 bits. None matches everything."""
 
     @classmethod
     def parse(cls, expression: str | None) -> "TagFilter":
-        """Parse an expression; None means everything."""
+        """Parse an expression. None matches everything."""
         text = java_trim(expression or "*")
         tags = [tag for tag in map(java_trim, text.split("||")) if tag]  # as FilterAPI.buildSubscriptionData
         if text == "*" or not tags:
@@ -54,17 +54,17 @@ class TagFilter:
 
     @property
     def reads_records(self) -> bool:
-        """Return False: the broker compares no strings."""
+        """Return False: the broker does not compare strings."""
         return False
 
     def matches_queue(self, tags_code: int | None, unit: ExtUnit | None = None) -> bool:
-        """Return whether an entry with this tagsCode may be one of the wanted."""
+        """Return whether an entry with this tagsCode may match."""
         return self.codes is None or tags_code is None or tags_code & _LOW_32_BITS in self.codes
 
     def matches_record(self, raw: bytes) -> bool:
-        """Return True: what a queue entry says is all there is to it."""
+        """Return True: the queue entry has decided."""
         return True
 
     def matches_properties(self, properties: Mapping[str, str]) -> bool:
-        """Return True likewise."""
+        """Return True: the queue entry has decided."""
         return True

@@ -1,13 +1,13 @@
-"""SQL expressions: what each part comes to for a message's properties, and what may be joined to it.
+"""SQL expressions: evaluates the parts of a filter and checks how they combine.
 
-A property that a message lacks is unknown (None), and so is what depends on it; only what is True is wanted. The rules
-are RocketMQ's, odd ones included: `5 = a` is False, not unknown, where there is no a, and a property alone never is
-True. Joining what RocketMQ refuses to join raises ValueError, which says why.
+A missing property is unknown (None), and so is every value that depends on it. A message matches only if the result is
+True. The rules are RocketMQ's, including odd ones: `5 = a` is False, not unknown, if `a` is missing, and a property
+alone is never True. A combination that RocketMQ refuses raises ValueError with the reason.
 
-Values compare as Java's boxed types do, with strings turned into what they meet. Properties are strings; constants are
-strings, booleans, doubles, and whole numbers: an int, or a Long beyond 32 bits.
-Source: RocketMQ ComparisonExpression, LogicExpression, UnaryExpression, PropertyExpression, ConstantExpression;
-Java's Integer, Long, Double and Boolean valueOf and compareTo.
+Values compare like Java's boxed types; strings are converted to the type of the other value. Properties are strings.
+Constants are strings, booleans, doubles and integers: an int, or a Long beyond 32 bits. Source: RocketMQ
+ComparisonExpression, LogicExpression, UnaryExpression, PropertyExpression, ConstantExpression; Java's Integer, Long,
+Double and Boolean valueOf and compareTo.
 """
 
 import re
@@ -20,12 +20,12 @@ from typing import NamedTuple
 from ..formats.java_text import java_integer, java_order, java_trim
 
 _UNLIKE = -1
-"""What two values compare as that have nothing in common."""
+"""Result of comparing two incompatible values."""
 
 _DOUBLE = re.compile(r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)", re.ASCII)
 
 Value = str | bool | int | float | None
-"""What an expression can come to; None is unknown."""
+"""Result of an expression; None if unknown."""
 
 _ORDERS: Mapping[str, Callable[[int], bool]] = {
     "<": lambda order: order < 0,
@@ -36,15 +36,17 @@ _ORDERS: Mapping[str, Callable[[int], bool]] = {
 
 
 class Long(int):
-    """A whole number that Java keeps in 64 bits."""
+    """An integer that Java stores in 64 bits."""
 
 
 class NotComparableError(Exception):
-    """Two values of which Java would throw: the message is then not wanted, whatever else the expression says."""
+    """A comparison that throws in Java. The message then does not match."""
 
 
 def compare(left: str | bool | int | float, right: str | bool | int | float) -> int:
-    """Return a number below, at or above 0. Raises NotComparableError where one cannot become what the other is."""
+    """Return a number below, at or above 0. Raises NotComparableError if one value cannot be converted to the other's
+    type.
+    """
     if isinstance(left, str):
         if isinstance(right, str):
             return (java_order(left) > java_order(right)) - (java_order(left) < java_order(right))
@@ -62,7 +64,7 @@ def compare(left: str | bool | int | float, right: str | bool | int | float) -> 
 
 
 def compare_as_doubles(left: str, right: str) -> int:
-    """Compare two strings by the numbers in them. Raises NotComparableError unless both are numbers."""
+    """Compare two strings as numbers. Raises NotComparableError unless both are numbers."""
     return compare(_double(left), _double(right))
 
 
@@ -82,12 +84,12 @@ def _double(text: str) -> float:
     trimmed = java_trim(text)
     if _DOUBLE.fullmatch(trimmed) is None:
         raise NotComparableError(f"{text!r} is no number")
-    # Double.valueOf takes a suffix, Python's float does not.
+    # Double.valueOf accepts a suffix, Python's float does not.
     return float(trimmed if trimmed.endswith(("NaN", "Infinity")) else trimmed.rstrip("fFdD"))
 
 
 def _order(value: float) -> tuple[bool, float, float]:
-    """Return what Java sorts doubles by: NaN behind all others, -0.0 in front of 0.0."""
+    """Return a sort key with Java's order of doubles: NaN last, -0.0 before 0.0."""
     return (True, 0.0, 0.0) if isnan(value) else (False, value, copysign(1.0, value))
 
 
@@ -96,7 +98,7 @@ Evaluate = Callable[[Properties], Value]
 
 
 class PartKind(Enum):
-    """What a part is, as far as it matters to what may be joined."""
+    """Kind of a part, which decides how it may be combined."""
 
     PROPERTY = "a property"
     CONSTANT = "a value"
@@ -106,24 +108,24 @@ class PartKind(Enum):
 
 
 class SqlNode(NamedTuple):
-    """A part of an expression. evaluate may raise NotComparableError."""
+    """A part of an expression. `evaluate` may raise NotComparableError."""
 
     kind: PartKind
     evaluate: Evaluate
     depth: int = 1
-    """How deep parts are nested in it, itself included."""
+    """Nesting depth, this part included."""
     value: Value = None
-    """Of a constant."""
+    """The value of a constant."""
 
 
 def constant(value: Value) -> SqlNode:
-    """Return a constant; None is NULL."""
+    """Build a constant; None stands for NULL."""
     kind = PartKind.BOOLEAN_CONSTANT if value is None or isinstance(value, bool) else PartKind.CONSTANT
     return SqlNode(kind, lambda _: value, value=value)
 
 
 def property_of(name: str) -> SqlNode:
-    """Return the value of a property."""
+    """Build the value of a property."""
     return SqlNode(PartKind.PROPERTY, lambda properties: properties.get(name))
 
 
@@ -136,7 +138,7 @@ def _condition(evaluate: Evaluate, *parts: SqlNode) -> SqlNode:
 
 
 def as_condition(part: SqlNode) -> SqlNode:
-    """Return a part as a condition: a property is one that is False wherever it is known."""
+    """Convert a part to a condition. A property becomes False if it exists, else unknown."""
     if part.kind in (PartKind.CONDITION, PartKind.BOOLEAN_CONSTANT):
         return part
     if part.kind is not PartKind.PROPERTY:
@@ -146,7 +148,7 @@ def as_condition(part: SqlNode) -> SqlNode:
 
 
 def negation(part: SqlNode) -> SqlNode:
-    """Return NOT a part."""
+    """Build NOT part."""
     evaluate = as_condition(part).evaluate
 
     def negated(properties: Properties) -> Value:
@@ -157,7 +159,7 @@ def negation(part: SqlNode) -> SqlNode:
 
 
 def _joined(parts: Sequence[SqlNode], *, decisive: bool) -> SqlNode:
-    """Join parts of which the first that is decisive settles the matter; else it is unknown if one of them is."""
+    """Join parts. The first decisive value is the result; otherwise the result is unknown if any value is."""
     assert len(parts) > 1, len(parts)
     conditions = [as_condition(part).evaluate for part in parts]
 
@@ -174,16 +176,16 @@ def _joined(parts: Sequence[SqlNode], *, decisive: bool) -> SqlNode:
 
 
 conjunction = partial(_joined, decisive=False)
-"""Returns parts joined by AND."""
+"""Builds AND of parts."""
 disjunction = partial(_joined, decisive=True)
-"""Returns parts joined by OR."""
+"""Builds OR of parts."""
 
 
 # -- comparisons -----------------------------------------------------------------------------------
 
 
 def equality(left: SqlNode, right: SqlNode) -> SqlNode:
-    """Return left = right."""
+    """Build left = right."""
     if any(part.kind is PartKind.BOOLEAN_CONSTANT and part.value is None for part in (left, right)):
         raise ValueError("NULL cannot be compared: use IS NULL")
     if left.kind is PartKind.BOOLEAN_CONSTANT and right.kind is PartKind.CONSTANT:
@@ -192,7 +194,7 @@ def equality(left: SqlNode, right: SqlNode) -> SqlNode:
 
 
 def is_null(part: SqlNode) -> SqlNode:
-    """Return part IS NULL."""
+    """Build part IS NULL."""
     return _equal(part, constant(None))
 
 
@@ -209,7 +211,7 @@ def _equal(left: SqlNode, right: SqlNode) -> SqlNode:
 
 
 def ordering(left: SqlNode, symbol: str, right: SqlNode) -> SqlNode:
-    """Return left < right, or another of < <= > >=."""
+    """Build left < right, or another of < <= > >=."""
     assert symbol in _ORDERS, symbol
     for part in (left, right):
         is_word = part.kind is PartKind.CONSTANT and isinstance(part.value, str)
@@ -230,7 +232,7 @@ def ordering(left: SqlNode, symbol: str, right: SqlNode) -> SqlNode:
 
 
 def between(part: SqlNode, low: SqlNode, high: SqlNode) -> SqlNode:
-    """Return part BETWEEN low AND high, both included."""
+    """Build part BETWEEN low AND high, both included."""
     if low.value is not None and high.value is not None and _is_above(low.value, high.value):
         raise ValueError(f"BETWEEN {low.value!r} AND {high.value!r}: the second must not be the lower one")
     return conjunction([ordering(part, ">=", low), ordering(part, "<=", high)])
@@ -244,12 +246,12 @@ def _is_above(low: str | bool | int | float, high: str | bool | int | float) -> 
 
 
 def not_between(part: SqlNode, low: SqlNode, high: SqlNode) -> SqlNode:
-    """Return part NOT BETWEEN low AND high."""
+    """Build part NOT BETWEEN low AND high."""
     return disjunction([ordering(part, "<", low), ordering(part, ">", high)])
 
 
 def membership(part: SqlNode, words: Sequence[str], *, negated: bool) -> SqlNode:
-    """Return part IN (words), or NOT IN."""
+    """Build part IN (words), or NOT IN."""
     if part.kind is not PartKind.PROPERTY:
         raise ValueError(f"IN asks about a property, not {part.kind.value}")
     evaluate, wanted = part.evaluate, frozenset(words)
@@ -262,12 +264,12 @@ def membership(part: SqlNode, words: Sequence[str], *, negated: bool) -> SqlNode
 
 
 def minus(part: SqlNode) -> SqlNode:
-    """Return the negative of a part: unknown unless it is a number."""
+    """Build the negative of a part, unknown unless it is a number."""
     evaluate = part.evaluate
 
     def negated(properties: Properties) -> Value:
         value = evaluate(properties)
-        if isinstance(value, bool) or not isinstance(value, int | float):  # Python's bool is an int, Java's is none
+        if isinstance(value, bool) or not isinstance(value, int | float):  # Python's bool is an int, Java's is not
             return None
         return Long(-value) if isinstance(value, Long) else -value
 

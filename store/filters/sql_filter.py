@@ -1,11 +1,10 @@
-"""SQL filter: tokens and parser of RocketMQ's SQL92 subset, an expression over a message's properties.
+"""SQL filter: tokenizer and parser of RocketMQ's SQL92 subset over properties.
 
     a > 5 AND (b IS NULL OR c IN ('x', 'y')) AND NOT (d BETWEEN 1 AND 2.5 OR e = TRUE)
 
-From weak to strong: OR; AND; = <> IS [NOT] NULL; > >= < <= [NOT] BETWEEN, [NOT] IN; then + - NOT, which take the next
-value, name or parentheses only, as in RocketMQ. Keywords and names do not mind case, but a property's name keeps it.
-Unlike in RocketMQ, text behind a whole expression is an error.
-Source: RocketMQ SelectorParser.jj.
+From weak to strong: OR; AND; = <> IS [NOT] NULL; > >= < <= [NOT] BETWEEN, [NOT] IN; then + - NOT, which apply only to
+the next value, name or parentheses, as in RocketMQ. Keywords and names ignore case, but a property's name keeps it.
+Unlike in RocketMQ, text after a complete expression is an error. Source: RocketMQ SelectorParser.jj.
 """
 
 import re
@@ -34,8 +33,8 @@ _TOKEN = re.compile(
 )
 
 EXPRESSION_CHARACTERS_MAX = 1 << 16
-DEPTH_MAX = 64  # one level of parentheses takes 6 calls of the parser, and Python allows 1,000
-"""How deep parts of an expression may be nested."""
+DEPTH_MAX = 64  # one level of parentheses takes 6 parser calls, and Python allows 1,000
+"""Maximum nesting depth of an expression."""
 _DEPTH = f"parts nested at most {DEPTH_MAX} deep"
 
 _INT_MAX = (1 << 31) - 1
@@ -47,7 +46,7 @@ _NAMED = {"TRUE": True, "FALSE": False, "NULL": None}
 
 
 class TokenKind(Enum):
-    """What a token is."""
+    """Kind of a token."""
 
     NAME = "a property"
     STRING = "a string"
@@ -59,16 +58,16 @@ class TokenKind(Enum):
 
 
 class Token(NamedTuple):
-    """One token; text is what it means: a string without its quotes, a keyword in capitals."""
+    """One token. `text` is its meaning: a string without its quotes, a keyword in capitals."""
 
     kind: TokenKind
     text: str
     position: int
-    """Of its first character in the expression, from 0."""
+    """Index of its first character in the expression."""
 
 
 def tokens_of(text: str) -> Iterator[Token]:
-    """Yield the tokens of an expression, one of kind END last. Raises FilterExpressionError at what is none."""
+    """Yield the tokens of an expression, ending with kind END. Raises FilterExpressionError at an invalid character."""
     at = 0
     while at < len(text):
         match = _TOKEN.match(text, at)
@@ -98,11 +97,11 @@ class SqlExpression:
 
     @classmethod
     def parse(cls, text: str) -> "SqlExpression":
-        """Parse an expression. Raises FilterExpressionError, which says where it is wrong."""
+        """Parse an expression. FilterExpressionError names the position of an error."""
         return _parse(text)
 
     def matches(self, properties: Mapping[str, str]) -> bool:
-        """Return whether the expression is true of a message, not false or unknown."""
+        """Return whether the expression is True for a message, not False or unknown."""
         try:
             return self.root.evaluate(properties) is True
         except NotComparableError:
@@ -118,7 +117,7 @@ def _parse(text: str) -> SqlExpression:
 
 
 class _Parser:
-    """A descent through the levels of the grammar, one token ahead."""
+    """Recursive-descent parser with one token of look-ahead."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -127,7 +126,7 @@ class _Parser:
         self._level = 0
 
     def parse(self) -> SqlNode:
-        """Return the whole expression as a condition."""
+        """Parse the whole expression as a condition."""
         root = self._built(lambda: sql.as_condition(self._either()))
         if self._next.kind is not TokenKind.END:
             raise self._unexpected("an operator or the end")
@@ -152,12 +151,12 @@ class _Parser:
             raise self._unexpected(symbol)
 
     def _unexpected(self, expected: str, found: str | None = None) -> FilterExpressionError:
-        """Return an error at the next token, which is what was found unless something else is given."""
+        """Return an error at the next token. `found` replaces its text."""
         found = self._next.text if found is None else found
         return FilterExpressionError(self._text, self._next.position, expected, found)
 
     def _built(self, build: Callable[[], SqlNode]) -> SqlNode:
-        """Return what build makes of parts read; what it refuses is an error at the next token."""
+        """Build a part. A refused combination is an error at the next token."""
         try:
             part = build()
         except ValueError as error:
@@ -271,7 +270,7 @@ class _Parser:
             return sql.constant(token.text)
         if token.kind is TokenKind.FLOAT:
             number = float(token.text)
-            # As ConstantExpression.createFloat: Double.MIN_VALUE is above 0, so 0.0 is refused, too.
+            # As ConstantExpression.createFloat: Double.MIN_VALUE is above 0, so 0.0 is refused too.
             if not _DOUBLE_MIN <= number <= _DOUBLE_MAX:
                 raise self._unexpected("a number of Java's double, more than 0")
             return sql.constant(number)
