@@ -1,1 +1,1 @@
-"""Broker: answers clients' requests over the network, and keeps what stands beside a store for them."""
+"""Broker: serves clients over the network, with a store and its settings."""

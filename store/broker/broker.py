@@ -1,9 +1,9 @@
-"""Broker: RocketMQ's BrokerController. A store, the services beside it, and routes for clients' requests.
+"""Broker: RocketMQ's BrokerController, with a store, its services and all routes.
 
 broker = Broker(world, StoreConfig("/var/lib/mq"), BrokerConfig(listen_port=10911))
 broker.load()
 broker.start()
-...                # a server hands requests to what broker.routes() names, and calls broker.channel_closed
+...                # a server dispatches requests by broker.routes() and calls broker.channel_closed
 broker.shutdown()
 """
 
@@ -35,7 +35,7 @@ from .router import BODY_BYTES_MAX, REGISTRATION_BYTES_MAX, Channel, Pool, Proce
 
 
 class Broker(BrokerParts):
-    """One broker: its life, and who answers what."""
+    """One broker: its lifecycle and its routes."""
 
     def __init__(self, world: World, store_config: StoreConfig, config: BrokerConfig) -> None:
         super().__init__(world, store_config, config)
@@ -48,18 +48,18 @@ class Broker(BrokerParts):
         )
         self.name_server.kv.on_changed = self._follow_order
         self.synchronize: SlaveSynchronize | None = None
-        """What a slave copies its master's tables with."""
+        """Copies the master's tables on a slave."""
         if self.is_slave and world.network is not None:
             self.synchronize = SlaveSynchronize(self)
         self.registrations = [
             BrokerRegistration(self, each, lambda: self.name_server.ha_address, self._follow_master)
             for each in config.name_servers
         ]
-        """What registers this broker with other name servers: each has a task, so that none waits for another."""
+        """One service per name server, so that a slow one does not delay the others."""
         self.topics.on_changed = self._register_anew
         beside = (self.held_pulls, self.housekeeping, self.synchronize, *self.registrations)
         self._services = [service for service in beside if service is not None]
-        """What starts last, in this order, and ends first, in the reverse one."""
+        """In start order, after all other parts. They stop first, in reverse order."""
         for service in (self.offsets, *self._services):
             service.on_failure = self.own_store.flags.service_failed
 
@@ -67,10 +67,10 @@ class Broker(BrokerParts):
     """The damage that `load` found."""
 
     def load(self) -> None:
-        """Read everything there is, and recover the store.
+        """Load all files and recover the store.
 
-        Raises StoreLockedError if another instance is alive, CorruptFileError if what is there cannot be read, OSError
-        if the disk fails; the directory is then let go again.
+        Raises StoreLockedError if another instance is alive, CorruptFileError for an unreadable file, and OSError if
+        the disk fails. The directory lock is then released.
         """
         self.store.load()
         report = self.own_store.last_recovery
@@ -83,16 +83,16 @@ class Broker(BrokerParts):
             files = self.topics.file, self.groups.file, self.offsets.file, self.name_server.kv.file
             self.findings += [one.damage for one in files if one is not None and one.damage is not None]
             if not self.is_slave:
-                self.offsets.clamp(self.store)  # a slave's are its master's, and its queues come after
+                self.offsets.clamp(self.store)  # a slave copies its master's offsets before its own queues catch up
         except (StoreError, OSError):
             self.store.close()
             raise
 
     def start(self) -> None:
-        """Start the store and all services; requests can be answered from now on.
+        """Start the store and all services. After that, requests can be answered.
 
-        Raises OSError if the disk fails, or slaves cannot be listened for, ValueError if haHost is no host. Whatever it
-        raises, the store is then shut down again.
+        Raises OSError if the disk fails or the HA port cannot be bound, and ValueError for an invalid haHost. After any
+        exception the store is shut down.
         """
         try:
             self.store.start()
@@ -113,7 +113,7 @@ class Broker(BrokerParts):
             service.start()
 
     def shutdown(self) -> bool:
-        """Stop everything, the store last; return whether its exit was clean. No request comes any more."""
+        """Stop everything, the store last. Return whether the shutdown was clean. Requires that no request runs."""
         for service in reversed(self._services):
             service.shutdown()
         if not self.is_slave:
@@ -124,7 +124,7 @@ class Broker(BrokerParts):
         return self.store.shutdown()
 
     def channel_closed(self, channel: Channel) -> None:
-        """Forget whoever was at the other end of a connection that has ended: a client, or a broker with its routes."""
+        """Forget the client or broker whose connection has ended."""
         super().channel_closed(channel)
         self.name_server.channel_closed(channel)
 
@@ -136,7 +136,7 @@ class Broker(BrokerParts):
             raise OSError(error.errno, f"slaves: {error.strerror}", address) from error
 
     def _follow_master(self, address: str, ha_address: str) -> None:
-        """Follow the master that a name server knows of; one that settings name stays."""
+        """Follow the master that a name server reports, unless the settings name one."""
         if self.synchronize is not None and not self.config.master_addr:
             self.synchronize.update_master_address(address)
         if self.ha is not None and ha_address and not self.store.config.ha_master_address:
@@ -147,12 +147,12 @@ class Broker(BrokerParts):
             registration.wake()
 
     def _follow_order(self, namespace: str) -> None:
-        """Have the topics be ordered that the built-in name server says are, unless others are asked."""
+        """Apply the order configuration of the built-in name server, unless other name servers are configured."""
         if namespace == ORDER_TOPIC_CONFIG and not self.registrations:
             self.topics.follow_order(self.name_server.kv.namespace(ORDER_TOPIC_CONFIG) or {})
 
     def routes(self) -> Routes:
-        """Return what answers which request: those to a broker and those to a name server.
+        """Return the routes of all requests, including those of the built-in name server.
 
         Source: RocketMQ BrokerController.registerProcessor.
         """
@@ -240,6 +240,6 @@ class Broker(BrokerParts):
 
 
 def _body_bytes_max(pool: Pool, code: int) -> int:
-    if pool in (Pool.SEND_MESSAGE, Pool.REPLY_MESSAGE):  # maxMessageSize is the store's to check
+    if pool in (Pool.SEND_MESSAGE, Pool.REPLY_MESSAGE):  # the store checks maxMessageSize
         return FRAME_BYTES_MAX
     return REGISTRATION_BYTES_MAX if code == Code.REGISTER_BROKER else BODY_BYTES_MAX

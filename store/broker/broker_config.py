@@ -1,7 +1,7 @@
-"""Broker settings beside the store's: RocketMQ's names in Python's spelling, with its defaults.
+"""Broker settings, apart from the store's: RocketMQ's keys and defaults.
 
-`read_broker_conf` hands on the keys that the store has no use for; `BrokerConfig.of` takes those that mean something
-here, and passes over the others, which RocketMQ knows and this broker has no use for either.
+`read_broker_conf` passes on the keys that are not the store's. `BrokerConfig.of` takes the keys it knows. Other keys of
+RocketMQ have no effect in this broker.
 Source: RocketMQ BrokerConfig.
 """
 
@@ -33,19 +33,19 @@ class BrokerConfig:
     broker_cluster_name: str = _key("DefaultCluster", "brokerClusterName")
     broker_id: int = _key(MASTER_ID, "brokerId", 0, LONG_MAX)
     broker_ip1: str = _key("127.0.0.1", "brokerIP1")
-    """The address that clients are given, and that records have as their storeHost."""
+    """The address for clients, also stored as storeHost in records."""
     listen_port: int = _key(10911, "listenPort", 0, 65535)
     ha_host: str = _key("127.0.0.1", "haHost", own=True)
-    """Where slaves connect to, at haListenPort; RocketMQ listens everywhere."""
+    """The address for slaves, at haListenPort. RocketMQ listens on all addresses."""
     region_id: str = _key("DefaultRegion", "regionId")
     namesrv_addr: str = _key("", "namesrvAddr")
-    """Name servers beside the one built in, `host:port` separated by semicolons: this broker registers with each."""
+    """Additional name servers, `host:port` separated by semicolons. The broker registers with each."""
     register_name_server_period_ms: int = _key(30_000, "registerNameServerPeriod", 10_000, 60_000)
     master_addr: str = _key("", "masterAddr", own=True)
-    """Of a slave: the `host:port` where its master is asked for topics, groups and offsets."""
+    """On a slave, the `host:port` of the master from which it copies topics, groups and offsets."""
 
     message_store_plug_in: str = _key("", "messageStorePlugIn")
-    """Stores around the store, `package.module:Class` separated by commas; the first is the outermost."""
+    """Wrappers of the store, `package.module:Class` separated by commas, outermost first."""
 
     # -- topics and groups -------------------------------------------------------------------------
     broker_permission: int = _key(PERM_READ_WRITE, "brokerPermission", 0, 7)
@@ -75,9 +75,9 @@ class BrokerConfig:
     enable_calc_filter_bit_map: bool = _key(False, "enableCalcFilterBitMap")
     flush_consumer_offset_interval_ms: int = _key(5_000, "flushConsumerOffsetInterval", 1)
     held_pulls_max: int = _key(100_000, "heldPullsMax", own=True)
-    """How many pulls wait for messages at the most; the next is answered PULL_NOT_FOUND at once."""
+    """Limit of held pulls. Any further pull gets PULL_NOT_FOUND at once."""
     held_pulls_of_client_max: int = _key(10_000, "heldPullsOfClientMax", own=True)
-    """How many of them come over one connection."""
+    """The same per connection."""
 
     def __post_init__(self) -> None:
         for one in fields(self):
@@ -94,20 +94,20 @@ class BrokerConfig:
 
     @classmethod
     def of(cls, others: Mapping[str, str], **settings: Any) -> "BrokerConfig":
-        """Return what the keys of a broker.conf say, with settings in place of what it does. Raises ConfigError."""
+        """Build the settings from the keys of a broker.conf. `settings` take precedence. Raises ConfigError."""
         keys = {one.metadata["key"].name: one for one in fields(cls)}
         said = {one.name: value_of(one, key, others[key]) for key, one in keys.items() if key in others}
         return cls(**{**said, **settings})
 
     @property
     def address(self) -> str:
-        """Return where clients reach the broker, as `host:port`, an IPv6 host in brackets."""
+        """Return the address for clients as `host:port`, with an IPv6 host in brackets."""
         host = f"[{self.broker_ip1}]" if ":" in self.broker_ip1 else self.broker_ip1
         return f"{host}:{self.listen_port}"
 
     @property
     def store_host(self) -> Host:
-        """Return the same as records have it."""
+        """Return the address in the form that records store."""
         return Host.of_address(self.address)
 
     @property
@@ -117,5 +117,5 @@ class BrokerConfig:
 
 
 def settings_of(config: BrokerConfig) -> dict[str, str]:
-    """Return every setting by its key, as a broker.conf has it."""
+    """Return every setting by its key, spelled as in a broker.conf."""
     return {one.metadata["key"].name: spelled(getattr(config, one.name)) for one in fields(config)}

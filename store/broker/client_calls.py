@@ -1,6 +1,6 @@
-"""Calls to clients: requests of a broker that a client answers, and one-way notices. RocketMQ's Broker2Client.
+"""Requests and one-way notices from the broker to its clients.
 
-Few calls are under way at a time: a client that never answers must hold up only the operator who asked.
+Few calls are in flight at a time, so that a client that never answers delays only the operator who asked.
 Source: RocketMQ Broker2Client, DefaultConsumerIdsChangeListener, AbstractTransactionalMessageCheckListener.
 """
 
@@ -20,10 +20,10 @@ from .router import Channel
 
 TIMEOUT_MS = 5_000
 CALLS_MAX = 2
-"""For so many operators clients are asked at a time."""
+"""How many operators may have calls in flight."""
 _NS_PER_MS = 1_000_000
 _OPAQUE_BASE = 1 << 30
-"""Apart from those of pushes, which nobody answers."""
+"""Separates these opaques from those of one-way pushes."""
 _OPAQUE_MASK = _OPAQUE_BASE - 1
 _PUSH_OPAQUE_MASK = 0x7FFFFFFF
 
@@ -35,7 +35,7 @@ class _Call:
 
 
 class ClientCalls:
-    """Sends requests to clients, and takes their responses. Any task may call it."""
+    """Sends requests to clients and receives their responses. Thread-safe."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -43,10 +43,10 @@ class ClientCalls:
         self._opaques = world.tasks.cell("opaques of calls")
         self._calls: dict[tuple[Channel, int], _Call] = {}
         self._operators = 0
-        """For so many somebody is being asked."""
+        """How many operators have calls in flight."""
 
     def call(self, channel: Channel, code: int, fields: Mapping[str, str], body: bytes) -> RemotingCommand:
-        """Return a client's response. Refuses the request that this is for if none comes, or too much is asked."""
+        """Return the response of one client. Refuses the operator's request after a timeout or at CALLS_MAX."""
         response = self.call_each([channel], code, fields, body).get(channel)
         if response is None:
             remark = f"{channel.remote_address}: no answer in {TIMEOUT_MS} ms"
@@ -56,20 +56,20 @@ class ClientCalls:
     def call_each(
         self, channels: Iterable[Channel], code: int, fields: Mapping[str, str], body: bytes = b""
     ) -> dict[Channel, RemotingCommand]:
-        """Return what clients respond that are asked at the same time; whoever does not in time is missing.
+        """Return the responses of several clients, called in parallel. Clients that time out are left out.
 
-        Refuses the request that this is for if too much is asked.
+        Refuses the operator's request at CALLS_MAX.
         """
         calls: dict[tuple[Channel, int], _Call] = {}
         for channel in channels:
-            opaque = _OPAQUE_BASE | self._opaques.add(1) & _OPAQUE_MASK  # positive after 2^30 calls, too
+            opaque = _OPAQUE_BASE | self._opaques.add(1) & _OPAQUE_MASK  # stays positive after 2^30 calls
             calls[channel, opaque] = _Call(self._world.tasks.signal("answer of a client"))
         with self._lock:
             if self._operators >= CALLS_MAX:
                 remark = "other clients are being asked: try again"
                 raise RequestRefusedError(remark, ResponseCode.SYSTEM_BUSY)
             self._operators += 1
-            self._calls |= calls  # before anything is sent: an answer may come at once
+            self._calls |= calls  # before the first send: an answer may come at once
         try:
             sent = [
                 (channel, call)
@@ -79,7 +79,7 @@ class ClientCalls:
             clock = self._world.clock
             end_ns = clock.monotonic_ns() + TIMEOUT_MS * _NS_PER_MS
             for _, call in sent:
-                # One time-out for all: a second silent client costs no more time than the first.
+                # One timeout for all: a second silent client costs no more time than the first.
                 call.answered.wait(max(0, (end_ns - clock.monotonic_ns()) // _NS_PER_MS))
         finally:
             with self._lock:
@@ -91,7 +91,7 @@ class ClientCalls:
         return {channel: call.response for channel, call in sent if call.response is not None}
 
     def answered(self, channel: Channel, response: RemotingCommand) -> bool:
-        """Hand a response to whoever waits for it; False if nobody does."""
+        """Pass a response to the waiting call. Return False if no call waits for it."""
         with self._lock:
             call = self._calls.get((channel, response.opaque))
         if call is None:
@@ -102,19 +102,19 @@ class ClientCalls:
 
 
 class Pushes:
-    """Sends them. Any task may call it."""
+    """Sends one-way requests to clients. Thread-safe."""
 
     def __init__(self, world: World, producers: ProducerManager) -> None:
         self._opaques = world.tasks.cell("opaques of pushes")
         self._producers = producers
 
     def consumer_ids_changed(self, group: str, channels: Iterable[Channel]) -> None:
-        """Notify the members of a group that it has changed."""
+        """Notify the members of a group of a change."""
         for channel in channels:
             self.send(channel, RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group})
 
     def check_transaction(self, record: MessageRecord) -> None:
-        """Ask a producer of its group what is to become of a half message; nothing happens if there is none."""
+        """Ask a producer of the group for the state of a half message. Without a connected producer this is a no-op."""
         half = HalfMessage.of(record)
         request, message = half.request, delivered(record)
         channel = self._producers.available_channel(request.producer_group)
@@ -133,12 +133,12 @@ class Pushes:
         self.send(channel, RequestCode.CHECK_TRANSACTION_STATE, fields, encode_message_record(shown))
 
     def send(self, channel: Channel, code: RequestCode, fields: Mapping[str, str], body: bytes = b"") -> bool:
-        """Send a request that is not answered; False if it never will be."""
+        """Send a one-way request. Return False if it cannot be sent."""
         opaque, version = self._opaques.add(1) & _PUSH_OPAQUE_MASK, BROKER_VERSION
         command = RemotingCommand(code, opaque, ONE_WAY_FLAG, version=version, ext_fields=fields, body=body)
         try:
             return channel.send(command)
-        except ValueError:  # no frame can hold it; the caller, which may be a service, has more to do
+        except ValueError:  # larger than a frame; a service that calls this must go on
             return False
 
 

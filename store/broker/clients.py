@@ -1,9 +1,9 @@
-"""Registry of connected clients: producers and consumers by group. RocketMQ's ProducerManager and ConsumerManager.
+"""Registry of connected clients: producers and consumers by group, and queue locks.
 
-A client belongs to a group from its first heartbeat until it unregisters, its connection ends, or two minutes of
-silence. The other consumers of a group are notified of each change, for they have to divide the queues anew. A group of
-producers can be asked about its transactions. A client that consumes a queue in order locks it, until it gives it back
-or asks for it no more. None of this is persisted: after a restart clients say who they are, and ask for locks, anew.
+A client belongs to a group from its first heartbeat until it unregisters, its connection ends, or it is silent for two
+minutes. After each change the other consumers of the group are notified, since they must rebalance the queues.
+Transaction checks ask a producer of the group. A client that consumes a queue in order locks it until it unlocks it or
+stops renewing the lock. The registry is not persisted: after a restart clients register and lock again.
 Source: RocketMQ ClientChannelInfo, Connection, ProducerManager, ConsumerManager, ConsumerGroupInfo,
 DefaultConsumerIdsChangeListener, RebalanceLockManager.
 """
@@ -19,9 +19,9 @@ from .router import Channel
 from .subscriptions import ConsumerData, SubscriptionData
 
 CHANNEL_EXPIRED_MS = 120_000  # RocketMQ ProducerManager.CHANNEL_EXPIRED_TIMEOUT
-"""After so long without a heartbeat a client counts as dead, and its connection is closed."""
+"""A client without a heartbeat for this long is dropped, and its connection closed."""
 LOCK_MS_MAX = 60_000  # RocketMQ RebalanceLockManager.REBALANCE_LOCK_MAX_LIVE_TIME
-"""So long a lock lasts that is not asked for again."""
+"""A lock that is not renewed for this long expires."""
 _NS_PER_MS = 1_000_000
 
 
@@ -34,11 +34,11 @@ class ClientChannelInfo:
     language: int
     version: int
     heartbeat_ns: int
-    """When it was last heard of, by the monotonic clock."""
+    """Monotonic time of the last heartbeat."""
 
     @property
     def members(self) -> dict[str, Any]:
-        """Return it as an object."""
+        """Return the client as a JSON object."""
         known = 0 <= self.language < len(LANGUAGES)
         return {
             "clientAddr": self.channel.remote_address,
@@ -49,14 +49,14 @@ class ClientChannelInfo:
 
 
 def _expired(groups: Iterable[Mapping[Channel, ClientChannelInfo]], now_ns: int) -> list[Channel]:
-    """Return the connections of clients that have been silent for too long, each once."""
+    """Return the connections of expired clients, without duplicates."""
     silent_ns = now_ns - CHANNEL_EXPIRED_MS * _NS_PER_MS
     clients = (client for group in groups for client in group.values())
     return list(dict.fromkeys(client.channel for client in clients if client.heartbeat_ns < silent_ns))
 
 
 class ProducerManager:
-    """All groups. Any task may call it."""
+    """All producer groups. Thread-safe."""
 
     def __init__(self, world: World) -> None:
         self._clock = world.clock
@@ -65,23 +65,23 @@ class ProducerManager:
         self._turn = 0
 
     def clients(self, group: str) -> list[ClientChannelInfo]:
-        """Return a group's members, in order of arrival."""
+        """Return the members of a group in order of arrival."""
         with self._lock:
             return list(self._groups.get(group, {}).values())
 
     @property
     def groups(self) -> Mapping[str, list[ClientChannelInfo]]:
-        """Return all groups, in order of the alphabet, with their members."""
+        """Return all groups, sorted, with their members."""
         with self._lock:
             return {group: list(clients.values()) for group, clients in sorted(self._groups.items())}
 
     @property
     def channels(self) -> list[Channel]:
-        """Return the connections of all members, by group. Takes no lock, and may miss one that comes or goes."""
+        """Return the connections of all members by group. Takes no lock, so concurrent changes may be missed."""
         return [channel for clients in list(self._groups.values()) for channel in list(clients)]
 
     def available_channel(self, group: str) -> Channel | None:
-        """Return the connection of a member that can be asked something: each in its turn. None if there is none."""
+        """Return an open connection of a group, in round robin, or None."""
         with self._lock:
             channels = [channel for channel in self._groups.get(group, {}) if channel.is_open]
             if not channels:
@@ -90,14 +90,14 @@ class ProducerManager:
             return channels[self._turn % len(channels)]
 
     def find_channel(self, client_id: str) -> Channel | None:
-        """Return the connection of a client, the newest if there are several; None if it is not known."""
+        """Return the newest open connection of a client, or None."""
         with self._lock:
             clients = [client for group in self._groups.values() for client in group.values()]
         found = [each.channel for each in clients if each.client_id == client_id and each.channel.is_open]
         return found[-1] if found else None
 
     def register(self, group: str, client: ClientChannelInfo) -> None:
-        """Note what a heartbeat says of one group."""
+        """Register a client in one group, or renew its heartbeat."""
         with self._lock:
             clients = self._groups.setdefault(group, {})
             known = clients.get(client.channel)
@@ -107,12 +107,12 @@ class ProducerManager:
                 known.heartbeat_ns = client.heartbeat_ns
 
     def unregister(self, group: str, channel: Channel) -> None:
-        """Forget a client in one group."""
+        """Remove a client from one group."""
         with self._lock:
             self._forget(group, channel)
 
     def close(self, channel: Channel) -> None:
-        """Forget the client of a connection that has ended, in all groups."""
+        """Remove the client of an ended connection from all groups."""
         with self._lock:
             for group in list(self._groups):
                 self._forget(group, channel)
@@ -123,21 +123,21 @@ class ProducerManager:
             del self._groups[group]
 
     def close_expired(self) -> None:
-        """Forget the clients that have been silent for too long, and end their connections."""
+        """Remove expired clients and close their connections."""
         now_ns = self._clock.monotonic_ns()
         with self._lock:
             expired = _expired(self._groups.values(), now_ns)
-        for channel in expired:  # without the lock: a connection that ends calls back
+        for channel in expired:  # without the lock: closing a connection calls back
             channel.close()
             self.close(channel)
 
 
 @dataclass(slots=True, eq=False)
 class ConsumerGroupInfo:
-    """One group that has members. Changed with the manager's lock held; others read what is replaced as a whole."""
+    """A group with members. Written with the manager's lock held; readers rely on whole-attribute replacement."""
 
     said: ConsumerData
-    """What the newest heartbeat says of it."""
+    """The newest heartbeat of the group."""
     subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
     """By topic. Replaced as a whole."""
     clients: dict[Channel, ClientChannelInfo] = field(default_factory=dict)
@@ -145,48 +145,48 @@ class ConsumerGroupInfo:
 
     @property
     def client_ids(self) -> list[str]:
-        """Return its members, each once."""
+        """Return the ids of its members, without duplicates."""
         return list(dict.fromkeys(client.client_id for client in self.clients.values()))
 
 
 GroupListener = Callable[[str, Iterable[Channel]], None]
-"""Called with a group whose members or topics changed, and with its members' connections."""
+"""Called with a group whose members or topics changed, and with the connections of its members."""
 
 
 class ConsumerManager:
-    """All groups. Any task may call it."""
+    """All consumer groups. Thread-safe."""
 
     def __init__(self, world: World) -> None:
         self.on_changed: GroupListener = lambda group, channels: None
         self.on_registered: Callable[[str, tuple[SubscriptionData, ...]], None] = lambda group, wanted: None
-        """Called with what a group wants, when that may be new."""
+        """Called with a group and its subscriptions when they may be new."""
         self.on_gone: Callable[[str], None] = lambda group: None
-        """Called with a group that has lost its last member."""
+        """Called with a group that lost its last member."""
         self._clock = world.clock
         self._lock = world.tasks.lock("consumers")
         self._groups: dict[str, ConsumerGroupInfo] = {}
 
     def group(self, name: str) -> ConsumerGroupInfo | None:
-        """Return a group that has members, None if it has none."""
+        """Return a group with members, or None."""
         return self._groups.get(name)
 
     @property
     def channels(self) -> list[Channel]:
-        """Return the connections of all members, by group. Takes no lock, and may miss one that comes or goes."""
+        """Return the connections of all members by group. Takes no lock, so concurrent changes may be missed."""
         return [channel for info in list(self._groups.values()) for channel in list(info.clients)]
 
     def sizes(self) -> dict[str, int]:
-        """Return how many members each group has."""
+        """Return the number of members of each group."""
         with self._lock:
             return {name: len(info.clients) for name, info in self._groups.items()}
 
     def groups_of(self, topic: str) -> list[str]:
-        """Return the groups that want a topic, in order of the alphabet."""
+        """Return the groups that subscribe to a topic, sorted."""
         with self._lock:
             return sorted(name for name, info in self._groups.items() if topic in info.subscriptions)
 
     def register(self, consumer: ConsumerData, client: ClientChannelInfo, *, notify: bool) -> None:
-        """Note what a heartbeat says of one group; notify: whether the group is notified if that changes it."""
+        """Register a client in one group, or renew its heartbeat. If `notify`, a change is announced to the group."""
         with self._lock:
             info = self._groups.setdefault(consumer.group, ConsumerGroupInfo(consumer))
             info.said = consumer
@@ -208,7 +208,7 @@ class ConsumerManager:
             self.on_changed(consumer.group, channels)
 
     def unregister(self, group: str, channel: Channel, *, notify: bool) -> None:
-        """Forget a client in one group."""
+        """Remove a client from one group."""
         with self._lock:
             info = self._groups.get(group)
             if info is None or channel not in info.clients:
@@ -223,14 +223,14 @@ class ConsumerManager:
             self.on_changed(group, channels)
 
     def close(self, channel: Channel) -> None:
-        """Forget the client of a connection that has ended, in all groups; the others are notified."""
+        """Remove the client of an ended connection from all groups, and notify the other members."""
         with self._lock:
             groups = [name for name, info in self._groups.items() if channel in info.clients]
         for group in groups:
             self.unregister(group, channel, notify=True)
 
     def close_expired(self) -> None:
-        """Forget the clients that have been silent for too long, and end their connections."""
+        """Remove expired clients and close their connections."""
         now_ns = self._clock.monotonic_ns()
         with self._lock:
             expired = _expired((info.clients for info in self._groups.values()), now_ns)
@@ -240,7 +240,7 @@ class ConsumerManager:
 
 
 def _newer(known: dict[str, SubscriptionData], said: SubscriptionData) -> SubscriptionData:
-    """Return what counts of a subscription: the one said last, unless the other is newer."""
+    """Return the newer of two subscriptions to a topic; the new one if their versions are equal."""
     before = known.get(said.topic)
     return said if before is None or said.version > before.version else before
 
@@ -251,7 +251,7 @@ class _Lock(NamedTuple):
 
 
 class RebalanceLockManager:
-    """The locks of all groups. Any task may call it."""
+    """The queue locks of all groups. Thread-safe."""
 
     def __init__(self, world: World) -> None:
         self._clock = world.clock
@@ -259,7 +259,7 @@ class RebalanceLockManager:
         self._groups: dict[str, dict[MessageQueue, _Lock]] = {}
 
     def try_lock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> list[MessageQueue]:
-        """Lock queues for a client, and return those that it now has."""
+        """Lock queues for a client. Return those that it holds now."""
         with self._lock:
             now_ns = self._clock.monotonic_ns()
             locks = self._groups.setdefault(group, {})
@@ -272,7 +272,7 @@ class RebalanceLockManager:
             return got
 
     def unlock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> None:
-        """Give back those of some queues that a client has."""
+        """Unlock those of the queues that the client holds."""
         with self._lock:
             locks = self._groups.get(group, {})
             for queue in queues:
@@ -281,7 +281,7 @@ class RebalanceLockManager:
             self._drop_empty(group)
 
     def forget_expired(self) -> None:
-        """Forget the locks that nobody has asked for again."""
+        """Drop expired locks."""
         with self._lock:
             now_ns = self._clock.monotonic_ns()
             for group, locks in list(self._groups.items()):

@@ -1,7 +1,7 @@
-"""Connections of a server, and the poller task that moves frames for all of them.
+"""Connections of a server, with one poller task that moves the frames of all of them.
 
-It accepts, receives, cuts what it receives into commands, sends what could not be sent at once, and ends connections
-that are idle, slow or broken. It never waits for one of them, and an idle one costs it nothing.
+The task accepts connections, receives and splits frames, sends delayed output, and closes connections that are idle,
+slow or broken. It never blocks on one connection, and an idle connection costs no work.
 """
 
 from collections import deque
@@ -24,30 +24,31 @@ from .session import ClientHost, Session
 
 RECEIVE_BYTES = 64 * 1024
 ACCEPTS_MAX = 8
-"""In a turn, so that a crowd that connects does not keep the connected waiting."""
+"""Per turn, so that a burst of new connections does not delay the existing ones."""
 ACCEPTS_PAUSE_MS = 4
-"""After that many. A connection costs about 0.1 ms, so a crowd takes a fifth of the processor, 2,000 a second."""
+"""Pause after ACCEPTS_MAX. A connection costs about 0.1 ms, so a burst takes a fifth of the processor, 2,000 a second.
+"""
 READY_MAX = ENDS_MAX = 64
-"""The same of those who have something to say, before what they asked for is begun, and of those who have to leave."""
+"""Ready connections handled before the timers run, and ended connections handled per turn."""
 TURNS_MAX = 16
-"""In how many turns all are heard, if they are more: a look at who is ready takes long where thousands are."""
+"""With more ready connections than that, all are heard within this many turns: polling thousands takes long."""
 PIPELINING_MAX = 8
-"""The same of those who have said more than was taken of it."""
+"""Connections with unread requests handled per turn."""
 COMMANDS_MAX = 16
-"""How much of what one of them has said is taken in a turn."""
+"""Commands taken from one connection per turn."""
 DRAINED_MS = 5_000
-"""How long a turn may take, by far."""
+"""Far above the longest turn."""
 _STRANGERS = {
     b"PRI ": "a client that speaks HTTP/2, as RocketMQ's gRPC clients of 5.x do: this broker speaks remoting",
     **dict.fromkeys((b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI"), "a client that speaks HTTP"),
 }
 
 Receive = Callable[[Session, RemotingCommand, int, int], None]
-"""Takes a command of a session, the bytes of its frame, and when it came."""
+"""Takes a command of a session, the size of its frame, and the time of receipt."""
 
 
 class Connections(Service):
-    """The connections of one server. receive and on_turn are called in its task, which must not be kept waiting."""
+    """The connections of one server. Its task calls `receive` and `on_turn`, so neither may block."""
 
     name = "connections"
 
@@ -61,7 +62,9 @@ class Connections(Service):
         on_turn: Callable[[int], int | None],
         emit: Emit,
     ) -> None:
-        """on_turn: what else there is to do by now_ns; returns when next. emit: what an operator should know of."""
+        """`on_turn` runs the timers that are due at now_ns and returns the next time. `emit` writes to the operator
+        log.
+        """
         super().__init__(world)
         assert world.network is not None, "a server needs a network"
         self.limits = limits
@@ -88,7 +91,7 @@ class Connections(Service):
     # -- life --------------------------------------------------------------------------------------
 
     def listen(self, addresses: Sequence[str]) -> list[str]:
-        """Listen at some addresses; return them with the ports they got. OSError, and none, if one cannot be had."""
+        """Listen at all addresses and return them with their ports. On an OSError, listen at none of them."""
         listeners: list[Listener] = []
         for address in addresses:
             try:
@@ -103,18 +106,18 @@ class Connections(Service):
         return [listener.address for listener in listeners]
 
     def wake(self) -> None:
-        """Let the turn that waits go on at once."""
+        """End the wait of the current turn."""
         self._poller.wake()
 
     def drain(self) -> None:
-        """Take no more requests, from when this returns; go on sending answers."""
+        """Stop taking requests before this returns. Answers are still sent."""
         self._listening.set(0)
         self._poller.wake()
         if self._task is not None and not self.has_failed and not self._has_drained:
             self._drained.wait(DRAINED_MS)
 
     def shutdown(self) -> None:
-        """End all connections, after one more try to send what waits."""
+        """Close all connections, after one last attempt to send waiting output."""
         self._stopping.set(1)
         self._poller.wake()
         if self._task is None:
@@ -122,7 +125,7 @@ class Connections(Service):
         super().shutdown()
 
     def finish(self) -> None:
-        """End what is left."""
+        """Close the remaining connections."""
         self._close_listeners()
         for session in list(self._sessions.values()):
             session.send_waiting()
@@ -134,23 +137,23 @@ class Connections(Service):
 
     @property
     def is_listening(self) -> bool:
-        """Return whether requests are still taken from anybody."""
+        """Return whether the server still takes requests."""
         return self._listening.get() == 1
 
     @property
     def count(self) -> int:
-        """Return how many are connected."""
+        """Return the number of connections."""
         return len(self._sessions)
 
     @property
     def held_bytes(self) -> int:
-        """Return how much is kept of all frames."""
+        """Return the bytes of all frames in memory."""
         return self._held_bytes.get()
 
     def make_room(self) -> bool:
-        """End whoever has been at a frame, or at taking answers, for longest, until no more is held than may be.
+        """Close the slowest clients until the held bytes are within the limit.
 
-        Return whether that is so; while it is not, no request may be kept. For the poller task alone.
+        Return False if the limit is still exceeded; then no request may be kept. Called only by the poller task.
         """
         # The slowest client goes, not the one with the most bytes: reading a large answer at full speed does no harm.
         while self._held_bytes.get() > self.limits.held_bytes_max:
@@ -162,17 +165,17 @@ class Connections(Service):
         return True
 
     def hold(self, size_bytes: int) -> None:
-        """Count bytes that are kept for some client; a negative number of those that no longer are."""
+        """Count bytes that are held for a client. A negative number releases them."""
         held_bytes = self._held_bytes.add(size_bytes)
         assert held_bytes >= 0, (held_bytes, size_bytes)
 
     def look_after(self, session: Session) -> None:
-        """See soon what a session is to be watched for."""
+        """Review a session in the next turn."""
         self._attention.append(session)
         self._poller.wake()
 
     def ended(self, session: Session, ending: Ending) -> None:
-        """Let go of a session that has ended."""
+        """Release the connection of a session that has ended."""
         self._counts.ended(ending)
         self._poller.forget(session.connection)
         session.connection.close()
@@ -181,7 +184,7 @@ class Connections(Service):
     # -- turns -------------------------------------------------------------------------------------
 
     def step(self) -> None:
-        """Wait until something can be done, and do it: for whoever asks for little first, and for others in turns."""
+        """Wait for events and handle them: clients with one request at a time first, pipelining clients in turns."""
         ready = self._poller.wait(self._wait_ms())
         now_ns = self.world.clock.monotonic_ns()
         self._turn += 1
@@ -194,7 +197,7 @@ class Connections(Service):
             self._poller.watch(listener, receives=True, sends=False)
         for what, receives, sends in (*doors, *pipelining):
             self._attend(what, now_ns, receives=receives, sends=sends)
-        if not self.is_listening and not self._has_drained:  # after this turn's requests: they came before the drain
+        if not self.is_listening and not self._has_drained:  # after this turn's requests, which came before the drain
             self._has_drained = True
             self._close_listeners()
             self._attention.extend(self._sessions.values())
@@ -211,9 +214,10 @@ class Connections(Service):
         self._turn_due_ns = self._on_turn(now_ns)
 
     def _in_turns(self, ready: Sequence[Ready]) -> tuple[list[Ready], list[Ready], list[Ready]]:
-        """Return those whose client waits for its answers, host by host; listeners; and of the others whose turn it is.
+        """Split the ready connections: waiting clients, host by host; listeners; and the pipelining clients whose turn
+        it is.
 
-        What is left out is still ready in the next turn.
+        Connections that are left out are still ready in the next turn.
         """
         if len(ready) == 1:
             return [*ready], [], []
@@ -259,13 +263,13 @@ class Connections(Service):
                 connection = listener.accept(0)
             except (TimeoutError, ConnectionError):
                 return  # no further connection waits, or the listener was closed
-            except OSError as error:  # one was turned away: out of descriptors, or of memory
+            except OSError as error:  # a connection was refused: no descriptors or memory
                 self._counts.accept_failures += 1
                 self._emit(failure(f"cannot accept: {error}"))
                 continue
             self._welcome(connection, now_ns)
         self._poller.watch(listener, receives=False, sends=False)
-        self._paused.set(listener, self.world.clock.monotonic_ns())  # not now_ns: the batch has taken its time since
+        self._paused.set(listener, self.world.clock.monotonic_ns())  # not now_ns: the batch took time
 
     def _welcome(self, connection: Connection, now_ns: int) -> None:
         name = connection.remote_address.rpartition(":")[0]
@@ -281,7 +285,7 @@ class Connections(Service):
             return
         self._counts.accepted += 1
         session = self._sessions[connection] = Session(self.world, connection, self, host)
-        self._hosts[name] = host  # not before: `_remove` never runs for a refused connection
+        self._hosts[name] = host  # not earlier: `_remove` never runs for a refused connection
         host.connections += 1
         self._patience.came(session, now_ns)
         self._watch(session, receives=True, sends=False)
@@ -306,7 +310,7 @@ class Connections(Service):
         self._hand_on(session, now_ns)
 
     def _hand_on(self, session: Session, now_ns: int) -> None:
-        """Take the commands out of what a session has sent, as long as it is listened to, some in each turn."""
+        """Take at most COMMANDS_MAX commands from the received bytes, as long as the session may receive."""
         reader = session.reader
         try:
             for _ in range(COMMANDS_MAX):
@@ -324,14 +328,14 @@ class Connections(Service):
         except CorruptFileError as error:
             self._emit(warning(f"{error}{_who_begins_with(error.found)}; connection closed"))
             session.end(Ending.BAD_LENGTH if error.field == LENGTH_FIELD else Ending.BAD_FRAME)
-        except Exception as error:  # an error of ours must not cost all others their server
+        except Exception as error:  # one failed request must not end the service of all
             self._emit(failure(f"{session.remote_address}: {type(error).__name__}: {error}; connection closed"))
             session.end(Ending.FAILED)
         if session.is_open:
             self._patience.look_at(session, now_ns)
 
     def _look_at(self, session: Session, now_ns: int) -> None:
-        """Have a session watched for what it needs; let it go if it has ended."""
+        """Update the watched events of a session, or remove it if it has ended."""
         if session.is_open and session.reader.held_bytes and session.is_listened_to:
             self._hand_on(session, now_ns)
         if not session.is_open:
@@ -344,7 +348,7 @@ class Connections(Service):
             self._watch(session, receives=wanted[0], sends=wanted[1])
 
     def _watch(self, session: Session, *, receives: bool, sends: bool) -> None:
-        """Wait for a session, or end it if the system cannot."""
+        """Watch a session. Close it if the poller has no capacity."""
         try:
             self._poller.watch(session.connection, receives=receives, sends=sends)
         except OSError as error:  # ENOSPC: fs.epoll.max_user_watches, or no kernel memory
@@ -373,6 +377,6 @@ class Connections(Service):
 
 
 def _who_begins_with(length: str) -> str:
-    """Return who sends what was taken for a frame's length, if that is known."""
+    """Return a hint on the protocol of a client, if its first bytes are known."""
     who = {str(int.from_bytes(begin)): who for begin, who in _STRANGERS.items()}.get(length)
     return "" if who is None else f" ({who})"

@@ -1,8 +1,7 @@
-"""Deadlines: a queue of equal time-outs, and how long clients are waited for.
+"""Deadlines: a queue of equal timeouts, and the timeouts of clients.
 
-A client has so long to finish a frame it has begun, to take answers, and to be silent. Who has been at a frame, or at
-taking answers, for longest is also who has to go when memory runs out. All of it belongs to the connections' task,
-and costs nothing while no time is up.
+A client has limited time to complete a frame, to read its answers, and to be silent. When memory runs out, the client
+that is slowest at a frame or at its answers is closed. Only the connections' task uses this module.
 """
 
 from collections import OrderedDict
@@ -16,49 +15,51 @@ from .session import Session
 _Who = TypeVar("_Who")
 
 LOOKS = 8
-"""How often a time that passes anew with everything that happens is looked at while it passes."""
+"""Idle and output timeouts restart at each activity, so they are checked this often within their period."""
 
 
 class Deadlines(Generic[_Who]):
-    """Deadlines that are each after_ms from when they are set. Costs nothing while none has come."""
+    """Deadlines that all have the same timeout, after_ms. No work is done before the first one is due."""
 
     __slots__ = ("_after_ns", "_due_ns")
 
     def __init__(self, after_ms: int) -> None:
         self._after_ns = after_ms * 1_000_000
         self._due_ns: OrderedDict[_Who, int] = OrderedDict()
-        """In order of the moments, as all have the same time; a dict would pass over who has left to find the first."""
+        """Sorted by time, since all timeouts are equal. An OrderedDict finds its first key at once after deletions; a
+        dict scans.
+        """
 
     def __contains__(self, who: _Who) -> bool:
         return who in self._due_ns
 
     def __iter__(self) -> Iterator[_Who]:
-        """Iterate over who is waited for, the longest first."""
+        """Iterate over all keys, the earliest deadline first."""
         return iter(self._due_ns)
 
     def since_ns(self, who: _Who) -> int:
-        """Return the moment since which who is waited for. KeyError if nobody waits."""
+        """Return the start of a wait. Raises KeyError without a deadline."""
         return self._due_ns[who] - self._after_ns
 
     def set(self, who: _Who, from_ns: int) -> None:
-        """Give who after_ms from a moment, which is not before that of the last call."""
+        """Set the deadline to from_ns + after_ms. from_ns must not decrease from call to call."""
         moment_ns, due_ns = from_ns + self._after_ns, self._due_ns
         last_ns = next(reversed(due_ns.values()), moment_ns)
-        assert last_ns <= moment_ns, (last_ns, moment_ns)  # `pop_due` stops at the first that is not due
+        assert last_ns <= moment_ns, (last_ns, moment_ns)  # `pop_due` stops at the first key that is not due
         due_ns[who] = moment_ns
         self._due_ns.move_to_end(who)
 
     def drop(self, who: _Who) -> None:
-        """Wait for who no more."""
+        """Remove a deadline, if it is set."""
         self._due_ns.pop(who, None)
 
     @property
     def next_due_ns(self) -> int | None:
-        """Return the next moment, None if nobody is waited for."""
+        """Return the earliest deadline, or None."""
         return next(iter(self._due_ns.values()), None)
 
     def pop_due(self, now_ns: int, count_max: int) -> list[_Who]:
-        """Take out and return those whose moment has come, the earliest first."""
+        """Remove and return at most count_max keys that are due, the earliest first."""
         due: list[_Who] = []
         for who, due_ns in self._due_ns.items():
             if due_ns > now_ns or len(due) == count_max:
@@ -70,7 +71,7 @@ class Deadlines(Generic[_Who]):
 
 
 class Patience:
-    """The clients of one server that are waited for, each with some time left."""
+    """The timeouts of all clients of one server."""
 
     def __init__(self, limits: ServerLimits) -> None:
         self._limits = limits
@@ -79,20 +80,20 @@ class Patience:
         self._outputs: Deadlines[Session] = Deadlines(limits.output_ms_max // LOOKS)
 
     def came(self, session: Session, now_ns: int) -> None:
-        """Begin to wait for a session that has connected."""
+        """Start the timeouts of a new session."""
         self._idle.set(session, now_ns)
 
     def gone(self, session: Session) -> None:
-        """Wait for it no more."""
+        """Stop the timeouts of a session."""
         for deadlines in (self._frames, self._idle, self._outputs):
             deadlines.drop(session)
 
     def frame_ended(self, session: Session) -> None:
-        """Note that a frame has become whole, so that the next has all its time."""
+        """Stop the timeout of a completed frame. The next frame starts its own."""
         self._frames.drop(session)
 
     def look_at(self, session: Session, now_ns: int) -> None:
-        """Wait for what a session owes: the rest of a frame, or that it takes what waits for it."""
+        """Start or stop the timeouts of a partial frame and of unread output."""
         if not session.reader.held_bytes:
             self._frames.drop(session)
         elif session not in self._frames:
@@ -104,9 +105,9 @@ class Patience:
 
     @property
     def slowest(self) -> Session | None:
-        """Return who has been at a frame, or has taken nothing of its answers, for longest; None if nobody is slow.
+        """Return the session that has been slow at a frame or at reading its answers for longest, or None.
 
-        Whose frame waits because nobody listens to it is not slow.
+        A session whose input is paused by the server is not slow.
         """
         frame = next((session for session in self._frames if session.is_listened_to), None)
         output = min(self._outputs, key=lambda session: session.taken_ns, default=None)
@@ -116,17 +117,17 @@ class Patience:
 
     @property
     def next_due_ns(self) -> int | None:
-        """Return when the next time is up, or to be looked at; None if nobody is waited for."""
+        """Return the time of the next check, or None."""
         due_ns = [each.next_due_ns for each in (self._frames, self._idle, self._outputs)]
         return min((each for each in due_ns if each is not None), default=None)
 
     def expire(self, now_ns: int, count_max: int) -> None:
-        """End those whose time is up, at most so many of each kind."""
+        """Close the sessions that timed out, at most count_max of each kind."""
         for session in self._frames.pop_due(now_ns, count_max):
             if session.is_listened_to:
                 session.end(Ending.HALF_FRAME)
             else:
-                self._frames.set(session, now_ns)  # it is not its fault
+                self._frames.set(session, now_ns)  # paused by the server, not slow
         for session in self._idle.pop_due(now_ns, count_max):
             if now_ns - session.active_ns >= self._limits.idle_ms_max * 1_000_000:
                 session.end(Ending.IDLE)

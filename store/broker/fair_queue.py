@@ -1,6 +1,6 @@
-"""Fair queue: one item of each owner in turn, so that no owner waits behind all the items of another.
+"""Fair queue: gives each owner of items its turn (round robin).
 
-Owners belong to hosts, and hosts have turns first: who has many connections has no more turns than who has one.
+Owners belong to hosts, and hosts take turns first: many connections give a host no more turns than one.
 Source: Nagle, "On Packet Switches with Infinite Storage", RFC 970.
 """
 
@@ -14,16 +14,16 @@ _Item = TypeVar("_Item")
 
 
 class FairQueue(Generic[_Owner, _Item]):
-    """Items by owner, those of one in the order in which they came. For one task at a time.
+    """Items by owner, in order of arrival. Not thread-safe.
 
-    Invariant: an owner is known while it has items, so there are at least as many items as owners.
+    Invariant: only owners with items are kept, so there are at least as many items as owners.
     """
 
     __slots__ = ("_count", "_of")
 
     def __init__(self) -> None:
         self._of: OrderedDict[_Owner, deque[_Item]] = OrderedDict()
-        """Whoever has any, in the order of their turns."""
+        """Owners in the order of their turns."""
         self._count = 0
 
     def __len__(self) -> int:
@@ -34,7 +34,7 @@ class FairQueue(Generic[_Owner, _Item]):
         return (items[0] for items in self._of.values())
 
     def put(self, owner: _Owner, item: _Item) -> None:
-        """Add an item; who had none has the last turn."""
+        """Add an item. A new owner gets the last turn."""
         items = self._of.get(owner)
         if items is None:
             self._of[owner] = deque((item,))
@@ -43,7 +43,7 @@ class FairQueue(Generic[_Owner, _Item]):
         self._count += 1
 
     def take(self) -> _Item:
-        """Take the first item of whose turn it is. KeyError if there is none."""
+        """Take the first item of the next owner. Raises KeyError if the queue is empty."""
         owner, items = self._of.popitem(last=False)
         item = items.popleft()
         if items:
@@ -53,7 +53,7 @@ class FairQueue(Generic[_Owner, _Item]):
         return item
 
     def drop_first(self, owner: _Owner) -> None:
-        """Drop the first item of an owner, out of turn. KeyError if it has none."""
+        """Drop the first item of an owner, out of turn. Raises KeyError if it has none."""
         items = self._of[owner]
         items.popleft()
         if not items:
@@ -63,16 +63,16 @@ class FairQueue(Generic[_Owner, _Item]):
 
 
 class HostFairQueue(Generic[_Owner, _Item]):
-    """Items by host and owner: a turn is a host's, and within it the turn of one of its owners. For one task at a time.
+    """Items by host and owner: hosts take turns, and within a host its owners do. Not thread-safe.
 
-    An owner is of one host only. A host that is paused keeps its items, and has no turn.
+    An owner belongs to one host. A paused host keeps its items and gets no turn.
     """
 
     __slots__ = ("_count", "_of", "_paused")
 
     def __init__(self) -> None:
         self._of: OrderedDict[str, FairQueue[_Owner, _Item]] = OrderedDict()
-        """Whichever host has any, in the order of their turns."""
+        """Active hosts in the order of their turns."""
         self._paused: dict[str, FairQueue[_Owner, _Item]] = {}
         self._count = 0
 
@@ -81,7 +81,7 @@ class HostFairQueue(Generic[_Owner, _Item]):
 
     @property
     def has_turn(self) -> bool:
-        """Return whether there is an item of a host that is not paused."""
+        """Return whether a host that is not paused has an item."""
         return bool(self._of)
 
     def pause(self, host: str) -> None:
@@ -92,7 +92,7 @@ class HostFairQueue(Generic[_Owner, _Item]):
         paused[host] = queue
 
     def resume(self, host: str) -> None:
-        """Give a host the last turn if it was paused."""
+        """Give a paused host the last turn."""
         queue = self._paused.pop(host, None)
         if queue:
             turns = self._of
@@ -110,7 +110,7 @@ class HostFairQueue(Generic[_Owner, _Item]):
         return (item for queue in queues for item in queue.firsts())
 
     def put(self, host: str, owner: _Owner, item: _Item) -> None:
-        """Add an item; a host, or an owner, that had none has the last turn."""
+        """Add an item. A new host or owner gets the last turn."""
         queue = self._paused.get(host, self._of.get(host))
         if queue is None:
             queue = self._of[host] = FairQueue()
@@ -118,7 +118,7 @@ class HostFairQueue(Generic[_Owner, _Item]):
         self._count += 1
 
     def take(self) -> _Item:
-        """Take the first item of whose turn it is. KeyError if no host has a turn."""
+        """Take the first item of the next host. Raises KeyError if no host has a turn."""
         host, queue = self._of.popitem(last=False)
         item = queue.take()
         if queue:
@@ -128,7 +128,7 @@ class HostFairQueue(Generic[_Owner, _Item]):
         return item
 
     def drop_first(self, host: str, owner: _Owner) -> None:
-        """Drop the first item of an owner, out of turn. KeyError if it has none."""
+        """Drop the first item of an owner, out of turn. Raises KeyError if it has none."""
         queue = self._paused[host] if host in self._paused else self._of[host]
         queue.drop_first(owner)
         if not queue and host in self._of:

@@ -1,19 +1,19 @@
-"""Hooks around sends and consumption, for programs that run a broker of their own. RocketMQ's SendMessageHook.
+"""Hooks for sends and consumption, in programs that embed a broker.
 
-class Audit:
-    hook_name = "audit"
+    class Audit:
+        hook_name = "audit"
 
-    def send_message_before(self, context: SendMessageContext) -> None: ...
+        def send_message_before(self, context: SendMessageContext) -> None: ...
 
-    def send_message_after(self, context: SendMessageContext) -> None: ...
+        def send_message_after(self, context: SendMessageContext) -> None: ...
 
-broker.hooks.register_send_message_hook(Audit())
+    broker.hooks.register_send_message_hook(Audit())
 
-Hooks run in the order of their registration, in the task of the request. An exception in a hook goes to the log, and
-the request goes on. A broker without hooks pays for none.
+Hooks run in the order of registration, in the task of the request. An exception in a hook is logged, and the request
+continues.
 
-    send, batch, reply        send_message_before when its fields are read, send_message_after when its answer is known
-    pull                      consume_message_before when its answer is known; a held pull counts when it is answered
+    send, batch, reply        send_message_before after its fields are read, send_message_after before its answer
+    pull                      consume_message_before its answer; a held pull counts once, when it is answered
     message sent back         consume_message_after, if the client names the message
 
 Source: RocketMQ 4.9 SendMessageHook, ConsumeMessageHook, AbstractSendMessageProcessor, PullMessageProcessor,
@@ -32,14 +32,14 @@ from .router import Channel
 
 @dataclass(slots=True)
 class SendMessageContext:
-    """One send. A hook may replace `properties` before the message is stored. Fields of the answer come last."""
+    """One send. A hook may replace `properties` before the message is stored. The last fields are the answer."""
 
     producer_group: str
     topic: str
     queue_id: int
-    """Below 0 until the broker has chosen one."""
+    """Negative until the broker has chosen a queue."""
     properties: str
-    """As the client has sent them: name, U+0001, value, U+0002."""
+    """As sent by the client: name, U+0001, value, U+0002."""
     body_length: int
     born_host: str
     born_timestamp_ms: int
@@ -52,7 +52,7 @@ class SendMessageContext:
     queue_offset: int = -1
 
     def note(self, response: RemotingCommand) -> None:
-        """Take over the fields of the answer."""
+        """Copy the fields of the answer."""
         fields = response.ext_fields
         self.code, self.error_message = response.code, response.remark
         self.message_id = fields.get("msgId", "")
@@ -62,7 +62,7 @@ class SendMessageContext:
 
 @dataclass(slots=True)
 class ConsumeMessageContext:
-    """One pull that is answered, or one message that was sent back."""
+    """One answered pull, or one message that was sent back."""
 
     consumer_group: str
     topic: str
@@ -70,43 +70,43 @@ class ConsumeMessageContext:
     queue_id: int = -1
     """-1 for a message that was sent back."""
     offset: int = -1
-    """The queue offset that a pull asks for."""
+    """The queue offset of the pull."""
     code: ResponseCode | int = ResponseCode.SUCCESS
     body_length: int = 0
     """The bytes of all messages in the answer to a pull."""
     message_id: str = ""
-    """The id by which a client sends a message back."""
+    """The id of the message that was sent back."""
 
 
 _Context = TypeVar("_Context", SendMessageContext, ConsumeMessageContext)
 
 
 class SendMessageHook(Protocol):
-    """Watches sends."""
+    """Observer of sends."""
 
     @property
     def hook_name(self) -> str:
-        """Return the name that the log has for it."""
+        """Return the name for the log."""
 
     def send_message_before(self, context: SendMessageContext) -> None:
-        """See a send before it is checked and stored."""
+        """Called before a send is checked and stored."""
 
     def send_message_after(self, context: SendMessageContext) -> None:
-        """See its answer."""
+        """Called with the answer to a send."""
 
 
 class ConsumeMessageHook(Protocol):
-    """Watches consumers."""
+    """Observer of consumers."""
 
     @property
     def hook_name(self) -> str:
-        """Return the name that the log has for it."""
+        """Return the name for the log."""
 
     def consume_message_before(self, context: ConsumeMessageContext) -> None:
-        """See the answer to a pull before it is sent."""
+        """Called before the answer to a pull is sent."""
 
     def consume_message_after(self, context: ConsumeMessageContext) -> None:
-        """See a message that a consumer could not handle."""
+        """Called with a message that a consumer failed to process."""
 
 
 class MessageHooks:
@@ -118,25 +118,25 @@ class MessageHooks:
         self.consume: list[ConsumeMessageHook] = []
 
     def register_send_message_hook(self, hook: SendMessageHook) -> None:
-        """Add a hook."""
+        """Add a hook for sends."""
         self.send.append(hook)
 
     def register_consume_message_hook(self, hook: ConsumeMessageHook) -> None:
-        """Add a hook."""
+        """Add a hook for consumption."""
         self.consume.append(hook)
 
     def before_send(self, context: SendMessageContext) -> None:
-        """Run the hooks of a send that has come."""
+        """Run the hooks before a send."""
         self._run(((hook.hook_name, hook.send_message_before) for hook in self.send), context)
 
     def after_send(self, context: SendMessageContext, response: RemotingCommand) -> RemotingCommand:
-        """Run the hooks of a send that is answered, and return the answer."""
+        """Run the hooks after a send, and return its answer."""
         context.note(response)
         self._run(((hook.hook_name, hook.send_message_after) for hook in self.send), context)
         return response
 
     def before_consume(self, request: RemotingCommand, channel: Channel, response: RemotingCommand) -> None:
-        """Run the hooks of a pull that is answered."""
+        """Run the hooks before the answer to a pull."""
         if not self.consume:
             return
         fields = ExtFields(request.ext_fields)
@@ -152,7 +152,7 @@ class MessageHooks:
         self._run(((hook.hook_name, hook.consume_message_before) for hook in self.consume), context)
 
     def after_consume(self, request: RemotingCommand, channel: Channel) -> None:
-        """Run the hooks of a message that is sent back."""
+        """Run the hooks for a message that is sent back."""
         fields = ExtFields(request.ext_fields)
         message_id = fields.text("originMsgId", "")
         if not self.consume or not message_id:

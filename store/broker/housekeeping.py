@@ -1,8 +1,7 @@
-"""Housekeeping: every 10 s drops silent clients and expired locks, counts the day's messages, and watches the store.
+"""Housekeeping: every 10 s expires clients and locks, and checks the store.
 
-Daily totals are what `mqadmin clusterList -m` and exporters read, by local time. Counts begin with the process. The
-first day has been counted from 0. The operator log says why a store takes no messages: once when that begins, and once
-when it is over. It also says how many puts were slow.
+Daily totals, by local time, are for `mqadmin clusterList -m` and exporters. They start at 0 with the process. The
+operator log reports when a store starts and stops refusing messages, and the number of slow puts.
 Source: RocketMQ ClientHousekeepingService, BrokerStats, StoreStatsService.
 """
 
@@ -23,7 +22,7 @@ INTERVAL_MS = 10_000  # RocketMQ ClientHousekeepingService.start
 
 
 class DailyTotals:
-    """Totals at the last two midnights that the broker has lived to see. Any task may call it."""
+    """Message totals at the last two midnights within this process. Thread-safe."""
 
     def __init__(self, world: World, stats: StoreStats) -> None:
         self._clock = world.clock
@@ -31,10 +30,10 @@ class DailyTotals:
         self._lock = world.tasks.lock("daily totals")
         self._day = self._today()
         self._puts = self._gets = (0, 0)
-        """At midnight a day ago, and at the last one."""
+        """At the midnight a day ago, and at the last one."""
 
     def note(self) -> None:
-        """See whether a new day has begun. What came since the last look counts as yesterday's."""
+        """Roll over if a new day has begun. Messages since the last call count for the day before."""
         today = self._today()
         with self._lock:
             if today > self._day:  # not `!=`: a clock that steps back over midnight must not begin the day again
@@ -43,7 +42,7 @@ class DailyTotals:
                 self._gets = self._gets[1], self._stats.messages_transferred
 
     def fields(self) -> dict[str, str]:
-        """Return totals at yesterday's and today's beginning and now, under RocketMQ's names."""
+        """Return the totals at the start of yesterday and today, and now, under RocketMQ's names."""
         self.note()
         puts, gets, stats = self._puts, self._gets, self._stats
         return {
@@ -60,9 +59,9 @@ class DailyTotals:
 
 
 class PutLatency:
-    """How long puts take to be answered, in ms, over the last whole minute: RocketMQ's putLatency99 and 999.
+    """Put latency in ms over the last full minute: RocketMQ's putLatency99 and putLatency999.
 
-    Between the bounds of a bucket puts count as evenly spread; RocketMQ's buckets are finer.
+    Puts are interpolated within a bucket. RocketMQ's buckets are finer.
     """
 
     def __init__(self, world: World, stats: StoreStats) -> None:
@@ -71,10 +70,10 @@ class PutLatency:
         self._begun_ns = world.clock.monotonic_ns()
         self._at_begin = stats.put_latency_counts
         self._last = [0] * len(self._at_begin)
-        """What each bucket had in the last whole minute."""
+        """Counts per bucket in the last full minute."""
 
     def note(self) -> None:
-        """See whether a minute has passed."""
+        """Roll over if a minute has passed."""
         now_ns = self._clock.monotonic_ns()
         if now_ns - self._begun_ns >= _MINUTE_NS:
             counts = self._stats.put_latency_counts
@@ -83,7 +82,7 @@ class PutLatency:
             self._begun_ns, self._at_begin = now_ns, counts
 
     def percentile_ms(self, share: float) -> float:
-        """Return what a share of the puts took at most; 0.0 if there were none."""
+        """Return the latency that the given share of puts did not exceed, or 0.0 without puts."""
         assert 0 <= share <= 1, share
         left = int(sum(self._last) * share)
         below_ms = 0.0
@@ -95,13 +94,13 @@ class PutLatency:
         return 0.0
 
     def fields(self) -> dict[str, str]:
-        """Return both under RocketMQ's names."""
+        """Return both percentiles under RocketMQ's names."""
         shares = {"putLatency99": 0.99, "putLatency999": 0.999}
         return {name: f"{self.percentile_ms(share):.2f}" for name, share in shares.items()}
 
 
 class StoreWatch:
-    """Looks at one store. Any task may have it look."""
+    """Observer of one store, for the operator log. Thread-safe."""
 
     def __init__(self, world: World, store: MessageStore) -> None:
         self.emit: Emit = lambda line: None
@@ -109,10 +108,10 @@ class StoreWatch:
         self._files = world.files
         self._lock = world.tasks.lock("store watch")
         self._reported: dict[str, str] = {}
-        """What is the matter, and what is to be said when it no longer is."""
+        """Each open problem, with the line that reports its end."""
 
     def look(self) -> None:
-        """Log what is new."""
+        """Log problems that began or ended."""
         with self._lock:
             line = self._full_disk() if self._store.flags.bits & Refusal.DISK_FULL else None
             self._note("disk full", line, "the disk has room again: messages are taken")
@@ -121,7 +120,7 @@ class StoreWatch:
             self._note("no segment", line, "the commit log has a new segment: messages are taken")
 
     def report_slow_puts(self) -> None:
-        """Log how many puts were slow since the last report, in one line: a slow disk has thousands of them."""
+        """Log the number of slow puts since the last report in one line: a slow disk has thousands."""
         for slow, what in (
             (self._store.stats.slow_puts, "took longer than"),
             (self._store.commit_log.long_holds, "held the log's lock for longer than"),
@@ -160,7 +159,7 @@ class StoreWatch:
 
 
 class ClientHousekeepingService(Service):
-    """One task, which does its chores every INTERVAL_MS."""
+    """One task that runs its chores every INTERVAL_MS."""
 
     name = "client housekeeping"
 
@@ -169,7 +168,7 @@ class ClientHousekeepingService(Service):
         self._chores = chores
 
     def step(self) -> None:
-        """Wait, then look."""
+        """Sleep, then run the chores."""
         self.signal.wait(INTERVAL_MS)
         if not self.is_stopping:
             for chore in self._chores:

@@ -1,9 +1,9 @@
-"""Key-value configuration of a name server: texts by namespace and key, which clients and operators keep there.
+"""Key-value configuration of a name server: strings by namespace and key.
 
     {"configTable":{"ORDER_TOPIC_CONFIG":{"Orders":"broker-a:4;broker-b:4"}}}
 
-One namespace means something to brokers: a topic that has a value in ORDER_TOPIC_CONFIG is ordered. A change is durable
-before it is answered. Without a path nothing is kept beyond the life of the process.
+Brokers read one namespace: a topic with a value in ORDER_TOPIC_CONFIG is ordered. A change is durable before it is
+answered. Without a path the table lives only in memory.
 Source: RocketMQ KVConfigManager, KVConfigSerializeWrapper, NamesrvUtil.
 """
 
@@ -17,42 +17,41 @@ from ..world import World
 
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 KEYS_MAX = 65_536
-"""Of all namespaces."""
+"""In all namespaces together."""
 _TABLE = "configTable"
 
 Namespaces = Mapping[str, Mapping[str, str]]
 
 
 class TooManyKeysError(ValueError):
-    """A key more than a name server keeps."""
+    """The table is full."""
 
 
 class KVConfig:
-    """All of it. Any task may call it; readers take no lock, for a change makes a new table."""
+    """The table. Thread-safe; readers take no lock, since each change makes a new table."""
 
     def __init__(self, world: World, path: str | None = None) -> None:
-        """Begin empty."""
         self.on_changed: Callable[[str], None] = do_nothing
-        """Called with a namespace that has changed."""
+        """Called with the namespace that has changed."""
         self.file = None if path is None else SideFile(world.files, path)
         self._lock = world.tasks.lock("kv config")
         self._namespaces: Namespaces = {}
 
     def load(self) -> None:
-        """Read what was kept. Raises CorruptFileError if no version of it can be read, OSError if the disk fails."""
+        """Read the file. Raises CorruptFileError if no version of it is readable, OSError if the disk fails."""
         if self.file is not None:
             self._namespaces = self.file.load(_parse) or {}
 
     def get(self, namespace: str, key: str) -> str | None:
-        """Return a value, None if there is none."""
+        """Return a value, or None."""
         return self._namespaces.get(namespace, {}).get(key)
 
     def namespace(self, name: str) -> Mapping[str, str] | None:
-        """Return all keys and values of a namespace, None if there never was one."""
+        """Return all keys and values of a namespace, or None if it never existed."""
         return self._namespaces.get(name)
 
     def put(self, namespace: str, key: str, value: str) -> None:
-        """Set a value. Raises OSError, and nothing has changed, if the disk fails; TooManyKeysError likewise."""
+        """Set a value. On OSError or TooManyKeysError the table is unchanged."""
         with self._lock:
             changed = {**self._namespaces, namespace: {**self._namespaces.get(namespace, {}), key: value}}
             if sum(map(len, changed.values())) > KEYS_MAX:  # any client may put, and each put rewrites the file
@@ -61,7 +60,7 @@ class KVConfig:
         self.on_changed(namespace)
 
     def delete(self, namespace: str, key: str) -> None:
-        """Remove a value, if it is there. Raises OSError likewise."""
+        """Remove a value, if present. On OSError the table is unchanged."""
         with self._lock:
             values = self._namespaces.get(namespace, {})
             if key not in values:

@@ -1,7 +1,7 @@
-"""Late answers: sends that are in the log, whose clients wait for a sync, for a slave, or for the end of their time.
+"""Late answers: sends that wait for an fsync, a slave, or a timeout.
 
-The task that has put a message goes on to the next request. One task here writes the answers: all that a sync has
-brought at once, in the order in which the log has answered them.
+The task that appended a message continues with the next request. One task here sends the answers: all those that one
+fsync completed, in the order in which the log completed them.
 Source: RocketMQ SendMessageProcessor.asyncProcessRequest, CommitLog.asyncPutMessage.
 """
 
@@ -17,42 +17,44 @@ from .router import LateResponse
 
 _NEVER_NS = 1 << 63
 _LEFTOVERS_MAX = 1_000
-"""How many deadlines are kept of those that were answered in time."""
+"""How many deadlines of completed requests may stay in the heap."""
 
 Answer = Callable[[PooledRequest, LateResponse, PutMessageResult], None]
 
 
 class LateAnswers(Service):
-    """The requests of one server whose puts wait. Any task may add one.
+    """The requests of one server whose puts are pending. Thread-safe.
 
-    Invariant: each is answered once, or, if the service ends first, never; each that waits has a deadline in the heap.
+    Invariant: each request is answered once, or never if the service ends first. Each pending request has a deadline in
+    the heap.
     """
 
     name = "late answers"
 
     def __init__(self, world: World, answer: Answer) -> None:
-        """answer: answers a request whose put has been answered; called in the task of this service."""
+        """`answer` sends the answer to a completed request. It is called in the task of this service."""
         super().__init__(world)
         self._answer = answer
         self._lock = world.tasks.lock(self.name)
         self._waiting: dict[int, tuple[PooledRequest, LateResponse]] = {}
-        """By a number; the service's task alone takes them out."""
+        """By number. Only the task of this service removes entries."""
         self._count = 0
-        """How many there have been."""
+        """The next number."""
         self._notified: list[int] = []
-        """Those at which a look is worth it."""
+        """Numbers to check."""
         self._due: list[tuple[int, int]] = []
-        """A heap of moments and numbers. Those that are answered stay for a while, which saves waking the task for the
-        next one's deadline: that is later."""
+        """A heap of deadlines and numbers. Answered requests stay for a while, so the task need not wake for the next
+        deadline.
+        """
         self._wake_ns = _NEVER_NS
-        """Until when the task sleeps at the most."""
+        """The latest time at which the task wakes up."""
         self._ending = world.tasks.cell(f"{self.name} ending")
         self._ended = world.tasks.signal(f"{self.name} ended")
         self._is_over = False
-        """Whether the task has let go of all: who stops a server that was stopped waits for nobody."""
+        """Whether the task has ended. A second stop of the server must not wait."""
 
     def add(self, request: PooledRequest, late: LateResponse) -> None:
-        """Have a request answered when its put is."""
+        """Answer a request when its put completes."""
         due_ns = late.due_ns(self.world.clock.monotonic_ns())
         with self._lock:
             number = self._count
@@ -62,7 +64,7 @@ class LateAnswers(Service):
             is_first = due_ns < self._wake_ns
         if is_first:
             self.wake()
-        # Last: a known answer notifies at once, and its request must be in the table by then.
+        # Last: a completed put notifies at once, and its request must be in the table by then.
         late.follow(partial(self._notify, number))
 
     def _notify(self, number: int) -> None:
@@ -73,7 +75,7 @@ class LateAnswers(Service):
             self.wake()
 
     def await_end(self, until_ns: int) -> bool:
-        """Wait until all are answered, until a moment at the most; return whether they are. No more are added."""
+        """Wait at most until until_ns for all answers. Return whether all were sent. Requests are no longer added."""
         if self._task is None or self._is_over:
             return True
         if self.has_failed:
@@ -85,7 +87,7 @@ class LateAnswers(Service):
     # -- its task ----------------------------------------------------------------------------------
 
     def step(self) -> None:
-        """Wait for a put's answer, or the end of its time, and answer all whose put is answered."""
+        """Wait for a completed put or a deadline, then answer the completed requests."""
         with self._lock:
             self._wake_ns = wake_ns = self._due[0][0] if self._due else _NEVER_NS
         self.signal.wait(None if wake_ns == _NEVER_NS else ms_until(wake_ns, self.world.clock))
@@ -112,7 +114,7 @@ class LateAnswers(Service):
             self._answer(*each)
 
     def _take_looks(self, now_ns: int) -> list[int]:
-        """Return those that wait and are to be looked at: they were notified, or their time is over."""
+        """Return the pending requests that were notified or whose deadline has passed."""
         with self._lock:
             looks, self._notified = dict.fromkeys(self._notified), []
             while self._due and self._due[0][0] <= now_ns:
@@ -124,7 +126,7 @@ class LateAnswers(Service):
             heappush(self._due, (due_ns, number))
 
     def finish(self) -> None:
-        """Let go of those that still wait: their connections have ended."""
+        """Release the requests that are still pending. Their connections have ended."""
         for request, _ in self._waiting.values():
             request.session.done_request(request.size_bytes)
         self._waiting.clear()

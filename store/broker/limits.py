@@ -1,7 +1,7 @@
-"""Server limits: how much of each resource a client may have, so that none can take what belongs to the others.
+"""Server limits: bounds on the resources that one client may use.
 
-Defaults of queues, ages and the idle time are RocketMQ's; the others are this server's own. Numbers of tasks are
-smaller than RocketMQ's: what does not wait gains nothing from company.
+Defaults of queues, queue waits and idle time are RocketMQ's; the others are this server's own. There are fewer tasks
+than in RocketMQ, because requests that do not wait gain nothing from more tasks.
 Source: RocketMQ BrokerConfig, NettyServerConfig, BrokerFastFailure.
 """
 
@@ -17,22 +17,23 @@ from .router import Pool
 
 @dataclass(frozen=True, slots=True)
 class PoolLimits:
-    """One kind of request."""
+    """Limits of one kind of request."""
 
     tasks: int
     queue_capacity: int
-    """How many requests wait at the most; the next is answered SYSTEM_BUSY at once."""
+    """Requests in the queue. Any further request gets SYSTEM_BUSY at once."""
     wait_ms_max: int | None = None
-    """How long a request waits at the most, then it is answered SYSTEM_BUSY; None: for ever."""
+    """Longest wait in the queue, after which a request gets SYSTEM_BUSY. None: no limit."""
     pipelined_tasks: int | None = None
-    """How many tasks are at most taken by requests of clients that do not wait for answers before they ask for more;
-    None: half of them. Requests that only compute gain nothing from more tasks, and cost others each task's turn."""
+    """Tasks that may serve pipelining clients, which send requests before they read answers. None: half of the tasks.
+    Requests that only compute gain nothing from more tasks, and each task delays the others.
+    """
     of_one_host_tasks: int | None = None
-    """How many tasks work at requests of one host at most; None: all. For requests that wait for other clients."""
+    """Tasks that may serve one host, for requests that wait for other clients. None: all."""
 
     @property
     def pipelined_tasks_max(self) -> int:
-        """Return that number: at least one, and not more than there are."""
+        """Return `pipelined_tasks` within 1 and the number of tasks."""
         wanted = self.tasks // 2 if self.pipelined_tasks is None else self.pipelined_tasks
         most = max(1, min(wanted, self.tasks))
         assert most <= self.tasks, (most, self.tasks)
@@ -40,7 +41,7 @@ class PoolLimits:
 
 
 _COMPUTING_TASKS = 2
-"""One that computes, and one that begins while it hands over its answer."""
+"""One that computes, and one that starts while the first sends its answer."""
 
 POOL_LIMITS: Mapping[Pool, PoolLimits] = {
     Pool.SEND_MESSAGE: PoolLimits(4, 10_000, 200, _COMPUTING_TASKS),
@@ -58,35 +59,37 @@ assert POOL_LIMITS.keys() == set(Pool)
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """All kinds of requests, and connections. Bytes are those of frames, whether they come, wait or go."""
+    """Limits of all requests and connections. Bytes are those of frames, received, queued or sent."""
 
     pools: Mapping[Pool, PoolLimits] = field(default_factory=lambda: POOL_LIMITS)
     connections_max: int = 16_384
     connections_per_host_max: int = 12_288
-    """So that one host cannot take them all."""
+    """One host cannot take all connections."""
     idle_ms_max: int = 120_000
-    """A connection over which nothing has come or gone for so long is closed."""
+    """A connection without traffic for this long is closed."""
     frame_ms_max: int = 60_000
-    """A frame that has begun is whole after so long, or its connection is closed."""
+    """A connection whose frame is incomplete for this long is closed."""
     output_ms_max: int = 30_000
-    """A client takes at least a byte of what waits for it in so long, or its connection is closed."""
+    """A connection whose client reads no byte of waiting output for this long is closed."""
     output_bytes_max: int = 16 * MIB
-    """What waits to be taken by one client; more, and its connection is closed."""
+    """A connection with more unread output is closed."""
     output_pause_bytes: int = 256 * KIB
-    """A client that leaves so much lying is not listened to until it has taken it."""
+    """With more unread output, the client's input is paused."""
     requests_bytes_max: int = 32 * MIB
-    """Requests of one client that wait or are under way; with so much it is not listened to until some are answered."""
+    """With more bytes of pending requests, the client's input is paused."""
     request_bytes_least: int = 2 * MIB
-    """What a small request counts for there: its answer may be large, and other clients' requests stand behind it."""
+    """Minimum cost of a small request in these counts: its answer may be large, and requests of other clients wait for
+    it.
+    """
     requests_of_host_bytes_max: int = 128 * MIB
-    """The same of all connections of one host: each has an equal share of it, and may always have one request."""
+    """The same per host. Each connection gets an equal share, and always at least one request."""
     held_bytes_max: int = 512 * MIB
-    """All of this of all clients; beyond it whoever has been slow for longest goes, and requests are refused."""
+    """All held bytes of all clients. Beyond it the slowest clients are closed and requests are refused."""
 
     sockets: ListenOptions = field(default_factory=ListenOptions)
 
     def with_pool(self, pool: Pool, limits: PoolLimits) -> "ServerLimits":
-        """Return these limits with others for one kind of request."""
+        """Return a copy with other limits for one kind of request."""
         return replace(self, pools={**self.pools, pool: limits})
 
 
@@ -101,7 +104,7 @@ _POOL_KEYS: Mapping[Pool, tuple[str, str | None]] = {
     Pool.END_TRANSACTION: ("endTransactionThreadPoolNums", "endTransactionPoolQueueCapacity"),
     Pool.ADMIN: ("adminBrokerThreadPoolNums", None),
 }
-"""RocketMQ's keys for the number of tasks and the queue's capacity of each kind."""
+"""RocketMQ's keys for the number of tasks and the queue capacity of each kind."""
 assert _POOL_KEYS.keys() == set(Pool)
 _WAIT_KEYS: Mapping[Pool, str] = {
     Pool.SEND_MESSAGE: "waitTimeMillsInSendQueue",
@@ -109,7 +112,7 @@ _WAIT_KEYS: Mapping[Pool, str] = {
     Pool.HEARTBEAT: "waitTimeMillsInHeartbeatQueue",
     Pool.END_TRANSACTION: "waitTimeMillsInTransactionQueue",
 }
-"""RocketMQ's keys for the longest wait of those kinds that have one."""
+"""RocketMQ's keys for the longest queue wait, where a kind has one."""
 _OWN_KEYS = {
     "serverConnectionsMax": ("connections_max", INT_MAX),
     "serverConnectionsPerHostMax": ("connections_per_host_max", INT_MAX),
@@ -117,7 +120,7 @@ _OWN_KEYS = {
     "serverOutputTimeoutMillis": ("output_ms_max", INT_MAX),
     "serverHeldBytesMax": ("held_bytes_max", LONG_MAX),
 }
-"""This server's own keys: the field each stands for, and the most it may be."""
+"""This server's own keys: field and maximum."""
 _IDLE_KEY = "serverChannelMaxIdleTimeSeconds"
 _FAST_FAILURE_KEY = "brokerFastFailureEnable"
 _SOCKET_KEYS = {
@@ -125,13 +128,13 @@ _SOCKET_KEYS = {
     "serverSocketSndBufSize": ("send_buffer_bytes", 64 * MIB),
     "serverSocketRcvBufSize": ("receive_buffer_bytes", 64 * MIB),
 }
-"""RocketMQ's keys: the option each stands for, and the most it may be. As in RocketMQ, 0 is a buffer's default."""
+"""RocketMQ's keys: option and maximum. As in RocketMQ, 0 selects the default of a buffer."""
 _TASKS_MAX = 1_024  # each task is a thread, started with the server
-_DIGITS_MAX = 20  # of a setting: more of them take `int` long
+_DIGITS_MAX = 20  # `int` is slow for longer texts
 
 
 def server_limits_of(others: Mapping[str, str]) -> ServerLimits:
-    """Return the default limits with what the keys of a broker.conf say in their place. Raises ConfigError."""
+    """Return the default limits, overridden by the keys of a broker.conf. Raises ConfigError."""
     limits = ServerLimits()
     ages = others.get(_FAST_FAILURE_KEY, "true").lower() != "false"
     for pool, (tasks_key, capacity_key) in _POOL_KEYS.items():
@@ -151,7 +154,7 @@ def server_limits_of(others: Mapping[str, str]) -> ServerLimits:
 
 
 def listen_options_of(others: Mapping[str, str]) -> ListenOptions:
-    """Return the default options of sockets with what the keys of a broker.conf say. Raises ConfigError."""
+    """Return the default socket options, overridden by the keys of a broker.conf. Raises ConfigError."""
     wanted = {
         name: _number(others, key, 0, most, least=int(name == "backlog")) for key, (name, most) in _SOCKET_KEYS.items()
     }
@@ -159,12 +162,12 @@ def listen_options_of(others: Mapping[str, str]) -> ListenOptions:
 
 
 def settings_of_sockets(options: ListenOptions) -> dict[str, str]:
-    """Return the options of sockets by their keys."""
+    """Return the socket options by key."""
     return {key: str(getattr(options, name)) for key, (name, _) in _SOCKET_KEYS.items()}
 
 
 def settings_of_limits(limits: ServerLimits) -> dict[str, str]:
-    """Return every setting of the server by its key, as a broker.conf has it."""
+    """Return every setting of the server by key, spelled as in a broker.conf."""
     settings = {_IDLE_KEY: limits.idle_ms_max // 1_000, **{k: getattr(limits, n) for k, (n, _) in _OWN_KEYS.items()}}
     for pool, (tasks_key, capacity_key) in _POOL_KEYS.items():
         settings[tasks_key] = limits.pools[pool].tasks

@@ -1,8 +1,8 @@
-"""Settings of a broker that runs: all of them as operators see them, and changes of those that can change meanwhile.
+"""Live settings: the configuration of a running broker, and changes to it.
 
-Whoever uses a setting that is named here looks it up each time, so that a change counts from the next use on. A request
-changes all that it names or nothing; what can not change while the broker runs, has no effect here or is unknown is
-refused by name, where RocketMQ says that it has succeeded. Changes are written to the broker.conf, if there is one.
+Code that uses a live setting reads it at each use, so a change applies from the next use on. A change request is
+applied whole or not at all. A key that is unknown, has no effect or is fixed until the next start is refused by name;
+RocketMQ reports success. Changes are written to the broker.conf, if there is one.
 Source: RocketMQ AdminBrokerProcessor.updateBrokerConfig, Configuration.update, MessageStoreConfig, BrokerConfig.
 """
 
@@ -44,7 +44,7 @@ _LIVE_OF_BROKER = """
     short_polling_time_ms notify_consumer_ids_changed_enable slave_read_enable enable_property_filter
     flush_consumer_offset_interval_ms held_pulls_max held_pulls_of_client_max
 """
-"""Fields that whoever uses them looks up each time, or is handed when they change."""
+"""Fields that are read at each use, or whose users are notified of changes."""
 _STORE_LIVE = frozenset(_LIVE_OF_STORE.split())
 _BROKER_LIVE = frozenset(_LIVE_OF_BROKER.split())
 # A misspelled name would make a setting that never changes.
@@ -53,19 +53,19 @@ assert {one.name for one in fields(BrokerConfig)} >= _BROKER_LIVE
 
 
 class LiveSettings:
-    """Settings of one broker. Any task may call it."""
+    """The settings of one broker. Thread-safe."""
 
     def __init__(self, world: World, store: StoreConfig, config: BrokerConfig) -> None:
         self.emit: Emit = lambda line: None
-        """Called with a line about what has changed."""
+        """Writes a line about a change to the log."""
         self.on_changed: Callable[[frozenset[str]], None] = lambda names: None
-        """Called with the names of the fields that have changed, of both configs."""
+        """Called with the names of the changed fields of both configs."""
         self.others: Mapping[str, str] = {}
-        """What else is known by its key: settings of the server in front."""
+        """Settings of the server, by key."""
         self.unused = UNUSED_DEFAULTS
-        """What has no effect here, by its key."""
+        """Settings without effect, by key."""
         self.file: ConfFile | None = None
-        """Where changes are written to; None: they end with the process."""
+        """The file for changes. None: they are lost when the process ends."""
         self.version = DataVersion(world.clock.now_ms())
         self._clock = world.clock
         self._lock = world.tasks.lock("live settings")
@@ -74,15 +74,15 @@ class LiveSettings:
 
     @property
     def table(self) -> dict[str, str]:
-        """Return every setting by its key, as a broker.conf has it."""
+        """Return every setting by key, spelled as in a broker.conf."""
         store = self._store
         known = {each.key: spelled(each.value) for each in describe(store, store.store_path_root_dir)}
         return {**self.unused, **self.others, **known, **settings_of(self._config)}
 
     def change(self, wanted: Mapping[str, str], who: str) -> None:
-        """Change settings, all of them or none; what is as it was wanted already does not count.
+        """Change settings, all of them or none. Equal values are ignored.
 
-        who: the operator, for the log. Raises SettingChangeError, and OSError if the broker.conf cannot be written.
+        `who` is the operator, for the log. Raises SettingChangeError, or OSError if the broker.conf cannot be written.
         """
         with self._lock:
             table = self.table
@@ -102,7 +102,7 @@ class LiveSettings:
             self.on_changed(frozenset((*store, *config)))
 
     def _checked(self, changes: Mapping[str, str], table: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return changed fields of both configs, which fit together. Raises SettingChangeError."""
+        """Return the changed fields of both configs after validation. Raises SettingChangeError."""
         store: dict[str, Any] = {}
         config: dict[str, Any] = {}
         for key, text in changes.items():
@@ -135,7 +135,7 @@ LIVE_KEYS = frozenset(
     for key, one in table.items()
     if one.name in live
 )
-"""What can change while a broker runs."""
+"""The keys that can change while a broker runs."""
 
 
 def _value(one: Field[Any], key: str, text: str) -> Any:
@@ -146,7 +146,7 @@ def _value(one: Field[Any], key: str, text: str) -> Any:
 
 
 def _take_over(config: StoreConfig | BrokerConfig, changed: Mapping[str, Any]) -> None:
-    """Change fields of a config that all parts of the broker hold: the one place where that is done."""
+    """Change fields of a config that all parts of the broker share. No other code does that."""
     assert changed.keys() <= _STORE_LIVE | _BROKER_LIVE, changed
     for name, value in changed.items():
         object.__setattr__(config, name, value)  # the class is frozen, so no other code can change a setting by mistake

@@ -1,8 +1,7 @@
-"""Long polling: pulls that wait for messages. RocketMQ's PullRequestHoldService.
+"""Long polling: holds pulls until messages arrive. RocketMQ's PullRequestHoldService.
 
-A pull that finds nothing new is held until a message arrives that it wants, or its time is over, and is then carried
-out again; that time it is answered whatever it finds. Every 5 s all queues with waiting pulls are looked at, for
-messages whose arrival was not announced.
+A pull that finds no new message is held until a matching message arrives or its timeout ends. Then it runs again, and
+is answered with any result. Every 5 s all queues with held pulls are scanned, in case an arrival was not announced.
 Source: RocketMQ PullRequestHoldService, ManyPullRequest, NotifyMessageArrivingListener.
 """
 
@@ -31,7 +30,7 @@ Queue = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldPull:
-    """One pull that waits."""
+    """One held pull."""
 
     request: RemotingCommand
     channel: Channel
@@ -40,10 +39,10 @@ class HeldPull:
     offset: int
     wanted: MessageFilter
     due_ns: int
-    """When it is answered at the latest, by the monotonic clock."""
+    """Deadline of the answer, by the monotonic clock."""
 
     def wants(self, arrival: MessageArrival) -> bool:
-        """Return whether a message in its queue ends its wait."""
+        """Return whether a message in its queue ends the wait."""
         return (
             arrival.next_offset > self.offset
             and self.wanted.matches_queue(arrival.tags_code, None)
@@ -52,9 +51,9 @@ class HeldPull:
 
 
 class HeldPulls:
-    """All of them, in order of arrival wherever several are returned. Belongs to whoever holds the service's lock.
+    """All held pulls, in order of arrival. Guarded by the lock of the service.
 
-    Invariant: each is once in the table by queue and once in that by connection; count is how many there are.
+    Invariant: each pull is once in the table by queue and once in that by connection; `count` is their number.
     """
 
     def __init__(self) -> None:
@@ -62,15 +61,15 @@ class HeldPulls:
         self._of_queue: dict[Queue, dict[HeldPull, None]] = {}
         self._of_channel: dict[Channel, dict[HeldPull, None]] = {}
         self._due: list[tuple[int, int, HeldPull]] = []
-        """A heap, with some that have been taken since."""
+        """A heap that may still have removed pulls."""
         self._numbers = count()
 
     def __contains__(self, queue: Queue) -> bool:
-        """Return whether any waits for a queue. May be asked without the lock."""
+        """Return whether a pull is held for a queue. Needs no lock."""
         return queue in self._of_queue
 
     def add(self, pull: HeldPull) -> None:
-        """Let a pull wait."""
+        """Hold a pull."""
         assert pull not in self._of_queue.get(pull.queue, ()), pull
         self._of_queue.setdefault(pull.queue, {})[pull] = None
         self._of_channel.setdefault(pull.channel, {})[pull] = None
@@ -78,7 +77,7 @@ class HeldPulls:
         self.count += 1
 
     def take(self, pulls: Iterable[HeldPull]) -> list[HeldPull]:
-        """Let pulls wait no more, and return those of them that did."""
+        """Remove pulls. Return those that were held."""
         taken = [pull for pull in pulls if _removed(self._of_queue, pull.queue, pull)]
         for pull in taken:
             was_held = _removed(self._of_channel, pull.channel, pull)
@@ -92,31 +91,31 @@ class HeldPulls:
         return taken
 
     def of_queue(self, queue: Queue) -> list[HeldPull]:
-        """Return those that wait for a queue."""
+        """Return the pulls of a queue."""
         return list(self._of_queue.get(queue, ()))
 
     def of_channel(self, channel: Channel) -> Sequence[HeldPull]:
-        """Return those that came over a connection."""
+        """Return the pulls of a connection."""
         return list(self._of_channel.get(channel, ()))
 
     def count_of(self, channel: Channel) -> int:
-        """Return how many came over a connection."""
+        """Return the number of pulls of a connection."""
         return len(self._of_channel.get(channel, ()))
 
     @property
     def queues(self) -> list[Queue]:
-        """Return the queues that are waited for."""
+        """Return the queues with held pulls."""
         return list(self._of_queue)
 
     def take_due(self, now_ns: int) -> list[HeldPull]:
-        """Let those wait no more whose time is over, and return them."""
+        """Remove and return the pulls whose deadline has passed."""
         due = []
         while self._due and self._due[0][0] <= now_ns:
             due.append(heappop(self._due)[2])
         return self.take(due)
 
     def first_due_ns(self, latest_ns: int) -> int:
-        """Return when to take the next of them, latest_ns at the latest."""
+        """Return the earliest deadline, or latest_ns if that is earlier."""
         return min(self._due[0][0], latest_ns) if self._due else latest_ns
 
 
@@ -131,35 +130,35 @@ def _removed(table: dict[Key, dict[HeldPull, None]], key: Key, pull: HeldPull) -
 
 
 class PullRequestHoldService(Service):
-    """All pulls that wait, and one task that carries them out again. Any task may call it."""
+    """All held pulls, and the task that runs them again. Thread-safe."""
 
     name = "pull request hold"
 
     def __init__(self, world: World, store: AnyMessageStore, config: BrokerConfig) -> None:
         super().__init__(world)
         self.answer: Callable[[RemotingCommand, Channel], None] = lambda request, channel: None
-        """Carries a pull out and sends the answer, whatever it is."""
+        """Runs a pull and sends the answer."""
         self.last_error: Exception | None = None
-        """What the last answer that could not be sent met."""
+        """The last error while an answer was sent."""
         self._store = store
         self._config = config
         self._held = HeldPulls()
         self._ready: list[HeldPull] = []
-        """Those that wait no more, and are to be carried out again."""
+        """Pulls that are to run again."""
         self._is_released = False
         self._lock = world.tasks.lock(self.name)
         self._scan_ns = 0
-        """When all queues are looked at again."""
+        """When all queues are scanned next."""
         self._wake_ns = 0
-        """Until when the task sleeps at the most."""
+        """The latest time at which the task wakes up."""
 
     @property
     def held_count(self) -> int:
-        """Return how many wait."""
+        """Return the number of held pulls."""
         return self._held.count
 
     def hold(self, pull: HeldPull) -> bool:
-        """Let a pull wait; False if too many wait already, or none is to wait any more."""
+        """Hold a pull. Return False if too many are held or the service is stopping."""
         config, held = self._config, self._held
         with self._lock:
             if self._is_released or held.count >= config.held_pulls_max:
@@ -168,7 +167,7 @@ class PullRequestHoldService(Service):
                 return False
             held.add(pull)
             is_first = pull.due_ns < self._wake_ns
-        # What arrived since the pull was carried out has notified no one; whoever closed since has forgotten nothing.
+        # The pull may have missed an arrival since it ran, or the close of its connection.
         if self._store.get_max_offset_in_queue(*pull.queue) > pull.offset:
             self._end_waits([pull])
         elif not pull.channel.is_open:
@@ -178,11 +177,11 @@ class PullRequestHoldService(Service):
         return True
 
     def awaits(self, topic: str, queue_id: int) -> bool:
-        """Return whether a pull waits for a queue. A pull that is held from now on looks for itself."""
+        """Return whether a pull is held for a queue. Pulls that are held later check the queue themselves."""
         return (topic, queue_id) in self._held
 
     def waiting(self, channel: Channel) -> Sequence[HeldPull]:
-        """Return the pulls that came over a connection and wait just now."""
+        """Return the held pulls of a connection."""
         return self._held.of_channel(channel)
 
     def on_arriving(self, arrival: MessageArrival) -> None:
@@ -201,7 +200,7 @@ class PullRequestHoldService(Service):
             self._held.take(self._held.of_channel(channel))
 
     def release(self) -> None:
-        """Answer all that wait, and let none wait any more: clients would wait on for a broker that stops."""
+        """Answer all held pulls and hold no more, so that clients do not wait for a stopping broker."""
         with self._lock:
             self._is_released = True
             waiting = [pull for queue in self._held.queues for pull in self._held.of_queue(queue)]
@@ -217,7 +216,7 @@ class PullRequestHoldService(Service):
     # -- its task ----------------------------------------------------------------------------------
 
     def step(self) -> None:
-        """Wait for a wait to end, and carry out what waits no more."""
+        """Sleep until a wait ends, then run the pulls again."""
         with self._lock:
             self._wake_ns = self._held.first_due_ns(self._scan_ns)
         left_ns = self._wake_ns - self.world.clock.monotonic_ns()
@@ -238,7 +237,7 @@ class PullRequestHoldService(Service):
                 self._answer(pull)
 
     def _scan(self) -> None:
-        """End the waits that an arrival should have ended."""
+        """End the waits for arrivals that were not announced."""
         with self._lock:
             queues = self._held.queues
         for queue in queues:
@@ -250,6 +249,6 @@ class PullRequestHoldService(Service):
     def _answer(self, pull: HeldPull) -> None:
         try:
             self.answer(pull.request, pull.channel)
-        except Exception as error:  # its client's matter: the others still wait
+        except Exception as error:  # affects one client; the other pulls go on
             self.last_error = error
             pull.channel.close()

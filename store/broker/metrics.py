@@ -1,7 +1,7 @@
-"""Figures of a broker for monitoring systems: names, units and labels, read out when they are asked for.
+"""Metrics of a broker for monitoring systems: names, units and labels.
 
-Nothing is counted for this alone, and reading takes no lock that a request waits for. A name ends in its unit; `_total`
-counts from the start of the process. Topics and groups beyond KEYS_MAX have no figures of their own.
+Values are read on request, without a lock that a request waits for. A name ends in its unit. `_total` counts since the
+start of the process. Only KEYS_MAX topics and groups have metrics of their own.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,7 +21,7 @@ _MS_PER_SECOND = 1_000
 
 
 class Kind(Enum):
-    """What a figure is."""
+    """Type of a metric."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -30,14 +30,14 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One figure, by its labels."""
+    """One metric, with a value per combination of labels."""
 
     name: str
     meaning: str
     kind: Kind
     labels: tuple[str, ...] = ()
     values: Mapping[tuple[str, ...], float] = field(default_factory=dict)
-    """By the values of the labels. Of a histogram, which has none: by the upper bound of each bucket, cumulative."""
+    """By label values. A histogram has no labels: cumulative, by the upper bound of each bucket."""
 
 
 def _counter(name: str, meaning: str, value: float) -> Metric:
@@ -57,7 +57,7 @@ def _by_group(name: str, meaning: str, kind: Kind, values: Mapping[tuple[str, st
 
 
 def metrics_of(broker: Broker, server: RemotingServer) -> Iterator[Metric]:
-    """Yield all figures of a broker and the server in front of it."""
+    """Yield all metrics of a broker and its server."""
     yield from _of_store(broker)
     yield from _of_delivery(broker)
     yield from _of_topics_and_groups(broker)
@@ -136,7 +136,7 @@ def _of_topics_and_groups(broker: Broker) -> Iterator[Metric]:
 
 
 def _lag(broker: Broker) -> dict[tuple[str, str], float]:
-    """Return what is behind each group's offsets. A queue that a group has no offset in does not count."""
+    """Return the number of unconsumed messages per topic and group. Queues without an offset are left out."""
     lag: dict[tuple[str, str], float] = {}
     for topic, group, offsets in broker.offsets.all()[:KEYS_MAX]:
         behind = (broker.max_offset(topic, queue_id) - offset for queue_id, offset in offsets.items())

@@ -1,7 +1,7 @@
 """Name server: knows which broker has which topic.
 
-Built into a broker it knows that one at first hand; alone it has none. Others it knows by what they register. One whose
-connection has ended, or that has not said anything for two minutes, is gone until it registers again.
+A broker with a built-in name server is always known to it; a standalone one knows only registered brokers. A registered
+broker is dropped when its connection ends or after two minutes of silence, until it registers again.
 Source: RocketMQ RouteInfoManager, BrokerHousekeepingService, TopicRouteData, ClusterInfo.
 """
 
@@ -20,13 +20,13 @@ from .topics import TopicConfig, TopicConfigManager
 from .versioned_table import DataVersion
 
 BROKER_EXPIRED_MS = 120_000  # RocketMQ RouteInfoManager.BROKER_CHANNEL_EXPIRED_TIME
-BROKERS_MAX = 64  # anybody may register, and each table is kept
+BROKERS_MAX = 64  # any client may register, and each table is kept
 _NS_PER_MS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredBroker:
-    """One broker, as it has registered itself."""
+    """The registration of one broker."""
 
     name: str
     cluster: str
@@ -35,15 +35,15 @@ class RegisteredBroker:
     ha_address: str
     topics: Mapping[str, TopicConfig]
     heard_ns: int
-    """When, by the monotonic clock."""
+    """Monotonic time of the last message from it."""
     version: DataVersion | None = None
-    """Of its topics."""
+    """Version of its topics."""
     channel: Channel | None = None
-    """Over which; None: this is the name server's own broker."""
+    """Connection of the registration. None: the built-in name server's own broker."""
 
 
 class NameServer:
-    """Routes of all brokers. Any task may call it."""
+    """Routes of all brokers. Thread-safe."""
 
     def __init__(
         self,
@@ -53,9 +53,11 @@ class NameServer:
         *,
         kv_path: str | None = None,
     ) -> None:
-        """config, topics: of the broker that it is built into; None: it is alone. kv_path: where KV settings are."""
+        """`config` and `topics` belong to the broker that embeds the name server; None: standalone. `kv_path` is the
+        file of KV settings.
+        """
         self.ha_address = ""
-        """Where this broker's slaves connect to."""
+        """The HA address of this broker."""
         self.kv = KVConfig(world, kv_path)
         port = {} if config is None else {"listenPort": str(config.listen_port)}
         self.settings = NameServerSettings({"kvConfigPath": kv_path or "", **port})
@@ -66,12 +68,12 @@ class NameServer:
         self._others: dict[tuple[str, int], RegisteredBroker] = {}
         """By name and id."""
         self._read_only: frozenset[str] = frozenset()
-        """Names of brokers that producers are not to send to any more."""
+        """Names of brokers to which producers must not send."""
 
     # -- registering -------------------------------------------------------------------------------
 
     def register(self, broker: RegisteredBroker) -> RegisteredBroker | None:
-        """Note a broker; return the master of its name, None if that is not known. Refused if there are too many."""
+        """Register a broker. Return the master of its name, if known. Refuses more than BROKERS_MAX."""
         with self._lock:
             self._forget_expired()
             key = broker.name, broker.broker_id
@@ -82,13 +84,13 @@ class NameServer:
         return next((each for each in masters if each.name == broker.name), None)
 
     def unregister(self, name: str, broker_id: int) -> None:
-        """Forget a broker."""
+        """Remove a broker."""
         with self._lock:
             self._others.pop((name, broker_id), None)
             self._forget_read_only()
 
     def channel_closed(self, channel: Channel) -> None:
-        """Forget the broker that has registered over a connection which has ended, and over no other since."""
+        """Remove the broker of an ended connection, unless it has registered over another connection since."""
         with self._lock:
             self._others = {key: each for key, each in self._others.items() if each.channel is not channel}
             self._forget_read_only()
@@ -104,20 +106,20 @@ class NameServer:
             self._read_only &= {*own, *(name for name, _ in self._others)}
 
     def set_writeable(self, name: str, *, writeable: bool) -> int:
-        """Have the routes of a broker's topics say whether they may be sent to; return how many topics it has.
+        """Set or clear write permission in the routes of a broker. Return the number of its topics.
 
-        Producers learn it when they ask for routes again. It holds until it is taken back, the last broker
-        of the name has gone, or this name server ends.
+        Producers see the change in their next route query. It lasts until it is reverted, the last broker of that name
+        is gone, or this name server stops.
         """
         with self._lock:
             self._read_only = self._read_only - {name} if writeable else self._read_only | {name}
-            self._forget_read_only()  # it may have gone since it was looked for
+            self._forget_read_only()  # the broker may be gone since the caller looked it up
         return len({topic for broker in self._brokers() if broker.name == name for topic in broker.topics})
 
     # -- asking ------------------------------------------------------------------------------------
 
     def _brokers(self) -> list[RegisteredBroker]:
-        """Return all brokers, each name's master first."""
+        """Return all brokers, the master of each name first."""
         own = self._own()
         with self._lock:
             self._forget_expired()
@@ -140,7 +142,7 @@ class NameServer:
         )
 
     def version_of(self, name: str, broker_id: int) -> DataVersion | None:
-        """Return the version of a broker's topics, None if it is not known. Whoever asks for its own is heard of."""
+        """Return the version of a broker's topics, or None. The query counts as a sign of life."""
         with self._lock:
             broker = self._others.get((name, broker_id))
             if broker is None:
@@ -150,15 +152,15 @@ class NameServer:
 
     @property
     def names(self) -> list[str]:
-        """Return the names of all brokers, a master and its slaves having one."""
+        """Return the names of all brokers. A master and its slaves share a name."""
         return list(dict.fromkeys(broker.name for broker in self._brokers()))
 
     def route(self, topic: str, *, quoted_keys: bool) -> dict[str, Any] | None:
-        """Return where a topic is, None if no broker has it. quoted_keys: broker ids as JSON has them."""
+        """Return the route of a topic, or None. `quoted_keys` quotes broker ids, as JSON requires."""
         having = [broker for broker in self._brokers() if topic in broker.topics]
         if not having:
             return None
-        # In reverse, so the master's table wins over its slaves' copies, which can be 10 s old.
+        # Reversed, so that the master's table wins over its slaves' copies, which can be 10 s old.
         queues = {broker.name: self._queue_data(broker, topic) for broker in reversed(having)}
         brokers = [broker for broker in self._brokers() if broker.name in queues]
         return {
@@ -184,7 +186,7 @@ class NameServer:
         }
 
     def cluster_info(self) -> dict[str, Any]:
-        """Return all brokers and clusters. Broker ids are keys without quotes, as here they always are."""
+        """Return all brokers and clusters. Broker ids are never quoted here, as in RocketMQ."""
         brokers = self._brokers()
         clusters: dict[str, dict[str, None]] = {}
         for broker in brokers:
@@ -195,17 +197,17 @@ class NameServer:
         }
 
     def topics(self, cluster: str | None = None) -> list[str]:
-        """Return every topic, or those of a cluster, in order of the alphabet."""
+        """Return the topics of all brokers or of one cluster, sorted."""
         brokers = [broker for broker in self._brokers() if cluster is None or broker.cluster == cluster]
         return sorted({topic for broker in brokers for topic in broker.topics})
 
     def unit_topics(self, *, having: int, lacking: int = 0) -> list[str]:
-        """Return every topic of whose flags all of `having` are set on some broker, and none of `lacking`."""
+        """Return the topics that have all flags of `having` and none of `lacking` on some broker."""
         flags = ((topic, config.sys_flag) for each in self._brokers() for topic, config in each.topics.items())
         return sorted({topic for topic, flag in flags if flag & having == having and not flag & lacking})
 
     def system_topics(self) -> tuple[list[str], str]:
-        """Return the topics that brokers have for their own purposes, and where one broker can be asked for its own."""
+        """Return the system topics, and the address of one broker that can list its own."""
         brokers = self._brokers()
         is_system = is_system_topic if self._topics is None else self._topics.is_system
         topics = [topic for topic in self.topics() if is_system(topic)]
@@ -214,7 +216,7 @@ class NameServer:
         return topics, brokers[0].address if brokers else ""
 
     def forget_topic(self, topic: str) -> None:
-        """Forget where a topic is, but for what this broker itself has; a broker that has it will say so again."""
+        """Remove a topic from all registered brokers. A broker that still has it will register it again."""
         with self._lock:
             for key, each in self._others.items():
                 others = {name: config for name, config in each.topics.items() if name != topic}

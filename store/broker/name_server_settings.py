@@ -1,7 +1,7 @@
 """Settings of a name server, by RocketMQ's keys.
 
-Two mean something here: `orderMessageEnable`, which can change while it runs, and the port. The others are shown with
-RocketMQ's defaults, as its tools expect them, and are refused by name when they are to change.
+`orderMessageEnable` can change at run time, and `listenPort` is the real one. The other keys have RocketMQ's defaults,
+for its tools; a change of them is refused by name.
 Source: RocketMQ NamesrvConfig, NettyServerConfig, DefaultRequestProcessor.updateConfig.
 """
 
@@ -34,16 +34,15 @@ _DEFAULTS = {
 
 
 class NameServerSettings:
-    """Settings of one name server. Any task may call it."""
+    """Settings of one name server. Thread-safe."""
 
     def __init__(self, known: Mapping[str, str]) -> None:
-        """known: what this server has, by key."""
         self.order_message_enable = False
-        """Whether a route says what its topic has in ORDER_TOPIC_CONFIG."""
+        """Whether routes include the ORDER_TOPIC_CONFIG value of their topic."""
         self._known = dict(known)
 
     def know(self, **known: str) -> None:
-        """Show what this server has, by key."""
+        """Show actual values of this server."""
         self._known |= known
 
     @property

@@ -1,7 +1,7 @@
-"""Operator log: few lines for a person to read, whatever provokes them, written without holding up a caller.
+"""Operator log: rate-limited lines for a person, written without delaying a caller.
 
-Whoever emits a line goes on at once; a task of its own writes. So a terminal that is stopped, or a pipe that nobody
-reads, holds up no client.
+A caller never waits for the output, because one task writes all lines. A stopped terminal or a full pipe therefore
+delays no client.
 """
 
 from collections import deque
@@ -14,13 +14,13 @@ LINES_MAX = 20
 WINDOW_MS = 10_000
 LINE_CHARACTERS_MAX = 500
 WAITING_MAX = 200
-"""Lines that wait to be written; more are left out."""
+"""Lines that wait for output. Further lines are dropped and counted."""
 CLOSE_MS = 1_000
-"""How long the last lines may take."""
+"""Time limit for the last lines."""
 
 
 class Level(IntEnum):
-    """How much a line matters."""
+    """Severity of a line."""
 
     DEBUG = 10
     INFO = 20
@@ -29,7 +29,7 @@ class Level(IntEnum):
 
 
 class LogLine(str):
-    """A line with a level; any other text is of level INFO."""
+    """A line with a level. Plain strings count as INFO."""
 
     __slots__ = ("level",)
     level: Level
@@ -43,37 +43,37 @@ class LogLine(str):
 
 
 def level_of(line: str) -> Level:
-    """Return a line's level."""
+    """Return the level of a line."""
     return line.level if isinstance(line, LogLine) else Level.INFO
 
 
 def debug(text: str) -> LogLine:
-    """Return a line of what is refused to one client, which only matters to who looks for it."""
+    """Return a DEBUG line, for the refusal of one client's request."""
     return LogLine.of(Level.DEBUG, text)
 
 
 def warning(text: str) -> LogLine:
-    """Return a line of what an operator should see to."""
+    """Return a WARNING line, for a condition that an operator should correct."""
     return LogLine.of(Level.WARNING, text)
 
 
 def failure(text: str) -> LogLine:
-    """Return a line of level ERROR, of what the broker itself cannot do any more."""
+    """Return an ERROR line, for a failure of the broker itself."""
     return LogLine.of(Level.ERROR, text)
 
 
 Emit = Callable[[str], None]
-"""Takes a line that an operator should know of, from any task."""
+"""Writes a line to the operator log, from any task."""
 
 
 class OperatorLog:
-    """Hands on at most LINES_MAX lines in each WINDOW_MS, and says how many it left out. Any task may emit.
+    """Writes at most LINES_MAX lines per WINDOW_MS, and reports the number of dropped lines. Thread-safe.
 
-    A line that cannot be written is left out, too.
+    A line that fails to be written counts as dropped.
     """
 
     def __init__(self, world: World, write: Emit, level: Level = Level.INFO) -> None:
-        """level: the least that is handed on; lines below it count nowhere."""
+        """Lines below `level` are ignored and not counted."""
         self._now_ns = world.clock.monotonic_ns
         self._tasks = world.tasks
         self._lock = world.tasks.lock("operator log")
@@ -88,11 +88,11 @@ class OperatorLog:
         self._task: Task | None = None
 
     def start(self) -> None:
-        """Begin to write what is emitted."""
+        """Start the output task."""
         self._task = self._tasks.spawn("operator log", self._run)
 
     def emit(self, line: str) -> None:
-        """Hand on a line, without what could move a terminal's cursor, or leave it out. Never waits."""
+        """Queue a line for output, or drop it. Control characters are replaced. Never blocks."""
         level = level_of(line)
         if level < self._level:
             return
@@ -108,7 +108,7 @@ class OperatorLog:
         self._signal.notify()
 
     def close(self) -> bool:
-        """Write what was emitted, and how much was left out last; False if that took longer than it may."""
+        """Write the queued lines and the final count of dropped ones. Return False on timeout."""
         with self._lock:
             self._end_window()
             self._is_closing = True
@@ -124,11 +124,11 @@ class OperatorLog:
     def _run(self) -> None:
         while True:
             self._signal.wait(None)
-            is_closing = self._is_closing  # before the last look, so that nothing emitted until then is missed
+            is_closing = self._is_closing  # before the last look, so that no emitted line is missed
             while self._waiting:
                 try:
                     self._write(self._waiting.popleft())
-                except OSError:  # a full disk, say, which may have room again
+                except OSError:  # e.g. a full disk, which may have room again
                     with self._lock:
                         self._left_out += 1
             if is_closing:

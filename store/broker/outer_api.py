@@ -1,9 +1,8 @@
-"""Calls of a broker to other servers: registration with name servers, and a slave's copy of its master's settings.
+"""Calls of a broker to other servers: registration, and synchronization of a slave.
 
-A broker registers every so often, when its topics change, and when it goes, if settings name name servers. The answer
-to a slave says who its master is. From its master a slave learns what is beside the log: topics, groups, progress of
-consumers and of delayed delivery. All of it is asked for 3 s after the start and then every 10 s. What cannot be had,
-or is malformed, leaves what is known as it is.
+A broker registers with each configured name server periodically, when its topics change, and when it stops. The answer
+to a slave names its master. A slave copies topics, groups, consumer offsets and delay offsets from its master, 3 s
+after the start and then every 10 s. A failed or malformed answer leaves the old state in place.
 Source: RocketMQ BrokerOuterAPI.registerBrokerAll, BrokerController.handleSlaveSynchronize, SlaveSynchronize.
 """
 
@@ -22,14 +21,14 @@ from .requests import BROKER_VERSION, RequestCode, ResponseCode
 
 REGISTER_TIMEOUT_MS = 6_000
 APART_MS = 100
-"""Between two times at least: topics that are made meanwhile are registered together."""
+"""Minimum interval, so that topics created together are registered together."""
 
 FIRST_MS = 3_000  # both: RocketMQ BrokerController.handleSlaveSynchronize
 INTERVAL_MS = 10_000
 SYNCHRONIZE_TIMEOUT_MS = 3_000
 
 _FAILURES = (OSError, StoreError, ValueError)
-"""Of a call. ValueError: an address that is none, or more topics than a frame can hold."""
+"""Errors of a call. ValueError: an invalid address, or more topics than a frame can hold."""
 
 
 def _ask(
@@ -39,7 +38,7 @@ def _ask(
     fields: Mapping[str, str] | None = None,
     body: bytes = b"",
 ) -> RemotingCommand:
-    """Return the answer to a request. StoreError if it is not SUCCESS."""
+    """Return the answer to a request. Raises StoreError unless it is SUCCESS."""
     request = RemotingCommand(code, 0, version=BROKER_VERSION, ext_fields=fields or {}, body=body)
     answer = client.invoke(request, timeout_ms)
     if answer.code != ResponseCode.SUCCESS:
@@ -48,9 +47,9 @@ def _ask(
 
 
 class BrokerRegistration(Service):
-    """One task for one name server.
+    """Registration of a broker with one name server.
 
-    on_master: called with the master's address for clients, and for its slaves' copies of the log.
+    `on_master` is called with the master's address for clients and its HA address.
     """
 
     def __init__(
@@ -64,18 +63,18 @@ class BrokerRegistration(Service):
         super().__init__(parts.world)
         self.address = address
         self.registered = 0
-        """How often the name server has taken note."""
+        """Number of successful registrations."""
         self.last_error: Exception | None = None
-        """Why it has not, the last time; None if it has."""
+        """Error of the last attempt, or None."""
         self._parts = parts
         self._ha_address = ha_address
         self.emit: Emit = lambda line: None
-        """Called with a line when registering begins to fail, and when it is over."""
+        """Logs when registration starts to fail and when it works again."""
         self._on_master = on_master
         self._client = RemotingClient(parts.world, address)
 
     def step(self) -> None:
-        """Register, then wait until topics change or it is time again."""
+        """Register, then wait for a change of topics or for the period."""
         version = self._parts.topics.version
         try:
             self._register(self._client)
@@ -92,7 +91,7 @@ class BrokerRegistration(Service):
             self.signal.wait(self._parts.config.register_name_server_period_ms - APART_MS)
 
     def finish(self) -> None:
-        """Take leave."""
+        """Unregister."""
         try:
             _ask(self._client, RequestCode.UNREGISTER_BROKER, REGISTER_TIMEOUT_MS, self._fields())
         except _FAILURES as error:
@@ -128,28 +127,28 @@ class BrokerRegistration(Service):
 
 
 class SlaveSynchronize(Service):
-    """One task of a slave."""
+    """Copies the state of the master to a slave."""
 
     name = "slave synchronize"
 
     def __init__(self, parts: BrokerParts) -> None:
         super().__init__(parts.world)
         self.master_address = parts.config.master_addr
-        """Where the master's clients reach it, as `host:port`; empty: nobody is asked."""
+        """The master's `host:port`. Empty: no master is known."""
         self.synchronized = 0
-        """How often all of it was had."""
+        """Number of complete copies."""
         self.last_error: Exception | None = None
-        """Why that failed the last time, None if it did not."""
+        """Error of the last attempt, or None."""
         self._parts = parts
         self._wait_ms = FIRST_MS
         self._client: RemotingClient | None = None
 
     def update_master_address(self, address: str) -> None:
-        """Ask another master from now on."""
+        """Use another master from now on."""
         self.master_address = address
 
     def step(self) -> None:
-        """Wait, then ask for everything."""
+        """Sleep, then copy the state of the master."""
         self.pause(self._wait_ms)
         self._wait_ms = INTERVAL_MS
         if not self.is_stopping and self.master_address:
@@ -160,12 +159,12 @@ class SlaveSynchronize(Service):
                 self.last_error = error
 
     def finish(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self._client is not None:
             self._client.close()
 
     def synchronize(self) -> None:
-        """Take over what the master has. OSError if it does not answer, StoreError if it says something else."""
+        """Copy the state of the master. Raises OSError without an answer, StoreError for an error response."""
         parts = self._parts
         parts.topics.replace(decode_json_body(self._asked(RequestCode.GET_ALL_TOPIC_CONFIG)))
         parts.offsets.replace(self._asked(RequestCode.GET_ALL_CONSUMER_OFFSET), self.master_address)

@@ -1,8 +1,6 @@
-"""Parts of a broker: the one place where its services are made and joined.
+"""Parts of a broker: creates and connects its services.
 
-    the store, its consumer offsets and transactions; topics and groups; who is connected; what waits
-
-Nothing runs here; `Broker` starts and stops it all, and processors are given all of it.
+This module starts no service; `Broker` starts and stops them. Processors have access to all parts.
 """
 
 from collections.abc import Callable, Mapping
@@ -53,7 +51,7 @@ class BrokerParts:
         self.offsets = ConsumerOffsetManager(world, directory, flush_interval_ms=ms, light_queues=light)
         self.transactions = TransactionalMessageService(world, store, self.offsets, _transaction_config(config))
         self.filters: ConsumerFilterManager | None = None
-        """Whose SQL expressions are known before messages are dispatched, if settings ask for that."""
+        """Compiles SQL filters before dispatch, if enableCalcFilterBitMap is set."""
         if config.enable_calc_filter_bit_map:
             if not store_config.enable_consume_queue_ext:
                 raise ConfigError("enableCalcFilterBitMap", "enableConsumeQueueExt with it", True)
@@ -70,13 +68,13 @@ class BrokerParts:
         self.watch = StoreWatch(world, store)
         self.hooks = MessageHooks()
         self.access: AccessControl | None = None
-        """Who may do what, if anyone asks; whoever serves the broker sets it."""
+        """Access control, set by the server. None: every request is allowed."""
         self.ha: HAService | None = None
-        """Replication, where there is a network."""
+        """Replication, if the world has a network."""
         if world.network is not None:
             self.ha = HAService(store, config.ha_host)
         self.server_info: Callable[[], Mapping[str, str]] = dict
-        """The figures of the server in front."""
+        """Runtime figures of the server."""
         self.held_pulls = PullRequestHoldService(world, self.store, config)
         self.consumers.on_changed = self.pushes.consumer_ids_changed
         self.consumers.on_registered = self._register_filters
@@ -87,27 +85,27 @@ class BrokerParts:
         self._queue_turn = world.tasks.cell("queue turn")
 
     def _use_changed(self, names: frozenset[str]) -> None:
-        """Hand changed settings to those that have a copy of theirs."""
+        """Pass changed settings to the parts that keep copies."""
         self.transactions.use(_transaction_config(self.config))
         self.offsets.flush_interval_ms = self.config.flush_consumer_offset_interval_ms
         if "broker_permission" in names:
             try:
                 self.topics.touch()
-            except OSError as error:  # it counts all the same, and is in the broker.conf
+            except OSError as error:  # the change is in force and in the broker.conf all the same
                 text = f"name servers hear of brokerPermission with the next change of a topic, for now: {error}"
                 self.settings.emit(warning(text))
 
     @property
     def is_slave(self) -> bool:
-        """Return whether this broker only follows another."""
+        """Return whether this broker is a slave."""
         return self.store.config.broker_role is BrokerRole.SLAVE
 
     def next_turn(self, queues: int) -> int:
-        """Return a queue id below queues: each in its turn, where RocketMQ draws one."""
+        """Return a queue id below `queues` in round robin, where RocketMQ draws one at random."""
         return self._queue_turn.add(1) % queues if queues > 0 else 0
 
     def channel_closed(self, channel: Channel) -> None:
-        """Forget whoever was at the other end of a connection that has ended."""
+        """Remove the client of a connection that has ended."""
         self.held_pulls.forget(channel)
         self.producers.close(channel)
         self.consumers.close(channel)
@@ -115,14 +113,14 @@ class BrokerParts:
     # -- what requests name ------------------------------------------------------------------------
 
     def topic(self, name: str) -> TopicConfig:
-        """Return a topic; refuse the request if there is none."""
+        """Return a topic, or refuse the request."""
         topic = self.topics.get(name)
         if topic is None:
             raise RequestRefusedError(f"topic {name[:255]!r}: there is none", ResponseCode.TOPIC_NOT_EXIST)
         return topic
 
     def group(self, name: str) -> SubscriptionGroupConfig:
-        """Return a group, made if settings allow that; refuse the request if there is none."""
+        """Return a group, created if settings allow that, or refuse the request."""
         group = self.groups.find(name)
         if group is None:
             remark = f"subscription group {name[:255]!r}: there is none"
@@ -130,7 +128,7 @@ class BrokerParts:
         return group
 
     def check_filters_by(self, subscription: SubscriptionData) -> None:
-        """Refuse a subscription by properties where settings do not allow these."""
+        """Refuse a property filter if the settings do not allow it."""
         if not subscription.is_tag and not self.config.enable_property_filter:
             kind, why = subscription.expression_type, "enablePropertyFilter is false on this broker"
             raise RequestRefusedError(f"expressionType {kind}: {why}")
@@ -138,33 +136,33 @@ class BrokerParts:
     # -- queues ------------------------------------------------------------------------------------
 
     def has_queue(self, topic: str, queue_id: int) -> bool:
-        """Return whether there is a queue: one of a topic, or a light queue."""
+        """Return whether a queue exists, of a topic or as a light queue."""
         config = self.topics.get(topic)
         if config is not None:
             return 0 <= queue_id < config.queue_nums
         return self.store.config.enable_lmq and queue_id == 0 and topic.startswith(LIGHT_GROUP_PREFIX)
 
     def group_fault(self, group: str) -> str | None:
-        """Return why no group, or light queue's group, can have this name; None if one can."""
+        """Return the fault of a name for a group or light group, or None if it is valid."""
         is_light = self.store.config.enable_lmq and group.startswith(LIGHT_GROUP_PREFIX)
         return None if is_light else group_fault(group)
 
     def max_offset(self, topic: str, queue_id: int) -> int:
-        """Return the offset behind a queue's last message, 0 if there is no such queue."""
+        """Return the offset after a queue's last message, or 0 if the queue does not exist."""
         return self.store.get_max_offset_in_queue(topic, queue_id) if self.has_queue(topic, queue_id) else 0
 
     def min_offset(self, topic: str, queue_id: int) -> int:
-        """Return the offset of a queue's first message, 0 if there is no such queue."""
+        """Return the offset of a queue's first message, or 0 if the queue does not exist."""
         return max(0, self.store.get_min_offset_in_queue(topic, queue_id))
 
     def offset_by_time(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
-        """Return the offset of the message that was stored nearest to a time, 0 if there is no such queue."""
+        """Return the offset of the message stored nearest to a time, or 0 if the queue does not exist."""
         if not self.has_queue(topic, queue_id):
             return 0
         return self.store.get_offset_in_queue_by_time(topic, queue_id, timestamp_ms)
 
     def store_time(self, topic: str, queue_id: int, offset: int) -> int:
-        """Return when the message at an offset of a queue was stored, in ms since 1970; -1 if there is none."""
+        """Return the store time of the message at a queue offset, in ms since 1970, or -1 if it does not exist."""
         if offset < 0 or not self.has_queue(topic, queue_id):
             return -1
         found = self.store.get_message(topic, queue_id, offset, 1)
@@ -173,7 +171,7 @@ class BrokerParts:
         return decode_record(found.records[0], 0, file="commitlog").store_timestamp_ms
 
     def progress(self, group: str, topic: str, queues: int) -> dict[MessageQueue, dict[str, int]]:
-        """Return where each of a topic's first queues ends, how far a group is, and when what it has had was stored."""
+        """Return end, consumer offset and store time of the last consumed message, for the first queues of a topic."""
         offsets = {}
         for queue_id in range(queues):
             own = max(0, self.offsets.query_offset(group, topic, queue_id))

@@ -1,10 +1,10 @@
-"""Remoting client: one address, one connection at a time, any number of requests under way over it.
+"""Remoting client: sends concurrent requests to one server over one connection.
 
-client = RemotingClient(world, "127.0.0.1:10911")
-response = client.invoke(RemotingCommand(code, 0, ext_fields={...}), timeout_ms=3_000)
-client.close()
+    client = RemotingClient(world, "127.0.0.1:10911")
+    response = client.invoke(RemotingCommand(code, 0, ext_fields={...}), timeout_ms=3_000)
+    client.close()
 
-It connects when something is to be sent and there is no connection, so a broker that restarts is found again.
+A request connects if there is no connection, so the client survives a restart of the broker.
 Source: RocketMQ NettyRemotingClient.
 """
 
@@ -22,15 +22,15 @@ _RECEIVE_BYTES = 64 * 1024
 _OPAQUE_MASK = 0x7FFFFFFF
 
 Sign = Callable[[RemotingCommand], RemotingCommand]
-"""Returns a command with what proves who sent it."""
+"""Signs a command."""
 Encode = Callable[[RemotingCommand], bytes]
-"""Returns a command's frame."""
+"""Encodes a command as a frame."""
 OnRequest = Callable[[RemotingCommand], None]
-"""Called with what the server sends unasked, in the receiving task."""
+"""Called with requests from the server, in the receiving task."""
 
 
 class Invocation:
-    """A request that has been sent, and the response that will come, or not."""
+    """One request in flight."""
 
     def __init__(self, link: "_Link", opaque: int) -> None:
         self._link = link
@@ -39,7 +39,7 @@ class Invocation:
         self._response: RemotingCommand | None = None
 
     def wait(self, timeout_ms: int) -> RemotingCommand:
-        """Return the response. TimeoutError if none comes in time, and it is given up; ConnectionError if none will."""
+        """Return the response. Raises TimeoutError and gives up, or ConnectionError if the connection ended."""
         address = self._link.address
         if not self._answered.wait(timeout_ms):
             self._link.give_up(self._opaque)
@@ -49,15 +49,15 @@ class Invocation:
         return self._response
 
     def end(self, response: RemotingCommand | None) -> None:
-        """Have the wait return; None: no response will come."""
+        """End the wait. None: the connection ended."""
         self._response = response
         self._answered.notify()
 
 
 class RemotingClient:
-    """Requests to one server. Any task may use it.
+    """Client of one server. Thread-safe.
 
-    sign: adds a signature to each command. encode: writes frames, as another client would.
+    `sign` signs each command. `encode` writes frames, and can imitate other clients.
     """
 
     def __init__(
@@ -78,19 +78,19 @@ class RemotingClient:
         self._opaques = world.tasks.cell(f"opaques of {address}")
         self._link: _Link | None = None
         self._receivers: list[Task] = []
-        """Who receives, and who did over connections that have broken and is yet to end."""
+        """The receiving tasks of the current connection and of ended ones."""
         self._closed = False
 
     def invoke(self, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
-        """Send a request and return its response, whatever its code; its opaque is chosen here.
+        """Send a request with a new opaque and return its response, with any code.
 
-        TimeoutError if no response comes in time: the server may have carried the request out, or yet do so.
-        ConnectionError, or another OSError of connecting, if none will come.
+        Raises TimeoutError if the response is late; the server may still have executed the request, or may do so later.
+        Raises ConnectionError, or another OSError while connecting, if no response will come.
         """
         return self.begin(command, timeout_ms).wait(timeout_ms)
 
     def begin(self, command: RemotingCommand, timeout_ms: int = CONNECT_MS) -> Invocation:
-        """Send a request; what is returned waits for its response. Errors are those of invoke."""
+        """Send a request and return its invocation. Raises the errors of `invoke`."""
         link = self._connected()
         opaque = self._opaques.add(1) & _OPAQUE_MASK
         invocation = link.expect(opaque)  # before the send: the response may arrive at once
@@ -102,19 +102,19 @@ class RemotingClient:
         return invocation
 
     def send_one_way(self, command: RemotingCommand, timeout_ms: int = CONNECT_MS) -> None:
-        """Send a request that is not answered. OSError if it could not be sent."""
+        """Send a one-way request. Raises OSError if sending fails."""
         link = self._connected()
         link.send(self._frame(command, self._opaques.add(1) & _OPAQUE_MASK, ONE_WAY_FLAG), timeout_ms)
 
     def close(self) -> None:
-        """End the connection; whoever waits for a response gets a ConnectionError. Nothing can be sent any more."""
+        """Close the connection for good. Waiting invocations raise ConnectionError."""
         with self._lock:
             self._closed = True
             link, self._link = self._link, None
         if link is not None:
             link.close()
         for receiver in self._receivers:
-            receiver.join(CONNECT_MS)  # it has nothing to wait for any more
+            receiver.join(CONNECT_MS)  # its connection is closed, so it ends at once
 
     def _frame(self, command: RemotingCommand, opaque: int, flag: int) -> bytes:
         signed = command if self._sign is None else self._sign(command)
@@ -135,7 +135,7 @@ class RemotingClient:
 
 
 class _Link:
-    """One connection: who waits for what over it."""
+    """One connection and its requests in flight."""
 
     def __init__(self, world: World, address: str, connection: Connection, on_request: OnRequest | None) -> None:
         self.world = world
@@ -148,7 +148,7 @@ class _Link:
         self._expected: dict[int, Invocation] = {}
 
     def expect(self, opaque: int) -> Invocation:
-        """Return what will be given the response with this opaque."""
+        """Register an opaque and return its invocation."""
         invocation = Invocation(self, opaque)
         with self._guard:
             if self.is_broken:
@@ -157,41 +157,41 @@ class _Link:
         return invocation
 
     def give_up(self, opaque: int) -> None:
-        """Expect a response no more; it is passed over should it come."""
+        """Stop waiting for a response. A late response is ignored."""
         with self._guard:
             self._expected.pop(opaque, None)
 
     def send(self, frame: bytes, timeout_ms: int) -> None:
-        """Send a whole frame. The connection is given up if that cannot be in time."""
+        """Send a whole frame, or close the connection on an error."""
         left = memoryview(frame)
         with self._sending:
             try:
                 while left:
                     left = left[self._connection.send(left, timeout_ms) :]
             except OSError:
-                self.close()  # part of a frame may have been sent, so the stream cannot be used any more
+                self.close()  # part of a frame may have been sent, so the stream is broken
                 raise
 
     def receive(self) -> None:
-        """Receive until the connection ends, and hand out what comes."""
+        """Receive and dispatch commands until the connection ends."""
         reader = CommandReader(self.address)
         try:
             while data := self._connection.receive(_RECEIVE_BYTES, None):
                 for command, _ in reader.commands(data):
                     self._hand_out(command)
         except (OSError, CorruptFileError):
-            pass  # whoever waits gets the error below
+            pass  # the waiting invocations raise ConnectionError
         finally:
             self.close()
 
     def close(self) -> None:
-        """End the connection, and every wait."""
+        """Close the connection and end all waits."""
         with self._guard:
             self.is_broken = True
             left = list(self._expected.values())
             self._expected.clear()
         self._connection.close()
-        for invocation in left:  # each once: a late response finds no entry in the table
+        for invocation in left:  # each once: a late response finds no entry
             invocation.end(None)
 
     def _hand_out(self, command: RemotingCommand) -> None:

@@ -1,10 +1,10 @@
-"""Request pool: two bounded queues of one kind of request, and tasks that take a request of each session in turn.
+"""Request pool: two bounded queues and the worker tasks of one kind of request.
 
-Who waits for an answer before asking for more goes before who pipelines requests, four to one, and the latter have a
-few tasks at a time: so however much is pipelined, whoever asks for little finds a free task and few that compute.
-Where requests wait for other clients, those of one host have a part of the tasks.
-Source: RocketMQ's BrokerFixedThreadPoolExecutor and BrokerFastFailure, whose words are sent to those who are refused;
-RFC 8290, sparse flows.
+Workers take requests of the sessions in turn. Requests of clients that wait for each answer have priority over
+pipelined requests, four to one, and pipelined requests may use only some of the tasks. So pipelining clients cannot
+delay the others. Where requests wait for other clients, the requests of one host may use only some of the tasks.
+Source: RocketMQ's BrokerFixedThreadPoolExecutor and BrokerFastFailure, whose refusal texts are reused; RFC 8290, sparse
+flows.
 """
 
 from collections import Counter
@@ -27,14 +27,14 @@ _NAMES = {
     Pool.QUERY_MESSAGE: "queryThreadPoolQueue",
     Pool.END_TRANSACTION: "EndTransactionThreadPoolQueue",
 }
-"""What RocketMQ calls the queues whose figures it gives."""
+"""RocketMQ's names of the queues with published figures."""
 _PASSED_MAX = 4
-"""How many requests go before one that is pipelined and has waited longer."""
+"""Requests that may overtake an older pipelined request."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PooledRequest:
-    """One request on its way to its processor."""
+    """One request in a pool."""
 
     command: RemotingCommand
     session: Session
@@ -42,23 +42,23 @@ class PooledRequest:
     size_bytes: int
     arrived_ns: int
     is_pipelined: bool
-    """Whether its client has asked for more than it has taken answers to."""
+    """Whether its client has sent further requests before reading the answer."""
 
 
 Handle = Callable[[PooledRequest], None]
 Fail = Callable[[str, Exception], None]
-"""Called with the name of a task, and the unforeseen error that ends it."""
+"""Called with the name of a task and the unexpected error that ended it."""
 Refuse = Callable[[PooledRequest, RequestRefusal, str], None]
-"""Answers a request SYSTEM_BUSY, in these words."""
+"""Answers a request with SYSTEM_BUSY and a text."""
 OVERLOAD = "[OVERLOAD]system busy, start flow control for a while"
 _TOO_OLD = "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while"
 
 
 class RequestPool:
-    """One kind of request. Only one task offers; each request that was taken is either handled or refused, once.
+    """The pool of one kind of request. Only one task offers; each request is handled or refused exactly once.
 
-    Invariant: as many requests wait as the queue may hold or fewer, and 0 <= pipelined tasks <= their limit. A host is
-    paused in both queues while it has all the tasks that it may have.
+    Invariant: the number of queued requests is at most the capacity, and 0 <= pipelined tasks <= their limit. A host is
+    paused in both queues while it uses all its tasks.
     """
 
     def __init__(
@@ -75,34 +75,34 @@ class RequestPool:
         self._awaited: HostFairQueue[Session, PooledRequest] = HostFairQueue()
         self._pipelined: HostFairQueue[Session, PooledRequest] = HostFairQueue()
         self._pipelined_tasks = 0
-        """How many tasks work at what was pipelined."""
+        """Tasks that are busy with pipelined requests."""
         self._host_tasks: Counter[str] = Counter()
-        """How many tasks work at requests of each host; empty where there is no limit."""
+        """Busy tasks per host. Empty without a limit per host."""
         self._passed = 0
         self._ages = None if limits.wait_ms_max is None else Deadlines[PooledRequest](limits.wait_ms_max)
-        """Of all that is in the queue; None if nothing is ever too old."""
+        """Deadlines of all queued requests. None: no limit."""
         self._signal = world.tasks.signal(self._name)
         self._ending = world.tasks.cell(f"{self._name} ending")
         self._tasks: list[Task] = []
 
     def start(self) -> None:
-        """Begin to work."""
+        """Start the tasks."""
         for number in range(self.limits.tasks):
             self._tasks.append(self._world.tasks.spawn(f"{self._name} {number}", self._run))
 
     def end(self) -> None:
-        """Have what waits worked off, and then the tasks end."""
+        """Let the tasks finish the queue and end."""
         self._ending.set(1)
         self._signal.notify()
 
     def await_end(self, until_ns: int) -> bool:
-        """Wait for that, until a moment at the most; return whether it has come to its end."""
+        """Wait at most until until_ns for the tasks. Return whether they ended."""
         now_ns = self._world.clock.monotonic_ns
         ended = [task.join(max((until_ns - now_ns()) // 1_000_000, 0)) for task in self._tasks]
         return all(ended)
 
     def refuse_rest(self) -> None:
-        """Refuse what still waits."""
+        """Refuse all queued requests."""
         now_ns = self._world.clock.monotonic_ns()
         with self._lock:
             for queue in (self._awaited, self._pipelined):
@@ -115,12 +115,12 @@ class RequestPool:
             self._refuse_old(request, now_ns)
 
     def join(self) -> None:
-        """Wait for the tasks to end, however long what they are at may take."""
+        """Wait for the tasks without a limit."""
         for task in self._tasks:
             task.join(None)
 
     def offer(self, request: PooledRequest) -> None:
-        """Queue a request until `wake`, or refuse it for there are too many."""
+        """Queue a request until `wake`, or refuse it if the queue is full."""
         with self._lock:
             is_full = self.count >= self.limits.queue_capacity
             if not is_full:
@@ -132,32 +132,32 @@ class RequestPool:
             self._refuse(request, RequestRefusal.QUEUE_FULL, OVERLOAD)
 
     def wake(self) -> None:
-        """Have what was queued taken: once for all that came together, for tasks get in each other's way."""
+        """Wake a task once for all requests of a turn: more wake-ups would make the tasks compete."""
         if self._may_go_on:
             self._signal.notify()
 
     @property
     def count(self) -> int:
-        """Return how many wait."""
+        """Return the number of queued requests."""
         return len(self._awaited) + len(self._pipelined)
 
     def fields(self, now_ns: int) -> dict[str, str]:
-        """Return how many wait and may wait, and how long the first has waited, under the names that RocketMQ has."""
+        """Return size, capacity and head wait of the queue under RocketMQ's names."""
         name = _NAMES.get(self._pool)
         if name is None:
             return {}
         fields = {f"{name}Size": str(self.count), f"{name}Capacity": str(self.limits.queue_capacity)}
-        if self._pool is Pool.END_TRANSACTION:  # RocketMQ spells its size in another way, and gives no wait
+        if self._pool is Pool.END_TRANSACTION:  # RocketMQ spells its size differently and has no head wait
             return {"EndTransactionQueueSize": fields.pop(f"{name}Size"), **fields}
         return {**fields, f"{name}HeadWaitTimeMills": str(self.head_wait_ms(now_ns))}
 
     @property
     def name(self) -> str:
-        """Return which kind of requests it has, in words."""
+        """Return the kind of requests."""
         return self._pool.value
 
     def head_wait_ms(self, now_ns: int) -> int:
-        """Return how long the first that waits has waited, 0 if none does."""
+        """Return the wait of the oldest queued request, or 0."""
         with self._lock:
             firsts = chain(self._awaited.firsts(), self._pipelined.firsts())
             oldest_ns = min((request.arrived_ns for request in firsts), default=now_ns)
@@ -165,21 +165,21 @@ class RequestPool:
 
     @property
     def next_due_ns(self) -> int | None:
-        """Return when the first that waits will have waited too long, None if none ever will."""
+        """Return the deadline of the oldest queued request, or None."""
         if self._ages is None or not self.count:
             return None
         with self._lock:
             return self._ages.next_due_ns
 
     def refuse_old(self, now_ns: int) -> None:
-        """Refuse those that have waited too long."""
+        """Refuse requests that have waited too long."""
         if self._ages is None:
             return
         with self._lock:
             old = self._ages.pop_due(now_ns, self.count)
-            # All have one time-out, so the oldest of a session is the first of its queue.
+            # All have one timeout, so the oldest request of a session is the first of its queue.
             for request in old:
-                session = request.session  # whose others came later
+                session = request.session  # its other requests came later
                 self._queue_of(request).drop_first(session.host.name, session)
         for request in old:
             self._refuse_old(request, now_ns)
@@ -205,7 +205,7 @@ class RequestPool:
                 self._handle(request)
 
     def _take(self, done: PooledRequest | None) -> PooledRequest | None:
-        """Wait for a request; None once the pool is to end and none is left for this task, which has done another."""
+        """Finish a request and wait for the next. Return None if the pool has ended and the queue is empty."""
         if done is not None:
             with self._lock:
                 self._done(done)
@@ -215,22 +215,22 @@ class RequestPool:
                 may_go_on = self._may_go_on
             if request is None:
                 if self._ending.get():
-                    self._signal.notify()  # the next task is to end, too
+                    self._signal.notify()  # the next task must end, too
                     return None
                 self._signal.wait(None)
                 continue
             if may_go_on:
-                self._signal.notify()  # a notice wakes one task, and stands for any number of requests
+                self._signal.notify()  # a notification wakes one task, for any number of requests
             return request
 
     @property
     def _may_go_on(self) -> bool:
-        """Return whether there is a request that may be taken now."""
+        """Return whether a queued request may start now."""
         has_task = self._pipelined_tasks < self.limits.pipelined_tasks_max
         return self._awaited.has_turn or (self._pipelined.has_turn and has_task)
 
     def _next(self) -> PooledRequest | None:
-        """Take the request whose turn it is; None if there is none, or none that may be taken yet."""
+        """Take the next request, or return None if none may start."""
         may_be_pipelined = self._pipelined.has_turn and self._pipelined_tasks < self.limits.pipelined_tasks_max
         if may_be_pipelined and (not self._awaited.has_turn or self._passed >= _PASSED_MAX):
             request = self._pipelined.take()
@@ -243,7 +243,7 @@ class RequestPool:
         else:
             return None
         if self._ages is not None:
-            self._ages.drop(request)  # under the same lock: `refuse_old` must not find a request that was taken
+            self._ages.drop(request)  # under the same lock: `refuse_old` must not find it
         self._began(request)
         return request
 

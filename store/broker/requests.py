@@ -1,7 +1,7 @@
-"""Requests and responses: RocketMQ's codes, a request's fields as what they stand for, and how an answer is made.
+"""Requests and responses: RocketMQ's codes, field parsing and response building.
 
-All fields are texts here. A field that is missing or has no such value refuses the request with SYSTEM_ERROR and a
-remark that names field, expected and found. Unknown fields are ignored: newer clients send more of them.
+All fields are strings. A missing or invalid field refuses the request with SYSTEM_ERROR and a remark with field,
+expectation and fact. Unknown fields are ignored, because newer clients send more fields.
 Source: RocketMQ RequestCode, ResponseCode, RemotingSysResponseCode, RemotingCommand.decodeCommandCustomHeader and
 createResponseCommand, NettyRemotingAbstract.processRequestCommand.
 """
@@ -18,21 +18,21 @@ from ..formats.remoting.json_body import encode_json_body
 INT_MAX = (1 << 31) - 1
 LONG_MAX = (1 << 63) - 1
 _PLAIN_DIGITS_MAX = 9
-"""So many of them are an integer of 32 bits, whichever they are."""
+"""Any text of at most 9 digits fits 32 bits."""
 _SHOWN_CHARACTERS = 80
 
 BROKER_VERSION = 409
-"""What this broker says it is: 4.9.8, as MQVersion counts."""
+"""Version of this broker: 4.9.8 in RocketMQ's MQVersion."""
 JAVA_LANGUAGE = 0
-"""Clients of RocketMQ know brokers in no other language."""
+"""RocketMQ's clients expect Java from a broker."""
 _OF_BROKER = (RESPONSE_FLAG, JAVA_LANGUAGE, BROKER_VERSION)
 REMARK_CHARACTERS_MAX = 1_000
-"""A remark may quote a request, which may be large."""
+"""A remark may quote a large request."""
 _NO_FIELDS: Mapping[str, str] = {}
 
 
 class RequestCode(IntEnum):
-    """What a request asks for. PUSHED: a broker sends these to its clients."""
+    """Type of a request. PUSHED: sent by a broker to its clients."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11
@@ -121,7 +121,7 @@ class RequestCode(IntEnum):
 
 
 class ResponseCode(IntEnum):
-    """How a request was answered."""
+    """Result of a request."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1
@@ -150,7 +150,7 @@ class ResponseCode(IntEnum):
 
 
 class RequestRefusedError(Exception):
-    """A request that is answered with a remark, and a code other than SUCCESS."""
+    """A request that is answered with an error code and a remark."""
 
     def __init__(self, remark: str, code: ResponseCode = ResponseCode.SYSTEM_ERROR) -> None:
         super().__init__(f"{code.name}: {remark}")
@@ -159,7 +159,7 @@ class RequestRefusedError(Exception):
 
 
 class ExtFields:
-    """The fields of one request. Every method takes a default for a field that need not be there; else it must."""
+    """The fields of one request. A field without a default is required."""
 
     __slots__ = ("_fields",)
 
@@ -167,14 +167,14 @@ class ExtFields:
         self._fields = fields
 
     def text(self, name: str, default: str | None = None) -> str:
-        """Return a field as it is."""
+        """Return a field as a string."""
         value = self._fields.get(name, default)
         if value is None:
             refuse_field(name, "a text", None)
         return value
 
     def message_place(self, name: str) -> int:
-        """Return the log offset that a field with an offset message id leads to."""
+        """Return the log offset in a field with an offset message id."""
         message_id = self.text(name)
         try:
             return decode_message_id(message_id)[1]
@@ -183,19 +183,19 @@ class ExtFields:
 
     @property
     def size_characters(self) -> int:
-        """Return the length of all names and values together."""
+        """Return the total length of all names and values."""
         return sum(len(name) + len(value) for name, value in self._fields.items())
 
     def int32(self, name: str, default: int | None = None) -> int:
-        """Return a field that is an integer of 32 bits."""
+        """Return a 32-bit integer field."""
         return self._integer(name, default, INT_MAX, "an integer of 32 bits")
 
     def int64(self, name: str, default: int | None = None) -> int:
-        """Return a field that is an integer of 64 bits."""
+        """Return a 64-bit integer field."""
         return self._integer(name, default, LONG_MAX, "an integer of 64 bits")
 
     def boolean(self, name: str, default: bool | None = None) -> bool:
-        """Return a field that is true or false. As in RocketMQ, only "true" is true: C++ clients send 0 for false."""
+        """Return a boolean field. As in RocketMQ, only "true" is true: C++ clients send 0 for false."""
         text = self._fields.get(name)
         if text is not None:
             return text.lower() == "true"
@@ -210,7 +210,7 @@ class ExtFields:
                 refuse_field(name, expected, None)
             return default
         if len(text) <= _PLAIN_DIGITS_MAX and text.isdecimal() and text.isascii():
-            return int(text)  # nearly always
+            return int(text)  # the usual case
         value = java_integer(text, most.bit_length() + 1)
         if value is None:
             refuse_field(name, expected, text)
@@ -218,13 +218,13 @@ class ExtFields:
 
 
 def refuse_if(fault: str | None) -> None:
-    """Refuse a request of which something is wrong; None: nothing is."""
+    """Refuse a request if there is a fault."""
     if fault is not None:
         raise RequestRefusedError(fault)
 
 
 def refuse_field(name: str, expected: str, found: str | None) -> NoReturn:
-    """Refuse a request for one of its fields; found is None where there is no such field."""
+    """Refuse a request because of a field. `found` is None if the field is missing."""
     shown = "no such field" if found is None else repr(found[:_SHOWN_CHARACTERS])
     raise RequestRefusedError(f"{name}: expected {expected}, found {shown}")
 
@@ -236,13 +236,13 @@ def response_to(
     ext_fields: Mapping[str, str] = _NO_FIELDS,
     body: bytes = b"",
 ) -> RemotingCommand:
-    """Return a response to a request: with its opaque, and in the form that its header has. A long remark is cut."""
+    """Return a response to a request, with the same opaque and header format. A long remark is truncated."""
     remark = None if remark is None else remark[:REMARK_CHARACTERS_MAX]
     return RemotingCommand(code, request.opaque, *_OF_BROKER, remark, ext_fields, body, request.form)
 
 
 def success(request: RemotingCommand, body: Any = None, **ext_fields: object) -> RemotingCommand:
-    """Return a response with code SUCCESS, a body in JSON if one is given, and fields as texts."""
+    """Return a SUCCESS response with a JSON body and fields, both optional."""
     fields = {name: str(value) for name, value in ext_fields.items()}
     encoded = b"" if body is None else encode_json_body(body)
     return response_to(request, ResponseCode.SUCCESS, None, fields, encoded)

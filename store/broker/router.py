@@ -1,9 +1,9 @@
-"""Routing: which processor answers a request, and in which pool of tasks.
+"""Routing: the processor and the task pool of each request code.
 
-Channel and Processor are the joint between the server, which moves frames, and the processors, which know what they
-mean. The server calls a processor in a task of the processor's pool, so a processor may wait, but a send that waits for
-a sync or a slave holds no task: it is a `LateResponse`. Each kind of request has a pool of its own, so what waits holds
-up only its own kind. `answering` turns what a processor raises into a response.
+Channel and Processor are the interface between the server, which transports frames, and the processors, which interpret
+them. A processor runs in a task of its pool and may block. A send that waits for an fsync or a slave holds no task: it
+returns a `LateResponse`. Each kind of request has its own pool, so blocked requests delay only their own kind.
+`answering` converts exceptions of a processor into responses.
 Source: RocketMQ BrokerController.registerProcessor.
 """
 
@@ -19,84 +19,84 @@ from .requests import RequestRefusedError, ResponseCode, response_to
 
 
 class Channel(Protocol):
-    """One client's connection, as processors see it. Any task may use it."""
+    """The connection of one client, as seen by processors. Thread-safe."""
 
     @property
     def remote_address(self) -> str:
-        """Return the client as `host:port`."""
+        """Return the client's address as `host:port`."""
 
     @property
     def local_address(self) -> str:
-        """Return what the client has connected to, as `host:port`."""
+        """Return the server's address of the connection as `host:port`."""
 
     @property
     def is_open(self) -> bool:
-        """Return whether anything can still be sent."""
+        """Return whether the connection can still send."""
 
     def send(self, command: RemotingCommand) -> bool:
-        """Have a command sent, never waiting; False if it never will be: closed, or the client does not read."""
+        """Queue a command without blocking. Return False if the connection is closed or its client does not read."""
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
 
 
 class LateResponse:
-    """The response to a put that may have to wait; a processor begins that with `notify`, and returns what it waits in.
+    """The response to a put that may wait. The processor passes `notify` to the put and returns this object.
 
-    Whoever asks it looks when it is notified, and when its time is over.
+    Its user calls `look` after each notification and at the deadline.
     """
 
     __slots__ = ("_is_notified", "_on_known", "_put", "respond")
 
     def __init__(self, respond: Callable[[PutMessageResult], RemotingCommand]) -> None:
         self.respond = respond
-        """Makes the response of the put's answer."""
+        """Converts the result of the put into the response."""
         self._put: PutWait | None = None
         self._on_known: Callable[[], None] | None = None
         self._is_notified = False
 
     def to(self, put: PutMessageResult | PutWait) -> "RemotingCommand | LateResponse":
-        """Return the response to a put whose answer is known, or else this."""
+        """Return the response of a completed put, otherwise this object."""
         if not isinstance(put, PutWait):
             return self.respond(put)
         self._put = put
         return self
 
     def notify(self) -> None:
-        """Say that its put may have been answered. Any task may call."""
+        """Report that the put may be complete. Thread-safe."""
         self._is_notified = True  # before reading `_on_known`, as `follow` sets and then reads: one of the two calls it
         if self._on_known is not None:
             self._on_known()
 
     def follow(self, on_known: Callable[[], None]) -> None:
-        """Have a function called whenever a look may be worth it: at once, if that was said before."""
-        self._on_known = on_known  # before the look: whoever notifies meanwhile calls, or is seen
+        """Call a function after each notification, at once if there was one before."""
+        self._on_known = on_known  # before the read: a concurrent `notify` calls it, or is seen here
         if self._is_notified:
             on_known()
 
     def look(self, now_ns: int) -> PutMessageResult | None:
-        """Return the put's answer; None if it is not known yet."""
+        """Return the result of the put, or None while it waits."""
         assert self._put is not None, "it waits"
         return self._put.look(now_ns)
 
     def due_ns(self, now_ns: int) -> int:
-        """Return when to look again, though nobody may have notified it."""
+        """Return when to look again without a notification."""
         assert self._put is not None, "it waits"
         return self._put.due_ns(now_ns)
 
 
 Response = RemotingCommand | LateResponse | None
-"""What becomes of a request. None: nothing to answer now; a held pull is answered later by `channel.send`."""
+"""Outcome of a request. None: no answer now; a held pull is answered later by `channel.send`."""
 _Answer = TypeVar("_Answer", bound=Response)
 Processor = Callable[[RemotingCommand, Channel], Response]
 """Answers one request.
 
-What it raises becomes SYSTEM_ERROR with the text of the exception. A one-way request's answer is dropped.
+An exception becomes a SYSTEM_ERROR with its text. The answer to a one-way request is dropped.
 """
 
 
 class Pool(Enum):
-    """The kinds of requests, each with tasks and a queue of its own."""
+    """The kinds of requests, each with its own tasks and queue."""
 
     SEND_MESSAGE = "send message"
     PULL_MESSAGE = "pull message"
@@ -110,13 +110,15 @@ class Pool(Enum):
 
 
 BODY_BYTES_MAX = 256 * 1024
-"""Of a request that carries no messages: a heartbeat of a thousand subscriptions fits. Parsing it delays all others."""
+"""Body limit of requests without messages. A heartbeat with a thousand subscriptions fits. Parsing delays all other
+requests.
+"""
 REGISTRATION_BYTES_MAX = 1024 * 1024
-"""Of a broker that registers at the name server of another broker: six thousand topics."""
+"""Body limit of a broker's registration with the name server of another broker: six thousand topics."""
 
 
 class Route(NamedTuple):
-    """Where a request goes."""
+    """Destination of a request."""
 
     pool: Pool
     processor: Processor
@@ -125,13 +127,13 @@ class Route(NamedTuple):
 
 
 Routes = Mapping[int, Route]
-"""By request code; others are not supported."""
+"""By request code. Other codes are not supported."""
 
 
 def answering(
     processor: Callable[[RemotingCommand, Channel], _Answer],
 ) -> Callable[[RemotingCommand, Channel], _Answer | RemotingCommand]:
-    """Return a processor that answers what another one refuses or fails at, and never raises an error of ours."""
+    """Return a processor that converts refusals and errors into responses."""
 
     def process(request: RemotingCommand, channel: Channel) -> _Answer | RemotingCommand:
         try:

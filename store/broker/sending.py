@@ -1,6 +1,6 @@
-"""Sends: a send request's fields, the checks that every message from a client passes, and the answer to a put's status.
+"""Sends: fields of send requests, checks of messages, and response codes of puts.
 
-Fields travel under their own names (SEND_MESSAGE) or one letter each (SEND_MESSAGE_V2, SEND_BATCH_MESSAGE).
+Fields have long names in SEND_MESSAGE and names of one letter in SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE.
 Source: RocketMQ SendMessageRequestHeader, SendMessageRequestHeaderV2, AbstractSendMessageProcessor.msgCheck,
 SendMessageProcessor.handlePutMessageResult.
 """
@@ -44,7 +44,7 @@ _LONG_NAMED = (RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE)
 NO_LIMIT = -1
 
 MAX_RECONSUME_TIMES_VERSION = 121
-"""Clients from V3_4_9 on say themselves how often a message may come back."""
+"""From V3_4_9 on, clients set the maximum number of retries themselves."""
 
 PUT_CODES = {
     PutMessageStatus.PUT_OK: ResponseCode.SUCCESS,
@@ -59,7 +59,7 @@ PUT_CODES = {
     PutMessageStatus.UNKNOWN_ERROR: ResponseCode.SYSTEM_ERROR,
     PutMessageStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED: ResponseCode.SYSTEM_ERROR,
 }
-"""What clients are answered for each status."""
+"""Response code of each put status."""
 assert PUT_CODES.keys() == set(PutMessageStatus)
 
 _REMARKS = {
@@ -76,14 +76,14 @@ _UNKNOWN_HOST = b"\0\0\0\0"
 
 
 class SendRequest(NamedTuple):
-    """One send."""
+    """One send request."""
 
     producer_group: str
     topic: str
     default_topic: str
     default_topic_queue_nums: int
     queue_id: int
-    """Below 0: any."""
+    """Negative: any queue."""
     sys_flag: int
     born_timestamp_ms: int
     flag: int
@@ -91,12 +91,12 @@ class SendRequest(NamedTuple):
     reconsume_times: int
     unit_mode: bool
     max_reconsume_times: int
-    """NO_LIMIT unless the consumer that sends a message back says how often it may come back."""
+    """NO_LIMIT unless the consumer sets a maximum."""
     batch: bool
 
     @classmethod
     def of(cls, request: RemotingCommand) -> "SendRequest":
-        """Read a request's fields. Raises RequestRefusedError for one that is missing or wrong."""
+        """Parse the fields of a request. Raises RequestRefusedError for a missing or invalid field."""
         fields = ExtFields(request.ext_fields)
         names = _NAMES if request.code in _LONG_NAMED else _LETTERS
         return cls(
@@ -120,13 +120,13 @@ assert all(name.startswith(_TIMER_MARK) for name in _TIMER_PROPERTIES)
 
 
 def put_remark(status: PutMessageStatus) -> str | None:
-    """Return what a response says beside its code; None if there is nothing to say."""
+    """Return the remark of a response to a put, or None."""
     return None if status is PutMessageStatus.PUT_OK else _REMARKS.get(status, status.value)
 
 
 @lru_cache(maxsize=16_384)
 def born_host(address: str) -> Host:
-    """Return a client's `host:port` as records have it; a host that is no IP address is 0.0.0.0."""
+    """Return a client's `host:port` in record form. A host that is not an IP address becomes 0.0.0.0."""
     try:
         return Host.of_address(address)
     except ValueError:
@@ -135,7 +135,7 @@ def born_host(address: str) -> Host:
 
 
 def refuse_timed(properties: str) -> None:
-    """Refuse a message that is to be delivered at a time of its own, which clients of 5.x can ask for.
+    """Refuse a message with an arbitrary delivery time, a feature of 5.x clients.
 
     RocketMQ 4.9 delivers it at once.
     """
@@ -148,21 +148,21 @@ def refuse_timed(properties: str) -> None:
 
 
 def refuse_timed_batch(body: bytes) -> None:
-    """Refuse a batch body that has such a message. CorruptFileError if it is no batch body."""
+    """Refuse a batch body with such a message. Raises CorruptFileError for an invalid body."""
     if _TIMER_MARK.encode() in body:
         for unit in decode_batch(body):
             refuse_timed(unit.properties.decode(errors="replace"))
 
 
 class SendChecks:
-    """Finds the topic of a send, or refuses it."""
+    """Checks sends and finds their topics."""
 
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
         self._store_host = parts.config.store_host
 
     def check_writeable(self) -> None:
-        """Refuse what is sent while nothing can be stored."""
+        """Refuse sends while the store cannot accept messages."""
         parts = self._parts
         if parts.store.is_os_page_cache_busy or parts.store.is_transient_store_pool_deficient:
             remark = "[REJECTREQUEST] the store is busy: send it again later"
@@ -172,13 +172,13 @@ class SendChecks:
             raise RequestRefusedError(f"this broker takes messages from {begin_ms} ms since 1970 on")
 
     def check_queues(self, topic: TopicConfig) -> None:
-        """Refuse what is put to a topic without queues: nobody could pull it."""
+        """Refuse a topic without queues: its messages could not be pulled."""
         if topic.write_queue_nums <= 0:
             found = f"expected 1 or more, found {topic.write_queue_nums}"
             raise RequestRefusedError(f"writeQueueNums of topic {topic.topic!r}: {found}")
 
     def topic(self, send: SendRequest) -> TopicConfig:
-        """Return the topic of a send, made if that is possible, after all checks of it."""
+        """Check a send and return its topic, created if allowed."""
         known, name = self._parts.topics.get(send.topic), send.topic
         if known is None:
             refuse_if(topic_fault(name))
@@ -207,9 +207,9 @@ class SendChecks:
         return made
 
     def message(self, send: SendRequest, topic: TopicConfig, body: bytes, channel: Channel) -> Message:
-        """Return what is to be put, still without properties; any queue becomes the one whose turn it is."""
+        """Return the message to store, without properties. A negative queue id becomes the next one in round robin."""
         assert topic.write_queue_nums > 0, topic
-        # What a client says of body and tags is kept; transactions are the broker's to begin.
+        # Flags about body and tags are kept. Only the broker starts transactions.
         flag = send.sys_flag & ~TRANSACTION_MASK
         return Message(
             send.topic,

@@ -1,6 +1,6 @@
-"""Served broker: a broker with its server and its access rules, and what `tornlog serve`'s options come to.
+"""Served broker: broker, server and access rules, configured by `tornlog serve`.
 
-Options go before the settings of a broker.conf. What is impossible is a usage error.
+Options override the settings of a broker.conf. Invalid settings are usage errors.
 """
 
 import resource
@@ -33,7 +33,7 @@ from .operator_log import Emit, failure, warning
 from .server import RemotingServer
 
 _SPARE_DESCRIPTORS = 512
-"""For files and for whoever must still be turned away, if there are twice as many."""
+"""Kept for files and for refusing connections, if there are at least twice as many."""
 _PORT_WITH_VIP_MIN = 3  # clients with vipChannelEnabled connect to the port less 2 (MixAll.brokerVIPChannel)
 _ANY_HOST = ("0.0.0.0", "::")
 
@@ -53,14 +53,14 @@ class ServedBroker:
         others: Mapping[str, str] | None = None,
         emit: Emit,
     ) -> None:
-        """Read the rules of access, if acl_path names some. PlainAclError or OSError if they cannot be.
+        """Read the access rules, if acl_path is set. Raises PlainAclError, or OSError if reading fails.
 
-        conf_path: the broker.conf that changes of settings are written to; others: what it says beside the store.
+        Setting changes are written to the broker.conf at `conf_path`. `others` are its keys that are not the store's.
         """
         self._access = None if acl_path is None else AccessControl(world, acl_path, emit)
         self.server = RemotingServer(world, limits, emit)
         self.addresses: list[str] = []
-        """Where it listens, once started; the first is the one that clients are given."""
+        """Listening addresses after the start. Clients get the first one."""
         self._emit = emit
         self._world = world
         self._store = store
@@ -73,9 +73,9 @@ class ServedBroker:
     def start(self, addresses: Sequence[str], optional: Sequence[str] = ()) -> None:
         """Listen, recover the directory, and answer requests.
 
-        optional: where it listens as well if that can be had; if not, the log says so.
-        OSError if an address cannot be had or the disk fails, StoreLockedError if the directory is in use,
-        CorruptFileError if it cannot be a store's; then nothing is left running.
+        An address of `optional` that cannot be bound is only logged. Raises OSError if another address cannot be bound
+        or the disk fails, StoreLockedError if the directory is in use, and CorruptFileError if it is not a store. After
+        an exception everything is stopped.
         """
         try:
             self.addresses = self.server.listen(addresses)
@@ -114,7 +114,7 @@ class ServedBroker:
         self.server.start(broker.routes(), check=check, on_channel_closed=closed, on_response=answered)
 
     def _note_slaves(self, ha: HAService) -> None:
-        """Have the log say when this broker loses a slave, or as a slave stops for good."""
+        """Log lost slaves and, on a slave, divergence from the master."""
 
         def gone(slave: HAConnection) -> None:
             at = f"log offset {max(slave.reported, 0)}"
@@ -129,10 +129,10 @@ class ServedBroker:
             ha.client.on_diverged = diverged
 
     def _note_failures(self, broker: Broker) -> None:
-        """Have the log name each service that ends of an error, and the process end without what clients need.
+        """Log each service that fails, and end the process if clients depend on it.
 
-        Access control must follow its file, or a revoked account keeps its rights. Held pulls need their service to be
-        answered, and clients find the broker by its registrations.
+        Access control must follow its file, or a revoked account keeps its rights. Held pulls are answered by their
+        service, and clients find the broker through its registrations.
         """
         flags = broker.own_store.flags
         over = "no more is put until a restart"
@@ -142,7 +142,7 @@ class ServedBroker:
                 service.on_failure = self.server.fail
 
     def _complete(self, settings: LiveSettings) -> None:
-        """Tell a broker's settings what only its server knows."""
+        """Add the server's part to the settings of a broker."""
         settings.emit = self._emit
         is_controlled = str(self._access is not None).lower()
         unused = {key: value for key, value in self._others.items() if key in UNUSED_DEFAULTS}
@@ -179,12 +179,12 @@ class ServedBroker:
         return info | {f"requestsRefused_{one.name}": str(n) for one, n in counts.refusals.items() if n}
 
     def metrics(self) -> Iterable[Metric]:
-        """Return all figures of a broker that was started."""
+        """Return all metrics. Requires `start`."""
         assert self._broker is not None, "start first"
         return metrics_of(self._broker, self.server)
 
     def shutdown(self) -> bool:
-        """Answer what has come, then stop; return whether the store's directory is left as after a clean exit."""
+        """Answer pending requests, then stop. Return whether the store's shutdown was clean."""
         if self._broker is not None:
             self._broker.held_pulls.release()  # while answers can still be sent
         self.server.shutdown()
@@ -194,7 +194,7 @@ class ServedBroker:
 
 
 class Role(Enum):
-    """What part a broker has in replication."""
+    """Role of a broker in replication."""
 
     ASYNC_MASTER = "async-master"
     SYNC_MASTER = "sync-master"
@@ -203,9 +203,9 @@ class Role(Enum):
 
 @contextmanager
 def usage_errors(file: str | None = None, keys: Collection[str] = ()) -> Iterator[None]:
-    """Make what the user has to put right a usage error, and damage a broken promise.
+    """Turn configuration and start errors into usage errors, and other StoreErrors into exit status 1.
 
-    keys: of settings that the file has; an error of one of them, or of one of its lines, names the file.
+    Errors of the given keys, or of a line, name the file.
     """
     try:
         yield
@@ -220,22 +220,22 @@ def usage_errors(file: str | None = None, keys: Collection[str] = ()) -> Iterato
 
 
 def conf_of(text: str, root: str) -> BrokerConf:
-    """Read the text of a broker.conf; the store is in root, whatever it says. Raises ConfigError."""
+    """Parse a broker.conf. The store is in `root`, whatever the file says. Raises ConfigError."""
     conf = read_broker_conf(text, root)
     return replace(conf, store=replace(conf.store, store_path_root_dir=root))
 
 
 def port_of(port: int | None, others: Mapping[str, str]) -> int:
-    """Return the port to listen at: what the command line says, else the file. Raises ConfigError."""
+    """Return the port of the command line, else of the file. Raises ConfigError."""
     return BrokerConfig.of(others).listen_port if port is None else port
 
 
 def addresses_of(
     host: str, port: int, namesrv_port: int | None, *, vip_port: bool | None
 ) -> tuple[list[str], list[str]]:
-    """Return every `host:port` to listen at, the first the broker's own, and others to listen at if they can be had.
+    """Return the addresses to listen at, the broker's own first, and the optional ones.
 
-    vip_port: whether to listen at port - 2; None: if it can be had.
+    `vip_port` is whether to listen at port - 2; None: if it can be bound.
     """
     shown = in_brackets(host)
     ports = [port]
@@ -250,7 +250,7 @@ def addresses_of(
 
 
 def store_config_of(conf: BrokerConf, role: Role | None, master: str | None, port: int) -> StoreConfig:
-    """Return the store's settings; like RocketMQ, a broker replicates at its port + 1 by default."""
+    """Return the store's settings. As in RocketMQ, the default HA port is the broker's port + 1."""
     store = conf.store
     if role is not None:
         store = replace(store, broker_role=BrokerRole[role.name])
@@ -274,7 +274,7 @@ def broker_config_of(
     advertise: str | None,
     host: str,
 ) -> BrokerConfig:
-    """Return the broker's settings: what the command line says goes before the file."""
+    """Return the broker's settings. The command line overrides the file."""
     settings: dict[str, Any] = {}
     if name is not None:
         settings["broker_name"] = name
@@ -307,7 +307,7 @@ def _split_master(address: str) -> tuple[str, int]:
 
 
 def limits_of_process(others: Mapping[str, str]) -> ServerLimits:
-    """Return the server's limits, with as many connections as this process may have descriptors for."""
+    """Return the server's limits. Connections are bounded by the descriptors of this process."""
     limits = server_limits_of(others)
     # The soft limit is often 1,024; a process may raise it up to the hard limit.
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -321,7 +321,7 @@ def limits_of_process(others: Mapping[str, str]) -> ServerLimits:
 
 
 def network_of(certificate: str | None, key: str | None, *, is_required: bool, options: ListenOptions) -> RealNetwork:
-    """Return the network to listen in, with TLS if there is a certificate."""
+    """Return the network, with TLS if there is a certificate."""
     if (certificate is None) != (key is None):
         raise typer.BadParameter("--tls-cert and --tls-key belong together", param_hint="--tls-key")
     if certificate is None or key is None:
@@ -333,7 +333,7 @@ def network_of(certificate: str | None, key: str | None, *, is_required: bool, o
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host is this machine alone."""
+    """Return whether a host is a loopback address."""
     if host == "localhost":
         return True
     parts = address_parts(host)

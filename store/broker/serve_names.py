@@ -1,8 +1,8 @@
-"""Served name server: one that is alone, with a directory for its KV configuration, for any number of brokers.
+"""Served name server: a standalone name server with a directory for its KV settings.
 
-Several know nothing of each other: each broker registers with all of them, and clients ask any. A broker that has not
-registered again for two minutes, or whose connection has ended, is in no route. So one name server that is away, or
-starts anew and empty, is full again within seconds.
+Name servers do not know each other: each broker registers with all of them, and clients ask any. A broker that is
+silent for two minutes, or whose connection has ended, is in no route. A restarted name server is therefore complete
+again within seconds.
 """
 
 from collections.abc import Sequence
@@ -30,11 +30,11 @@ class ServedNameServer:
     def __init__(
         self, world: World, directory: str, limits: ServerLimits, *, acl_path: str | None = None, emit: Emit
     ) -> None:
-        """Read the rules of access, if acl_path names some. PlainAclError or OSError if they cannot be."""
+        """Read the access rules, if acl_path is set. Raises PlainAclError, or OSError if reading fails."""
         self._access = None if acl_path is None else AccessControl(world, acl_path, emit)
         self.server = RemotingServer(world, limits, emit)
         self.addresses: list[str] = []
-        """Where it listens, once started."""
+        """Listening addresses after the start."""
         self.names = NameServer(world, kv_path=f"{directory}/{_KV_FILE}")
         self._world = world
         self._directory = directory
@@ -42,10 +42,10 @@ class ServedNameServer:
         self._lock: FileLock | None = None
 
     def start(self, addresses: Sequence[str], optional: Sequence[str] = ()) -> None:
-        """Listen, read what was kept, and answer requests.
+        """Listen, load the KV settings, and answer requests. `optional` is ignored.
 
-        OSError if an address cannot be had or the disk fails, StoreLockedError if the directory is in use,
-        CorruptFileError if what was kept cannot be read; then nothing is left running. optional: of no use here.
+        Raises OSError if an address cannot be bound or the disk fails, StoreLockedError if the directory is in use, and
+        CorruptFileError if the settings are unreadable. After an exception everything is stopped.
         """
         del optional
         try:
@@ -72,7 +72,7 @@ class ServedNameServer:
         self.server.start(routes, check=check, on_channel_closed=self.names.channel_closed)
 
     def shutdown(self) -> bool:
-        """Answer what has come, then stop; True: whatever was answered is on the disk."""
+        """Answer pending requests, then stop. Always returns True, since every change is durable before its answer."""
         self.server.shutdown()
         if self._access is not None:
             self._access.shutdown()
@@ -96,10 +96,10 @@ class ServedNameServer:
 
 
 def _pool_of(code: int) -> Pool:
-    """Return which tasks answer: who only asks for a route does not wait for brokers that register."""
+    """Return the pool of a request. Route queries do not wait for registrations."""
     return Pool.CLIENT_MANAGE if code == RequestCode.GET_ROUTEINFO_BY_TOPIC else Pool.ADMIN
 
 
 def _body_bytes_max(code: int) -> int:
-    """Return the largest body of a request: a broker may register with as many topics as a frame holds."""
+    """Return the largest body of a request. A broker may register as many topics as fit a frame."""
     return FRAME_BYTES_MAX if code == RequestCode.REGISTER_BROKER else BODY_BYTES_MAX

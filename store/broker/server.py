@@ -1,8 +1,8 @@
-"""Remoting server: requests come in frames, go to the pool of their kind, and are answered where they came from.
+"""Remoting server: receives requests, runs them in their pool, and answers.
 
-A request is checked against the access rules, processed, and answered in the task that has taken it; what waits for a
-sync or a slave is answered in a task of its own, when that is known. A server that loses one of its tasks cannot answer
-all clients any more. It fails, and its process ends, so that a supervisor starts it again.
+A request is checked against the access rules, processed and answered in one worker task. A response that waits for an
+fsync or a slave is sent later by another task. If a task of the server ends, some clients would get no answers. The
+server then fails, and its process ends so that a supervisor restarts it.
 Source: RocketMQ NettyRemotingServer, NettyRemotingAbstract.processRequestCommand.
 """
 
@@ -25,14 +25,14 @@ from .server_counts import RequestRefusal, ServerCounts
 from .session import Session
 
 DRAIN_MS = 10_000
-"""How long requests that have come are answered when the server ends, all kinds together."""
+"""Time to answer the pending requests when the server stops, for all pools together."""
 
 AccessCheck = Callable[[RemotingCommand, Channel], None]
 """Raises AccessDeniedError if a request is not allowed."""
 
 
 class RemotingServer:
-    """Everything between a listening address and the processors.
+    """Server between the listening addresses and the processors.
 
     server = RemotingServer(world)
     server.listen(["127.0.0.1:10911"])
@@ -40,11 +40,11 @@ class RemotingServer:
     """
 
     def __init__(self, world: World, limits: ServerLimits | None = None, emit: Emit = lambda line: None) -> None:
-        """emit: what an operator should know of, a line at a time, from any task."""
+        """`emit` writes to the operator log, from any task."""
         self.failure: str | None = None
-        """Why the process has to end, None as long as it has not to."""
+        """Why the process must end, or None."""
         self.on_failure: Callable[[], None] = do_nothing
-        """Called in the task that fails, once there is such a reason."""
+        """Called after a failure, in the task that failed."""
         self.limits = limits or ServerLimits()
         self.counts = ServerCounts(world.tasks)
         self._world = world
@@ -58,7 +58,7 @@ class RemotingServer:
         }
         self._impatient = [pool for pool in self._pools.values() if pool.limits.wait_ms_max is not None]
         self._offered: dict[RequestPool, None] = {}
-        """Those that were offered requests since they were last woken."""
+        """Pools with new requests since their last wake-up."""
         self._late = LateAnswers(world, self._answer_late)
         self._closed = ClosedChannels(world, emit)
         self.connections = Connections(
@@ -69,16 +69,16 @@ class RemotingServer:
             service.on_failure = self.fail
 
     def fail(self, name: str, error: Exception) -> None:
-        """Have the process end: a task has ended without which clients cannot be served. Any task may call."""
+        """Record that a necessary task has ended, so that the process ends. Thread-safe."""
         reason = f"{name} has ended: {type(error).__name__}: {error}"
         self.failure = self.failure or reason  # the first failure: later ones are often its consequences
         self._emit(failure(f"{reason}; clients cannot be served without it, so the process ends"))
         self.on_failure()
 
     def listen(self, addresses: Sequence[str]) -> list[str]:
-        """Listen at `host:port`s; return them with the ports they got. Whoever connects waits for the start.
+        """Listen at `host:port` addresses and return them with their ports. Clients that connect wait for `start`.
 
-        OSError, and none is listened at, if one cannot be had.
+        On an OSError it listens at none of them.
         """
         return self.connections.listen(addresses)
 
@@ -92,9 +92,9 @@ class RemotingServer:
     ) -> None:
         """Answer requests.
 
-        check: whether a request is allowed, None for all. on_channel_closed: called once for each connection that has
-        ended, in a task of its own. on_response: called with each response of a client, in the task of the connections;
-        False where it answers nothing that was asked.
+        `check` raises for requests that are not allowed; None allows all. `on_channel_closed` is called once for each
+        ended connection, in a separate task. `on_response` is called with each response of a client, in the task of the
+        connections. It returns False for a response without a request.
         """
         self._on_response = on_response
         self._routes = routes
@@ -107,10 +107,10 @@ class RemotingServer:
         self.connections.start()
 
     def shutdown(self) -> bool:
-        """Take no more requests, answer those that have come, and end all connections; False if some took too long.
+        """Stop receiving, answer pending requests, and close all connections. Return False on a timeout.
 
-        Those are no longer answered, but waited for: what they do to the store's directory must not come after another
-        process may have it.
+        Late requests get no answer. They are still awaited: they must not write to the store's directory after another
+        process has locked it.
         """
         self.connections.drain()
         for pool in self._pools.values():
@@ -132,7 +132,7 @@ class RemotingServer:
 
     @property
     def pools(self) -> Iterable[RequestPool]:
-        """Return the pools of all kinds of requests."""
+        """Return all pools."""
         return self._pools.values()
 
     # -- in the task of the connections ------------------------------------------------------------
@@ -154,7 +154,7 @@ class RemotingServer:
             remark = f"body: expected {route.body_bytes_max} bytes or fewer, found {len(command.body)}"
             self._refuse_at_once(session, command, RequestRefusal.TOO_LARGE, ResponseCode.SYSTEM_ERROR, remark)
             return
-        is_pipelined = session.is_pipelining  # before this one counts
+        is_pipelined = session.is_pipelining  # before this request counts
         session.began_request(size_bytes)
         request = PooledRequest(command, session, route.processor, size_bytes, now_ns, is_pipelined)
         if not self.connections.make_room():
@@ -173,7 +173,7 @@ class RemotingServer:
             session.send(response_to(command, code, remark))
 
     def _end_turn(self, now_ns: int) -> int | None:
-        """Have what came taken, and what waited too long refused; return when the next will have."""
+        """Wake the pools with new requests, and refuse old ones. Return the next deadline."""
         for pool in self._offered:
             pool.wake()
         self._offered.clear()
@@ -197,7 +197,7 @@ class RemotingServer:
             self._finish(request, response)
 
     def _answer_late(self, request: PooledRequest, late: LateResponse, result: PutMessageResult) -> None:
-        """Answer a request whose put has been answered by now."""
+        """Answer a request whose put has completed."""
         try:
             response = late.respond(result)
         except Exception as error:
@@ -206,16 +206,16 @@ class RemotingServer:
 
     def _finish(self, request: PooledRequest, response: RemotingCommand | None) -> None:
         command, session = request.command, request.session
-        session.done_request(request.size_bytes)  # before its client can ask again: who waits does not pipeline
+        session.done_request(request.size_bytes)  # before the answer, or a waiting client would seem to pipeline
         if response is None or command.is_one_way:
             return
         try:
             session.send(response)
-        except Exception as error:  # of the response: nothing that a frame can hold
+        except Exception as error:  # the response does not fit a frame
             self._answer(request, ResponseCode.SYSTEM_ERROR, str(error))
 
     def _refuse(self, request: PooledRequest, refusal: RequestRefusal, remark: str) -> None:
-        """Answer a request that is not processed SYSTEM_BUSY."""
+        """Answer a request with SYSTEM_BUSY."""
         self.counts.refused(refusal)
         self._emit(debug(f"{request.session.remote_address}: request {request.command.code}: {refusal.value}"))
         request.session.done_request(request.size_bytes)
@@ -235,7 +235,7 @@ class RemotingServer:
             return self._failed(request, error)
 
     def _failed(self, request: PooledRequest, error: Exception) -> RemotingCommand:
-        """Return the response to a request that met an error of ours."""
+        """Return the response to a request whose processor raised an unexpected error."""
         self.counts.refused(RequestRefusal.FAILED)
         text = f"{type(error).__name__}: {error}"[:REMARK_CHARACTERS_MAX]
         self._emit(failure(f"{request.session.remote_address}: request {request.command.code}: {text}"))
@@ -247,7 +247,7 @@ class RemotingServer:
 
 
 class ClosedChannels(Service):
-    """Reports connections that have ended, in a task that may take its time."""
+    """Reports ended connections in a task that may block."""
 
     name = "closed channels"
 
@@ -258,18 +258,18 @@ class ClosedChannels(Service):
         self._ended: deque[Session] = deque()
 
     def add(self, session: Session) -> None:
-        """Have it reported."""
+        """Queue an ended connection."""
         if self.on_closed is not None:
             self._ended.append(session)
             self.wake()
 
     def step(self) -> None:
-        """Wait for some, and report them."""
+        """Wait for ended connections, and report them."""
         self.signal.wait(None)
         self.finish()
 
     def finish(self) -> None:
-        """Report those that have ended."""
+        """Report the queued connections."""
         while self._ended:
             session = self._ended.popleft()
             assert self.on_closed is not None

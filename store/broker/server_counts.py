@@ -1,4 +1,4 @@
-"""Counters of a server: connections, requests, and each refusal by its reason."""
+"""Counters of a server: connections, requests, refusals and endings by reason."""
 
 from enum import Enum
 
@@ -6,7 +6,7 @@ from ..world import Tasks
 
 
 class Ending(Enum):
-    """Why a connection is no more."""
+    """Reason for the end of a connection."""
 
     BY_CLIENT = "closed by the client"
     BROKEN = "broken"
@@ -24,7 +24,7 @@ class Ending(Enum):
 
 
 class RequestRefusal(Enum):
-    """Why a request was not given to its processor, or what became of it there."""
+    """Reason for the refusal or failure of a request."""
 
     QUEUE_FULL = "its queue was full"
     TOO_OLD = "it waited for too long"
@@ -37,31 +37,31 @@ class RequestRefusal(Enum):
 
 
 class ServerCounts:
-    """Counters of one server. Any task may count."""
+    """Counters of one server. Thread-safe."""
 
     def __init__(self, tasks: Tasks) -> None:
         self._lock = tasks.lock("server counts")
         self.endings = dict.fromkeys(Ending, 0)
-        """How many connections ended for each reason."""
+        """Number of ended connections by reason."""
         self.refusals = dict.fromkeys(RequestRefusal, 0)
-        """How many requests were refused for each reason."""
+        """Number of refused requests by reason."""
         self.accepted = 0
-        """Connections. Counted, as are requests and accept failures, by the server's poller task alone."""
+        """Accepted connections. Like the two counters below, written only by the poller task."""
         self.requests = 0
         self.accept_failures = 0
 
     def ended(self, ending: Ending) -> None:
-        """Count a connection that ended."""
+        """Count an ended connection."""
         with self._lock:
             self.endings[ending] += 1
 
     def refused(self, refusal: RequestRefusal) -> None:
-        """Count a request that was refused."""
+        """Count a refused request."""
         with self._lock:
             self.refusals[refusal] += 1
 
     def fields(self) -> dict[str, int | dict[str, int]]:
-        """Return all of it, by name, as JSON has it."""
+        """Return all counters as JSON fields."""
         return {
             "accepted": self.accepted,
             "accept_failures": self.accept_failures,

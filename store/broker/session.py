@@ -1,7 +1,7 @@
-"""Session: one client's connection on the server's side, with its unsent output and its requests under way.
+"""Session: the server's side of a connection, with its output and its requests.
 
-Any task may send. It hands over what the network takes at once; what the network does not take waits here for the
-server's poller task, which alone receives, and alone decides for what the connection is watched.
+Any task may send. Data that the network does not accept at once is buffered for the poller task. Only the poller task
+receives and decides which events of the connection are watched.
 """
 
 from collections import deque
@@ -16,56 +16,56 @@ from .server_counts import Ending
 
 
 class SessionKeeper(Protocol):
-    """Who looks after all sessions of a server. Any task may call."""
+    """The server's side of all sessions. Thread-safe."""
 
     @property
     def limits(self) -> ServerLimits:
-        """Return what a client may have."""
+        """Return the limits of a client."""
 
     @property
     def is_listening(self) -> bool:
-        """Return whether requests are still taken from anybody."""
+        """Return whether the server still takes requests."""
 
     def hold(self, size_bytes: int) -> None:
-        """Count bytes that are kept for some client; a negative number of those that no longer are."""
+        """Count bytes that are held for a client. A negative number releases them."""
 
     def look_after(self, session: "Session") -> None:
-        """See soon what a session is to be watched for."""
+        """Review a session in the next turn."""
 
     def ended(self, session: "Session", ending: Ending) -> None:
-        """Let go of a session that has ended."""
+        """Release the connection of a session that has ended."""
 
 
 class ClientHost:
-    """What all connections of one host have together."""
+    """State shared by all connections of one host."""
 
     __slots__ = ("_busy", "connections", "name")
 
     def __init__(self, world: World, name: str) -> None:
         self.name = name
         self.connections = 0
-        """The poller task's own."""
+        """Only for the poller task."""
         self._busy = world.tasks.cell("busy connections of a host")
 
     def began(self) -> None:
-        """Count a connection that has requests under way."""
+        """Count a connection with pending requests."""
         self._busy.add(1)
 
     def done(self) -> None:
-        """Count it no more."""
+        """Uncount a connection without pending requests."""
         busy = self._busy.add(-1)
         assert busy >= 0, busy
 
     def share(self, limits: ServerLimits) -> int:
-        """Return how many bytes of requests one of its connections may have under way."""
+        """Return the limit in bytes for the pending requests of each connection."""
         return min(limits.requests_bytes_max, limits.requests_of_host_bytes_max // max(self._busy.get(), 1))
 
 
 class Session:
-    """One connection; a Channel to processors.
+    """One connection, as a Channel for processors.
 
-    Invariant: output_bytes is the sum of what is in the output, and what requests that wait or are under way have is
-    counted apart, for no task that answers is to keep the poller waiting; both count towards the keeper's held bytes.
+    Invariant: output_bytes is the sum of the buffered output. Request bytes are counted in a cell of their own, because
+    a task that answers must not delay the poller. Both count towards the keeper's held bytes.
     """
 
     __slots__ = (
@@ -99,24 +99,26 @@ class Session:
         self._requests_bytes = world.tasks.cell("bytes of requests")
         self._now_ns = world.clock.monotonic_ns
         self.active_ns = self.taken_ns = self._now_ns()
-        """When anything came or went, and when the client last took any of what waits for it."""
+        """Time of the last traffic, and of the last time that the client read output."""
         self.watched_for = (True, False)
-        """Whether the poller waits for it to receive, and to have room; the poller task's own."""
+        """Whether the poller watches for input and for output. Only for the poller task."""
         self.heard_turn = 0
-        """In which of its turns the poller task last received of it."""
+        """The last turn in which the poller task handled this session."""
         self._is_paused = False
-        """Whether the poller task is to be woken when enough of its requests are done."""
+        """Whether the poller task must be woken once enough requests are done."""
         self._output: deque[memoryview] | None = None
         self._lock = world.tasks.lock("session")
         self._keeper = keeper
 
     @property
     def is_open(self) -> bool:
-        """Return whether anything can still be sent."""
+        """Return whether the connection can still send."""
         return self.ending is None
 
     def send(self, command: RemotingCommand) -> bool:
-        """Have a command sent, never waiting; False if it never will be. ValueError if no frame can hold it."""
+        """Send or buffer a command without blocking. Return False if the connection has ended. Raises ValueError if too
+        large.
+        """
         frame = memoryview(encode_frame(command))
         with self._lock:
             if self.ending is not None:
@@ -130,11 +132,11 @@ class Session:
         return True
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self.end(Ending.BY_PROCESSOR)
 
     def end(self, ending: Ending) -> None:
-        """End the connection for a reason; the first one counts."""
+        """End the connection. The first reason counts."""
         with self._lock:
             if self.ending is not None:
                 return
@@ -148,7 +150,7 @@ class Session:
     # -- output ------------------------------------------------------------------------------------
 
     def send_waiting(self) -> None:
-        """Hand over what waits, as much as the network takes."""
+        """Send buffered output as far as the network accepts it."""
         ending: Ending | None = None
         with self._lock:
             output = self._output
@@ -167,7 +169,7 @@ class Session:
             self.end(ending)
 
     def _take_over(self, frame: memoryview) -> tuple[bool, Ending | None]:
-        """Hand over a frame, or keep what cannot be; return whether any waits, and how the connection has ended."""
+        """Send a frame or buffer the rest. Return whether output is buffered, and the reason if it ended."""
         if not self.output_bytes:
             frame, ending = self._hand_over(frame)
             if ending is not None or not frame:
@@ -178,7 +180,7 @@ class Session:
         return True, None
 
     def _hand_over(self, data: memoryview) -> tuple[memoryview, Ending | None]:
-        """Give the network data; return what it did not take, and how the connection has ended if it has."""
+        """Send data without blocking. Return the unsent rest, and the reason if the connection ended."""
         try:
             while data:  # without waiting: a client that does not read must not block the others
                 data = data[self.connection.send(data, 0) :]
@@ -194,7 +196,7 @@ class Session:
             self.taken_ns = self._now_ns()
         assert data, "nothing to keep"
         if self._output is None:
-            self._output = deque()  # which few sessions ever need, and which is not small
+            self._output = deque()  # few sessions need it, and it is large
         self._output.append(data)
         self.output_bytes += len(data)
         self._keeper.hold(len(data))
@@ -202,39 +204,40 @@ class Session:
     # -- requests ----------------------------------------------------------------------------------
 
     def began_request(self, size_bytes: int) -> None:
-        """Count a request's frame until it is done."""
+        """Count a pending request."""
         assert size_bytes > 0, size_bytes
         counted_bytes = max(size_bytes, self._keeper.limits.request_bytes_least)
-        if self._requests_bytes.add(counted_bytes) == counted_bytes:  # one step: two tasks must not both be the first
+        if self._requests_bytes.add(counted_bytes) == counted_bytes:  # atomic: only one task may be the first
             self.host.began()
         self._keeper.hold(size_bytes)
 
     def done_request(self, size_bytes: int) -> None:
-        """Count it no more."""
+        """Uncount a finished request."""
         limits = self._keeper.limits
         left_bytes = self._requests_bytes.add(-max(size_bytes, limits.request_bytes_least))
         assert left_bytes >= 0, left_bytes
         self._keeper.hold(-size_bytes)
         if left_bytes == 0:
             self.host.done()
-        if self._is_paused and left_bytes * 2 <= self.host.share(limits):  # half: not a look for each request
+        if self._is_paused and left_bytes * 2 <= self.host.share(limits):  # half, to save wake-ups
             self._is_paused = False
             self._keeper.look_after(self)
 
     @property
     def is_pipelining(self) -> bool:
-        """Return whether it asks for more than it waits for, or leaves answers lying."""
+        """Return whether the client sends further requests before it has read all answers."""
         return self.reader.held_bytes > 0 or self.output_bytes > 0 or self._requests_bytes.get() > 0
 
     @property
     def is_listened_to(self) -> bool:
-        """Return whether more may come: not while it leaves answers lying, or has its share of requests under way.
+        """Return whether the poller may receive more input.
 
-        For the poller task, which is woken when that changes.
+        It may not while too much output is unread or too many requests are pending. Only for the poller task, which is
+        woken when that changes.
         """
         if self._is_heard():
             return True
-        self._is_paused = True  # before the second look: who is done from now on wakes it, who was before is seen
+        self._is_paused = True  # set before the second check, so that no concurrent end of a request is missed
         return self._is_heard()
 
     def _is_heard(self) -> bool:

@@ -1,4 +1,4 @@
-"""Changes of settings that an operator asks for: their text on the wire, and why one cannot be made."""
+"""Setting changes requested by operators: their encoding and their errors."""
 
 from collections.abc import Mapping
 
@@ -7,27 +7,27 @@ from ..formats.java_text import java_trim
 from .requests import RequestRefusedError, ResponseCode
 
 CHANGES_MAX = 1_024  # no broker has as many settings
-"""Of one request."""
+"""Settings in one request."""
 KEY_CHARACTERS_MAX = 255
 _BOOLEANS = {"true": True, "false": False}
 _SHOWN_CHARACTERS = 80
 
 
 class SettingChangeError(ValueError):
-    """A setting that cannot be changed so; the message names it."""
+    """A setting change that is not possible. The message names the setting."""
 
     code = ResponseCode.SYSTEM_ERROR
-    """With which the request is answered."""
+    """Response code."""
 
 
 class SettingFixedError(SettingChangeError):
-    """A setting that cannot be changed while its server runs, to whatever value."""
+    """A setting that cannot change while its server runs."""
 
     code = ResponseCode.NO_PERMISSION
 
 
 def wanted_settings(body: bytes) -> dict[str, str]:
-    """Read the body of a request to change settings, a .properties text. Refuses a request whose body is none."""
+    """Parse the .properties body of a request to change settings. Refuses an invalid body."""
     wanted: dict[str, str] = {}
     try:
         for each in parse_properties(body.decode()):
@@ -45,12 +45,12 @@ def wanted_settings(body: bytes) -> dict[str, str]:
 
 
 def properties_text(settings: Mapping[str, str]) -> bytes:
-    """Return settings as a request's or a response's body."""
+    """Return settings as a .properties body."""
     return "".join(f"{key}={value}\n" for key, value in sorted(settings.items())).encode()
 
 
 def boolean_of(key: str, text: str) -> bool:
-    """Return what a setting's text says. Raises SettingChangeError."""
+    """Return the boolean value of a setting. Raises SettingChangeError."""
     value = _BOOLEANS.get(text.lower())
     if value is None:
         raise SettingChangeError(f"{key}: expected true or false, found {text[:_SHOWN_CHARACTERS]!r}")

@@ -1,16 +1,16 @@
-"""Statistics by name and key, as RocketMQ's tools, exporter and dashboard ask for them (VIEW_BROKER_STATS_DATA).
+"""Broker statistics by name and key, for RocketMQ's tools (VIEW_BROKER_STATS_DATA).
 
     name              key            counts
     TOPIC_PUT_NUMS    topic          messages stored in a topic
-    TOPIC_PUT_SIZE    topic          bytes of log that they took
-    GROUP_GET_NUMS    topic@group    messages that a group was given
+    TOPIC_PUT_SIZE    topic          their bytes in the log
+    GROUP_GET_NUMS    topic@group    messages delivered to a group
     GROUP_GET_SIZE    topic@group    bytes of their records
     SNDBCK_PUT_NUMS   topic@group    messages that a group sent back
     BROKER_PUT_NUMS   cluster        messages stored
-    BROKER_GET_NUMS   cluster        messages given
+    BROKER_GET_NUMS   cluster        messages delivered
 
-Each has totals of the last minute, hour and day, and what that is per second. Totals are sampled every 10 s, 10 min and
-hour; the first sample counts from one interval before. Where RocketMQ's figures end at the last sample, these end now.
+Each has totals and rates of the last minute, hour and day. Totals are sampled every 10 s, 10 min and hour. The first
+sample is dated one interval back. RocketMQ's figures end at the last sample; these end now.
 Source: RocketMQ BrokerStatsManager, StatsItem.computeStatsData, BrokerStatsData.
 """
 
@@ -23,7 +23,7 @@ from ..stats import StoreStats
 from ..world import Clock
 
 KEYS_MAX = 10_000
-"""Of each name; what comes beyond is not counted."""
+"""Keys per name. Further keys are not counted."""
 SAMPLE_MS = 10_000
 
 
@@ -63,7 +63,7 @@ class _Series:
                 samples.append(_Total(now_ms, total, times))
 
     def members(self, now_ms: int, total: int, times: int) -> dict[str, dict[str, float]]:
-        """Return what came since the first sample of each span; the last one is of now."""
+        """Return the totals and rates of each span up to now."""
         now = _Total(now_ms, total, times)
         return {span.member: _since(samples[0], now) for span, samples in zip(_SPANS, self.samples, strict=True)}
 
@@ -82,7 +82,7 @@ class _Count:
 
 
 class BrokerStatistics:
-    """Statistics of one life of a broker. Any task may count; two at the same moment may lose a count."""
+    """Statistics since the start of a broker. Any task may count; concurrent counts may be lost."""
 
     def __init__(self, clock: Clock, stats: StoreStats, cluster: str) -> None:
         self._clock = clock
@@ -100,10 +100,10 @@ class BrokerStatistics:
             "BROKER_PUT_NUMS": lambda _: self._of_broker(stats.put_messages_total),
             "BROKER_GET_NUMS": lambda _: self._of_broker(stats.messages_transferred),
         }
-        """What each name has counted for a key, and in how many calls."""
+        """Total and number of calls of a key, by name."""
 
     def given(self, topic: str, group: str, records: list[bytes]) -> None:
-        """Count messages that a group was given."""
+        """Count messages delivered to a group."""
         count = _count_of(self._gets, f"{topic}@{group}")
         if count is not None:
             count.total += len(records)
@@ -118,7 +118,7 @@ class BrokerStatistics:
             count.times += 1
 
     def sample(self) -> None:
-        """Take samples of everything that was counted; called at least every SAMPLE_MS."""
+        """Sample all totals. Must be called at least every SAMPLE_MS."""
         now_ms = self._clock.monotonic_ns() // 1_000_000
         for name, totals in self._sources.items():
             for key in self._keys(name):
@@ -150,7 +150,7 @@ class BrokerStatistics:
         return total, total
 
     def members(self, name: str, key: str) -> dict[str, Any] | None:
-        """Return the last minute, hour and day of a key, None if nothing was counted for it."""
+        """Return the last minute, hour and day of a key, or None without counts."""
         totals = self._sources.get(name)
         if totals is None or key not in self._keys(name):
             return None
@@ -158,17 +158,17 @@ class BrokerStatistics:
         return self._note(name, key, now_ms, total).members(now_ms, *total)
 
     def given_per_second(self, topic: str, group: str) -> float:
-        """Return how many messages of a topic a group was given per second of the last minute: consumeTps."""
+        """Return the messages of a topic per second that a group got in the last minute: consumeTps."""
         found = self.members("GROUP_GET_NUMS", f"{topic}@{group}")
         return 0.0 if found is None else float(found["statsMinute"]["tps"])
 
     def given_totals(self) -> dict[str, tuple[int, int]]:
-        """Return the messages and bytes that each `topic@group` was given since the start."""
+        """Return the messages and bytes delivered to each `topic@group` since the start."""
         return {key: (count.total, count.size_bytes) for key, count in list(self._gets.items())}
 
 
 def _count_of(counts: dict[str, _Count], key: str) -> _Count | None:
     count = counts.get(key)
-    if count is None and len(counts) < KEYS_MAX:  # clients name groups: memory must not grow with the names
+    if count is None and len(counts) < KEYS_MAX:  # clients choose group names, so the table needs a limit
         count = counts[key] = _Count()
     return count

@@ -1,4 +1,4 @@
-"""Subscriptions and heartbeats: what a consumer group wants of a topic, the filter for it, and how clients report it.
+"""Subscriptions and heartbeats: their JSON form and their message filters.
 
 Source: RocketMQ SubscriptionData, FilterAPI.build, ExpressionType, HeartbeatData, ConsumerData, ProducerData.
 """
@@ -20,7 +20,7 @@ SQL92 = "SQL92"
 _ALL = "*"
 _EVERYTHING = TagFilter.parse(None)
 
-# By number, as clients in C++ write them: RocketMQ ConsumeType, MessageModel, ConsumeFromWhere.
+# By number, as C++ clients send them: RocketMQ ConsumeType, MessageModel, ConsumeFromWhere.
 _CONSUME_TYPES = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY")
 _MESSAGE_MODELS = ("BROADCASTING", "CLUSTERING")
 _FROM_WHERE = (
@@ -33,11 +33,11 @@ _FROM_WHERE = (
 )
 
 TEXT_CHARACTERS_MAX = 255
-"""Of a client's id and of a group's name: what RocketMQ's clients let a group have, and more than their ids have."""
+"""Length of client ids and group names: the limit of RocketMQ's clients for groups, and longer than their ids."""
 GROUPS_MAX = 256
-"""Of one heartbeat, of each kind: a new one and its retry topic are made durable, one after the other."""
+"""Groups of each kind in a heartbeat. A new consumer group and its retry topic are written to disk one by one."""
 TOPICS_MAX = 4096
-"""Of one group."""
+"""Subscriptions of one group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,23 +48,23 @@ class SubscriptionData:
     expression: str = _ALL
     expression_type: str = TAG
     version: int = 0
-    """When the consumer subscribed, in ms since 1970 by its clock; a later one is newer."""
+    """Time of the subscription in ms since 1970, by the consumer's clock. The latest one wins."""
     class_filter_mode: bool = False
-    """Whether somebody else filters, so that everything is given: RocketMQ's filter servers of old."""
+    """Whether a filter server (old RocketMQ) filters, so that the broker returns all messages."""
 
     @property
     def is_tag(self) -> bool:
-        """Return whether tags are enough to select what is wanted."""
+        """Return whether this is a filter by tags."""
         return self.expression_type in (TAG, "")
 
     @property
     def is_sql(self) -> bool:
-        """Return whether properties select what is wanted, by an expression that can be understood."""
+        """Return whether this is a valid filter by properties."""
         return not self.is_tag and self._fault is None
 
     @property
     def members(self) -> dict[str, Any]:
-        """Return it as an object."""
+        """Return the subscription as a JSON object."""
         tags = self._tags
         return {
             "classFilterMode": self.class_filter_mode,
@@ -84,7 +84,7 @@ class SubscriptionData:
 
     @classmethod
     def of(cls, members: Members) -> "SubscriptionData":
-        """Read it from an object. Its sets of tags and hashes say no more than its expression."""
+        """Read a subscription from a JSON object. Its tag sets repeat the expression and are ignored."""
         return cls(
             members.text("topic"),
             members.text("subString", _ALL),
@@ -94,13 +94,13 @@ class SubscriptionData:
         )
 
     def check(self) -> None:
-        """Refuse a request whose expression cannot be understood."""
+        """Refuse a request whose expression is invalid."""
         if (fault := self._fault) is not None:
             raise RequestRefusedError(fault, ResponseCode.SUBSCRIPTION_PARSE_FAILED)
 
     @property
     def _fault(self) -> str | None:
-        """Return why the expression cannot be understood, None if it can."""
+        """Return the fault of the expression, or None."""
         if self.is_tag:
             most, found = EXPRESSION_CHARACTERS_MAX, len(self.expression)
             too_long = f"subscription expression: expected at most {most} characters, found {found}"
@@ -114,10 +114,7 @@ class SubscriptionData:
         return None
 
     def filter(self, registered: ConsumerFilterData | None = None) -> MessageFilter:
-        """Return what selects the messages that are wanted; registered is what bit maps know the group's expression by.
-
-        Only for a subscription that was checked.
-        """
+        """Return the message filter. `registered` is the group's expression in the bit maps. Requires `check`."""
         if self.class_filter_mode:
             return _EVERYTHING
         if self.is_tag:
@@ -129,20 +126,20 @@ class SubscriptionData:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerData:
-    """One group that a client consumes for."""
+    """One consumer group of a client."""
 
     group: str
     consume_type: str
-    """CONSUME_ACTIVELY, by calls of its own, or CONSUME_PASSIVELY, by being called."""
+    """CONSUME_ACTIVELY (pull) or CONSUME_PASSIVELY (push)."""
     message_model: str
-    """CLUSTERING, where a group shares the queues, or BROADCASTING."""
+    """CLUSTERING, where the members share the queues, or BROADCASTING."""
     consume_from_where: str
     unit_mode: bool
     subscriptions: tuple[SubscriptionData, ...]
 
     @classmethod
     def of(cls, members: Members) -> "ConsumerData":
-        """Read it from an object."""
+        """Read a consumer from a JSON object."""
         return cls(
             _name(members, "groupName"),
             members.choice("consumeType", _CONSUME_TYPES, "CONSUME_PASSIVELY"),
@@ -163,7 +160,7 @@ class HeartbeatData:
 
     @classmethod
     def decode(cls, body: bytes) -> "HeartbeatData":
-        """Read a request's body. Raises CorruptFileError, which names what is wrong with it."""
+        """Parse the body of a request. Raises CorruptFileError."""
         members = decode_json_body(body)
         return cls(
             _name(members, "clientID"),
@@ -173,7 +170,7 @@ class HeartbeatData:
 
 
 def _name(members: Members, name: str) -> str:
-    """Return a text that others are sent: what no frame could hold must not get in."""
+    """Return a name that is sent to other clients, limited so that it fits their frames."""
     found = members.text(name)
     if len(found) > TEXT_CHARACTERS_MAX:
         raise CorruptFileError(BODY, 0, name, f"at most {TEXT_CHARACTERS_MAX} characters", len(found))

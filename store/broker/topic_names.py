@@ -1,4 +1,4 @@
-"""Names of topics and groups: which are valid, which are the system's own; and the permission bits of a topic.
+"""Topic and group names: validity, system names, and the permission bits of topics.
 
 Source: RocketMQ TopicValidator, MixAll, NamespaceUtil, PermName.
 """
@@ -10,7 +10,7 @@ from ..formats.half_message import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC
 from ..formats.message import MAX_TOPIC_BYTES
 
 AUTO_CREATE_TOPIC = "TBW102"
-"""The topic after whose example others are made."""
+"""The template of automatically created topics."""
 SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
 BENCHMARK_TOPIC = "BenchmarkTest"
 OFFSET_MOVED_EVENT = "OFFSET_MOVED_EVENT"
@@ -21,7 +21,7 @@ DLQ_GROUP_PREFIX = "%DLQ%"
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 GROUP_CHARACTERS_MAX = MAX_TOPIC_BYTES - len(RETRY_GROUP_PREFIX)
-"""So that the group's retry topic is one."""
+"""The retry topic of the group must be a valid topic."""
 
 SYSTEM_GROUPS = (
     "TOOLS_CONSUMER",
@@ -39,19 +39,19 @@ _SYSTEM_TOPICS = _CLOSED_TOPICS | {AUTO_CREATE_TOPIC, BENCHMARK_TOPIC, TRACE_TOP
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]+", re.ASCII)
 
 PERM_INHERIT = 1
-"""Topics may be made after its example."""
+"""The topic is a template for new topics."""
 PERM_WRITE = 2
 PERM_READ = 4
 PERM_READ_WRITE = PERM_READ | PERM_WRITE
 
 
 def topic_fault(topic: str) -> str | None:
-    """Return why no topic can have this name, None if one can."""
+    """Return the fault of a topic name, or None."""
     return _fault("topic", topic, MAX_TOPIC_BYTES)
 
 
 def group_fault(group: str) -> str | None:
-    """Return why no group can have this name, None if one can."""
+    """Return the fault of a group name, or None."""
     return _fault("group", group, GROUP_CHARACTERS_MAX)
 
 
@@ -69,15 +69,15 @@ def is_closed_topic(topic: str) -> bool:
 
 
 def is_system_topic(topic: str) -> bool:
-    """Return whether a topic is one that every broker has."""
+    """Return whether every broker has this topic."""
     return topic in _SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIX)
 
 
 def retry_topic(group: str) -> str:
-    """Return the topic of the messages that a group will be given again."""
+    """Return the topic of messages that a group will consume again."""
     return RETRY_GROUP_PREFIX + group
 
 
 def dlq_topic(group: str) -> str:
-    """Return the topic of the messages that a group has been given too often."""
+    """Return the topic of messages that a group failed to consume too often."""
     return DLQ_GROUP_PREFIX + group

@@ -1,7 +1,9 @@
-"""Topics and subscription groups: settings of each, in the tables `topics.json` and `subscriptionGroup.json`.
+"""Topics and subscription groups: tables of their settings.
 
-A topic is made by an operator, by the first message to it after the example of another that allows that (TBW102), or by
-the broker: for a group's messages to be given again or never again, and for its own purposes.
+The files are `topics.json` and `subscriptionGroup.json`.
+
+An operator creates a topic, or the first message does, after a template topic (TBW102). The broker creates the retry
+and dead letter topics of groups, and its system topics.
 Source: RocketMQ TopicConfigManager, TopicConfig, TopicSysFlag, SubscriptionGroupManager, SubscriptionGroupConfig.
 """
 
@@ -33,7 +35,7 @@ MULTI_TAG = "MULTI_TAG"
 UNIT_FLAG = 1
 UNIT_SUB_FLAG = 2
 QUEUES_MAX = 65_536
-# As TopicConfigManager makes them; the delay levels have a queue each, and there are 18 by default.
+# As in TopicConfigManager. Each delay level has a queue, and there are 18 by default.
 _BENCHMARK_QUEUES = 1024
 _CLUSTER_QUEUES = 16
 _SCHEDULE_QUEUES = 18
@@ -53,12 +55,12 @@ class TopicConfig(TableEntry):
 
     @property
     def queue_nums(self) -> int:
-        """Return how many queues can be named."""
+        """Return the number of queues."""
         return max(self.read_queue_nums, self.write_queue_nums)
 
 
 def unit_flag(*, unit: bool = False, has_unit_sub: bool = False) -> int:
-    """Return a topic's sys flag."""
+    """Return the sys flag of a topic."""
     return UNIT_FLAG * unit | UNIT_SUB_FLAG * has_unit_sub
 
 
@@ -72,37 +74,37 @@ class TopicConfigManager(VersionedTable[TopicConfig]):
         self._own = frozenset(topic.topic for topic in _system_topics(config))
 
     def is_system(self, topic: str) -> bool:
-        """Return whether a topic is one that this broker has for its own purposes, by its settings too."""
+        """Return whether a topic is a system topic of this broker, also by its settings."""
         return topic in self._own or is_system_topic(topic)
 
     def add_system_topics(self) -> None:
-        """Make those topics that every broker has. Raises OSError if the disk fails."""
+        """Create missing system topics. Raises OSError if the disk fails."""
         self.add_missing((topic.topic, topic) for topic in _system_topics(self._config))
 
     def follow_order(self, ordered: Container[str]) -> None:
-        """Have just those topics count as ordered that a name server has in ORDER_TOPIC_CONFIG. OSError likewise."""
+        """Mark exactly the given topics as ordered. Raises OSError if the disk fails."""
         self.change(lambda table: {name: replace(each, order=name in ordered) for name, each in table.items()})
 
     def create_by_example(self, topic: str, example: str, queue_nums: int, sys_flag: int = 0) -> TopicConfig | None:
-        """Return a topic, made like another if it is not there; None if there is no example that may be followed.
+        """Return a topic, created after a template if missing. Return None if the template does not allow it.
 
-        queue_nums: how many queues the producer would like; no more are made than the example has, and one at least.
+        `queue_nums` is the producer's wish. The result is at least 1 and at most the template's number.
         """
         known = self.get(topic)
         like = self.get(example)
         if example == AUTO_CREATE_TOPIC and not self._config.auto_create_topic_enable:
-            like = None  # it may be there from a time when settings were others
+            like = None  # it may exist since earlier settings
         if known is not None or like is None or not like.perm & PERM_INHERIT or topic_fault(topic):
             return known
         queues = max(1, min(queue_nums, like.write_queue_nums))
-        # Without PERM_INHERIT, so that the new topic is no example itself.
+        # Without PERM_INHERIT, so that the new topic is no template itself.
         made = TopicConfig(topic, queues, queues, like.perm & ~PERM_INHERIT, like.filter_type, sys_flag)
         return self.get_or_put(topic, lambda: made)
 
     def create(self, topic: str, queue_nums: int, perm: int = PERM_READ_WRITE, sys_flag: int = 0) -> TopicConfig | None:
-        """Return a topic, made if it is not there; None if no topic can have the name.
+        """Return a topic, created if missing. Return None for an invalid name.
 
-        queue_nums: taken as the nearest number of queues that a topic can have.
+        `queue_nums` is limited to the valid range.
         """
         if topic_fault(topic):
             return None
@@ -131,7 +133,7 @@ def _system_topics(config: BrokerConfig) -> Iterator[TopicConfig]:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionGroupConfig(TableEntry):
-    """One group."""
+    """One consumer group."""
 
     group: str = field(metadata={"name": "groupName"})
     consume_enable: bool = member("consumeEnable", True)
@@ -140,9 +142,9 @@ class SubscriptionGroupConfig(TableEntry):
     retry_queue_nums: int = member("retryQueueNums", 1, bits=32)
     retry_max_times: int = member("retryMaxTimes", 16, bits=32)
     broker_id: int = member("brokerId", MASTER_ID)
-    """Where it is to pull from while it keeps up, on a broker whose slaves may be read."""
+    """Broker id for pulls of a group that keeps up, if slaves may be read."""
     which_broker_when_consume_slowly: int = member("whichBrokerWhenConsumeSlowly", 1)
-    """Where from when it does not."""
+    """Broker id for pulls of a group that does not."""
     notify_consumer_ids_changed_enable: bool = member("notifyConsumerIdsChangedEnable", True)
 
 
@@ -155,11 +157,11 @@ class SubscriptionGroupManager(VersionedTable[SubscriptionGroupConfig]):
         self._config = config
 
     def add_system_groups(self) -> None:
-        """Make those groups that every broker has. Raises OSError if the disk fails."""
+        """Create missing system groups. Raises OSError if the disk fails."""
         self.add_missing((group, SubscriptionGroupConfig(group)) for group in SYSTEM_GROUPS)
 
     def find(self, group: str) -> SubscriptionGroupConfig | None:
-        """Return a group, made if it is not there and settings allow that; None if it is not."""
+        """Return a group, created if settings allow it, or None."""
         known = self.get(group)
         makes = self._config.auto_create_subscription_group or group.startswith(SYSTEM_GROUP_PREFIX)
         if known is not None or not makes or group_fault(group):

@@ -1,8 +1,8 @@
-"""Versioned table: settings by name, in a side file of its own, with a version that counts its changes.
+"""Versioned table: settings by name in a side file, with a version for each change.
 
     {"dataVersion": {"counter": 3, "timestamp": 1795309986689}, "<table>": {"<name>": {...}, ...}}
 
-Readers take no lock: a change makes a new table, has it on the disk, and only then in use.
+Readers take no lock: a change creates a new table and makes it durable before readers see it.
 Source: RocketMQ ConfigManager, DataVersion.
 """
 
@@ -17,43 +17,43 @@ from ..side_file import SideFile
 from ..world import World
 
 _ENTRY_DEPTH = 2
-"""How deep in the file an entry's members are."""
+"""JSON depth of an entry's members in the file."""
 
 
 class DataVersion(NamedTuple):
-    """Which state of a table this is."""
+    """Version of a table."""
 
     timestamp_ms: int = 0
     counter: int = 0
 
     @property
     def members(self) -> dict[str, int]:
-        """Return it as an object."""
+        """Return the version as a JSON object."""
         return {"counter": self.counter, "timestamp": self.timestamp_ms}
 
     @classmethod
     def of(cls, members: Members) -> "DataVersion":
-        """Read it from an object."""
+        """Read a version from a JSON object."""
         return cls(members.integer("timestamp", 0), members.integer("counter", 0))
 
 
 def member(name: str, default: Any, *, bits: int = 64) -> Any:
-    """Return an entry's field, by its name in the file; bits: of an integer."""
+    """Return a dataclass field with its JSON name and the size of an integer."""
     return field(default=default, metadata={"name": name, "bits": bits})
 
 
 @dataclass(frozen=True, slots=True)
 class TableEntry:
-    """One entry: its name, then members that each have a default."""
+    """One entry: its name, followed by members with defaults."""
 
     @property
     def members(self) -> dict[str, Any]:
-        """Return it as an object, members in order of their names."""
+        """Return the entry as a JSON object, sorted by name."""
         return dict(sorted((one.metadata["name"], getattr(self, one.name)) for one in fields(self)))
 
     @classmethod
     def of(cls, name: str, members: Members) -> Self:
-        """Read it from an object; its name is this unless the object says another."""
+        """Read an entry from a JSON object. The given name is the default of its name member."""
         values: list[str | int | bool] = []
         for one in fields(cls):
             key = one.metadata["name"]
@@ -71,24 +71,24 @@ Entry = TypeVar("Entry", bound=TableEntry)
 
 
 class VersionedTable(Generic[Entry]):
-    """One table and its file. Any task may call it."""
+    """One table and its file. Thread-safe."""
 
     def __init__(self, world: World, path: str, name: str, entry: type[Entry]) -> None:
-        """Begin empty. name is the table's in the file."""
+        """`name` is the name of the table in the file."""
         self.file = SideFile(world.files, path)
         self.on_changed: Callable[[], None] | None = None
-        """Called after each change, in the task that has made it, which it must not keep waiting."""
+        """Called after each change in the task of the change. It must not block."""
         self._clock = world.clock
         self._name = name
         self._entry = entry
         self._encoder = TableEncoder[Entry](attrgetter("members"), _ENTRY_DEPTH)
-        """Belongs to whoever holds the lock."""
+        """Guarded by the lock."""
         self._state: tuple[DataVersion, dict[str, Entry]] = DataVersion(world.clock.now_ms()), {}
-        """Version and table, replaced as one: who copies the table must not have it under the version of another."""
+        """Version and table, replaced together, so that a copy of the table always has its own version."""
         self._lock = world.tasks.lock(name)
 
     def load(self) -> None:
-        """Read what was persisted. Raises CorruptFileError if no version of it can be read."""
+        """Read the file. Raises CorruptFileError if no version of it is readable."""
         loaded = self.file.load(self._parse)
         if loaded is not None:
             self._state = loaded
@@ -103,22 +103,22 @@ class VersionedTable(Generic[Entry]):
     # -- reading -----------------------------------------------------------------------------------
 
     def get(self, name: str) -> Entry | None:
-        """Return an entry, None if there is none."""
+        """Return an entry, or None."""
         return self._state[1].get(name)
 
     @property
     def table(self) -> Mapping[str, Entry]:
-        """Return all entries as they are now; what changes later is not in it."""
+        """Return a snapshot of all entries."""
         return self._state[1]
 
     @property
     def version(self) -> DataVersion:
-        """Return which state of the table this is."""
+        """Return the current version."""
         return self._state[0]
 
     @property
     def members(self) -> dict[str, Any]:
-        """Return version and table as an object, entries in order of their names."""
+        """Return version and table as a JSON object, sorted by name."""
         version, table = self._state
         entries = {name: entry.members for name, entry in sorted(table.items())}
         return {"dataVersion": version.members, self._name: entries}
@@ -126,39 +126,39 @@ class VersionedTable(Generic[Entry]):
     # -- changing ----------------------------------------------------------------------------------
 
     def put(self, name: str, entry: Entry) -> None:
-        """Make or replace an entry, durably. Raises OSError, and nothing has changed, if the disk fails."""
+        """Create or replace an entry durably. On OSError the table is unchanged."""
         self.change(lambda table: {**table, name: entry})
 
     def get_or_put(self, name: str, make: Callable[[], Entry]) -> Entry:
-        """Return an entry, made if there is none. Raises OSError likewise."""
+        """Return an entry, created durably if missing. On OSError the table is unchanged."""
         found = self._state[1].get(name)
         if found is None:
             found = self.change(lambda table: table if name in table else {**table, name: make()})[name]
         return found
 
     def add_missing(self, entries: Iterable[tuple[str, Entry]]) -> None:
-        """Make those of some entries that are not there."""
+        """Create the missing ones of the entries."""
         made = dict(entries)
         self.change(lambda table: table if made.keys() <= table.keys() else {**made, **table})
 
     def remove(self, name: str) -> None:
-        """Remove an entry, if it is there. Raises OSError likewise."""
+        """Remove an entry durably, if present. On OSError the table is unchanged."""
         self.change(lambda table: {key: value for key, value in table.items() if key != name})
 
     def change(self, changed: Callable[[dict[str, Entry]], dict[str, Entry]]) -> Mapping[str, Entry]:
-        """Put in place of the table what is made of it, and return that. Raises OSError likewise."""
+        """Replace the table by a changed copy, durably, and return it. On OSError the table is unchanged."""
         with self._lock:
             version, before = self._state
             table = changed(before)
             has_changed = table != before
             if has_changed:
                 self._store(DataVersion(self._clock.now_ms(), version.counter + 1), table)
-        if has_changed and self.on_changed is not None:  # without the lock: the listener may ask this table
+        if has_changed and self.on_changed is not None:  # without the lock: the listener may use this table
             self.on_changed()
         return table
 
     def touch(self) -> None:
-        """Have all who copy the table see another version of it. Raises OSError likewise."""
+        """Write the table with a new version, for brokers that copy it. On OSError the table is unchanged."""
         with self._lock:
             version, table = self._state
             self._store(DataVersion(self._clock.now_ms(), version.counter + 1), dict(table))
@@ -166,9 +166,9 @@ class VersionedTable(Generic[Entry]):
             self.on_changed()
 
     def replace(self, members: Members) -> bool:
-        """Take over another broker's table; return whether it was another version.
+        """Copy another broker's table. Return whether its version differs.
 
-        CorruptFileError if it is none, OSError likewise.
+        Raises CorruptFileError for an invalid table. On OSError the table is unchanged.
         """
         version, table = self._of_members(members)
         with self._lock:
@@ -180,7 +180,7 @@ class VersionedTable(Generic[Entry]):
         return True
 
     def _store(self, version: DataVersion, table: dict[str, Entry]) -> None:
-        # Nobody may build on an entry that a crash would take: it is durable before it is seen.
+        # Durable before it is visible: no client may rely on an entry that a crash removes.
         self.file.store(self._encoded(version, table))
         self._state = version, table
 

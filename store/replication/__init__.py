@@ -1,1 +1,1 @@
-"""Replication: a master ships its log to slaves byte by byte, and puts can wait for one of them."""
+"""Replication: a master copies its log to slaves, and puts can wait for a slave."""

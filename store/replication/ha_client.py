@@ -1,7 +1,7 @@
-"""Replication client of a slave: follows one master, reports its progress, and stops by name when the logs differ.
+"""Replication client of a slave: follows a master and reports the replicated offset.
 
-A report means what the slave's own flushDiskType promises: with SYNC_FLUSH that the bytes are durable here, with
-ASYNC_FLUSH that they are in the page cache, which is all that RocketMQ's ever means.
+A report guarantees as much as the slave's flushDiskType: durable bytes with SYNC_FLUSH, bytes in the page cache with
+ASYNC_FLUSH. A RocketMQ slave always reports the page cache. The client stops with an error when the logs diverge.
 Source: RocketMQ HAService.HAClient.
 """
 
@@ -17,16 +17,16 @@ from ..service import Service, do_nothing
 from .replica_log import ReplicaLog
 
 RECONNECT_MS = 5_000  # RocketMQ HAClient.run
-"""How long a slave that has lost its master waits before it looks for it again."""
+"""Pause of a slave between two attempts to connect."""
 CONNECT_MS = 5_000
-"""How long one attempt may take."""
+"""Timeout of one attempt."""
 STATES = DIVERGED, NOT_CONNECTED, COMPARING, FOLLOWING = ("diverged", "not connected", "comparing", "following")
 _RECEIVE_BYTES = 1 << 16
 _NS_PER_MS = 1_000_000
 
 
 class HAClient(Service):
-    """One task that keeps a slave's log at its master's heels."""
+    """One task that replicates the master's log."""
 
     name = "ha-client"
 
@@ -39,23 +39,23 @@ class HAClient(Service):
         self._config = store.config
         self._replica: ReplicaLog | None = None
         self.master_address = store.config.ha_master_address
-        """Who is followed; empty while nobody is known."""
+        """The master's address, or empty if unknown."""
         self.diverged: DivergedError | None = None
-        """Why nobody is followed any more, until another master is named."""
+        """Why replication stopped, until another master is set."""
         self.on_diverged: Callable[[str, DivergedError], None] = do_nothing
-        """Called with the master's address when its log turns out to be another one."""
+        """Called with the master's address when the logs diverge."""
         self.last_error = ""
-        """Why the last connection ended, or none came about."""
+        """Why the last connection ended or failed."""
         self._lock = store.world.tasks.lock("ha-client connection")
         self._connection: Connection | None = None
-        """Belongs to whoever holds the lock."""
+        """Guarded by the lock."""
         self._due_ns = 0
-        """When the next report is due, though nothing has changed."""
+        """Time of the next report if the offset does not change."""
         self._reported = -1
 
     @property
     def state(self) -> str:
-        """Return one of STATES: how it stands with the master."""
+        """Return one of STATES."""
         if self.diverged is not None:
             return DIVERGED
         if self._connection is None:
@@ -64,18 +64,18 @@ class HAClient(Service):
 
     @property
     def state_and_reason(self) -> str:
-        """Return the state, and why it is not a better one."""
+        """Return the state, with the error if there is one."""
         state = self.state
         reason = {DIVERGED: str(self.diverged), NOT_CONNECTED: self.last_error}.get(state)
         return f"{state}: {reason}" if reason else state
 
     @property
     def is_following(self) -> bool:
-        """Return whether a master is connected that was seen to have the end of this log."""
+        """Return whether a connected master has the end of this log."""
         return self._connection is not None and self._replica is not None and self._replica.is_verified
 
     def update_master_address(self, address: str) -> None:
-        """Follow another master from now on; nothing happens if it is followed already."""
+        """Follow another master. No-op if it is followed already."""
         if address == self.master_address:
             return
         with self._lock:
@@ -85,7 +85,7 @@ class HAClient(Service):
         self.wake()
 
     def shutdown(self) -> None:
-        """End the connection, and the task with it."""
+        """Close the connection and end the task."""
         self._stopping.set(1)
         self._disconnect()
         super().shutdown()
@@ -99,7 +99,7 @@ class HAClient(Service):
     # -- following ---------------------------------------------------------------------------------
 
     def step(self) -> None:
-        """Follow the master until something ends that; then wait before the next attempt."""
+        """Follow the master until the connection ends, then pause."""
         address = self.master_address
         if not address or self.diverged is not None:
             self.signal.wait(None)
@@ -108,7 +108,7 @@ class HAClient(Service):
             self._replica = ReplicaLog(self._store.commit_log)
         try:
             connection = self._network.connect(address, CONNECT_MS)
-        except (OSError, ValueError) as error:  # nobody there, or an address that is none
+        except (OSError, ValueError) as error:  # connection refused, or an invalid address
             self.last_error = str(error)
         else:
             self._follow(connection, self._replica, address)
@@ -119,12 +119,12 @@ class HAClient(Service):
         with self._lock:
             self._connection = connection
         try:
-            if not self.is_stopping and address == self.master_address:  # or nobody has closed it
+            if not self.is_stopping and address == self.master_address:  # otherwise no task closes it
                 self._take_all(connection, replica)
         except DivergedError as error:
             hit("slave diverged")
             with self._lock:
-                is_over = address == self.master_address  # another one is yet to be looked at
+                is_over = address == self.master_address  # another master is not compared yet
                 if is_over:
                     self.diverged = error
             if is_over:
@@ -133,10 +133,10 @@ class HAClient(Service):
             self.last_error = str(error)
         self._disconnect()
         connection.close()
-        self._store.flush.wait_durable(self._store.log.max_offset, wait=False)  # what came last and was not reported
+        self._store.flush.wait_durable(self._store.log.max_offset, wait=False)  # the last records were not reported
 
     def _take_all(self, connection: Connection, replica: ReplicaLog) -> None:
-        """Take what the master sends. Raises what ends that: OSError, CorruptFileError, DivergedError."""
+        """Take the master's stream. Raises OSError, CorruptFileError or DivergedError at its end."""
         stream = f"log from {connection.remote_address}"
         frames = FrameReader(self._config.mapped_file_size_commit_log, stream)
         log, is_async = self._store.log, self._config.flush_disk_type is FlushDiskType.ASYNC_FLUSH
@@ -166,13 +166,13 @@ class HAClient(Service):
     # -- reporting ---------------------------------------------------------------------------------
 
     def _report_progress(self, connection: Connection, replica: ReplicaLog) -> None:
-        """Report what is new, or that nothing is when it is time to; what is not compared yet does not count."""
+        """Report a higher offset, or the old one when a report is due. An unverified log is not reported."""
         offset = self._kept_offset() if replica.is_verified else self._reported
         if offset > self._reported or self._now_ns() >= self._due_ns:
             self._report(connection, max(offset, self._reported))
 
     def _kept_offset(self) -> int:
-        """Return how far the log goes that this slave promises to have."""
+        """Return the end of the log that this slave guarantees."""
         log = self._store.log
         end_offset = log.max_offset
         if end_offset == self._reported or self._config.flush_disk_type is FlushDiskType.ASYNC_FLUSH:

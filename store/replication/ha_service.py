@@ -1,14 +1,13 @@
-"""Replication of one store: listens for slaves and sends them the log. RocketMQ's HAService and HAConnection.
+"""Replication service: listens for slaves and sends them the log.
 
-Whoever runs a store composes the service beside it. Every role listens for slaves; a slave has a client, too, that
-follows its master. Start it after the store, stop it before the store. Puts of a SYNC_MASTER answer SLAVE_NOT_AVAILABLE
-while it does not run.
+The program that runs a store adds the service: it starts after the store and stops before it. Every role listens for
+slaves; a slave also has a client for its master. While the service is stopped, puts of a SYNC_MASTER answer
+SLAVE_NOT_AVAILABLE.
 
-Each slave's connection has two tasks: one hears its reports, one sends it the log. Sent is what readers may see: under
-SYNC_FLUSH what is durable, so that no crash of the master leaves a slave with records that the master has lost. The
-blank record that closes a segment goes with what follows it: without that a recovery of the master cuts it. A report
-is believed as far as it can be true. One beyond what this connection has sent ends it: such a slave's log is longer
-than the master's.
+Each connection has two tasks: one reads reports, one sends the log up to the end that readers may see. With SYNC_FLUSH
+that end is durable, so a crash of the master leaves no slave with records that the master lost. A blank record that
+closes a segment is sent only with the following bytes, because the master's recovery truncates a blank at the log's
+end. A report beyond the sent bytes closes the connection: the slave's log is longer than the master's.
 Source: RocketMQ HAService, HAConnection.
 """
 
@@ -28,15 +27,15 @@ _RECEIVE_BYTES = 1 << 16
 _UNKNOWN = -1
 
 CONNECTIONS_MAX = 64
-"""Slaves at once, for each costs two tasks; whoever comes later is turned away."""
+"""Limit of slaves, since each needs two tasks. Further connections are closed."""
 
-_ACCEPT_RETRY_MS = 1_000  # without descriptors, accept fails at once each time, and the loop would spin
+_ACCEPT_RETRY_MS = 1_000  # without descriptors accept fails at once, and the loop would spin
 
 
 class HAConnection:
-    """One slave, from when it connects until either side has enough.
+    """The connection of one slave.
 
-    Invariant: reported <= sent, and neither moves back; sent ends at or before what readers of the log may see.
+    Invariant: reported <= sent, and neither decreases; sent is at most the end that readers may see.
     """
 
     def __init__(self, store: MessageStore, number: int, connection: Connection, on_closed: "OnClosed") -> None:
@@ -44,7 +43,7 @@ class HAConnection:
         self.number = number
         self.remote_address = connection.remote_address
         self.closed_because = ""
-        """Why this connection ended; empty while it has not."""
+        """Why this connection ended; empty while it is open."""
         self._world = store.world
         self._config = store.config
         self._connection = connection
@@ -55,22 +54,22 @@ class HAConnection:
         self._signal = tasks.signal(f"ha-writer-{number}")
         self._closed = tasks.cell(f"ha-connection-{number} closed")
         self._began = tasks.cell(f"ha-connection-{number} began", _UNKNOWN)
-        """Log offset that sending began at."""
+        """Log offset of the first byte sent."""
         self._sent = tasks.cell(f"ha-connection-{number} sent")
-        """Up to where it has been sent, or is being."""
+        """Log offset up to which bytes were sent or are being sent."""
         self._reported = tasks.cell(f"ha-connection-{number} reported", _UNKNOWN)
         self._tasks: list[Task] = []
 
     def start(self) -> None:
-        """Begin to listen; the log is sent when the slave has said where to begin."""
+        """Start to read reports. Sending starts after the first report."""
         self._tasks.append(self._world.tasks.spawn(f"ha-reader-{self.number}", self._read))
 
     def wake(self) -> None:
-        """Look for more of the log."""
+        """Look for new bytes in the log."""
         self._signal.notify()
 
     def close(self, reason: str) -> None:
-        """End it, whoever comes first."""
+        """Close the connection. The first reason counts."""
         if not self._closed.compare_and_set(0, 1):
             return
         self.closed_because = reason
@@ -81,24 +80,24 @@ class HAConnection:
         self._on_closed(self)
 
     def join(self) -> None:
-        """Wait for both tasks to end. Only after `close`."""
-        for task in self._tasks:  # which grows if the reader, while it is waited for, begins to send
+        """Wait for both tasks to end. Requires `close`."""
+        for task in self._tasks:  # the reader may append a task meanwhile
             task.join(None)
 
     # -- what the slave has ------------------------------------------------------------------------
 
     @property
     def reported(self) -> int:
-        """Return how far the slave's log goes, by its last word; -1 before its first."""
+        """Return the end of the slave's log in its last report, -1 before the first."""
         return self._reported.get()
 
     @property
     def sent(self) -> int:
-        """Return up to which log offset it has been sent."""
+        """Return the log offset up to which bytes were sent."""
         return self._sent.get()
 
     def has(self, start_offset: int, end_offset: int) -> bool:
-        """Return whether these bytes were sent, and reported since."""
+        """Return whether a range of the log was sent and then reported."""
         began = self._began.get()
         return began != _UNKNOWN and began <= start_offset and end_offset <= self._reported.get()
 
@@ -126,13 +125,15 @@ class HAConnection:
 
     @property
     def _doubt(self) -> str:
-        """Return a guess at why a slave goes: the stream cannot say it, so a slave whose log differs only hangs up."""
+        """Return a hint on why a slave left: the protocol has no reason, so a slave with a different log just
+        disconnects.
+        """
         began = self._began.get()
         took_nothing = began != _UNKNOWN and began == self._reported.get() < self._sent.get()
         return ", and took nothing: its log may have diverged" if took_nothing else ""
 
     def _take_report(self, report: int) -> bool:
-        """Note a report; False, and the connection is closed, if it cannot be true."""
+        """Process a report. A false report closes the connection and returns False."""
         if self._reported.get() == _UNKNOWN:
             return self._take_first_report(report)
         if report > self._sent.get():
@@ -147,11 +148,11 @@ class HAConnection:
         return True
 
     def _take_first_report(self, report: int) -> bool:
-        """Begin to send; False, and the connection is closed, if the log does not have what was asked for.
+        """Start to send. If the log lacks the requested offset, close the connection and return False.
 
-        An empty slave gets the last file, which is the one that the last byte is in: behind a blank, which is held
-        back, there may be none yet. A heartbeat says to the slave where the log does begin or end; a log that fits
-        would not get it.
+        An empty slave gets the last file, which is the one with the last byte: after a blank, which is held back, the
+        next file may not exist yet. On failure a heartbeat tells the slave the log's end or start; a slave with a
+        matching log would not get it.
         """
         end, first = self._readable_limit(), max(self._log.min_offset, 0)
         begin = report or max((end - 1) // self._log.segment_bytes * self._log.segment_bytes, first)
@@ -169,7 +170,7 @@ class HAConnection:
         if self._group_transfer is not None:
             self._group_transfer.connected(self)
             if self._closed.get():
-                self._group_transfer.gone(self)  # whoever closed it may have been here before
+                self._group_transfer.gone(self)  # `close` may have run before `connected`
         self._tasks.append(self._world.tasks.spawn(f"ha-writer-{self.number}", self._write))
         return True
 
@@ -181,14 +182,14 @@ class HAConnection:
                 if self._send_next() or self._signal.wait(self._config.ha_send_heartbeat_interval_ms):
                     continue
                 self._send(encode_frame_header(self._sent.get(), 0))
-        except (OSError, ValueError) as error:  # a map that was closed meanwhile is a ValueError
+        except (OSError, ValueError) as error:  # a closed map raises ValueError
             self.close(str(error))
         except Exception as error:
             self.close(f"{type(error).__name__}: {error}")
             raise
 
     def _send_next(self) -> bool:
-        """Send what is next in the log, at most haTransferBatchSize of one file; False if there is nothing."""
+        """Send the next part of one file, at most haTransferBatchSize. Return False if there is none."""
         at = self._sent.get()
         limit = self._readable_limit()
         if at >= limit:
@@ -198,14 +199,14 @@ class HAConnection:
             self.close(f"log offset {at}, which was to be sent next, has left the log")
             return True
         position, batch_bytes = at - segment.base_offset, self._config.ha_transfer_batch_size
-        # A blank that nothing follows yet is held back: the next segment may fail to be made, or be lost.
+        # A final blank is held back: the next segment may fail to be made, or be lost.
         limit_here = segment.blank_from if limit == segment.end_offset else limit - segment.base_offset
         end = min(position + batch_bytes, limit_here, segment.size_bytes)
         if position >= end:
             return False
         data = bytes(segment.file.view(position, end))
         assert 0 < len(data) <= batch_bytes, (len(data), batch_bytes)
-        self._sent.set(at + len(data))  # before the slave can have it, and say so
+        self._sent.set(at + len(data))  # before the slave can receive and report it
         self._send(encode_frame_header(at, len(data)) + data)
         return True
 
@@ -217,10 +218,10 @@ OnClosed = Callable[[HAConnection], None]
 
 
 class HAService:
-    """Who listens for slaves, the slaves that are connected, and on a slave the client."""
+    """The listener, the connections of slaves, and the client of a slave."""
 
     def __init__(self, store: MessageStore, listen_host: str = "127.0.0.1") -> None:
-        """The network of the store's world is what slaves and master are reached by."""
+        """The store's world must have a network."""
         assert store.world.network is not None, "replication needs a network"
         self._tasks = store.world.tasks
         self._network = store.world.network
@@ -230,20 +231,20 @@ class HAService:
         self._accepting: Task | None = None
         self._lock = self._tasks.lock("ha connections")
         self.connections: tuple[HAConnection, ...] = ()
-        """The slaves that are connected. Replaced, never changed."""
+        """The open connections. Replaced, never changed."""
         self._ended: list[HAConnection] = []
-        """Connections whose tasks may not have ended yet."""
+        """Connections whose tasks may still run."""
         self.last_closed = ""
-        """Which connection ended last, and why."""
+        """The last closed connection and its reason."""
         self.on_slave_gone: Callable[[HAConnection], None] = do_nothing
-        """Called with each connection that has ended while others go on."""
+        """Called with each connection that ends before `shutdown`."""
         self._accepted = 0
         self.client: HAClient | None = None
         if store.config.broker_role is BrokerRole.SLAVE:
             self.client = HAClient(store)
 
     def start(self) -> None:
-        """Listen for slaves at haListenPort, and follow the master on a slave. OSError if it cannot listen."""
+        """Listen for slaves at haListenPort, and follow the master on a slave. Raises OSError if it cannot listen."""
         self._listener = self._network.listen(self._address)
         self._store.follow(self._wake)
         self._accepting = self._tasks.spawn("ha-accept", self._accept)
@@ -251,7 +252,7 @@ class HAService:
             self.client.start()
 
     def shutdown(self) -> None:
-        """End all connections and the client, and answer the puts that wait for slaves."""
+        """Close all connections and the client, and end the waits of puts for slaves."""
         self.on_slave_gone = do_nothing
         if self.client is not None:
             self.client.shutdown()
@@ -263,24 +264,24 @@ class HAService:
             begun = (*self.connections, *self._ended)
         for connection in begun:
             connection.close("the master stops")
-        for connection in begun:  # also one that its own task is closing, and has not said so yet
+        for connection in begun:  # also a connection that its own task is closing
             connection.join()
         if self._store.commit_log.group_transfer is not None:
             self._store.commit_log.group_transfer.give_up()
 
     @property
     def address(self) -> str:
-        """Return where slaves connect to, as `host:port`: RocketMQ's HA server address."""
+        """Return the listening address as `host:port`: RocketMQ's HA server address."""
         assert self._listener is not None, "start first"
         return self._listener.address
 
     def update_master_address(self, address: str) -> None:
-        """Follow another master, as a broker does on its name server's word; nothing happens on a master."""
+        """Follow another master. No-op on a master."""
         if self.client is not None:
             self.client.update_master_address(address)
 
     def runtime_info(self) -> dict[str, str]:
-        """Return what a broker can say of replication; RocketMQ 4.9 says nothing of it."""
+        """Return runtime figures of replication. RocketMQ 4.9 has none."""
         info = {f"haSlave_{each.remote_address}": f"{each.reported},{each.sent}" for each in self.connections}
         info["haLastClosed"] = self.last_closed
         if self.client is not None:
@@ -303,14 +304,14 @@ class HAService:
             raise
 
     def _accept_all(self, listener: Listener) -> None:
-        """Accept slaves until nobody listens any more."""
+        """Accept slaves until the listener closes."""
         while True:
             try:
                 accepted = listener.accept(None)
             except ConnectionError:
                 return  # closed
             except OSError:
-                self._tasks.sleep(_ACCEPT_RETRY_MS)  # no descriptor left, say
+                self._tasks.sleep(_ACCEPT_RETRY_MS)  # e.g. no descriptor left
                 continue
             if len(self.connections) >= CONNECTIONS_MAX:
                 accepted.close()

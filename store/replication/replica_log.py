@@ -1,14 +1,13 @@
-"""Replica log: appends what a master sends to a slave's log, once it has proved to belong there.
+"""Replica log: verifies a master's log stream and appends it to a slave's log.
 
-The stream carries no number of an epoch and no checksum, so the proof lies in the records. A slave asks for its last
-record again, or from where its disk has the log, and compares: the last record holds its own offset, the time when it
-was stored, and the message, so a master that has the same one there has the same log up to there. Behind it every
-record is checked as recovery checks one (sizes, magic, physicalOffset, body CRC, torn topic or properties) before it
-counts, and a record counts when it is whole: what a cut connection leaves of one is dropped, and asked for again.
+The stream has no epoch and no checksum, so the slave verifies the records. It requests its last record again, or an
+earlier position if less is durable, and compares the bytes. The last record contains its own offset, its store time and
+the message: a master with the same record has the same log up to there. Later records get recovery's checks (sizes,
+magic, physicalOffset, body CRC, torn topic or properties), and are appended only when complete. A partial record at the
+end of a connection is dropped and requested again.
 
-What cannot be seen in a stream like this: that logs differ in front of the slave's last record though that is equal;
-bytes of header, topic and properties that changed on the way past TCP's checksum; a slave without a record only learns
-where to begin.
+The stream cannot show three faults: logs that differ before an equal last record; changed bytes of header, topic or
+properties that TCP's checksum missed; and a wrong log on a slave without a record, which only learns where to begin.
 """
 
 from collections import deque
@@ -26,49 +25,49 @@ from ..marks import hit
 _HEAD = Struct(">ii")
 _MAGICS = (MESSAGE_MAGIC, MESSAGE_MAGIC_V2)
 _IDLE_HEARTBEATS = 2
-"""How many in a row mean that the master has nothing more: it sends what it has before the second is due."""
+"""Heartbeats in a row that mean the master has no more data: it sends its data before the second one."""
 
 
 class ReplicaLog:
-    """The log of one slave. One task uses it."""
+    """The log of one slave. Not thread-safe."""
 
     def __init__(self, commit_log: CommitLog) -> None:
         self._commit_log = commit_log
         self._log: SegmentQueue = commit_log.queue
         self._last_record: int | None = None
         self._damage: CorruptFileError | None = None
-        """What hides the last record, so that nothing can be compared."""
+        """Damage that hides the last record, so that a comparison is impossible."""
         try:
             self._last_record = last_record_offset(self._log)
         except CorruptFileError as damage:
             self._damage = damage
         self._expected = 0
-        """Where the next byte of the stream belongs, if the log is not empty."""
+        """Log offset of the next byte in the stream, unless the log is empty."""
         self._begun = False
-        """Whether the first piece of the stream has come."""
+        """Whether the first piece of the stream has arrived."""
         self._heartbeats = 0
         self._pending = bytearray()
-        """What has come behind the log's end, of a record that is not whole; zeros in front, up to a sector's begin."""
+        """Bytes after the log's end of an incomplete record, preceded by zeros back to the start of a sector."""
         self._padding = 0
 
     def begin(self, kept_offset: int) -> int:
-        """Begin with a new stream; return the offset that it has to begin at, 0 for an empty log.
+        """Start a new stream. Return the log offset to request, 0 for an empty log.
 
-        That is where the last record begins, or kept_offset, up to where this slave promises to have its log: masters
-        of RocketMQ take what is asked for behind for a report. To ask for a record at offset 0 would be to say that the
-        log is empty: it is compared from its second byte on. Raises DivergedError if damage hides the last record: any
-        log would seem to be this one's.
+        The offset is that of the last record, or kept_offset if that is lower: RocketMQ masters take the request for a
+        report, so it must not exceed the log that this slave guarantees. Requesting offset 0 would mean an empty log,
+        so a record at 0 is compared from its second byte. Raises DivergedError if damage hides the last record, because
+        any log would then match.
         """
         if self._damage is not None:
             expected = "a last record to compare with the master's"
             raise DivergedError(self._log.max_offset, expected, f"damage here: {self._damage}")
         last = self._log.max_offset if self._last_record is None else self._last_record
-        first = max(self._log.min_offset, 1)  # in front of its first segment a log has nothing to keep
+        first = max(self._log.min_offset, 1)  # before its first segment a log has no bytes to compare
         end = self._log.max_offset
         self._expected = max(min(last, kept_offset), first) if end else 0
         self._begun = False
         self._heartbeats = 0
-        self._forget_pending(end)  # what is in front of it will be compared
+        self._forget_pending(end)  # the bytes before it will be compared
         return self._expected
 
     @property
@@ -77,9 +76,9 @@ class ReplicaLog:
         return self._begun and self._expected >= self._log.max_offset
 
     def take(self, piece: TransferPiece) -> bool:
-        """Take the next piece of the stream; return whether the log has grown.
+        """Take the next piece of the stream. Return whether the log has grown.
 
-        Raises DivergedError if it cannot be what follows; none of the piece is in the log then.
+        Raises DivergedError if the piece does not match; no byte of it is then appended.
         """
         if not self._begun:
             self._begun = True
@@ -102,7 +101,7 @@ class ReplicaLog:
     # -- joining -----------------------------------------------------------------------------------
 
     def _begin_empty(self, piece: TransferPiece) -> None:
-        """Begin where the master's last file does."""
+        """Begin at the start of the master's last file."""
         if piece.log_offset % self._log.segment_bytes:
             expected = f"files of {self._log.segment_bytes} bytes"
             raise DivergedError(piece.log_offset, expected, "a file that begins here")
@@ -118,7 +117,7 @@ class ReplicaLog:
             raise DivergedError(self._expected, expected, found)
 
     def _compared(self, data: memoryview) -> int:
-        """Compare what the log has already; return how many bytes that is."""
+        """Compare bytes that the log already has. Return their number."""
         at = self._expected
         size_bytes = min(len(data), max(self._log.max_offset - at, 0))
         if not size_bytes:
@@ -136,7 +135,7 @@ class ReplicaLog:
     # -- growing -----------------------------------------------------------------------------------
 
     def _append_whole_records(self) -> bool:
-        """Move what is whole of what is pending behind the log's end; return whether that was anything."""
+        """Append the complete records of the pending bytes. Return whether there were any."""
         base = self._expected - len(self._pending) + self._padding
         room = self._log.segment_bytes - base % self._log.segment_bytes
         begin, end = self._padding, self._whole_records_end(base, room)
@@ -159,7 +158,7 @@ class ReplicaLog:
         return True
 
     def _whole_records_end(self, base: int, room: int) -> int:
-        """Return up to where the pending bytes are whole records, by the sizes they claim."""
+        """Return the end of the complete records in the pending bytes, by their claimed sizes."""
         pending, at = self._pending, self._padding
         stop = self._padding + room
         while len(pending) - at >= BLANK_BYTES:
@@ -178,7 +177,7 @@ class ReplicaLog:
         return at
 
     def _checked(self, whole: memoryview, base: int) -> ScannedRecord | None:
-        """Check records; return the last, None if there is only a blank one."""
+        """Check records. Return the last one, or None if there is only a blank record."""
         begin, end, base_offset = self._padding, len(whole), base - self._padding
         try:
             scan = scan_records(whole, begin, end, file="what comes", base_offset=base_offset, check_crc=True)
@@ -188,13 +187,13 @@ class ReplicaLog:
             raise DivergedError(base_offset + error.offset, expected, found) from error
 
     def _forget_pending(self, end_offset: int) -> None:
-        """Have nothing pending behind the log's end, where sectors count from the file's begin."""
+        """Drop the pending bytes. Padding aligns the log's end to the sectors of its file."""
         self._padding = end_offset % self._log.segment_bytes % SECTOR_BYTES
         self._pending = bytearray(self._padding)
 
 
 def last_record_offset(log: SegmentQueue) -> int | None:
-    """Return where the last record of a log begins; None if it has none. CorruptFileError if damage hides it."""
+    """Return the offset of the last record, or None. Raises CorruptFileError if damage hides it."""
     for segment in reversed(log.segments):
         wrote, view = segment.wrote.get(), segment.file.view(0, segment.size_bytes)
         file, base_offset = segment.file.path, segment.base_offset

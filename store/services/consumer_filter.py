@@ -1,16 +1,16 @@
-"""SQL filters of consumers: which groups filter by an expression, their bit maps, and pulls that use both.
+"""SQL filters of consumers: registered expressions, Bloom filter bit maps, and pulls.
 
-consumers = use_bit_maps(store)  # before it is started
-data = consumers.register("Orders", "group", "amount > 5")
-store.get_message("Orders", 0, 0, wanted=SqlMessageFilter.of_consumer(data))
+    consumers = use_bit_maps(store)  # before the store starts
+    data = consumers.register("Orders", "group", "amount > 5")
+    store.get_message("Orders", 0, 0, wanted=SqlMessageFilter.of_consumer(data))
 
-While a consumer is registered, dispatch evaluates its expression on each message of the topic and marks the message
-with the consumer's bits. A message without the marks was then not wanted, if it was dispatched
-after the registration; of older ones the marks say nothing. A pull asks the bit map first, then the properties.
+While a consumer is registered, dispatch evaluates its expression for each message of the topic, and sets the consumer's
+bits in the message's bit map if it matches. A pull checks the bit map before the properties. For messages dispatched
+before the registration the bit map is not used.
 
-Marks are a Bloom filter: a few bits for each consumer of a topic, the same in every broker.
-A consumer's bits are those of the text `group#topic`. Bit n is bit n mod 8, from the lowest, of byte n div 8. The hash
-is the first half of MurmurHash3 of 128 bits in its form for 64-bit machines: seed 0, blocks of 16 bytes, little-endian.
+The bit map is a Bloom filter with a few bits per consumer of a topic. The bits of a consumer are those of the text
+`group#topic`, as in RocketMQ. Bit n is bit n mod 8, from the lowest, of byte n div 8. The hash is the first half of
+128-bit MurmurHash3 for 64-bit machines: seed 0, blocks of 16 bytes, little-endian.
 Source: RocketMQ ConsumerFilterManager, ConsumerFilterData.isMsgInLive, CommitLogDispatcherCalcBitMap,
 ExpressionMessageFilter; BloomFilter.createByFn, calcBitPositions and isHit; BitsArray; ConsumerFilterManager.register.
 Austin Appleby, MurmurHash3_x64_128; Guava Hashing.murmur3_128().hashString(text, UTF_8).asLong().
@@ -42,7 +42,7 @@ EXPECTED_CONSUMERS = 32
 
 
 def murmur3_64(data: bytes) -> int:
-    """Return the first 64 bits of the hash of data, as an unsigned number.
+    """Return the first 64 bits of the hash as an unsigned number.
 
     >>> hex(murmur3_64(b"hello"))
     '0xcbd8a7b341bd9b02'
@@ -82,7 +82,7 @@ def _finished(value: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class BloomFilter:
-    """How many bits a map has, and how many of them each text sets."""
+    """Length of a bit map, and number of bits per text."""
 
     bits: int
     """A multiple of 8."""
@@ -90,7 +90,7 @@ class BloomFilter:
 
     @classmethod
     def of(cls, error_percent: int = ERROR_PERCENT, expected: int = EXPECTED_CONSUMERS) -> "BloomFilter":
-        """Return the filter that mistakes a text for another in so many of 100 cases, when so many are set.
+        """Return the filter with the given error rate for the expected number of texts.
 
         >>> BloomFilter.of()
         BloomFilter(bits=112, hashes=3)
@@ -98,7 +98,7 @@ class BloomFilter:
         assert 1 <= error_percent < 100, error_percent
         assert expected >= 1, expected
         error = error_percent / 100
-        # quotients of natural logarithms, as RocketMQ has them: log2 could round otherwise
+        # quotients of natural logarithms, as in RocketMQ: log2 could round differently
         bits = ceil(expected * (log(1 / error) / log(2)) * (log(e) / log(2)))
         hashes = ceil(log(error) / log(0.5))
         assert bits > 0, (error_percent, expected)
@@ -107,11 +107,11 @@ class BloomFilter:
 
     @property
     def map_bytes(self) -> int:
-        """Return how long a map is."""
+        """Return the length of a bit map in bytes."""
         return self.bits // 8
 
     def positions(self, text: str) -> tuple[int, ...]:
-        """Return the numbers of a text's bits."""
+        """Return the bit numbers of a text."""
         assert self.bits > 0, self.bits
         hashed, numbers = murmur3_64(text.encode()), range(1, self.hashes + 1)
         first, second = hashed & 0xFFFF_FFFF, hashed >> 32
@@ -126,19 +126,19 @@ def set_bits(bit_map: bytearray, positions: tuple[int, ...]) -> None:
 
 
 def has_bits(bit_map: bytes, positions: tuple[int, ...]) -> bool:
-    """Return whether all of these bits are set: always if they were, now and then if they were not."""
+    """Return whether all of the bits are set. False positives are possible."""
     return all(bit_map[position // 8] >> position % 8 & 1 for position in positions)
 
 
 def _not_negative(value: int) -> int:
-    """Return the low 32 bits as Java's int, its bits flipped if that is negative."""
+    """Return the low 32 bits as Java's int, inverted if negative."""
     value &= 0xFFFF_FFFF
     return value ^ 0xFFFF_FFFF if value & 0x8000_0000 else value
 
 
 _NEVER_MS = (1 << 63) - 1
 FORGOTTEN_AFTER_MS = 24 * 3600 * 1000
-"""How long after it was unregistered a consumer is still taken account of, should it come back."""
+"""How long an unregistered consumer keeps its bits, in case it comes back."""
 
 
 @dataclass(slots=True, eq=False)
@@ -150,29 +150,29 @@ class ConsumerFilterData:
     expression: SqlExpression
     client_version: int
     positions: tuple[int, ...]
-    """Of its bits in a message's bit map."""
+    """Its bit numbers in a bit map."""
     map_bytes: int
-    """Length of the bit maps its bits belong to."""
+    """Length of these bit maps."""
     born_timestamp_ms: int = _NEVER_MS
-    """Store time after which every message was dispatched with this expression known."""
+    """All messages stored after this time were dispatched with the expression registered."""
     dead_timestamp_ms: int | None = None
-    """Since when it is unregistered."""
+    """Time when it was unregistered."""
 
 
 class ConsumerFilterManager:
-    """All registered expressions. Any task may register; readers take no lock."""
+    """All registered expressions. Thread-safe; readers take no lock."""
 
     def __init__(self, tasks: Tasks, now_ms: Callable[[], int]) -> None:
-        """now_ms returns a time that no message dispatched so far was stored after."""
+        """`now_ms` returns a time that is not before the store time of any dispatched message."""
         self.bloom_filter = BloomFilter.of()
         self._now_ms = now_ms
         self._lock = tasks.lock("consumer filters")
         self._by_topic: dict[str, tuple[ConsumerFilterData, ...]] = {}
 
     def register(self, topic: str, group: str, expression: str, client_version: int = 0) -> ConsumerFilterData:
-        """Register a group's expression for a topic; return what counts from now on.
+        """Register a group's expression for a topic. Return the registration in force.
 
-        An expression from an older client than the one known changes nothing. Raises FilterExpressionError.
+        An expression with an older client version is ignored. Raises FilterExpressionError.
         """
         parsed = SqlExpression.parse(expression)
         with self._lock:
@@ -183,10 +183,10 @@ class ConsumerFilterManager:
             bits = (self.bloom_filter.positions(f"{group}#{topic}"), self.bloom_filter.map_bytes)
             made = ConsumerFilterData(topic, group, parsed, client_version, *bits)
             if known is not None:
-                known.born_timestamp_ms = _NEVER_MS  # its bits are the new one's from here on
+                known.born_timestamp_ms = _NEVER_MS  # the new expression uses the same bits from now on
             others = (each for each in self.of_topic(topic) if each is not known)
             self._by_topic[topic] = (*others, made)
-            made.born_timestamp_ms = self._now_ms()  # not before dispatch can see it
+            made.born_timestamp_ms = self._now_ms()  # only after dispatch can see it
         return made
 
     def _goes_on(self, known: ConsumerFilterData, expression: SqlExpression, client_version: int) -> bool:
@@ -199,7 +199,7 @@ class ConsumerFilterManager:
         return False
 
     def unregister(self, group: str) -> None:
-        """Note that a group is gone. Its bits are still set for a while: it may be back soon."""
+        """Unregister a group. Its bits are set for a while longer, in case it comes back soon."""
         with self._lock:
             now_ms = self._now_ms()
             for topic in sorted(self._by_topic):
@@ -216,11 +216,11 @@ class ConsumerFilterManager:
                 self._by_topic[topic] = kept
 
     def of_topic(self, topic: str) -> tuple[ConsumerFilterData, ...]:
-        """Return what is registered for a topic."""
+        """Return the registrations of a topic."""
         return self._by_topic.get(topic, ())
 
     def bit_map_of(self, record: ScannedRecord) -> bytes:
-        """Return the bits of every consumer of the topic whose expression is true of the record, none without any."""
+        """Return the bits of all consumers of the topic whose expression matches, or an empty map without consumers."""
         consumers = self.of_topic(record.topic)
         if not consumers:
             return b""
@@ -232,12 +232,12 @@ class ConsumerFilterManager:
         return bytes(bit_map)
 
     def find(self, topic: str, group: str) -> ConsumerFilterData | None:
-        """Return what a group has registered for a topic, None if nothing."""
+        """Return the registration of a group for a topic, or None."""
         return next((each for each in self.of_topic(topic) if each.group == group), None)
 
 
 class SqlMessageFilter:
-    """One consumer's expression; with what it has registered, messages that it does not want are passed over unread."""
+    """One consumer's expression. With a registration, bit maps save reading records that do not match."""
 
     def __init__(self, expression: SqlExpression, consumer: ConsumerFilterData | None = None) -> None:
         assert consumer is None or consumer.expression == expression, "bit maps speak of the registered one"
@@ -251,7 +251,7 @@ class SqlMessageFilter:
 
     @classmethod
     def parse(cls, expression: str) -> "SqlMessageFilter":
-        """Return the filter of an expression that nobody has registered. Raises FilterExpressionError."""
+        """Return the filter of an unregistered expression. Raises FilterExpressionError."""
         return cls(SqlExpression.parse(expression))
 
     @property
@@ -260,7 +260,7 @@ class SqlMessageFilter:
         return True
 
     def matches_queue(self, tags_code: int | None, unit: ExtUnit | None) -> bool:
-        """Return False only if the message was dispatched with the expression known and did not match it."""
+        """Return False only if the message was dispatched with the expression registered and did not match."""
         consumer = self._consumer
         if consumer is None or unit is None:
             return True
@@ -270,7 +270,7 @@ class SqlMessageFilter:
         return has_bits(unit.bit_map, consumer.positions)
 
     def matches_record(self, raw: bytes) -> bool:
-        """Return whether the expression is true of the record's properties; one that cannot be read has none."""
+        """Return whether the expression matches the record's properties. An unreadable record has no properties."""
         try:
             bounds = check_record(raw, 0, len(raw), file="commitlog", file_offset=0, check_crc=False)
         except CorruptFileError:
@@ -279,20 +279,20 @@ class SqlMessageFilter:
         return self._expression.matches(decode_properties(text))
 
     def matches_properties(self, properties: Mapping[str, str]) -> bool:
-        """Return whether the expression is true of these properties."""
+        """Return whether the expression matches the properties."""
         return self._expression.matches(properties)
 
 
 def use_bit_maps(store: MessageStore) -> ConsumerFilterManager:
-    """Have a store mark every message with the SQL consumers that want it; return where these register.
+    """Enable bit maps of SQL consumers in a store, and return the registry of these consumers.
 
-    Call it once, before the store is started. Its queues need their extension (`enable_consume_queue_ext`). In RocketMQ
-    the broker does this if its enableCalcFilterBitMap says so.
+    Call it once before the store starts. It needs queue extensions (`enable_consume_queue_ext`). A RocketMQ broker does
+    this if enableCalcFilterBitMap is set.
     """
     assert store.extended is not None, "enable_consume_queue_ext"
 
     def newest_ms() -> int:
-        """Return a time that no message dispatched so far is later than: the clock may have stepped back since."""
+        """Return a time not before any dispatched message, since the clock may have stepped back."""
         stored_ms = store.commit_log.last_store_timestamp_ms
         return max(store.world.clock.now_ms(), stored_ms, store.dispatch.dispatched_store_timestamp_ms)
 

@@ -1,10 +1,10 @@
-"""Consumer offsets: each group's progress in each queue. RocketMQ's ConsumerOffsetManager, `consumerOffset.json`.
+"""Consumer offsets: each group's progress in each queue, in `consumerOffset.json`.
 
     {"offsetTable": {"<topic>@<group>": {<queueId>: <offset>}}}
 
-With light queues on it is LmqConsumerOffsetManager: the offsets of groups that begin with `%LMQ%` have no queue id, are
-in a table of their own, and both tables are in `lmqConsumerOffset.json`. A part of the broker, beside the store: what
-a crash takes back is at most one interval of progress, and what a shortened queue does not hold any more is `clamp`ed.
+With light queues this is RocketMQ's LmqConsumerOffsetManager: offsets of groups with the prefix `%LMQ%` have no queue
+id and their own table, and both tables are in `lmqConsumerOffset.json`. A crash loses at most one flush interval of
+progress. `clamp` corrects offsets beyond the end of a truncated queue.
 Source: RocketMQ ConsumerOffsetManager, LmqConsumerOffsetManager.
 """
 
@@ -25,7 +25,7 @@ _SEPARATOR = "@"
 
 
 class ConsumerOffsetManager(Service):
-    """The offsets consumers reported, persisted every so often and at the end. Any task may call it."""
+    """The consumers' offsets, written to disk periodically and at the end. Thread-safe."""
 
     name = "consumer offsets"
 
@@ -39,7 +39,7 @@ class ConsumerOffsetManager(Service):
     ) -> None:
         super().__init__(world)
         self.last_error: OSError | None = None
-        """What the last attempt to persist met; the next one tries again."""
+        """Error of the last attempt to write the file. The next interval retries."""
         name = "lmqConsumerOffset.json" if light_queues else "consumerOffset.json"
         self.file = SideFile(world.files, f"{config_directory}/{name}")
         self.flush_interval_ms = flush_interval_ms
@@ -50,7 +50,7 @@ class ConsumerOffsetManager(Service):
         self._file_lock = world.tasks.lock("consumer offsets file")
 
     def load(self) -> None:
-        """Read what was persisted. Raises CorruptFileError if no version of it can be read."""
+        """Read the file. Raises CorruptFileError if no version of it is readable."""
         loaded = self.file.load(decoded_consumer_offsets)
         with self._lock:
             self._offsets, self._light_offsets = loaded or ({}, {})
@@ -58,7 +58,7 @@ class ConsumerOffsetManager(Service):
     # -- consumers ---------------------------------------------------------------------------------
 
     def commit_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Note the offset of the message that a group wants next. A lower one than before counts too."""
+        """Store the offset of the next message for a group. It may be lower than before."""
         key = f"{topic}{_SEPARATOR}{group}"
         with self._lock:
             if self._is_light(group):
@@ -67,7 +67,7 @@ class ConsumerOffsetManager(Service):
                 self._offsets.setdefault(key, {})[queue_id] = offset
 
     def query_offset(self, group: str, topic: str, queue_id: int) -> int:
-        """Return the offset a group last committed for a queue, -1 if it never did."""
+        """Return the offset of a group in a queue, or -1."""
         key = f"{topic}{_SEPARATOR}{group}"
         with self._lock:
             if self._is_light(group):
@@ -75,11 +75,11 @@ class ConsumerOffsetManager(Service):
             return self._offsets.get(key, {}).get(queue_id, -1)
 
     def topics_of(self, group: str) -> list[str]:
-        """Return the topics a group has offsets in, in order of the alphabet."""
+        """Return the topics where a group has offsets, sorted."""
         return sorted(topic for topic, one in self._pairs() if one == group)
 
     def groups_of(self, topic: str) -> list[str]:
-        """Return the groups that have offsets in a topic, in order of the alphabet."""
+        """Return the groups that have offsets in a topic, sorted."""
         return sorted(group for one, group in self._pairs() if one == topic)
 
     def _pairs(self) -> list[tuple[str, str]]:
@@ -88,13 +88,13 @@ class ConsumerOffsetManager(Service):
         return [(topic, group) for topic, _, group in (key.rpartition(_SEPARATOR) for key in keys)]
 
     def all(self) -> list[tuple[str, str, dict[int, int]]]:
-        """Return topic, group and offsets by queue id, of all that have any but in light queues."""
+        """Return topic, group and offsets by queue id, without light queues."""
         with self._lock:
             tables = [(key, dict(offsets)) for key, offsets in self._offsets.items()]
         return [(*key.rpartition(_SEPARATOR)[::2], offsets) for key, offsets in tables]
 
     def remove_group(self, group: str) -> None:
-        """Forget how far a group is."""
+        """Remove all offsets of a group."""
         ending = f"{_SEPARATOR}{group}"
         with self._lock:
             for table in (self._offsets, self._light_offsets):
@@ -103,7 +103,7 @@ class ConsumerOffsetManager(Service):
 
     @property
     def members(self) -> dict[str, Any]:
-        """Return all offsets as the file has them, by name; RocketMQ's order is that of chance."""
+        """Return all offsets as in the file, sorted by name. RocketMQ's file is not sorted."""
         fields: dict[str, Any] = {}
         with self._lock:
             if self._light_queues:
@@ -113,7 +113,7 @@ class ConsumerOffsetManager(Service):
         return fields
 
     def replace(self, raw: bytes, sender: str) -> None:
-        """Take over all offsets of another broker, in the file's form. CorruptFileError names what is wrong with it."""
+        """Replace all offsets by those of another broker, in file format. Raises CorruptFileError."""
         offsets, light_offsets = decoded_consumer_offsets(raw, sender)
         with self._lock:
             self._offsets, self._light_offsets = offsets, light_offsets
@@ -122,11 +122,11 @@ class ConsumerOffsetManager(Service):
         return self._light_queues and group.startswith(LIGHT_GROUP_PREFIX)
 
     def clamp(self, store: AnyMessageStore) -> int:
-        """Take offsets back to where their queues end, durably, and return how many were beyond.
+        """Reduce offsets beyond the end of their queue to the end, durably. Return their number.
 
-        Called after recovery and before the store accepts puts: a consumer ahead of a queue that lost its tail would
-        skip what is put there next. Offsets below a queue's first message stay: a pull answers them with
-        OFFSET_TOO_SMALL. Raises OSError if the disk fails.
+        Called after recovery, before the store accepts puts: a consumer beyond the end of a truncated queue would miss
+        new messages. Offsets before a queue's first message stay: a pull answers them with OFFSET_TOO_SMALL. Raises
+        OSError if the disk fails.
         """
         clamped = 0
         with self._lock:
@@ -142,25 +142,25 @@ class ConsumerOffsetManager(Service):
                     self._light_offsets[key] = end
                     clamped += 1
         if clamped:
-            self.persist()  # the next crash may come when the queue has grown past them again
+            self.persist()  # at the next crash the queue may have grown past them
         return clamped
 
     # -- persisting --------------------------------------------------------------------------------
 
     def persist(self) -> bool:
-        """Make the present offsets durable; return False if they are already. Raises OSError if the disk fails."""
+        """Make the offsets durable. Return False if they were. Raises OSError if the disk fails."""
         # The lock also covers the read, or an older state could overwrite a newer one.
         with self._file_lock:
             return self.file.store(encode_side_json(self.members))
 
     def step(self) -> None:
-        """Wait one interval, then persist."""
+        """Sleep for one interval, then write the file."""
         self.signal.wait(self.flush_interval_ms)
         if not self.is_stopping:
             self._try_to_persist()
 
     def finish(self) -> None:
-        """Persist a last time."""
+        """Write the file a last time."""
         self._try_to_persist()
 
     def _try_to_persist(self) -> None:
@@ -172,7 +172,7 @@ class ConsumerOffsetManager(Service):
 
 
 def decoded_consumer_offsets(raw: bytes, file: str) -> tuple[dict[str, dict[int, int]], dict[str, int]]:
-    """Return the two tables that a file's bytes have. CorruptFileError names the damage."""
+    """Return the two tables of a file. Raises CorruptFileError."""
     fields = decode_side_json(raw, file=file)
     tables = table_of(fields, _TABLE, file=file)
     offsets = {key: numbered_offsets(table_of(tables, key, file=file), key, file=file) for key in tables}

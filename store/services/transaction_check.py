@@ -1,14 +1,17 @@
-"""Transaction check: asks producer groups for the decisions they owe. RocketMQ's TransactionalMessageCheckService.
+"""Transaction check: asks producer groups for the state of undecided half messages.
 
-Each pass goes through the half queue from where the last one ended. A half message that an op decided is done with; one
-whose time has come is put back at the end of the queue and asked about; one too young ends the pass, for those behind
-it are younger. A half message is only passed once it is decided, put back or given up, so none is forgotten.
+Each pass reads the half queue from where the last pass ended. A half message with an op is decided and is skipped. One
+that is old enough is put back at the end of the queue, and its producer group is asked. One that is too young ends the
+pass, because the later ones are younger. The check passes a half message only when it is decided, put back or given up,
+so none is lost.
 
-How far both queues are done with is kept as offsets of a consumer group, but only what is in the durable part of the
-log counts: progress that outlived the record that was put back would be a transaction that is never asked about again.
+The progress in both queues is stored as offsets of a consumer group, after the log that it depends on is durable.
+Otherwise a crash could keep the progress and lose a record that was put back, and its transaction would never be
+checked again.
 
-The clock is read once for each judgement, by the caller: an age that grows while it is judged passes between two rules.
-Source: RocketMQ TransactionalMessageServiceImpl.check, isNeedDiscard, isNeedSkip, getImmunityTime.
+The caller reads the clock once per verdict, because an age that grows between two rules could match neither.
+Source: RocketMQ TransactionalMessageCheckService, TransactionalMessageServiceImpl.check, isNeedDiscard, isNeedSkip,
+getImmunityTime.
 """
 
 from collections.abc import Callable
@@ -43,13 +46,13 @@ CHECK_GROUP = "CID_RMQ_SYS_TRANS"
 
 _PASS_MS_MAX = 60_000  # RocketMQ TransactionalMessageServiceImpl.MAX_PROCESS_TIME_LIMIT
 _COMMIT_MS_MAX = 5_000
-"""How long a pass waits for what is in a buffer to be committed before it asks about it."""
+"""How long a pass waits for the commit of buffered records before it asks about them."""
 _LOOK_MS = 20
 _HOUR_MS = 3_600_000
 
 
 class _Progress(NamedTuple):
-    """How far both queues are done with, and how much of the log that rests upon."""
+    """The progress in both queues, and the end of the log that it depends on."""
 
     half_offset: int
     op_offset: int
@@ -61,17 +64,17 @@ class TransactionConfig:
     """Settings of transactions, with RocketMQ's defaults."""
 
     transaction_timeout_ms: int = 6_000
-    """How old a half message is before its producer group is asked (transactionTimeOut)."""
+    """Age of a half message at its first check (transactionTimeOut)."""
     transaction_check_max: int = 15
-    """How often it is asked before the half message is given up (transactionCheckMax)."""
+    """Checks before a half message is given up (transactionCheckMax)."""
     transaction_check_interval_ms: int = 60_000
-    """How long after a pass the next one begins (transactionCheckInterval)."""
+    """Pause between two passes (transactionCheckInterval)."""
     store_host: Host = LOOPBACK_BROKER
-    """The broker's address, which its own op messages come from."""
+    """The broker's address, the source of its op messages."""
 
 
 class TransactionalMessageCheckService(Service):
-    """One task that makes a pass every so often."""
+    """One task that makes a pass in each interval."""
 
     name = "transaction check"
 
@@ -85,32 +88,32 @@ class TransactionalMessageCheckService(Service):
     ) -> None:
         super().__init__(world)
         self.on_check: Callable[[MessageRecord], None] = do_nothing
-        """Called with each half message whose producer group is to be asked, as it was put back."""
+        """Called with each half message whose producer group must be asked, as it was put back."""
         self.last_error: Exception | None = None
-        """What ended a pass early, or what `on_check` raised, last."""
+        """The last error of a pass or of `on_check`."""
         self.config = config
         self._store = store
         self._offsets = offsets
         self._decisions = decisions
         self._ops: OpQueue | None = None
         self._half_offset = 0
-        """The first half message that is not done with."""
+        """The first half message that the check has not passed."""
         self._own_from = -1
-        """Half messages from here on were put in this life, so all of them that were put back are known."""
+        """Half messages from this offset on were put in this life, so each put-back of them is known."""
         self._unpublished: _Progress | None = None
         self._questions: list[MessageRecord] = []
-        """What this pass has put back to be asked about, and no look-up can find yet: it is in a buffer of the pool."""
+        """Records that this pass put back but a look-up cannot find yet, because they are in a buffer of the pool."""
         self._put_end = 0
-        """Log offset behind what was put last; with a transient pool further than readers may see."""
+        """Log offset after the last put. With a transient pool this is beyond the readable log."""
 
     # -- life --------------------------------------------------------------------------------------
 
     def use(self, config: TransactionConfig) -> None:
-        """Go on with other settings."""
+        """Replace the settings."""
         self.config = config
 
     def start(self) -> None:
-        """Begin to make passes. What is put from now on is of this life."""
+        """Start the passes. Messages that are put later belong to this life."""
         self._own_from = self._half_end()
         super().start()
 
@@ -118,7 +121,7 @@ class TransactionalMessageCheckService(Service):
         return self._store.get_max_offset_in_queue(HALF_TOPIC, QUEUE_ID)
 
     def step(self) -> None:
-        """Wait one interval, then make a pass; survive what the disk does to it."""
+        """Sleep for one interval, then make a pass. Disk errors end only the pass."""
         self.signal.wait(self.config.transaction_check_interval_ms)
         if self.is_stopping:
             return
@@ -128,10 +131,10 @@ class TransactionalMessageCheckService(Service):
             self.last_error = error
 
     def finish(self) -> None:
-        """Publish the progress of the last pass, after the log that it rests upon has become durable.
+        """Publish the progress of the last pass, after its log is durable.
 
-        The offsets are persisted before the store stops: without the flush here a clean stop would lose this progress,
-        and the next life would ask the same questions again.
+        Consumer offsets are persisted before the store stops. Without a flush here a clean stop would lose the
+        progress, and the next life would repeat the questions.
         """
         done = self._unpublished
         if done is not None:
@@ -142,9 +145,9 @@ class TransactionalMessageCheckService(Service):
     # -- one pass ----------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Make one pass. One task at a time calls it. A slave makes none: its master does.
+        """Make one pass. Not thread-safe. A slave makes none, since its master does.
 
-        Raises StoreError or OSError if the store cannot be read; what was done until then stays done.
+        Raises StoreError or OSError if the store is not readable. The progress until then is kept.
         """
         if self._store.config.broker_role is BrokerRole.SLAVE:
             return
@@ -154,7 +157,7 @@ class TransactionalMessageCheckService(Service):
             ops = self._ops = self._begin()
         self._pay_owed()
         end = self._half_end()
-        if end < self._half_offset:  # it was removed with what it led to, and has begun anew
+        if end < self._half_offset:  # the half queue was removed and has begun anew
             self._half_offset, self._own_from = end, min(self._own_from, end)
             self._decisions.clear()
         clock = self.world.clock
@@ -162,7 +165,7 @@ class TransactionalMessageCheckService(Service):
         ops.read()
         try:
             for at, record in pull_from(self._store, HALF_TOPIC, self._half_offset, end):
-                assert at < end, (at, end)  # behind it is what this pass has put back itself
+                assert at < end, (at, end)  # records beyond it were put back by this pass
                 if record is not None and not self._deal_with(HalfMessage.of(record), ops):
                     break
                 self._half_offset = at + 1
@@ -180,13 +183,13 @@ class TransactionalMessageCheckService(Service):
         self._note_progress(ops)
 
     def _note_progress(self, ops: OpQueue) -> None:
-        """Note how far the pass has come, and publish that if the log that it rests upon is durable."""
+        """Record the progress of the pass, and publish it if its log is durable."""
         rests_on = max(self._store.max_phy_offset, self._put_end)
         self._unpublished = _Progress(self._half_offset, ops.needed_from, rests_on)
         self._publish()
 
     def _begin(self) -> OpQueue:
-        """Take up the progress of earlier lives."""
+        """Read the progress of earlier lives."""
         self._half_offset = self._progress_in(HALF_TOPIC)
         if self._own_from < 0:
             self._own_from = self._half_end()
@@ -197,19 +200,19 @@ class TransactionalMessageCheckService(Service):
         return offset if offset >= 0 else max(self._store.get_min_offset_in_queue(topic, QUEUE_ID), 0)
 
     def _is_settled(self, half_offset: int) -> bool:
-        """Return whether the check cannot come upon the half message that was once at an offset, if any was."""
+        """Return whether the check cannot find the half message of a first offset any more."""
         if half_offset < self._half_offset:
             return not self._decisions.is_put_back(half_offset)
-        # Behind the end of what was put, not of what is dispatched: who was answered may decide before dispatch.
+        # The end of the puts, not of dispatch: a producer may decide after its answer but before dispatch.
         return half_offset >= self._store.commit_log.topic_queue_table.get((HALF_TOPIC, QUEUE_ID), 0)
 
     def _publish(self) -> None:
-        """Keep the progress of the last pass for later lives, if what it rests upon is durable."""
+        """Store the progress of the last pass if its log is durable."""
         done = self._unpublished
         if done is None or self._store.log.flushed_where.get() < done.log_offset:
             return
         self._unpublished = None
-        # In this order: whoever reads between the two finds more ops than it needs, not fewer.
+        # In this order: a reader between the two finds more ops than it needs, not fewer.
         for topic, offset in ((HALF_TOPIC, done.half_offset), (OP_TOPIC, done.op_offset)):
             if self._progress_in(topic) != offset:
                 self._offsets.commit_offset(CHECK_GROUP, topic, QUEUE_ID, offset)
@@ -225,14 +228,14 @@ class TransactionalMessageCheckService(Service):
     # -- one half message --------------------------------------------------------------------------
 
     def _deal_with(self, half: HalfMessage, ops: OpQueue) -> bool:
-        """Do what a half message needs; return whether the pass may go on behind it."""
+        """Handle a half message. Return whether the pass may continue."""
         asked: MessageRecord | None = None
         decisions = self._decisions
         with decisions.lock:
             if decisions.is_hidden(half, self._store.get_max_offset_in_queue(OP_TOPIC, QUEUE_ID)):
                 return False
             if not ops.is_decided(half):
-                ops.read()  # a decision may have come since the pass began; the lock keeps out further ones
+                ops.read()  # a decision may have come since the pass began; the lock excludes later ones
             if ops.is_decided(half) or self._has_expired(half):
                 decisions.was_passed(half)
                 return True
@@ -258,11 +261,11 @@ class TransactionalMessageCheckService(Service):
         return True
 
     def _has_expired(self, half: HalfMessage) -> bool:
-        """Return whether a half message has left the log since it was read: the op behind it may have left it, too."""
+        """Return whether a half message expired since it was read: its op may have expired, too."""
         return half.record.physical_offset < self._store.min_phy_offset
 
     def _give_up(self, half: HalfMessage) -> bool:
-        """Move a half message out of the way; False if that has to be tried again."""
+        """Move a half message to the given-up topic. Return False if that must be retried."""
         result = self._put(again(half, GIVEN_UP_TOPIC, {}))
         if not result.is_stored and not result.status.is_final:
             return False
@@ -272,10 +275,10 @@ class TransactionalMessageCheckService(Service):
         return True
 
     def _put_again(self, message: Message, as_it_was: Message) -> PutMessageResult:
-        """Put a message, or if it has become too long, another in its place.
+        """Put a message or, if it is now too long, a fallback.
 
-        Neither fits any more if the limits have shrunk since, or a disk has made bytes of it no UTF-8, which then take
-        more room.
+        It can be too long if the limits have shrunk, or if corrupt bytes are not UTF-8 and need more space when
+        decoded.
         """
         result = self._put(message)
         return self._put(as_it_was) if result.status.is_final else result
@@ -287,10 +290,10 @@ class TransactionalMessageCheckService(Service):
         return result
 
     def _ask(self, record: MessageRecord) -> None:
-        """Ask about a record once a look-up finds it: an answer may come at once.
+        """Ask about a record once a look-up can find it, because the answer may come at once.
 
-        Under SYNC_FLUSH that is when it is durable. Behind a pool it is when its buffer was committed, for which all
-        questions of a pass wait together.
+        With SYNC_FLUSH the record must be durable. With a transient pool its buffer must be committed; the questions of
+        a pass wait for that together.
         """
         self._store.flush.wait_durable(_end_of(record), wait=True)
         if self._is_in_file(record):
@@ -308,7 +311,7 @@ class TransactionalMessageCheckService(Service):
             self._put_question(record)
 
     def _wait_committed(self, log_offset: int) -> None:
-        """Wait until the log is in its files up to an offset, for a while at most."""
+        """Wait until the log is committed up to an offset, at most _COMMIT_MS_MAX."""
         clock = self.world.clock
         due_ns = clock.monotonic_ns() + _COMMIT_MS_MAX * 1_000_000
         while self._store.max_phy_offset < log_offset and clock.monotonic_ns() < due_ns:
@@ -320,7 +323,7 @@ class TransactionalMessageCheckService(Service):
     def _put_question(self, record: MessageRecord) -> None:
         try:
             self.on_check(record)
-        except Exception as error:  # its own matter: the half message comes up again
+        except Exception as error:  # affects one question: the half message comes up again
             self.last_error = error
 
 
@@ -340,7 +343,7 @@ def _placed(record: MessageRecord, message: Message, append: AppendMessageResult
 
 
 class HalfMessageVerdict(Enum):
-    """What is to be done with an undecided half message."""
+    """Action for an undecided half message."""
 
     TOO_YOUNG = "leave it, and all behind it, to a later pass"
     IMMUNE = "put it back without asking"
@@ -349,13 +352,13 @@ class HalfMessageVerdict(Enum):
 
 
 def verdict(half: HalfMessage, now_ms: int, config: TransactionConfig, reserved_ms: int) -> HalfMessageVerdict:
-    """Judge an undecided half message at one moment. reserved_ms: how long the store keeps messages."""
+    """Judge an undecided half message at one time. `reserved_ms` is how long the store keeps messages."""
     # One age for all rules: with two clock readings a half message could fall between immunity and timeout.
     age_ms = now_ms - half.record.born_timestamp_ms
     if half.check_times >= config.transaction_check_max or age_ms > reserved_ms:
         return HalfMessageVerdict.HOPELESS
     if half.immunity_ms is not None:
-        # Nobody waits for a time of birth further ahead than that: a copy of the message would be put with each pass.
+        # A birth time further in the future gives no immunity: each pass would put back a copy of the message.
         is_immune = -half.immunity_ms <= age_ms < half.immunity_ms
         return HalfMessageVerdict.IMMUNE if is_immune else HalfMessageVerdict.DUE
     is_young = 0 <= age_ms < config.transaction_timeout_ms

@@ -1,4 +1,4 @@
-"""Transaction queues as the check reads them: half messages in order, and which of them an op has decided."""
+"""Transaction queues as the check reads them: half messages, ops, decisions."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
@@ -19,20 +19,20 @@ _SEPARATOR = ","
 
 
 class PulledPlace(NamedTuple):
-    """One place in a queue; everything before it was pulled too, or is gone."""
+    """One place in a queue. All places before it were returned or do not exist."""
 
     offset: int
     record: MessageRecord | None
-    """None: nothing is to be had here any more, or it is damaged."""
+    """None: the message is corrupt or no longer exists."""
 
 
 def pull_from(store: MessageStore, topic: str, begin: int, end: int) -> Iterator[PulledPlace]:
-    """Yield what a queue holds between two queue offsets; less if the queue ends before.
+    """Yield the places of a queue between two queue offsets, or up to the end of the queue.
 
-    Numbers that the queue skips take no place among the messages of an answer, which then reach beyond the end: the
-    check would come upon what it has put back itself, and forget in one pass who had decided it.
+    A queue can skip offsets, and the answer to a pull does not count those. It can therefore reach beyond `end`; the
+    check would then read records that it has just put back, and miss their decisions. Such records are left out.
 
-    An answer that points back, as one beyond the queue's end does, ends it: that is for the caller to think about.
+    A pull that points backwards, such as one beyond the queue's end, ends the iteration. The caller handles that case.
     """
     offset = begin
     while offset < end:
@@ -60,13 +60,13 @@ def _decoded(raw: bytes, physical_offset: int) -> MessageRecord | None:
 
 
 class OpQueue:
-    """The ops from a queue offset on. One task at a time calls it."""
+    """The ops from a queue offset on. Not thread-safe."""
 
     def __init__(self, store: MessageStore, begin: int) -> None:
         self._store = store
         self._begin = begin
         self._ops: dict[int, tuple[int, ...]] = {}
-        """Half messages by the queue offset of the op that decided them, of ops still needed."""
+        """Queue offset of an op -> half messages that it decided, for ops that are still needed."""
         self._decided: set[int] = set()
         self._read_to = begin
 
@@ -76,13 +76,13 @@ class OpQueue:
         return min(self._ops, default=self._read_to)
 
     def is_decided(self, half: HalfMessage) -> bool:
-        """Return whether an op that was read decided a half message, under any of its offsets."""
+        """Return whether an op decided a half message under any of its offsets."""
         return any(offset in self._decided for offset in half.offsets)
 
     def read(self) -> None:
-        """Read all ops there are now. At the end of the queue there is nothing to read, and that is all it means."""
+        """Read all new ops."""
         end = self._store.get_max_offset_in_queue(OP_TOPIC, QUEUE_ID)
-        if self._read_to > end:  # the queue lost its end, or began anew: to read an op twice does no harm
+        if self._read_to > end:  # the queue was truncated or has begun anew; reading an op twice is harmless
             self._read_to = max(self._store.get_min_offset_in_queue(OP_TOPIC, QUEUE_ID), 0)
         for at, record in pull_from(self._store, OP_TOPIC, self._read_to, end):
             assert at >= self._read_to, (at, self._read_to)
@@ -96,7 +96,7 @@ class OpQueue:
                 self._decided.update(halves)
 
     def forget(self, is_settled: Callable[[int], bool]) -> None:
-        """Drop ops whose half messages are all settled: no later check can come upon them again."""
+        """Drop ops whose half messages are all settled: no later check can find them."""
         self._ops = {at: halves for at, halves in self._ops.items() if not all(map(is_settled, halves))}
         self._decided = {half for halves in self._ops.values() for half in halves}
 
@@ -106,26 +106,26 @@ _OWED = -2
 
 
 class Decisions:
-    """Decisions made and half messages put back in this life. Methods that say so are called with `lock` held."""
+    """Decisions and put-backs of this life. Some methods require `lock`, as a comment below says."""
 
     def __init__(self, world: World) -> None:
         self.lock = world.tasks.lock("transactions")
-        """Whoever holds it can put a half message back, and nobody decides it meanwhile."""
+        """While it is held, a half message can be put back, and no producer can decide it."""
         self._ops: dict[int, int] = {}
         """Half offset -> queue offset of its op, or why there is none, until the op can be pulled."""
         self._put_back: dict[int, int] = {}
-        """First offset -> newest one, until the check is done with it."""
+        """First offset -> newest offset, until the check has passed it."""
         self._decided: set[int] = set()
-        """First offsets of what was decided; of half messages of this life, until the check has passed them."""
+        """First offsets of decided half messages; those of this life until the check has passed them."""
         self._given_up: set[int] = set()
-        """First offsets of what the check has passed undecided, and nobody has decided since."""
+        """First offsets of half messages that were given up and are still undecided."""
         self._passed = range(0)
-        """First offsets of what the check is done with, but for what was put back or given up."""
+        """First offsets that the check has passed, apart from those in `_put_back` and `_given_up`."""
 
     def begin(self, half: HalfMessage, visible_ops: int) -> bool:
-        """Claim the right to decide; False if that is known to have happened, or is happening.
+        """Claim a half message for a decision. Return False if it is decided or claimed.
 
-        visible_ops: the end of the op queue.
+        `visible_ops` is the end of the op queue.
         """
         with self.lock:
             self._prune(visible_ops)
@@ -137,12 +137,12 @@ class Decisions:
             return True
 
     def _is_past(self, first_offset: int) -> bool:
-        """Return whether the check has come upon the decision about a half message of this life, and forgotten it."""
+        """Return whether the check has passed the decision on a half message of this life and forgotten it."""
         is_kept = first_offset in self._put_back or first_offset in self._given_up
         return first_offset in self._passed and not is_kept
 
     def _prune(self, visible_ops: int) -> None:
-        """Forget the oldest decisions as far as everyone can see their ops."""
+        """Forget the oldest decisions whose ops can be pulled."""
         while self._ops:
             half_offset, op_offset = next(iter(self._ops.items()))
             if not 0 <= op_offset < visible_ops:
@@ -150,13 +150,13 @@ class Decisions:
             del self._ops[half_offset]
 
     def abandon(self, half: HalfMessage) -> None:
-        """Give the right back: nothing was decided."""
+        """Release a claim without a decision."""
         with self.lock:
             for offset in half.offsets:
                 self._ops.pop(offset, None)
 
     def conclude(self, half: HalfMessage, ops: Mapping[int, int | None]) -> None:
-        """Note that a half message is decided. ops: half offset -> queue offset of its op, None if it is not stored."""
+        """Record a decision. `ops` maps half offsets to queue offsets of ops; None: not stored."""
         with self.lock:
             for half_offset, op_offset in ops.items():
                 assert op_offset is None or op_offset >= 0, (half_offset, op_offset)
@@ -165,7 +165,7 @@ class Decisions:
             self._given_up.discard(half.first_offset)
 
     def op_stored(self, half_offset: int, op_offset: int) -> None:
-        """Note that an op that was owed is in the log."""
+        """Record that an owed op was stored."""
         assert op_offset >= 0, op_offset
         with self.lock:
             self._ops[half_offset] = op_offset
@@ -176,7 +176,7 @@ class Decisions:
             return [half_offset for half_offset, op_offset in self._ops.items() if op_offset == _OWED]
 
     def clear(self) -> None:
-        """Forget everything: the half queue counts from 0 again, and the offsets would be those of others."""
+        """Forget everything, because the half queue has begun anew and reuses its offsets."""
         with self.lock:
             self._ops.clear()
             self._put_back.clear()
@@ -187,43 +187,43 @@ class Decisions:
     # -- with the lock held ------------------------------------------------------------------------
 
     def is_hidden(self, half: HalfMessage, visible_ops: int) -> bool:
-        """Return whether a half message is decided, or about to be, and its op cannot be pulled yet."""
+        """Return whether a half message is decided or claimed while its op cannot be pulled yet."""
         ops = [self._ops[offset] for offset in half.offsets if offset in self._ops]
         return any(not 0 <= op_offset < visible_ops for op_offset in ops)
 
     def was_put_back(self, half: HalfMessage, offset: int) -> None:
-        """Note that a half message is now also at a later queue offset."""
+        """Record that a half message has a further queue offset."""
         self._put_back[half.first_offset] = offset
 
     def was_passed(self, half: HalfMessage) -> None:
-        """Note that the check is done with a half message."""
+        """Record that the check has passed a half message."""
         if self._put_back.get(half.first_offset) == half.record.queue_offset:
             del self._put_back[half.first_offset]
 
     def is_put_back(self, first_offset: int) -> bool:
-        """Return whether the half message that was first at a queue offset may come up again."""
+        """Return whether a half message may come up again."""
         return first_offset in self._put_back
 
     def was_given_up(self, half: HalfMessage) -> None:
-        """Note that the check has passed a half message that nobody decided."""
+        """Record that a half message was given up."""
         self._given_up.add(half.first_offset)
 
     def is_given_up(self, first_offset: int) -> bool:
-        """Return whether a half message may still be undecided of which the check has no record in its way."""
+        """Return whether a half message may be undecided without a record ahead of the check."""
         is_decided = self._is_past(first_offset) or first_offset in self._decided or first_offset in self._ops
         return not is_decided and first_offset not in self._put_back
 
     def was_resumed(self, half: HalfMessage) -> None:
-        """Note that a half message that was given up is in the check's way again, as this record."""
+        """Record that a half message was resumed, as the given record."""
         self._given_up.discard(half.first_offset)
         if half.first_offset != half.record.queue_offset:
             self._put_back[half.first_offset] = half.record.queue_offset
 
     def forget(self, is_settled: Callable[[int], bool], passed: range) -> None:
-        """Drop decisions about half messages that the check cannot come upon again.
+        """Drop decisions on half messages that the check cannot find again.
 
-        passed: the first offsets, of this life, that the check is done with, but for what was put back or given up.
-        What lies before them was left undecided by earlier lives, and no range says what became of it: it is kept.
+        `passed` are the first offsets of this life that the check has passed, apart from those put back or given up.
+        Earlier offsets belong to earlier lives, whose decisions no range describes, so they are kept.
         """
         self._passed = passed
         self._decided = {first for first in self._decided if first not in passed or not is_settled(first)}

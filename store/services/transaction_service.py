@@ -1,14 +1,15 @@
-"""Transaction service beside a store: RocketMQ's TransactionalMessageService and the rules of END_TRANSACTION.
+"""Transaction service: prepares half messages and executes the producers' decisions.
 
-transactions = TransactionalMessageService(world, store, offsets)
-transactions.on_check = ask_the_producer_group
-transactions.start()
-half = transactions.prepare(message).append
-transactions.commit(EndTransaction("group", half.queue_offset, half.wrote_offset))
-transactions.shutdown()  # before the store
+    transactions = TransactionalMessageService(world, store, offsets)
+    transactions.on_check = ask_the_producer_group
+    transactions.start()
+    half = transactions.prepare(message).append
+    transactions.commit(EndTransaction("group", half.queue_offset, half.wrote_offset))
+    transactions.shutdown()  # before the store
 
-A commit is in the log before the op that ends its half message. A crash between the two makes the check ask again, and
-the answer may become a second record of the same message: some are delivered twice, none is lost.
+A commit writes the message before the op that ends its half message. After a crash between the two the check asks
+again, and the answer may store the message a second time: a message can be delivered twice, but none is lost.
+Source: RocketMQ TransactionalMessageService, EndTransactionProcessor.
 """
 
 from collections.abc import Callable
@@ -44,7 +45,7 @@ from .transaction_queues import Decisions
 
 
 class EndTransactionStatus(Enum):
-    """The answer to a decision; the values of those that RocketMQ knows are its remarks."""
+    """Result of a decision. Values known to RocketMQ are its remarks."""
 
     DECIDED = "decided"
     ALREADY_DECIDED = "an earlier decision counts"
@@ -56,17 +57,17 @@ class EndTransactionStatus(Enum):
 
 
 class EndTransactionResult(NamedTuple):
-    """What became of a decision."""
+    """Result of a decision, with its put."""
 
     status: EndTransactionStatus
     put: PutMessageResult | None = None
-    """Of a commit: the answer to the put of the real message."""
+    """Result of the put of a committed message."""
     op_is_stored: bool = False
-    """Whether the decision is noted in the log. If not, the check tries again, and a crash before then undoes it."""
+    """Whether the op is in the log. If not, the check retries, and a crash before that undoes the decision."""
 
 
 class TransactionalMessageService:
-    """Prepares messages, carries out what producers decide, and asks for what they do not. Any task may call it."""
+    """Prepares messages, executes decisions, and asks for missing ones. Thread-safe."""
 
     def __init__(
         self,
@@ -84,9 +85,9 @@ class TransactionalMessageService:
 
     @property
     def on_check(self) -> Callable[[MessageRecord], None]:
-        """What is called with each half message to ask about, in the task of the check. `HalfMessage.of` reads it.
+        """Called with each half message to ask about, in the task of the check. `HalfMessage.of` reads it.
 
-        A decision that arrives at the same moment may cross the question.
+        A decision may arrive while the question is sent.
         """
         return self.checker.on_check
 
@@ -95,28 +96,29 @@ class TransactionalMessageService:
         self.checker.on_check = listener
 
     def use(self, config: TransactionConfig) -> None:
-        """Go on with other settings."""
+        """Replace the settings."""
         self.config = config
         self.checker.use(config)
 
     def start(self) -> None:
-        """Begin to ask. The store has been started, and offsets have been loaded and brought back to what it holds."""
+        """Start the check. The store has started, and the offsets are loaded and clamped."""
         self.checker.start()
 
     def shutdown(self) -> None:
-        """Ask no more. The store still runs, and offsets have not been persisted for the last time."""
+        """Stop the check, before the last write of the offsets and the stop of the store."""
         self.checker.shutdown()
 
     # -- what producers do -------------------------------------------------------------------------
 
     def prepare(self, message: Message) -> PutMessageResult:
-        """Store a message that nobody sees before it is committed, and answer as a put."""
+        """Store a message that is invisible until its commit, and return the result of the put."""
         return answer_of(self.begin_prepare(message))
 
     def begin_prepare(self, message: Message, on_known: Callable[[], None] | None = None) -> PutMessageResult | PutWait:
-        """Begin that, as `MessageStore.begin_put` has it.
+        """Begin a `prepare`, as `MessageStore.begin_put` begins a put.
 
-        It is refused as MESSAGE_ILLEGAL or PROPERTIES_SIZE_EXCEEDED if it could not be committed or put back later.
+        The result is MESSAGE_ILLEGAL or PROPERTIES_SIZE_EXCEEDED if the message could not be committed or put back
+        later.
         """
         half = prepared(message)
         if half is None:
@@ -128,9 +130,9 @@ class TransactionalMessageService:
         return self._store.begin_put(half, on_known)
 
     def commit(self, request: EndTransaction) -> EndTransactionResult:
-        """Make a half message's real one visible; the half message is done with.
+        """Deliver the message of a half message, and end the half message.
 
-        This and rollback raise StoreNotReadableError where the store cannot be read, and decide nothing.
+        Like `rollback`, raises StoreNotReadableError without a decision if the store is not readable.
         """
         half = self._claimed(request)
         if isinstance(half, EndTransactionStatus):
@@ -148,7 +150,7 @@ class TransactionalMessageService:
         return EndTransactionResult(EndTransactionStatus.DECIDED, put, self._conclude(half))
 
     def rollback(self, request: EndTransaction) -> EndTransactionResult:
-        """Be done with a half message; nobody will see it."""
+        """Roll back a half message. It is never delivered."""
         half = self._claimed(request)
         if isinstance(half, EndTransactionStatus):
             return EndTransactionResult(half)
@@ -157,9 +159,9 @@ class TransactionalMessageService:
     # -- what operators do -------------------------------------------------------------------------
 
     def resume(self, log_offset: int) -> str | None:
-        """Have a given-up half message asked about again as if it never had been; return why not, or else None.
+        """Check a given-up half message again from the start. Return an error text, or None.
 
-        Raises StoreNotReadableError where the store cannot be read.
+        Raises StoreNotReadableError if the store is not readable.
         """
         record = self._store.look_message_by_offset(log_offset)
         if record is None or record.topic != GIVEN_UP_TOPIC:
@@ -178,7 +180,7 @@ class TransactionalMessageService:
     # -- deciding ----------------------------------------------------------------------------------
 
     def _claimed(self, request: EndTransaction) -> HalfMessage | EndTransactionStatus:
-        """Return the half message a decision is about, and nobody else's to decide now; or why it cannot be."""
+        """Return the half message of a decision, claimed for it, or why it cannot be decided."""
         if self._store.config.broker_role is BrokerRole.SLAVE:
             return EndTransactionStatus.SLAVE_NOT_AVAILABLE
         record = self._store.look_message_by_offset(request.commit_log_offset)
@@ -193,7 +195,7 @@ class TransactionalMessageService:
         return half if self._decisions.begin(half, visible_ops) else EndTransactionStatus.ALREADY_DECIDED
 
     def _conclude(self, half: HalfMessage) -> bool:
-        """Put an op for each offset a half message is known under; return whether all are stored."""
+        """Put an op for each offset of a half message. Return whether all are stored."""
         ops = {offset: self._put_op(offset) for offset in half.offsets}
         self._decisions.conclude(half, ops)
         return None not in ops.values()

@@ -1,11 +1,10 @@
-"""Reader of broker.conf: a RocketMQ broker's settings as a StoreConfig, strictly. RocketMQ ignores what it cannot use.
+"""Parser of broker.conf: strict reading of a RocketMQ configuration as a StoreConfig.
 
-A key no broker knows, a key that is there twice, a value of another type or out of its range is a ConfigError that
-names key and line. Keys that only other parts of a broker use are accepted, and handed on as they are. Blanks around a
-value do not count, as in 4.9. Both spellings of mapped, `maped` and `mapped`, are one key wherever a key has one of
-them.
+An unknown or repeated key, or an invalid value, is a ConfigError with key and line; RocketMQ ignores it. Keys for other
+parts of a broker are passed on. Blanks around a value are stripped, as in 4.9. The spellings `maped` and `mapped` are
+the same in all keys.
 Sources: RocketMQ MixAll.properties2Object, BrokerStartup; for the keys BrokerConfig, NettyServerConfig,
-NettyClientConfig, BrokerStartup, and of MessageStoreConfig what belongs to DLedger.
+NettyClientConfig, BrokerStartup, and the DLedger part of MessageStoreConfig.
 """
 
 import re
@@ -62,14 +61,14 @@ _UNREAD = """
     storePathConsumeQueue storePathConsumerQueue storePathIndex storeCheckpoint abortFile
     checkTransactionMessageEnable
 """
-"""No 4.9 broker reads these, but files made after common instructions have them."""
+"""No 4.9 broker reads these, but common instructions mention them."""
 
 _OWN = """
     masterAddr haHost heldPullsMax heldPullsOfClientMax
     serverConnectionsMax serverConnectionsPerHostMax serverFrameTimeoutMillis serverOutputTimeoutMillis
     serverHeldBytesMax
 """
-"""Of this broker alone; RocketMQ would pass over them."""
+"""Only of this broker; RocketMQ ignores them."""
 
 BROKER_KEYS = frozenset(" ".join((_BROKER, _STARTUP, _SERVER, _CLIENT, _DLEDGER, _UNREAD, _OWN)).split())
 
@@ -90,9 +89,9 @@ _UNUSED = """
     useEpollNativeSelector=false useTLS=false writeBufferHighWaterMark=0 writeBufferLowWaterMark=0
 """
 UNUSED_DEFAULTS: Mapping[str, str] = dict(each.split("=", 1) for each in _UNUSED.split())
-"""What RocketMQ's brokers have and this one has no use for, with RocketMQ's defaults: tools expect to be shown them."""
+"""Keys without effect in this broker, with RocketMQ's defaults, because tools expect them."""
 
-# A Java long has at most 19 digits. The time to read a number grows with the square of its digits.
+# A Java long has at most 19 digits. The time to parse a number grows with the square of its digits.
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
 _FRACTION = re.compile(r"[+-]?([0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20})([eE][+-]?[0-9]{1,3})?")
 _BOOLEANS = {"true": True, "false": False}
@@ -102,17 +101,17 @@ _KEYS: dict[str, str] = {one.name: one.metadata["key"].name for one in fields(St
 
 @dataclass(frozen=True, slots=True)
 class BrokerConf:
-    """What a file says."""
+    """The settings of a file."""
 
     store: StoreConfig
     others: Mapping[str, str]
-    """Keys of the broker that are none of the store's, with their values as they stand there."""
+    """Keys of the broker that are not the store's."""
     lines: Mapping[str, int]
-    """In which line each field of `store` is set that is, by the field's name."""
+    """Line of each setting of `store`, by field name."""
 
 
 def read_broker_conf(text: str, root: str) -> BrokerConf:
-    """Read a file's text; root is the store's directory if the file names none. Raises ConfigError."""
+    """Parse a file. `root` is the default of the store's directory. Raises ConfigError."""
     values: dict[str, Any] = {}
     others: dict[str, str] = {}
     lines: dict[str, int] = {}
@@ -150,7 +149,7 @@ def _config_of(values: dict[str, Any], lines: Mapping[str, int]) -> StoreConfig:
 
 
 def one_spelling(key: str) -> str:
-    """Return what both spellings of a key have in common."""
+    """Return the common form of both spellings of a key."""
     return key.replace("apped", "aped")
 
 
@@ -171,7 +170,7 @@ def _shown(text: str) -> str:
 
 
 def value_of(setting: Field[Any], key: str, text: str, line: int | None = None) -> Any:
-    """Return the text that a key has as a value of its setting's type. Raises ConfigError."""
+    """Convert the text of a key to the type of its setting. Raises ConfigError."""
     expected, read = _reader_of(setting)
     value = read(text)
     if value is None:
@@ -180,7 +179,7 @@ def value_of(setting: Field[Any], key: str, text: str, line: int | None = None) 
 
 
 def _reader_of(setting: Field[Any]) -> tuple[str, Callable[[str], Any]]:
-    """Return what a setting's text must be, and what makes a value of it or None."""
+    """Return the expected form of a setting's text, and its parser, which returns None on an error."""
     kind = setting.type
     if kind is bool:
         return "true or false", lambda text: _BOOLEANS.get(text.lower())

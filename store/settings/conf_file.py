@@ -1,7 +1,6 @@
-"""Editor of a broker.conf: what is changed changes, and every other line stays as somebody has written it.
+"""Editor of a broker.conf: changes some settings and keeps all other lines.
 
-RocketMQ writes the whole file anew, with every key it knows, and no comment survives. A later start reads the same
-settings from either.
+RocketMQ rewrites the whole file with all of its keys, and loses comments. Both files give the same settings.
 """
 
 import re
@@ -12,11 +11,11 @@ from ..side_file import SideFile
 from ..world import Files
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
-"""A line with its end, as the reader counts lines: a form feed or U+2028 ends none, though `splitlines` has it so."""
+"""A line with its end, by the parser's rules: unlike `splitlines`, a form feed or U+2028 ends no line."""
 
 
 def changed_text(text: str, settings: Mapping[str, str]) -> str:
-    r"""Return a file's text with other values for some keys; a key that it does not have comes at the end.
+    r"""Return a text with new values for some keys. Missing keys are appended.
 
     >>> changed_text("# kept\na=1\nb = 2\n", {"b": "3", "c": "4"})
     '# kept\na=1\nb=3\nc=4\n'
@@ -32,7 +31,7 @@ def changed_text(text: str, settings: Mapping[str, str]) -> str:
                 end += 1
             written = _line(each.key, left.pop(each.key)) if each.key in left else ""
             # The first line of a key gets the new value; repeated lines become empty.
-            lines[at:end] = [written, *[""] * (end - at - 1)]  # as many as there were: numbers of lines stay
+            lines[at:end] = [written, *[""] * (end - at - 1)]  # as many as before, so that line numbers stay
             assert len(lines) == count, (len(lines), count)
     if left and lines and not lines[-1].endswith(("\n", "\r")):
         lines.append("\n")
@@ -45,23 +44,23 @@ def _line(key: str, value: str) -> str:
 
 
 def _goes_on(line: str) -> bool:
-    r"""Return whether the next line belongs to this one: it ends in a \ that no other one escapes."""
+    r"""Return whether the next line continues this one: it ends in an unescaped backslash."""
     bare = line.rstrip("\r\n")
     return (len(bare) - len(bare.rstrip("\\"))) % 2 == 1
 
 
 class ConfFile:
-    """The broker.conf of a broker that runs. One task at a time calls it."""
+    """The broker.conf of a running broker. Not thread-safe."""
 
     def __init__(self, files: Files, path: str) -> None:
         self.path = path
         self._file = SideFile(files, path)
 
     def write(self, settings: Mapping[str, str]) -> None:
-        """Have the file say these settings, durably; the one before is kept as `.bak`. OSError if the disk fails.
+        """Change settings durably. The old file is kept as `.bak`. Raises OSError if the disk fails.
 
-        A file that has gone meanwhile begins anew, with these settings alone.
+        If the file is gone, the new one has these settings only.
         """
-        # Read anew each time: an operator may have edited it. Editors on Windows put a byte order mark in front.
+        # Read each time, because an operator may have edited it. Windows editors add a byte order mark.
         text = self._file.load(lambda raw, _: raw.decode("utf-8-sig")) or ""
         self._file.store(changed_text(text, settings).encode())

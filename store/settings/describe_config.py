@@ -1,12 +1,12 @@
-"""Table of settings: each setting of a store with its value, default, unit and meaning.
+"""Table of settings: value, default, unit and meaning of each setting of a store.
 
 JSON contract, `tornlog-config/1`:
 
     format    "tornlog-config/1"
     settings  [{"key", "value", "default", "unit", "meaning", "own"}], every one; own: RocketMQ does not know the key
-    others    the keys of the broker that the store has no use for, with their values as strings
+    others    the keys of the broker that are not the store's, with their values as strings
 
-Fields may be added under the same format; a change of meaning makes it `/2`.
+Fields may be added to this format. A changed meaning makes it `/2`.
 """
 
 import re
@@ -21,10 +21,10 @@ FORMAT = "tornlog-config/1"
 
 
 class Meaning(NamedTuple):
-    """What there is to say of a setting."""
+    """Unit and meaning of a setting."""
 
     unit: str
-    """What its number counts; empty for what is no number."""
+    """Unit of a number; empty otherwise."""
     text: str
 
 
@@ -107,7 +107,7 @@ enableDLegerCommitLog: Must stay off: the log is RocketMQ's own, not DLedger's.
 checkCRCOnRecover: Compare every body with its checksum on load.
 recoverWholeLog: Compare queues with the whole log on load, not only from the checkpoint on as 4.9 does.
 """
-"""One setting a line: key, unit if its value counts something, meaning; what is indented goes on."""
+"""One setting per line: key, unit if any, meaning. Indented lines continue it."""
 
 MEANINGS = {
     key: Meaning(unit, " ".join(text.split()))
@@ -122,19 +122,19 @@ class Setting(NamedTuple):
     value: str | int | float | bool
     default: str | int | float | bool
     unit: str
-    """What a number counts, empty for what is none."""
+    """Unit of a number; empty otherwise."""
     meaning: str
     own: bool
     """Whether RocketMQ does not know the key."""
 
     @property
     def differs(self) -> bool:
-        """Return whether the value is not the default."""
+        """Return whether the value differs from the default."""
         return self.value != self.default
 
 
 def describe(config: StoreConfig, default_root: str) -> list[Setting]:
-    """Return every setting in the order of StoreConfig; default_root is what the root is by default."""
+    """Return every setting in the order of StoreConfig. `default_root` is the default of the root directory."""
     rows = []
     for one in fields(StoreConfig):
         key = one.metadata["key"]
@@ -147,12 +147,12 @@ def describe(config: StoreConfig, default_root: str) -> list[Setting]:
 
 
 def config_fields(settings: Sequence[Setting], others: Mapping[str, str]) -> dict[str, Any]:
-    """Return everything as plain values: see the contract."""
+    """Return the JSON fields of the contract."""
     return {"format": FORMAT, "settings": [one._asdict() for one in settings], "others": dict(others)}
 
 
 def spelled(value: str | int | float | bool) -> str:
-    """Return a value as a broker.conf has it."""
+    """Return a value as written in a broker.conf."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -1,1 +1,1 @@
-"""Access control: access keys, signatures and the rules of `plain_acl.yml`, as RocketMQ keeps them."""
+"""Access control: access keys, signatures and the rules of `plain_acl.yml`."""

@@ -1,7 +1,7 @@
-"""Editor of a plain_acl.yml: accounts and white lists as operators change them while a broker runs.
+"""Editor of plain_acl.yml: changes accounts and white lists while a broker runs.
 
-The text is written anew from what it says; comments do not survive, as with RocketMQ. What comes of an edit has to be
-read again before it counts. Texts stay texts: a key of digits is not made a number on the way.
+The text is generated anew, so comments are lost, as with RocketMQ. The caller parses the result before using it. Values
+are read as strings, so a key of digits stays a string.
 Source: RocketMQ PlainPermissionManager.updateAccessConfig, deleteAccessConfig, updateGlobalWhiteAddrsConfig.
 """
 
@@ -17,11 +17,11 @@ _LISTS = ("topicPerms", "groupPerms")
 
 
 class NoSuchAccountError(LookupError):
-    """An access key that no account has."""
+    """An access key without an account."""
 
 
 def with_account(text: str, account: Mapping[str, str | Sequence[str]], version: DataVersion) -> str:
-    """Return a text in which an account says what is given of it; a new one comes last."""
+    """Return the text with the given fields of an account replaced. A new account is appended."""
     root, key = _root(text), account["accessKey"]
     accounts = root.setdefault(_ACCOUNTS, None) or []
     known = next((each for each in accounts if each.get("accessKey") == key), None)
@@ -33,7 +33,7 @@ def with_account(text: str, account: Mapping[str, str | Sequence[str]], version:
 
 
 def without_account(text: str, access_key: str, version: DataVersion) -> str:
-    """Return a text without an account. Raises NoSuchAccountError."""
+    """Return the text without an account. Raises NoSuchAccountError."""
     root = _root(text)
     accounts = root.get(_ACCOUNTS) or []
     root[_ACCOUNTS] = [each for each in accounts if each.get("accessKey") != access_key]
@@ -43,12 +43,12 @@ def without_account(text: str, access_key: str, version: DataVersion) -> str:
 
 
 def with_white_addresses(text: str, addresses: Sequence[str], version: DataVersion) -> str:
-    """Return a text with other addresses from which everything is allowed."""
+    """Return the text with another global white list."""
     return _text({**_root(text), _WHITE: list(addresses)}, version)
 
 
 def shown(text: str) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return the white list and all accounts of a text, as RocketMQ's tools are shown them."""
+    """Return the white list and all accounts in the form that RocketMQ's tools expect."""
     root = _root(text)
     accounts = [{**each, "admin": each.get("admin") == "true"} for each in root.get(_ACCOUNTS) or []]
     for account in accounts:
@@ -57,7 +57,7 @@ def shown(text: str) -> tuple[list[str], list[dict[str, Any]]]:
 
 
 def version_of(text: str) -> DataVersion:
-    """Return the version that a text says it is, one of zeros if it says none."""
+    """Return the version in the text, or zeros if it has none."""
     versions = _root(text).get(_VERSION) or [{}]
     first = versions[0] if isinstance(versions, list) and isinstance(versions[0], dict) else {}
     numbers = [str(first.get(name, "0")) for name in ("timestamp", "counter")]

@@ -1,4 +1,4 @@
-"""Reader of plain_acl.yml, and access control by one such file, read again when it changes.
+"""Parser of plain_acl.yml, and access control that reloads the file on change.
 
     globalWhiteRemoteAddresses:
     - 10.10.103.*
@@ -15,9 +15,8 @@
       groupPerms:
       - groupA=DENY
 
-The reader is strict: what RocketMQ would ignore, or take for DENY, is an error that names the line. A dataVersion,
-which RocketMQ's tools leave there, does not count. PyYAML, loaded only for this, is asked for nodes rather than values:
-they know their lines.
+The parser is strict: an entry that RocketMQ ignores or reads as DENY is an error with a line number. A dataVersion,
+written by RocketMQ's tools, is ignored. PyYAML is optional; its node API supplies the line numbers.
 Source: RocketMQ PlainPermissionManager.load, PlainAccessConfig, Permission.parseResourcePerms, AclFileWatchService.
 """
 
@@ -45,19 +44,19 @@ from .rules import (
 )
 
 KEY_CHARACTERS_MIN = 7
-"""Of access and secret keys; RocketMQ's own bound."""
+"""Minimum length of access and secret keys, as in RocketMQ."""
 _KEYS = ("globalWhiteRemoteAddresses", "accounts", "dataVersion")
 _PERM_KEYS = ("defaultTopicPerm", "defaultGroupPerm", "topicPerms", "groupPerms")
 _ACCOUNT_KEYS = ("accessKey", "secretKey", "whiteRemoteAddress", "admin", *_PERM_KEYS)
 _BOOLEANS = {"true": True, "false": False}
-_Node = Any  # PyYAML's: a tag, a value, and a mark of where it stands
+_Node = Any  # a PyYAML node: tag, value, position
 _Value = TypeVar("_Value")
 
 WATCH_INTERVAL_MS = 5_000
 
 
 class PlainAclError(ValueError):
-    """A file that says no rules: the line, what was expected there, what was found."""
+    """An invalid file: the line, the expectation and the fact."""
 
     def __init__(self, line: int, name: str, expected: str, found: str) -> None:
         super().__init__(f"line {line}: {name}: expected {expected}, found {found}")
@@ -65,7 +64,7 @@ class PlainAclError(ValueError):
 
 
 def read_plain_acl(text: str) -> AccessRules:
-    """Read a file's text. Raises PlainAclError; ModuleNotFoundError where PyYAML is not installed."""
+    """Parse the text of a file. Raises PlainAclError, or ModuleNotFoundError without PyYAML."""
     root = _compose(text)
     if root is None:
         return AccessRules({})
@@ -166,7 +165,7 @@ def _items(node: _Node, name: str) -> list[_Node]:
 
 
 def _text(node: _Node, name: str) -> str:
-    """Return a scalar as it is spelled, so that a key of digits stays a text."""
+    """Return a scalar as written, so that a key of digits stays a string."""
     if node.id != "scalar":
         raise PlainAclError(_line(node), name, "a text", f"a {node.id}")
     return str(node.value)
@@ -189,7 +188,7 @@ def _one_of(node: _Node, name: str, values: Mapping[str, _Value], default: _Valu
 
 
 class AccessControl(Service):
-    """The rules of one plain_acl.yml. A file that becomes unreadable or wrong leaves the rules as they were.
+    """The rules of one plain_acl.yml. While the file is unreadable or invalid, the last valid rules stay in force.
 
     Source: RocketMQ AclFileWatchService.
     """
@@ -197,7 +196,7 @@ class AccessControl(Service):
     name = "access control"
 
     def __init__(self, world: World, path: str, emit: Emit, interval_ms: int = WATCH_INTERVAL_MS) -> None:
-        """Read the file. Raises PlainAclError, or the OSError of reading it."""
+        """Read the file. Raises PlainAclError, or OSError if reading fails."""
         super().__init__(world)
         self.path = path
         self._file = SideFile(world.files, path)
@@ -205,39 +204,39 @@ class AccessControl(Service):
         self._emit = emit
         self._interval_ms = interval_ms
         self._disk_fault = ""
-        """Why the file could not be read at the last look, empty if it could."""
+        """The read error at the last poll, or empty. The same error is logged once."""
         self._seen = self._state()
         self.rules = self._read()
 
     def check(self, command: RemotingCommand, channel: Channel) -> None:
-        """Return if a request is allowed. Raises AccessDeniedError."""
+        """Check that a request is allowed. Raises AccessDeniedError."""
         self.rules.check(command, channel.remote_address.rpartition(":")[0])
 
     def text(self) -> str:
-        """Return the file's text. PlainAclError if it is none, OSError if it cannot be read."""
+        """Return the text of the file. Raises PlainAclError for invalid UTF-8, OSError if reading fails."""
         try:
             return self.world.files.read(self.path).decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise PlainAclError(1, "file", "UTF-8", str(error)) from error
 
     def change(self, edit: Callable[[str], str]) -> None:
-        """Put in place of the file what is made of its text, durably, and its rules in force.
+        """Edit the file durably, then apply its rules.
 
-        PlainAclError, and nothing has changed, if the text, or what is made of it, says no rules. OSError if the disk
-        fails; what edit raises.
+        If the text is invalid before or after the edit, nothing changes and PlainAclError is raised. Errors of `edit`
+        and of the disk (OSError) are passed on.
         """
         with self._lock:
             before = self.text()
             read_plain_acl(before)
             changed = edit(before)
             rules = read_plain_acl(changed)
-            self._file.load(lambda raw, _: raw)  # so that it is kept as `.bak`
+            self._file.load(lambda raw, _: raw)  # loading makes `store` keep the old text as `.bak`
             self._file.store(changed.encode())
             self.rules, self._seen = rules, self._state()
         self._emit(f"{self.path}: changed by an administrator, {len(rules.accounts)} accounts")
 
     def step(self) -> None:
-        """Wait for a while, then look whether the file has changed."""
+        """Sleep for one interval, then reload the file if it has changed."""
         self.signal.wait(self._interval_ms)
         fault, seen = "", self._seen
         try:
@@ -247,7 +246,7 @@ class AccessControl(Service):
                 self._emit(f"{self.path}: read again, {len(self.rules.accounts)} accounts")
         except PlainAclError as error:
             self._emit(warning(f"{self.path}: {error}; the rules stay as they were"))
-        except OSError as error:  # which is logged once, and the file tried again at each look
+        except OSError as error:  # logged once, and retried at each poll
             fault, seen = str(error), None
             if fault != self._disk_fault:
                 self._emit(warning(f"{self.path}: {error}; the rules stay as they were"))

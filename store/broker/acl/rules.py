@@ -1,22 +1,22 @@
-"""Access rules of one plain_acl.yml: white lists, signatures, what each account may do, and what each request needs.
+"""Access rules: white lists, signatures, and permissions of accounts and requests.
 
-White lists are patterns of IP addresses, as plain_acl.yml spells them:
+White lists are patterns of IP addresses:
 
     (blank)                 no address
     *  *.*.*.*              every address, as is *:*:*:*:*:*:*:*
     10.0.0.7                one address
     10.0.0.7,10.0.0.8       several
     10.0.0.{7,8}            several that differ in their last part
-    10.0.*.*  10.0.0-5.*    ranges: after the first part that is one, only * may follow
-    ::1  fe80::{1,2}  2001:db8:*:*:*:*:*:*  2001:db8:0-ff:*:*:*:*:*      the same of IPv6, parts in hex
+    10.0.*.*  10.0.0-5.*    ranges: after the first range, only * may follow
+    ::1  fe80::{1,2}  2001:db8:*:*:*:*:*:*  2001:db8:0-ff:*:*:*:*:*      IPv6 in the same way, parts in hex
 
-RocketMQ ignores what follows the first range; here it is an error if it says anything.
+RocketMQ ignores the parts after the first range; here anything but * is an error.
 
-A signature proves that a request comes from a holder of the secret key. Signed are the values of all ext fields but the
-signature, in order of their names, and behind them the body.
+A signature proves that the sender holds the secret key. It covers the values of all ext fields except the signature,
+sorted by field name, followed by the body.
 Source: RocketMQ RemoteAddressStrategyFactory, AclClientRPCHook, AclSigner, PlainAccessValidator.parse,
-PlainPermissionManager.validate, checkPerm, Permission. Beyond these, batches (320) and replies (324, 325) need what
-single messages need, and whatever changes a broker needs an administrator.
+PlainPermissionManager.validate, checkPerm, Permission. Stricter than RocketMQ: batches (320) and replies (324, 325)
+need the permissions of single messages, and every change of a broker needs an administrator.
 """
 
 import base64
@@ -43,7 +43,7 @@ _UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"
 
 
 class Permission(Flag):
-    """What may be done with a topic or as a consumer group; none of it is DENY."""
+    """Rights on a topic or of a consumer group. DENY is the empty set."""
 
     DENY = 0
     PUB = 1
@@ -57,22 +57,22 @@ PERMISSIONS: Mapping[str, Permission] = {
     "PUB|SUB": Permission.PUB | Permission.SUB,
     "SUB|PUB": Permission.PUB | Permission.SUB,
 }
-"""As plain_acl.yml spells them."""
+"""By their spelling in plain_acl.yml."""
 
 
 class Need(NamedTuple):
-    """One permission that a request needs. A group is known by the name of its retry topic."""
+    """One permission that a request needs. A group is identified by its retry topic."""
 
     resource: str
     permission: Permission
 
     @property
     def is_group(self) -> bool:
-        """Return whether it is about a consumer group."""
+        """Return whether the resource is a consumer group."""
         return self.resource.startswith(RETRY_GROUP_PREFIX)
 
     def describe(self) -> str:
-        """Name what it is about."""
+        """Return the resource as `group:NAME` or `topic:NAME`."""
         return f"group:{self.resource[len(RETRY_GROUP_PREFIX) :]}" if self.is_group else f"topic:{self.resource}"
 
 
@@ -103,10 +103,10 @@ ADMIN_CODES = frozenset(
         RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG,
     )
 )
-"""Requests that only administrators may make."""
+"""Requests reserved for administrators."""
 
 OPEN_CODES = frozenset((RequestCode.GET_ROUTEINFO_BY_TOPIC,))
-"""What name servers answer to anyone. A client that gets no route blames its topic and never learns what is wrong."""
+"""Name server requests open to everyone: a client without a route would blame its topic, not its access key."""
 
 _SEND_LONG = (RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE)
 _SEND_SHORT = (  # fields under names of one letter
@@ -123,16 +123,16 @@ _SUBSCRIBED: Mapping[int, tuple[str | None, str | None]] = {
     RequestCode.CONSUMER_SEND_MSG_BACK: (None, "group"),
     RequestCode.GET_CONSUMER_LIST_BY_GROUP: (None, "consumerGroup"),
 }
-"""Fields with a topic and a group that must be allowed SUB, by request code."""
+"""Fields that name a topic and a group, for which the request needs SUB, by request code."""
 
 
 def group_resource(group: str) -> str:
-    """Return what a group is known by: the name of its retry topic."""
+    """Return the resource name of a group: its retry topic."""
     return group if group.startswith(RETRY_GROUP_PREFIX) else RETRY_GROUP_PREFIX + group
 
 
 def needs_of(command: RemotingCommand) -> list[Need]:
-    """Return the permissions that a request needs beside a signature. CorruptFileError for a heartbeat that is none."""
+    """Return the permissions that a request needs. Raises CorruptFileError for an invalid heartbeat."""
     fields, code = command.ext_fields, command.code
     if code in _SEND_LONG:
         return _to_send(fields.get("topic"))
@@ -150,7 +150,7 @@ def needs_of(command: RemotingCommand) -> list[Need]:
 
 
 def _to_send(topic: str | None) -> list[Need]:
-    """A consumer that sends back what it could not handle sends to its group's retry topic."""
+    """A consumer returns a message by sending it to the retry topic of its group, so SUB is enough."""
     if not topic:
         return []
     permission = Permission.SUB if topic.startswith(RETRY_GROUP_PREFIX) else Permission.PUB
@@ -168,14 +168,14 @@ Parts = tuple[int, ...]
 
 
 class AddressPatternError(ValueError):
-    """A pattern that means no addresses."""
+    """An invalid address pattern."""
 
     def __init__(self, pattern: str, why: str) -> None:
         super().__init__(f"address: expected {why}, found {pattern!r}")
 
 
 def address_parts(host: str) -> Parts | None:
-    """Return the four or eight numbers of an IP address, brackets or not; None if it is none."""
+    """Return the four or eight numbers of an IP address, with or without brackets. Return None for any other text."""
     try:
         address = ip_address(host.strip("[]"))
     except ValueError:
@@ -192,12 +192,12 @@ def address_parts(host: str) -> Parts | None:
 
 @dataclass(frozen=True, slots=True)
 class AddressPattern:
-    """What is allowed for each part of an address; several such rows, or None for every address."""
+    """The values allowed in each part of an address, as alternative rows. None matches every address."""
 
     rows: tuple[tuple[Container[int], ...], ...] | None
 
     def matches(self, parts: Parts | None) -> bool:
-        """Return whether an address is meant."""
+        """Return whether the pattern matches an address."""
         if self.rows is None:
             return True
         return parts is not None and any(
@@ -210,7 +210,7 @@ NOBODY = AddressPattern(())
 
 
 def parse_address_pattern(text: str) -> AddressPattern:
-    """Read a pattern. Raises AddressPatternError."""
+    """Parse a pattern. Raises AddressPatternError."""
     text = java_trim(text)
     if not text:
         return NOBODY
@@ -269,7 +269,7 @@ def _number(text: str, base: int, most: int, pattern: str) -> int:
 
 
 def signature_of(fields: Mapping[str, str], body: bytes, secret_key: str) -> str:
-    """Return the signature of a request: HmacSHA1 in base 64. Signature among the fields does not count."""
+    """Return the signature of a request: HmacSHA1 in base 64. An existing signature field is left out."""
     values = "".join(fields[name] for name in sorted(fields) if name != SIGNATURE)
     digest = hmac.new(secret_key.encode(), values.encode(), hashlib.sha1)
     digest.update(body)
@@ -277,9 +277,9 @@ def signature_of(fields: Mapping[str, str], body: bytes, secret_key: str) -> str
 
 
 def is_signed(command: RemotingCommand, secret_key: str) -> bool:
-    """Return whether a request is signed with this key, in a time that says nothing of the right signature.
+    """Return whether the key matches the signature, compared in constant time.
 
-    Clients of RocketMQ sign the mark of a query by unique key or not, depending on their version: either is right.
+    Depending on the version, RocketMQ clients include the mark of a query by unique key or not. Both are accepted.
     """
     found = command.ext_fields.get(SIGNATURE, "").encode()
     signed = hmac.compare_digest(found, signature_of(command.ext_fields, command.body, secret_key).encode())
@@ -292,7 +292,7 @@ def is_signed(command: RemotingCommand, secret_key: str) -> bool:
 def signer(
     access_key: str, secret_key: str, security_token: str | None = None
 ) -> Callable[[RemotingCommand], RemotingCommand]:
-    """Return what signs the commands of a client."""
+    """Return a function that signs the commands of a client."""
     own = {ACCESS_KEY: access_key} | ({} if security_token is None else {SECURITY_TOKEN: security_token})
 
     def sign(command: RemotingCommand) -> RemotingCommand:
@@ -305,32 +305,32 @@ def signer(
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """One access key. Permissions are by topic, a group's by that of its retry topic."""
+    """One access key. Permissions are keyed by topic; a group's key is its retry topic."""
 
     access_key: str
     secret_key: str = field(repr=False)
     white_remote_address: AddressPattern = NOBODY
-    """From here it needs neither signature nor permission."""
+    """From these addresses no signature and no permission is needed."""
     admin: bool = False
     default_topic_perm: Permission = Permission.DENY
     default_group_perm: Permission = Permission.DENY
     perms: Mapping[str, Permission] = field(default_factory=dict)
 
     def may(self, need: Need) -> bool:
-        """Return whether it has a permission, by name or by default."""
+        """Return whether the account has a permission, by name or by default."""
         default = self.default_group_perm if need.is_group else self.default_topic_perm
         return need.permission in self.perms.get(need.resource, default)
 
 
 @dataclass(frozen=True, slots=True)
 class AccessRules:
-    """All accounts of a file by access key, and the addresses from which everything is allowed."""
+    """The accounts of a file by access key, and the global white list."""
 
     accounts: Mapping[str, Account]
     global_white_remote_addresses: tuple[AddressPattern, ...] = ()
 
     def check(self, command: RemotingCommand, host: str) -> None:
-        """Return if a request from an address is allowed. Raises AccessDeniedError with RocketMQ's words."""
+        """Check that a request from an address is allowed. Raises AccessDeniedError with RocketMQ's wording."""
         if command.code in OPEN_CODES:
             return
         parts = address_parts(host)
@@ -344,7 +344,7 @@ class AccessRules:
             raise _denied(f"No acl config for {access_key}")
         if account.white_remote_address.matches(parts):
             return
-        # Before the permission checks, because their errors would show a stranger the account's permissions.
+        # The signature comes first: errors of the permission checks would show a stranger the account's permissions.
         if not is_signed(command, account.secret_key):
             raise _denied(f"Check signature failed for accessKey={access_key}")
         if command.code in ADMIN_CODES and not account.admin:
@@ -354,7 +354,7 @@ class AccessRules:
             return
         needs = needs_of(command)
         if Need(TRACE_TOPIC, Permission.PUB) in needs:
-            return  # whoever is let in may leave traces
+            return  # every known account may write traces
         for need in needs:
             if not account.may(need):
                 raise _denied(f"No default permission for {need.describe()}")

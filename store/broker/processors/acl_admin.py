@@ -1,9 +1,9 @@
-"""Processor of administrators' requests about who may do what: accounts and white lists of the plain_acl.yml.
+"""Processor of requests about access control: accounts and white lists.
 
     UPDATE_AND_CREATE_ACL_CONFIG  DELETE_ACL_CONFIG  UPDATE_GLOBAL_WHITE_ADDRS_CONFIG
     GET_BROKER_CLUSTER_ACL_INFO  GET_BROKER_CLUSTER_ACL_CONFIG
 
-A change is durable, and in force, before it is answered.
+A change is durable and in force before it is answered.
 Source: RocketMQ AdminBrokerProcessor, CreateAccessConfigRequestHeader, GetBrokerAclConfigResponseHeader,
 GetBrokerClusterAclConfigResponseBody.
 """
@@ -25,7 +25,7 @@ _LISTS = ("topicPerms", "groupPerms")
 
 
 class AclAdminProcessor:
-    """Answers administrators."""
+    """Serves administrators' requests."""
 
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
@@ -38,7 +38,7 @@ class AclAdminProcessor:
         return access
 
     def update(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Make an account, or change what is given of one."""
+        """Create an account, or change the given fields of one."""
         fields = ExtFields(request.ext_fields)
         account: dict[str, str | list[str]] = {"accessKey": fields.text("accessKey")}
         account |= {name: text for name in _TEXTS if (text := fields.text(name, ""))}
@@ -54,7 +54,7 @@ class AclAdminProcessor:
         return self._edit(request, code, lambda text, version: without_account(text, key, version))
 
     def update_white_addresses(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Set from which addresses everything is allowed."""
+        """Replace the global white list."""
         addresses = _split(ExtFields(request.ext_fields).text("globalWhiteAddrs"))
         code = ResponseCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED
         return self._edit(request, code, lambda text, version: with_white_addresses(text, addresses, version))
@@ -74,7 +74,7 @@ class AclAdminProcessor:
         return success(request)
 
     def info(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return which version the file is."""
+        """Return the version of the file."""
         config, access = self._parts.config, self._access
         version = encode_json_body(version_of(access.text()).members).decode()
         fields = {
@@ -87,7 +87,7 @@ class AclAdminProcessor:
         return success(request, **fields)
 
     def all_accounts(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return white list and accounts, with their secret keys: for administrators alone."""
+        """Return the white list and all accounts with their secret keys; for administrators only."""
         white, accounts = shown(self._access.text())
         return success(request, {"globalWhiteAddrs": white, "plainAccessConfigs": accounts})
 

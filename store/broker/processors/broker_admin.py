@@ -1,4 +1,4 @@
-"""Processor of operators' requests about topics and about the broker as a whole.
+"""Processor of operators' requests about topics and the broker itself.
 
     UPDATE_AND_CREATE_TOPIC  DELETE_TOPIC_IN_BROKER  GET_ALL_TOPIC_CONFIG  GET_TOPIC_STATS_INFO
     GET_SYSTEM_TOPIC_LIST_FROM_BROKER
@@ -33,7 +33,7 @@ _PERM_MAX = PERM_READ_WRITE | PERM_INHERIT
 
 
 class BrokerAdminProcessor:
-    """Answers operators."""
+    """Serves operators' requests."""
 
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
@@ -41,7 +41,7 @@ class BrokerAdminProcessor:
     # -- topics ------------------------------------------------------------------------------------
 
     def update_topic(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Make a topic, or change one."""
+        """Create or change a topic."""
         fields = ExtFields(request.ext_fields)
         topic = self._changeable(fields)
         perm, filter_type = fields.int32("perm"), fields.text("topicFilterType", SINGLE_TAG)
@@ -55,12 +55,12 @@ class BrokerAdminProcessor:
         return success(request)
 
     def delete_topic(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Remove a topic. Its messages stay where they are until their time is over, should the topic be made again."""
+        """Remove a topic. Its messages stay until they expire, in case the topic is created again."""
         self._parts.topics.remove(self._changeable(ExtFields(request.ext_fields)))
         return success(request)
 
     def _changeable(self, fields: ExtFields) -> str:
-        """Return the topic that is to be changed, refused if operators may not."""
+        """Return the topic of a change. Refuses topics that operators may not change."""
         topic, config = fields.text("topic"), self._parts.config
         refuse_if(topic_fault(topic))
         if topic == config.broker_cluster_name:
@@ -74,7 +74,7 @@ class BrokerAdminProcessor:
         return success(request, self._parts.topics.members)
 
     def topic_stats(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return where each queue of a topic begins and ends, and when its last message was stored."""
+        """Return the first and end offset of each queue of a topic, and the store time of its last message."""
         parts, topic = self._parts, ExtFields(request.ext_fields).text("topic")
         table = {}
         for queue_id in range(parts.topic(topic).write_queue_nums):
@@ -87,21 +87,21 @@ class BrokerAdminProcessor:
         return success(request, {"offsetTable": table})
 
     def system_topics(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the topics that this broker has for its own purposes."""
+        """Return the system topics of this broker."""
         topics = self._parts.topics
         return success(request, {"topicList": list(filter(topics.is_system, sorted(topics.table)))})
 
     # -- the broker --------------------------------------------------------------------------------
 
     def config(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return every setting, as a broker.conf has it."""
+        """Return every setting, spelled as in a broker.conf."""
         settings = self._parts.settings
         version = encode_json_body(settings.version.members).decode()
         body = properties_text(settings.table)
         return response_to(request, ResponseCode.SUCCESS, ext_fields={"version": version}, body=body)
 
     def update_config(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Change settings while the broker runs, and in its broker.conf."""
+        """Change settings of the running broker and its broker.conf."""
         try:
             self._parts.settings.change(wanted_settings(request.body), channel.remote_address)
         except SettingChangeError as error:
@@ -109,10 +109,10 @@ class BrokerAdminProcessor:
         return success(request)
 
     def runtime_info(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the figures of the broker and its store, all of it texts."""
+        """Return the figures of the broker and its store as strings."""
         parts = self._parts
         store, config = parts.own_store, parts.config
-        buffers_left = INT_MAX if store.pool is None else store.pool.available  # without a pool, as RocketMQ says
+        buffers_left = INT_MAX if store.pool is None else store.pool.available  # INT_MAX without a pool, as in RocketMQ
         table = {
             **parts.store.runtime_info(),
             **({} if parts.ha is None else parts.ha.runtime_info()),
@@ -133,20 +133,21 @@ class BrokerAdminProcessor:
         return success(request, {"table": table})
 
     def clean_expired_queues(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Remove the queues all of whose messages have left the log, whether their topic is there or not.
+        """Remove queues without messages in the log, whether or not their topic exists.
 
-        For CLEAN_UNUSED_TOPIC, too: a removed topic's queues stay until then, lest a number be used twice.
+        CLEAN_UNUSED_TOPIC does the same: queues of a removed topic stay until then, so that no queue offset is used
+        twice.
         """
         self._parts.store.clean_expired_consumer_queue()
         return success(request)
 
     def delete_expired_log(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Delete what of the log has had its time, whatever the hour."""
+        """Delete expired log segments at any hour."""
         self._parts.store.execute_delete_files_manually()
         return success(request)
 
     def resume_check(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Have a half message that was given up asked about again."""
+        """Check a half message again after its checks were given up."""
         fault = self._parts.transactions.resume(ExtFields(request.ext_fields).message_place("msgId"))
         refuse_if(None if fault is None else f"msgId: {fault}")
         return success(request)
@@ -160,26 +161,26 @@ def _queues(fields: ExtFields, name: str) -> int:
 
 
 def _held_ms(parts: BrokerParts) -> int:
-    """Return for how long the put that holds the log's lock has held it, 0 if none does."""
+    """Return how long the current put has held the log's lock, or 0."""
     begin_ms = parts.own_store.commit_log.begin_time_in_lock_ms
     return max(0, parts.world.clock.now_ms() - begin_ms) if begin_ms else 0
 
 
 def _earliest_ms(parts: BrokerParts) -> int:
-    """Return when the first message of the log was stored, -1 if there is none.
+    """Return the store time of the first message in the log, or -1.
 
-    RocketMQ says -1 until the log has twice the largest message's bytes, and tools make an age of 50 years of it.
+    RocketMQ returns -1 until the log has twice the bytes of the largest message; tools show that as an age of 50 years.
     """
     store = parts.own_store
     try:
         record = store.look_message_by_offset(store.min_phy_offset)
-    except StoreError:  # what cannot be read now has no time, and the other figures are wanted all the more
+    except StoreError:  # an unreadable record has no time; the other figures must not fail
         return -1
     return -1 if record is None else record.store_timestamp_ms
 
 
 def _capacity(parts: BrokerParts) -> dict[str, str]:
-    """Return how much room the log's disk has in all and left, in words, if the directory is there and it says so."""
+    """Return the total and free space of the log's disk as text, if known."""
     try:
         space = parts.world.files.space(parts.own_store.config.commit_log_directories[0])
     except OSError:

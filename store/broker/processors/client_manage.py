@@ -1,4 +1,4 @@
-"""Processor of clients' own requests: heartbeats, members and progress of a group, locks on queues.
+"""Processor of clients' requests: heartbeats, group members, offsets, queue locks.
 
     HEART_BEAT  UNREGISTER_CLIENT  CHECK_CLIENT_CONFIG
     GET_CONSUMER_LIST_BY_GROUP  QUERY_CONSUMER_OFFSET  UPDATE_CONSUMER_OFFSET
@@ -32,7 +32,7 @@ class LockRequest(NamedTuple):
 
     @classmethod
     def of(cls, request: RemotingCommand) -> "LockRequest":
-        """Read a request's body. Raises CorruptFileError."""
+        """Parse the body of a request. Raises CorruptFileError."""
         body = decode_json_body(request.body)
         queues = [
             MessageQueue(each.text("topic"), each.text("brokerName"), each.integer("queueId", bits=32))
@@ -42,13 +42,13 @@ class LockRequest(NamedTuple):
 
 
 class ClientManageProcessor:
-    """Keeps track of who is connected, and answers what members of a group ask each other through the broker."""
+    """Registers clients, and serves the requests of group members."""
 
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
 
     def heartbeat(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Note who a client is. Its groups get their retry topics."""
+        """Register a client. Retry topics of its groups are created."""
         parts = self._parts
         heartbeat = HeartbeatData.decode(request.body)
         for consumer in heartbeat.consumers:
@@ -59,7 +59,7 @@ class ClientManageProcessor:
             self._register(consumer, ClientChannelInfo(*who))
         for group in heartbeat.producer_groups:
             parts.producers.register(group, ClientChannelInfo(*who))
-        if not channel.is_open:  # the connection may have been reported closed before this was noted
+        if not channel.is_open:  # the connection may have ended before the registration
             parts.channel_closed(channel)
         return success(request)
 
@@ -71,12 +71,12 @@ class ClientManageProcessor:
         parts.consumers.register(consumer, client, notify=self._notifies(group))
 
     def _notifies(self, group: SubscriptionGroupConfig | None) -> bool:
-        """Return whether the others of a group are notified when it changes."""
+        """Return whether members of a group are notified of changes."""
         of_group = group is None or group.notify_consumer_ids_changed_enable
         return of_group and self._parts.config.notify_consumer_ids_changed_enable
 
     def unregister(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Forget a client in the groups it names."""
+        """Unregister a client from the groups that it names."""
         parts, fields = self._parts, ExtFields(request.ext_fields)
         fields.text("clientID")
         producer_group = fields.text("producerGroup", "")
@@ -89,7 +89,7 @@ class ClientManageProcessor:
         return success(request)
 
     def check_config(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Say whether messages can be filtered as a client wants to."""
+        """Check that the broker supports a client's filter."""
         subscription = SubscriptionData.of(decode_json_body(request.body).inner("subscriptionData"))
         self._parts.check_filters_by(subscription)
         subscription.check()
@@ -106,7 +106,7 @@ class ClientManageProcessor:
         return success(request, {"consumerIdList": info.client_ids})
 
     def query_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return how far a group is in a queue; 0 for one that is new to a queue of which nothing has gone yet."""
+        """Return the offset of a group in a queue. A new group starts at 0 if the queue still begins at 0."""
         fields = ExtFields(request.ext_fields)
         group, topic = fields.text("consumerGroup"), fields.text("topic")
         queue_id = fields.int32("queueId")
@@ -117,7 +117,7 @@ class ClientManageProcessor:
         return success(request, offset=max(0, offset))
 
     def _has_all_at_hand(self, topic: str, queue_id: int) -> bool:
-        """Return whether a queue still begins at 0, with a message that counts as in memory."""
+        """Return whether a queue still begins at 0, with a first message that counts as in memory."""
         parts = self._parts
         if not parts.has_queue(topic, queue_id):
             return True
@@ -126,7 +126,7 @@ class ClientManageProcessor:
         return not parts.store.get_message(topic, queue_id, 0, 1).suggest_pulling_from_slave
 
     def update_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Note how far a group is in a queue. One that is lower than before counts too."""
+        """Store the offset of a group in a queue. It may be lower than before."""
         parts, fields = self._parts, ExtFields(request.ext_fields)
         group, topic = fields.text("consumerGroup"), fields.text("topic")
         queue_id, offset = fields.int32("queueId"), fields.int64("commitOffset")
@@ -142,14 +142,14 @@ class ClientManageProcessor:
     # -- locks -------------------------------------------------------------------------------------
 
     def lock(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Lock queues, and say which of them the client now has."""
+        """Lock queues. Return those that the client holds now."""
         wish = LockRequest.of(request)
         existing = [queue for queue in wish.queues if self._parts.has_queue(queue.topic, queue.queue_id)]
         locked = self._parts.locks.try_lock(wish.group, existing, wish.client_id)
         return success(request, {"lockOKMQSet": locked})
 
     def unlock(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Give queues back."""
+        """Unlock queues."""
         wish = LockRequest.of(request)
         self._parts.locks.unlock(wish.group, wish.queues, wish.client_id)
         return success(request)

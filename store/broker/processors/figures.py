@@ -1,4 +1,4 @@
-"""Processor of operators' requests for figures: statistics, what is left to consume and how old that is, queue entries.
+"""Processor of requests for figures: statistics, consumer lag, queue entries.
 
     VIEW_BROKER_STATS_DATA  GET_BROKER_CONSUME_STATS  QUERY_CONSUME_TIME_SPAN  QUERY_CORRECTION_OFFSET
     QUERY_CONSUME_QUEUE
@@ -19,17 +19,17 @@ from ..router import Channel
 from ..topics import TopicConfig
 
 ENTRIES_MAX = 1_024
-"""Of a queue in one answer."""
+"""Queue entries in one answer."""
 
 
 class FiguresProcessor:
-    """Answers operators and what draws curves for them."""
+    """Serves operators and monitoring tools."""
 
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
 
     def statistics(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return what a key has counted in the last minute, hour and day."""
+        """Return the counts of a key in the last minute, hour and day."""
         fields = ExtFields(request.ext_fields)
         name, key = fields.text("statsName"), fields.text("statsKey")
         found = self._parts.statistics.members(name, key)
@@ -40,7 +40,7 @@ class FiguresProcessor:
     # -- what is left to consume -------------------------------------------------------------------
 
     def consume_stats(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return how far every group is in its topics: either the ordered ones or the others."""
+        """Return the progress of every group in its topics, either the ordered topics or the others."""
         parts = self._parts
         is_order = ExtFields(request.ext_fields).boolean("isOrder", False)
         listed, behind = [], 0
@@ -57,14 +57,14 @@ class FiguresProcessor:
         return success(request, body)
 
     def _consumed(self, group: str) -> list[TopicConfig]:
-        """Return the topics that a group has offsets in and, if it is there, still subscribes to."""
+        """Return the topics in which a group has offsets. For a connected group, only those it subscribes to."""
         parts, info = self._parts, self._parts.consumers.group(group)
         topics = (parts.topics.get(topic) for topic in parts.offsets.topics_of(group))
         wanted = None if info is None or not info.subscriptions else info.subscriptions
         return [each for each in topics if each is not None and (wanted is None or each.topic in wanted)]
 
     def time_span(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return, for each queue of a topic, how old its first and last messages are and how late a group is."""
+        """Return the age of the first and last message in each queue of a topic, and the delay of a group."""
         parts, fields = self._parts, ExtFields(request.ext_fields)
         topic, group = fields.text("topic"), fields.text("group")
         config, now_ms = parts.topic(topic), parts.world.clock.now_ms()
@@ -85,7 +85,7 @@ class FiguresProcessor:
         return success(request, {"consumeTimeSpanSet": spans})
 
     def correction_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the least offset that any group has in each queue; LONG_MAX where a group to compare is behind it."""
+        """Return the lowest offset of any group per queue, or LONG_MAX if `compareGroup` is lower."""
         parts, fields = self._parts, ExtFields(request.ext_fields)
         topic, compared = fields.text("topic"), fields.text("compareGroup", "")
         left_out = set(map(java_trim, fields.text("filterGroups", "").split(",")))
@@ -102,7 +102,7 @@ class FiguresProcessor:
     # -- entries -----------------------------------------------------------------------------------
 
     def queue_entries(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return entries of a queue as they are, and what a group wants of its topic."""
+        """Return raw entries of a queue, and a group's subscription to its topic."""
         parts, fields = self._parts, ExtFields(request.ext_fields)
         topic, queue_id, group = fields.text("topic"), fields.int32("queueId"), fields.text("consumerGroup", "")
         queue = parts.own_store.queues.find(topic, queue_id)
@@ -129,7 +129,7 @@ def _entries(queue: ConsumeQueue, index: int, count: int) -> list[dict[str, Any]
     entries = []
     for offset in range(max(index, queue.min_offset), min(index + count, queue.max_offset)):
         entry = queue.entry(offset)
-        if entry is None:  # it has just expired
+        if entry is None:  # expired meanwhile
             break
         entries.append(
             {

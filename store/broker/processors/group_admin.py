@@ -1,11 +1,11 @@
-"""Processor of operators' requests about groups: settings, members, progress, and calls to consumers.
+"""Processor of requests about groups: settings, members, offsets, consumer calls.
 
     UPDATE_AND_CREATE_SUBSCRIPTIONGROUP  GET_ALL_SUBSCRIPTIONGROUP_CONFIG  DELETE_SUBSCRIPTIONGROUP
     GET_CONSUMER_CONNECTION_LIST  GET_PRODUCER_CONNECTION_LIST  GET_ALL_PRODUCER_INFO  QUERY_TOPIC_CONSUME_BY_WHO
     GET_CONSUME_STATS  INVOKE_BROKER_TO_RESET_OFFSET  GET_ALL_CONSUMER_OFFSET  GET_ALL_DELAY_OFFSET
     GET_CONSUMER_RUNNING_INFO  CONSUME_MESSAGE_DIRECTLY  CLONE_GROUP_OFFSET  INVOKE_BROKER_TO_GET_CONSUMER_STATUS
 
-Slaves copy the progress of delivery by it, too. What a called consumer answers is handed back as it is.
+Slaves also use it to copy offsets. Answers of called consumers are passed on unchanged.
 Source: RocketMQ AdminBrokerProcessor, ConsumerConnection, ProducerConnection, GroupList, ProducerTableInfo,
 Broker2Client.resetOffset and getConsumeStatus, ConsumeStats, ResetOffsetBody, GetConsumerStatusBody,
 GetConsumerRunningInfoRequestHeader.
@@ -39,11 +39,11 @@ from ..topics import QUEUES_MAX, SubscriptionGroupConfig
 _NS_PER_MS = 1_000_000
 
 NOW = -1
-"""As a time: behind the last message."""
+"""As a timestamp: the end of the queue."""
 
 
 class GroupAdminProcessor:
-    """Answers operators."""
+    """Serves operators' requests."""
 
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
@@ -51,7 +51,7 @@ class GroupAdminProcessor:
     # -- settings ----------------------------------------------------------------------------------
 
     def update(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Make a group, or change one."""
+        """Create or change a group."""
         config = SubscriptionGroupConfig.of("", decode_json_body(request.body))
         refuse_if(group_fault(config.group))
         if not 0 <= config.retry_queue_nums <= QUEUES_MAX:
@@ -60,7 +60,7 @@ class GroupAdminProcessor:
         return success(request)
 
     def delete(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Remove a group, and if asked to, how far it was."""
+        """Remove a group and, if requested, its offsets."""
         fields = ExtFields(request.ext_fields)
         group = fields.text("groupName")
         self._parts.groups.remove(group)
@@ -75,7 +75,7 @@ class GroupAdminProcessor:
     # -- members -----------------------------------------------------------------------------------
 
     def consumer_connections(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return who consumes for a group, and what."""
+        """Return the members and subscriptions of a consumer group."""
         info = self._online(ExtFields(request.ext_fields).text("consumerGroup"))
         body = {
             "connectionSet": [client.members for client in info.clients.values()],
@@ -87,7 +87,7 @@ class GroupAdminProcessor:
         return success(request, body)
 
     def _online(self, group: str) -> ConsumerGroupInfo:
-        """Return a group that has members; refuse the request if it has none."""
+        """Return a group with members, or refuse the request."""
         info = self._parts.consumers.group(group)
         if info is None:
             remark = f"group {group[:255]!r}: nobody consumes for it"
@@ -95,7 +95,7 @@ class GroupAdminProcessor:
         return info
 
     def producer_connections(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return who produces for a group."""
+        """Return the members of a producer group."""
         group = ExtFields(request.ext_fields).text("producerGroup")
         clients = self._parts.producers.clients(group)
         if not clients:
@@ -103,7 +103,7 @@ class GroupAdminProcessor:
         return success(request, {"connectionSet": [client.members for client in clients]})
 
     def all_producers(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return who produces, for every group."""
+        """Return the members of all producer groups."""
         groups = self._parts.producers.groups
         data = {group: [self._producer(client) for client in clients] for group, clients in groups.items()}
         return success(request, {"data": data})
@@ -115,12 +115,12 @@ class GroupAdminProcessor:
             "clientId": client.client_id,
             "language": client.members["language"],
             "lastUpdateTimestamp": clock.now_ms() - silent_ms,
-            "remoteIP": f"/{client.channel.remote_address}",  # as Java spells the address of a socket
+            "remoteIP": f"/{client.channel.remote_address}",  # as Java spells a socket address
             "version": client.version,
         }
 
     def consumed_by(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the groups that consume a topic now, or have done so."""
+        """Return the groups that consume a topic or have offsets in it."""
         topic = ExtFields(request.ext_fields).text("topic")
         groups = {*self._parts.consumers.groups_of(topic), *self._parts.offsets.groups_of(topic)}
         return success(request, {"groupList": sorted(groups)})
@@ -128,7 +128,7 @@ class GroupAdminProcessor:
     # -- progress ----------------------------------------------------------------------------------
 
     def consume_stats(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return how far a group is in the queues of one topic, or of every topic that it has an offset in."""
+        """Return the progress of a group in one topic, or in all topics where it has offsets."""
         parts, fields = self._parts, ExtFields(request.ext_fields)
         group, topic = fields.text("consumerGroup"), fields.text("topic", "")
         info = parts.consumers.group(group)
@@ -143,7 +143,7 @@ class GroupAdminProcessor:
         return success(request, {"consumeTps": given_per_second, "offsetTable": table})
 
     def reset_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Have a group go on in a topic with what was stored at a time; only back, unless that is forced."""
+        """Move a group to the messages stored at a given time; forwards only if forced."""
         parts, fields = self._parts, ExtFields(request.ext_fields)
         topic, group = fields.text("topic"), fields.text("group")
         timestamp_ms, is_forced = fields.int64("timestamp"), fields.boolean("isForce", False)
@@ -166,7 +166,7 @@ class GroupAdminProcessor:
         return response_to(request, ResponseCode.SUCCESS, body=body)
 
     def clone_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Have a group be as far as another one, in one topic or in all that the other has offsets in."""
+        """Copy the offsets of a group to another one, in one topic or in all."""
         parts, fields = self._parts, ExtFields(request.ext_fields)
         source, target = fields.text("srcGroup"), fields.text("destGroup")
         refuse_if(parts.group_fault(target))
@@ -180,18 +180,18 @@ class GroupAdminProcessor:
         return success(request)
 
     def all_consumer_offsets(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return how far every group is."""
+        """Return the offsets of all groups."""
         return success(request, self._parts.offsets.members)
 
     def all_delay_offsets(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return how far delivery of delayed messages is."""
+        """Return the progress of delayed delivery."""
         offsets = dict(sorted(self._parts.own_store.schedule.offsets.items()))
         return success(request, {"offsetTable": offsets})
 
     # -- calls to consumers ------------------------------------------------------------------------
 
     def consumer_status(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return how far each member of a group, or one of them, says it is; who does not answer is left out."""
+        """Return the offsets that members of a group report. Members that do not answer are left out."""
         fields = ExtFields(request.ext_fields)
         topic, group, only = fields.text("topic"), fields.text("group"), java_trim(fields.text("clientAddr", ""))
         clients = {each.channel: each.client_id for each in self._online(group).clients.values()}
@@ -206,7 +206,7 @@ class GroupAdminProcessor:
         return success(request, {"consumerTable": table, "messageQueueTable": {}})
 
     def running_info(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return what a consumer says of itself."""
+        """Return the self-description of a consumer."""
         return self._asked(request)
 
     def _asked(self, request: RemotingCommand) -> RemotingCommand:
@@ -221,7 +221,7 @@ class GroupAdminProcessor:
         return response_to(request, answer.code, answer.remark, answer.ext_fields, answer.body)
 
     def consume_directly(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Have a consumer deal with one message now, and return how it went."""
+        """Have a consumer process one message now, and return the result."""
         fields = ExtFields(request.ext_fields)
         record = self._parts.store.look_message_by_offset(fields.message_place("msgId"))
         if record is None:

@@ -1,4 +1,4 @@
-"""Processor of requests to a name server: routes, clusters, registrations, and its settings.
+"""Processor of requests to a name server: routes, registrations, settings.
 
     GET_ROUTEINFO_BY_TOPIC  GET_BROKER_CLUSTER_INFO  GET_ALL_TOPIC_LIST_FROM_NAMESERVER  GET_TOPICS_BY_CLUSTER
     GET_SYSTEM_TOPIC_LIST_FROM_NS  GET_UNIT_TOPIC_LIST and its like  DELETE_TOPIC_IN_NAMESRV
@@ -27,19 +27,19 @@ from ..versioned_table import DataVersion
 STANDARD_JSON_VERSION = 401
 """Clients from V4_9_4 on read quoted keys only."""
 TOPICS_MAX = 65_536
-"""Of one broker that registers."""
+"""Topics of one registered broker."""
 _DISTANT_ADDRESS_CHARACTERS_MAX = 255
 
 
 class NameServerProcessor:
-    """Answers them."""
+    """Serves name server requests."""
 
     def __init__(self, world: World, name_server: NameServer) -> None:
         self._clock = world.clock
         self._name_server = name_server
 
     def route(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return where a topic is."""
+        """Return the route of a topic."""
         fields = ExtFields(request.ext_fields)
         topic = fields.text("topic")
         quoted = fields.boolean("acceptStandardJsonOnly", False) or request.version >= STANDARD_JSON_VERSION
@@ -54,7 +54,7 @@ class NameServerProcessor:
         return success(request, self._name_server.cluster_info())
 
     def topic_list(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return every topic."""
+        """Return all topics."""
         return success(request, {"topicList": self._name_server.topics()})
 
     def topics_of_cluster(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
@@ -63,34 +63,34 @@ class NameServerProcessor:
         return success(request, {"topicList": self._name_server.topics(cluster)})
 
     def system_topics(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the topics that brokers have for their own purposes, and where a broker is."""
+        """Return the system topics, and the address of a broker."""
         topics, address = self._name_server.system_topics()
         return success(request, {"brokerAddr": address, "topicList": topics})
 
     def unit_topics(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the topics of a unit."""
+        """Return the topics with the unit flag."""
         return success(request, {"topicList": self._name_server.unit_topics(having=UNIT_FLAG)})
 
     def unit_sub_topics(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the topics to which a unit subscribes."""
+        """Return the topics with the unit subscription flag."""
         return success(request, {"topicList": self._name_server.unit_topics(having=UNIT_SUB_FLAG)})
 
     def unit_sub_topics_of_none(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return those of them that are of no unit."""
+        """Return the topics with the unit subscription flag but without the unit flag."""
         topics = self._name_server.unit_topics(having=UNIT_SUB_FLAG, lacking=UNIT_FLAG)
         return success(request, {"topicList": topics})
 
     def delete_topic(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Forget where a topic is."""
+        """Remove a topic from the routes."""
         self._name_server.forget_topic(ExtFields(request.ext_fields).text("topic"))
         return success(request)
 
     def wipe_write_perm(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Have producers send to a broker no more."""
+        """Remove write permission from the routes of a broker."""
         return success(request, wipeTopicCount=self._set_writeable(request, writeable=False))
 
     def add_write_perm(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Have producers send to a broker again."""
+        """Restore write permission in the routes of a broker."""
         return success(request, addTopicCount=self._set_writeable(request, writeable=True))
 
     def _set_writeable(self, request: RemotingCommand, *, writeable: bool) -> int:
@@ -100,7 +100,7 @@ class NameServerProcessor:
     # -- brokers -----------------------------------------------------------------------------------
 
     def register(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Note another broker, and answer who its master is."""
+        """Register a broker, and return its master."""
         fields, body = ExtFields(request.ext_fields), request.body
         check = fields.int32("bodyCrc32", 0)
         if check and zlib.crc32(body) & 0x7FFFFFFF != check:
@@ -121,7 +121,7 @@ class NameServerProcessor:
             channel,
         )
         master = self._name_server.register(broker)
-        if not channel.is_open:  # its end may have been noted before
+        if not channel.is_open:  # the connection may have ended before the registration
             self._name_server.channel_closed(channel)
         is_slave = master is not None and broker.broker_id != MASTER_ID
         known = {"haServerAddr": master.ha_address, "masterAddr": master.address} if master and is_slave else {}
@@ -129,13 +129,13 @@ class NameServerProcessor:
         return success(request, None if ordered is None else {"table": ordered}, **known)
 
     def unregister(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Forget another broker."""
+        """Unregister a broker."""
         fields = ExtFields(request.ext_fields)
         self._name_server.unregister(fields.text("brokerName"), fields.int64("brokerId"))
         return success(request)
 
     def query_version(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Say whether a broker's topics have changed since it registered, so that it need not register for nothing."""
+        """Tell a broker whether its topics have changed since its registration."""
         fields = ExtFields(request.ext_fields)
         theirs = DataVersion.of(decode_json_body(request.body))
         known = self._name_server.version_of(fields.text("brokerName"), fields.int64("brokerId"))
@@ -203,7 +203,7 @@ def _topics_of(body: bytes) -> tuple[dict[str, TopicConfig], DataVersion]:
 
 
 def name_server_processors(world: World, name_server: NameServer) -> dict[int, Processor]:
-    """Return what answers each request to a name server but that for a route, which has a pool of its own."""
+    """Return the processors of all name server requests, except the route query, which belongs to another pool."""
     names = NameServerProcessor(world, name_server)
     return {
         RequestCode.PUT_KV_CONFIG: names.put_kv,

@@ -1,6 +1,6 @@
-"""Processor of PULL_MESSAGE: the messages of a queue from an offset on, at once or when there are some.
+"""Processor of PULL_MESSAGE: reads messages from a queue, with long polling.
 
-    sysFlag  1 a commitOffset is there, 2 may be held, 4 the subscription is in the fields, 8 class filter, 16 lite pull
+    sysFlag  1 has commitOffset, 2 may be held, 4 subscription is in the fields, 8 class filter, 16 lite pull
 
 Source: RocketMQ PullMessageProcessor, PullSysFlag.
 """
@@ -26,9 +26,9 @@ SUSPEND_FLAG = 2
 SUBSCRIPTION_FLAG = 4
 CLASS_FILTER_FLAG = 8
 MESSAGES_MAX = 1024
-"""What a client may ask for at once, as RocketMQ's own clients may."""
+"""Messages per pull, the limit of RocketMQ's own clients."""
 HELD_CHARACTERS_MAX = 4096
-"""Of the fields of a pull that is held, for it is kept; a longer one is answered at once."""
+"""Size of the fields of a held pull, since it stays in memory. A larger pull is answered at once."""
 _BROADCASTING = "BROADCASTING"
 _NS_PER_MS = 1_000_000
 
@@ -42,11 +42,11 @@ _CODES = {
     GetMessageStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
 }
 _SCANNED = (GetMessageStatus.FOUND, GetMessageStatus.NO_MATCHED_MESSAGE, GetMessageStatus.MESSAGE_WAS_REMOVING)
-"""What comes of entries that were looked at, and not of a queue's bounds."""
+"""Statuses that come from reading entries, not from the bounds of a queue."""
 
 
 class PullMessageProcessor:
-    """Answers pulls, when they come and when they have been held."""
+    """Answers new pulls and held pulls."""
 
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
@@ -54,7 +54,7 @@ class PullMessageProcessor:
         parts.held_pulls.answer = self._answer_held
 
     def __call__(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | None:
-        """Answer a pull; None if it is held."""
+        """Answer a pull, or hold it and return None."""
         return self._watched(request, channel, may_hold=True)
 
     def _watched(self, request: RemotingCommand, channel: Channel, *, may_hold: bool) -> RemotingCommand | None:
@@ -85,7 +85,7 @@ class PullMessageProcessor:
         if may_hold and sys_flag & COMMIT_OFFSET_FLAG and not parts.is_slave and commit_offset >= 0:
             parts.offsets.commit_offset(group_name, topic, queue_id, commit_offset)
         if parts.is_slave and not parts.store.config.offset_check_in_slave and result.status not in _SCANNED:
-            result.next_begin_offset = offset  # its bounds may be behind what the consumer has had of the master
+            result.next_begin_offset = offset  # a slave's bounds may be behind its master's
         if result.records:
             parts.statistics.given(topic, group_name, result.records)
         code = _code_of(result, offset)
@@ -102,7 +102,7 @@ class PullMessageProcessor:
         return _answer(request, code, self._suggested_broker(result, group), result)
 
     def _due_ns(self, suspend_ms: int) -> int:
-        """Return until when a pull is held that its client would have held for so long."""
+        """Return the deadline of a held pull."""
         if not self._parts.store.config.long_polling_enable:
             suspend_ms = self._parts.config.short_polling_time_ms
         return self._parts.world.clock.monotonic_ns() + max(0, suspend_ms) * _NS_PER_MS
@@ -140,7 +140,7 @@ class PullMessageProcessor:
         return subscription.filter(None if filters is None else filters.find(topic, group.group))
 
     def _registered(self, group: SubscriptionGroupConfig, topic: str, version: int) -> SubscriptionData:
-        """Return what the last heartbeat of the group's clients said of a topic."""
+        """Return the subscription from the last heartbeat of the group."""
         info, name = self._parts.consumers.group(group.group), f"group {group.group!r}"
         unknown = ResponseCode.SUBSCRIPTION_NOT_EXIST
         if info is None:
@@ -158,9 +158,10 @@ class PullMessageProcessor:
     # -- answers -----------------------------------------------------------------------------------
 
     def _sent_to_master(self, request: RemotingCommand, queue: Queue, offset: int) -> RemotingCommand:
-        """Return the answer of a slave that may not be read from.
+        """Return a slave's answer while slaveReadEnable is false.
 
-        It goes on where the consumer is; RocketMQ's goes on behind the messages that it has found and does not give.
+        The consumer continues at its offset. RocketMQ's answer skips the messages that the slave found but did not
+        return.
         """
         first, end = self._parts.min_offset(*queue), self._parts.max_offset(*queue)
         nothing = GetMessageResult(GetMessageStatus.NO_MATCHED_MESSAGE, offset, first, end)
@@ -173,7 +174,7 @@ class PullMessageProcessor:
         return group.which_broker_when_consume_slowly if is_slow else group.broker_id
 
     def _note_moved(self, group: str, queue: Queue, offset: int, result: GetMessageResult) -> None:
-        """Leave a message that a consumer was sent elsewhere. Should that fail, the pull is answered all the same."""
+        """Store an event about a moved offset. A failure does not affect the answer."""
         topic, queue_id = queue
         event = {
             "consumerGroup": group,

@@ -1,9 +1,9 @@
-"""Processor of queries: messages by key or place, and where a queue begins and ends.
+"""Processor of queries: messages by key or offset, and bounds of queues.
 
     QUERY_MESSAGE  VIEW_MESSAGE_BY_ID
     GET_MAX_OFFSET  GET_MIN_OFFSET  SEARCH_OFFSET_BY_TIMESTAMP  GET_EARLIEST_MSG_STORETIME
 
-A queue that does not exist is answered as one that is empty.
+A missing queue is treated as empty.
 Source: RocketMQ QueryMessageProcessor, AdminBrokerProcessor.
 """
 
@@ -14,18 +14,18 @@ from ..requests import ExtFields, RequestRefusedError, ResponseCode, response_to
 from ..router import Channel
 
 UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"
-"""Set where the key is a client's own message id: the broker then says how many are looked for."""
+"""Set if the key is a client's message id. The broker then chooses the number of results."""
 _NOT_FOUND = "no message of the topic has the key, or its index is not made yet"
 
 
 class QueryMessageProcessor:
-    """Answers queries."""
+    """Serves queries."""
 
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
 
     def query(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the newest messages that have a key."""
+        """Return the newest messages with a key."""
         store, fields = self._parts.store, ExtFields(request.ext_fields)
         topic, key, most = fields.text("topic"), fields.text("key"), fields.int32("maxNum")
         if fields.text(UNIQUE_KEY_QUERY, "").lower() == "true":
@@ -41,7 +41,7 @@ class QueryMessageProcessor:
         return response_to(request, ResponseCode.SUCCESS, None, answer, b"".join(found.records))
 
     def view(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the message that begins at an offset of the log."""
+        """Return the message at a log offset."""
         offset = ExtFields(request.ext_fields).int64("offset")
         record = self._parts.store.look_message_by_offset(offset)
         if record is None:
@@ -51,11 +51,11 @@ class QueryMessageProcessor:
     # -- one queue ---------------------------------------------------------------------------------
 
     def max_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the offset behind the last message."""
+        """Return the offset after the last message of a queue."""
         return success(request, offset=self._parts.max_offset(*_queue(request)))
 
     def min_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the offset of the first message."""
+        """Return the offset of the first message of a queue."""
         return success(request, offset=self._parts.min_offset(*_queue(request)))
 
     def offset_by_time(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
@@ -64,7 +64,7 @@ class QueryMessageProcessor:
         return success(request, offset=self._parts.offset_by_time(*queue, timestamp_ms))
 
     def earliest_time(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return when the first message was stored, -1 if there is none."""
+        """Return the store time of the first message of a queue, or -1."""
         queue = _queue(request)
         return success(request, timestamp=self._parts.store_time(*queue, self._parts.min_offset(*queue)))
 

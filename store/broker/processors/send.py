@@ -1,18 +1,17 @@
-"""Processor of sends: puts what producers send and decide, what consumers send back, and their replies.
+"""Processor of sends: messages, transaction decisions, sent-back messages, replies.
 
     SEND_MESSAGE  SEND_MESSAGE_V2  SEND_BATCH_MESSAGE
     END_TRANSACTION                a producer's decision about a half message
-    CONSUMER_SEND_MSG_BACK         a consumer could not handle a message, and will be given it again after a while
-    SEND_REPLY_MESSAGE(_V2)        a consumer's reply to a message whose producer waits for one
+    CONSUMER_SEND_MSG_BACK         a consumer failed to process a message and wants it again later
+    SEND_REPLY_MESSAGE(_V2)        a consumer's reply to a message whose producer waits for it
 
-What is stored of the properties is what came, with CLUSTER and without WAIT, in the order of a Java map. A message that
-is sent back is put once more, to the group's retry topic by way of a delay that grows with each time. When it has come
-back too often, or the consumer says that it is hopeless, it goes to the group's dead letters.
+Stored properties are those of the request, with CLUSTER added and WAIT removed, in the order of a Java map. A message
+that is sent back is stored again in the group's retry topic, with a delay that grows each time. After too many retries,
+or with a negative delay level, it goes to the group's dead letter topic.
 
-The producer that waits for a reply is found by the client id that its message had in REPLY_TO_CLIENT, and is sent the
-reply at once (PUSH_REPLY_MESSAGE_TO_CLIENT); it is stored, too, unless settings say otherwise. Once it is sent, the
-answer is SUCCESS whatever becomes of storing it, and has msgId, queueId and queueOffset, stored or not: clients need
-them.
+The broker finds the producer of a reply by the REPLY_TO_CLIENT property, a client id, and pushes the reply to it
+(PUSH_REPLY_MESSAGE_TO_CLIENT). By default the reply is also stored. After a successful push the answer is SUCCESS even
+if storing fails. It always has msgId, queueId and queueOffset, because clients need them.
 Source: RocketMQ SendMessageProcessor, asyncConsumerSendMsgBack, EndTransactionProcessor, ReplyMessageProcessor,
 ReplyMessageRequestHeader.
 """
@@ -74,18 +73,18 @@ _DONE = (EndTransactionStatus.DECIDED, EndTransactionStatus.ALREADY_DECIDED)
 
 
 class SendMessageProcessor:
-    """Answers sends, when their messages are as durable as settings promise."""
+    """Stores messages and answers once they are as durable as the settings promise."""
 
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
         self._checks = SendChecks(parts)
 
     def send(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | LateResponse:
-        """Put a message, or several."""
+        """Store one message or a batch."""
         return self._watched(request, channel, self._send)
 
     def _watched(self, request: RemotingCommand, channel: Channel, put: _Put) -> RemotingCommand | LateResponse:
-        """Put what a request has, with the hooks around it."""
+        """Handle a send with the hooks around it."""
         self._checks.check_writeable()
         send, hooks = SendRequest.of(request), self._parts.hooks
         if not hooks.send:
@@ -120,7 +119,7 @@ class SendMessageProcessor:
         topic = self._checks.topic(send)
         message = self._checks.message(send, topic, request.body, channel)
         properties = decode_properties(send.properties)
-        if not send.topic.startswith(RETRY_GROUP_PREFIX):  # where a consumer hands on what others have let in
+        if not send.topic.startswith(RETRY_GROUP_PREFIX):  # a retry topic passes on messages that were accepted before
             refuse_timed(send.properties)
         if send.batch or request.code == RequestCode.SEND_BATCH_MESSAGE:
             late = LateResponse(partial(self._answer, request, message.queue_id))
@@ -156,7 +155,7 @@ class SendMessageProcessor:
         return self._parts.store.begin_put(batch, late.notify)
 
     def _retried(self, request: RemotingCommand, send: SendRequest, message: Message) -> Message:
-        """Return what becomes of a message that a consumer sends to its retry topic."""
+        """Return the message for its retry topic, or for the dead letter topic after too many retries."""
         group = send.topic.removeprefix(RETRY_GROUP_PREFIX)
         most = self._parts.group(group).retry_max_times
         if request.version >= MAX_RECONSUME_TIMES_VERSION and send.max_reconsume_times != NO_LIMIT:
@@ -185,7 +184,7 @@ class SendMessageProcessor:
     # -- sent back ---------------------------------------------------------------------------------
 
     def send_back(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | LateResponse:
-        """Put a message again."""
+        """Store a message of a consumer again, for a later retry."""
         self._checks.check_writeable()
         if not self._parts.config.broker_permission & PERM_WRITE:
             raise RequestRefusedError("this broker may not be sent to", ResponseCode.NO_PERMISSION)
@@ -230,7 +229,7 @@ class SendMessageProcessor:
         return topic
 
     def _again(self, record: MessageRecord, topic: TopicConfig, level: int) -> Message:
-        """Return a record as it is put again; level: of its delay, 0 for none."""
+        """Return a record as a message for another topic. `level` is the delay level, 0 for none."""
         text = record.properties.encode(errors="surrogateescape").decode(errors="replace")
         properties = decode_properties(text)
         # The first topic and id stay, because a message that comes back again is in the retry topic by then.
@@ -254,7 +253,7 @@ class SendMessageProcessor:
     # -- transactions ------------------------------------------------------------------------------
 
     def end_transaction(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | None:
-        """Decide a transaction; a producer that does not know yet decides nothing, and will be asked."""
+        """Decide a transaction. An unknown state needs no answer; the producer will be asked later."""
         fields = ExtFields(request.ext_fields)
         decision, group = fields.int32("commitOrRollback"), fields.text("producerGroup")
         named = EndTransaction(group, fields.int64("tranStateTableOffset"), fields.int64("commitLogOffset"))
@@ -278,7 +277,7 @@ class SendMessageProcessor:
     # -- replies -----------------------------------------------------------------------------------
 
     def reply(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | LateResponse:
-        """Send a reply to whom it is for, and store it."""
+        """Push a reply to its producer, and store it."""
         return self._watched(request, channel, self._reply)
 
     def _reply(self, request: RemotingCommand, send: SendRequest, channel: Channel) -> RemotingCommand:
@@ -293,19 +292,19 @@ class SendMessageProcessor:
         return success(request, msgId=put.message_id, queueId=message.queue_id, queueOffset=put.queue_offset)
 
     def _put_reply(self, message: Message, properties: dict[str, str]) -> AppendMessageResult | None:
-        """Store a reply; return where it is, None if that fails."""
+        """Store a reply. Return its position, or None on failure."""
         properties.pop(PROPERTY_WAIT, None)
         properties[PROPERTY_CLUSTER] = self._parts.config.broker_cluster_name
         message.properties = rebuild_properties(properties)
         try:
             return self._parts.store.put_message(message).append
         except (StoreError, OSError):
-            return None  # whoever waits for it has been sent it
+            return None  # the waiting producer already has the reply
 
     def _push(
         self, request: RemotingCommand, send: SendRequest, properties: dict[str, str], channel: Channel
     ) -> str | None:
-        """Send a reply to the producer that waits for it; return why that is not possible, None if it is."""
+        """Push a reply to the waiting producer. Return an error text, or None on success."""
         client_id = properties.get(REPLY_TO_CLIENT, "")
         producer = self._parts.producers.find_channel(client_id)
         if producer is None:
@@ -333,5 +332,5 @@ class SendMessageProcessor:
 
 
 def _waits(text: str | None) -> bool:
-    """Return what WAIT says: true unless it is there and says otherwise."""
+    """Return the value of WAIT, true by default."""
     return text is None or text.lower() == "true"
