@@ -31,6 +31,7 @@ from .processors.pull import PullMessageProcessor
 from .processors.query import QueryMessageProcessor
 from .processors.send import SendMessageProcessor
 from .requests import RequestCode as Code
+from .requests import success
 from .router import BODY_BYTES_MAX, REGISTRATION_BYTES_MAX, Channel, Pool, Processor, Route, Routes, answering
 
 
@@ -192,9 +193,11 @@ class Broker(BrokerParts):
                 Code.GET_EARLIEST_MSG_STORETIME: query.earliest_time,
                 Code.UPDATE_AND_CREATE_TOPIC: broker.update_topic,
                 Code.DELETE_TOPIC_IN_BROKER: broker.delete_topic,
-                Code.GET_ALL_TOPIC_CONFIG: broker.topics,
+                Code.GET_ALL_TOPIC_CONFIG: lambda request, _: success(request, self.topics.members),
                 Code.GET_TOPIC_STATS_INFO: broker.topic_stats,
-                Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: broker.system_topics,
+                Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: lambda request, _: success(
+                    request, {"topicList": list(filter(self.topics.is_system, sorted(self.topics.table)))}
+                ),
                 Code.GET_BROKER_CONFIG: broker.config,
                 Code.GET_BROKER_RUNTIME_INFO: broker.runtime_info,
                 Code.UPDATE_BROKER_CONFIG: broker.update_config,
@@ -204,19 +207,21 @@ class Broker(BrokerParts):
                 Code.RESUME_CHECK_HALF_MESSAGE: broker.resume_check,
                 Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: groups.update,
                 Code.DELETE_SUBSCRIPTIONGROUP: groups.delete,
-                Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: groups.all_configs,
+                Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: lambda request, _: success(request, self.groups.members),
                 Code.GET_CONSUMER_CONNECTION_LIST: groups.consumer_connections,
                 Code.GET_PRODUCER_CONNECTION_LIST: groups.producer_connections,
                 Code.GET_ALL_PRODUCER_INFO: groups.all_producers,
                 Code.QUERY_TOPIC_CONSUME_BY_WHO: groups.consumed_by,
-                Code.GET_CONSUMER_RUNNING_INFO: groups.running_info,
+                Code.GET_CONSUMER_RUNNING_INFO: groups.ask_consumer,
                 Code.CONSUME_MESSAGE_DIRECTLY: groups.consume_directly,
                 Code.GET_CONSUME_STATS: groups.consume_stats,
                 Code.INVOKE_BROKER_TO_RESET_OFFSET: groups.reset_offset,
                 Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: groups.consumer_status,
                 Code.CLONE_GROUP_OFFSET: groups.clone_offset,
-                Code.GET_ALL_CONSUMER_OFFSET: groups.all_consumer_offsets,
-                Code.GET_ALL_DELAY_OFFSET: groups.all_delay_offsets,
+                Code.GET_ALL_CONSUMER_OFFSET: lambda request, _: success(request, self.offsets.members),
+                Code.GET_ALL_DELAY_OFFSET: lambda request, _: success(
+                    request, {"offsetTable": dict(sorted(self.own_store.schedule.offsets.items()))}
+                ),
                 Code.LOCK_BATCH_MQ: clients.lock,
                 Code.UNLOCK_BATCH_MQ: clients.unlock,
                 Code.VIEW_BROKER_STATS_DATA: figures.statistics,

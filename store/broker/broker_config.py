@@ -28,7 +28,7 @@ def _key(default: Any, name: str, minimum: int = 0, maximum: int = INT_MAX, *, o
 class BrokerConfig:
     """Settings of one broker. `_ms` are milliseconds."""
 
-    # -- who it is ---------------------------------------------------------------------------------
+    # -- identity ------------------------------------------------------------------------------------
     broker_name: str = _key("broker-a", "brokerName")
     broker_cluster_name: str = _key("DefaultCluster", "brokerClusterName")
     broker_id: int = _key(MASTER_ID, "brokerId", 0, LONG_MAX)

@@ -88,8 +88,6 @@ class Connections(Service):
         self._patience = Patience(limits)
         self._turn_due_ns: int | None = None
 
-    # -- life --------------------------------------------------------------------------------------
-
     def listen(self, addresses: Sequence[str]) -> list[str]:
         """Listen at all addresses and return them with their ports. On an OSError, listen at none of them."""
         listeners: list[Listener] = []
@@ -180,8 +178,6 @@ class Connections(Service):
         self._poller.forget(session.connection)
         session.connection.close()
         self.look_after(session)
-
-    # -- turns -------------------------------------------------------------------------------------
 
     def step(self) -> None:
         """Wait for events and handle them: clients with one request at a time first, pipelining clients in turns."""

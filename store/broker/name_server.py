@@ -70,8 +70,6 @@ class NameServer:
         self._read_only: frozenset[str] = frozenset()
         """Names of brokers to which producers must not send."""
 
-    # -- registering -------------------------------------------------------------------------------
-
     def register(self, broker: RegisteredBroker) -> RegisteredBroker | None:
         """Register a broker. Return the master of its name, if known. Refuses more than BROKERS_MAX."""
         with self._lock:
@@ -115,8 +113,6 @@ class NameServer:
             self._read_only = self._read_only - {name} if writeable else self._read_only | {name}
             self._forget_read_only()  # the broker may be gone since the caller looked it up
         return len({topic for broker in self._brokers() if broker.name == name for topic in broker.topics})
-
-    # -- asking ------------------------------------------------------------------------------------
 
     def _brokers(self) -> list[RegisteredBroker]:
         """Return all brokers, the master of each name first."""

@@ -110,8 +110,6 @@ class BrokerParts:
         self.producers.close(channel)
         self.consumers.close(channel)
 
-    # -- what requests name ------------------------------------------------------------------------
-
     def topic(self, name: str) -> TopicConfig:
         """Return a topic, or refuse the request."""
         topic = self.topics.get(name)
@@ -132,8 +130,6 @@ class BrokerParts:
         if not subscription.is_tag and not self.config.enable_property_filter:
             kind, why = subscription.expression_type, "enablePropertyFilter is false on this broker"
             raise RequestRefusedError(f"expressionType {kind}: {why}")
-
-    # -- queues ------------------------------------------------------------------------------------
 
     def has_queue(self, topic: str, queue_id: int) -> bool:
         """Return whether a queue exists, of a topic or as a light queue."""
@@ -181,8 +177,6 @@ class BrokerParts:
                 "lastTimestamp": max(0, self.store_time(topic, queue_id, own - 1)),
             }
         return offsets
-
-    # -- filters -----------------------------------------------------------------------------------
 
     def _register_filters(self, group: str, subscriptions: tuple[SubscriptionData, ...]) -> None:
         if self.filters is not None:

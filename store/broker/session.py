@@ -147,8 +147,6 @@ class Session:
             self._output = None
         self._keeper.ended(self, ending)
 
-    # -- output ------------------------------------------------------------------------------------
-
     def send_waiting(self) -> None:
         """Send buffered output as far as the network accepts it."""
         ending: Ending | None = None
@@ -200,8 +198,6 @@ class Session:
         self._output.append(data)
         self.output_bytes += len(data)
         self._keeper.hold(len(data))
-
-    # -- requests ----------------------------------------------------------------------------------
 
     def began_request(self, size_bytes: int) -> None:
         """Count a pending request."""

@@ -91,14 +91,19 @@ class BrokerStatistics:
         self._gets: dict[str, _Count] = {}
         self._sent_back: dict[str, _Count] = {}
         self._series: dict[tuple[str, str], _Series] = {}
+
+        def bytes_of_topic(topic: str) -> tuple[int, int]:
+            put = stats.put_totals(topic)
+            return put.size_bytes, put.messages
+
         self._sources: Mapping[str, Callable[[str], tuple[int, int]]] = {
-            "TOPIC_PUT_NUMS": self._of_topic,
-            "TOPIC_PUT_SIZE": self._bytes_of_topic,
+            "TOPIC_PUT_NUMS": lambda key: _twice(stats.put_totals(key).messages),
+            "TOPIC_PUT_SIZE": bytes_of_topic,
             "GROUP_GET_NUMS": lambda key: (self._gets[key].total, self._gets[key].times),
             "GROUP_GET_SIZE": lambda key: (self._gets[key].size_bytes, self._gets[key].times),
             "SNDBCK_PUT_NUMS": lambda key: (self._sent_back[key].total, self._sent_back[key].times),
-            "BROKER_PUT_NUMS": lambda _: self._of_broker(stats.put_messages_total),
-            "BROKER_GET_NUMS": lambda _: self._of_broker(stats.messages_transferred),
+            "BROKER_PUT_NUMS": lambda _: _twice(stats.put_messages_total),
+            "BROKER_GET_NUMS": lambda _: _twice(stats.messages_transferred),
         }
         """Total and number of calls of a key, by name."""
 
@@ -138,17 +143,6 @@ class BrokerStatistics:
         series.note(now_ms, *total)
         return series
 
-    def _of_topic(self, topic: str) -> tuple[int, int]:
-        put = self._stats.put_totals(topic)
-        return put.messages, put.messages
-
-    def _bytes_of_topic(self, topic: str) -> tuple[int, int]:
-        put = self._stats.put_totals(topic)
-        return put.size_bytes, put.messages
-
-    def _of_broker(self, total: int) -> tuple[int, int]:
-        return total, total
-
     def members(self, name: str, key: str) -> dict[str, Any] | None:
         """Return the last minute, hour and day of a key, or None without counts."""
         totals = self._sources.get(name)
@@ -172,3 +166,7 @@ def _count_of(counts: dict[str, _Count], key: str) -> _Count | None:
     if count is None and len(counts) < KEYS_MAX:  # clients choose group names, so the table needs a limit
         count = counts[key] = _Count()
     return count
+
+
+def _twice(total: int) -> tuple[int, int]:
+    return total, total

@@ -100,8 +100,6 @@ class VersionedTable(Generic[Entry]):
         table = {name: self._entry.of(name, entry) for name, entry in members.inner(self._name).table()}
         return DataVersion.of(members.inner("dataVersion")), table
 
-    # -- reading -----------------------------------------------------------------------------------
-
     def get(self, name: str) -> Entry | None:
         """Return an entry, or None."""
         return self._state[1].get(name)
@@ -122,8 +120,6 @@ class VersionedTable(Generic[Entry]):
         version, table = self._state
         entries = {name: entry.members for name, entry in sorted(table.items())}
         return {"dataVersion": version.members, self._name: entries}
-
-    # -- changing ----------------------------------------------------------------------------------
 
     def put(self, name: str, entry: Entry) -> None:
         """Create or replace an entry durably. On OSError the table is unchanged."""

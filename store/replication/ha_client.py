@@ -96,8 +96,6 @@ class HAClient(Service):
         if connection is not None:
             connection.close()
 
-    # -- following ---------------------------------------------------------------------------------
-
     def step(self) -> None:
         """Follow the master until the connection ends, then pause."""
         address = self.master_address
@@ -162,8 +160,6 @@ class HAClient(Service):
 
     def _now_ns(self) -> int:
         return self.world.clock.monotonic_ns()
-
-    # -- reporting ---------------------------------------------------------------------------------
 
     def _report_progress(self, connection: Connection, replica: ReplicaLog) -> None:
         """Report a higher offset, or the old one when a report is due. An unverified log is not reported."""

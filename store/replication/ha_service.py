@@ -84,8 +84,6 @@ class HAConnection:
         for task in self._tasks:  # the reader may append a task meanwhile
             task.join(None)
 
-    # -- what the slave has ------------------------------------------------------------------------
-
     @property
     def reported(self) -> int:
         """Return the end of the slave's log in its last report, -1 before the first."""
@@ -100,8 +98,6 @@ class HAConnection:
         """Return whether a range of the log was sent and then reported."""
         began = self._began.get()
         return began != _UNKNOWN and began <= start_offset and end_offset <= self._reported.get()
-
-    # -- reports -----------------------------------------------------------------------------------
 
     def _read(self) -> None:
         received, position, stream = bytearray(), 0, f"reports of {self.remote_address}"
@@ -173,8 +169,6 @@ class HAConnection:
                 self._group_transfer.gone(self)  # `close` may have run before `connected`
         self._tasks.append(self._world.tasks.spawn(f"ha-writer-{self.number}", self._write))
         return True
-
-    # -- sending -----------------------------------------------------------------------------------
 
     def _write(self) -> None:
         try:
@@ -292,8 +286,6 @@ class HAService:
     def _wake(self) -> None:
         for connection in self.connections:
             connection.wake()
-
-    # -- slaves ------------------------------------------------------------------------------------
 
     def _accept(self) -> None:
         assert self._listener is not None, "start sets it"

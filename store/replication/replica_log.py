@@ -98,8 +98,6 @@ class ReplicaLog:
         self._pending += new
         return self._append_whole_records()
 
-    # -- joining -----------------------------------------------------------------------------------
-
     def _begin_empty(self, piece: TransferPiece) -> None:
         """Begin at the start of the master's last file."""
         if piece.log_offset % self._log.segment_bytes:
@@ -131,8 +129,6 @@ class ReplicaLog:
             differs = next(i for i in range(size_bytes) if own[i] != data[i])
             raise DivergedError(at + differs, f"{own[differs]:#04x}, as in this log", f"{data[differs]:#04x}")
         return size_bytes
-
-    # -- growing -----------------------------------------------------------------------------------
 
     def _append_whole_records(self) -> bool:
         """Append the complete records of the pending bytes. Return whether there were any."""

@@ -55,8 +55,6 @@ class ConsumerOffsetManager(Service):
         with self._lock:
             self._offsets, self._light_offsets = loaded or ({}, {})
 
-    # -- consumers ---------------------------------------------------------------------------------
-
     def commit_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Store the offset of the next message for a group. It may be lower than before."""
         key = f"{topic}{_SEPARATOR}{group}"
@@ -144,8 +142,6 @@ class ConsumerOffsetManager(Service):
         if clamped:
             self.persist()  # at the next crash the queue may have grown past them
         return clamped
-
-    # -- persisting --------------------------------------------------------------------------------
 
     def persist(self) -> bool:
         """Make the offsets durable. Return False if they were. Raises OSError if the disk fails."""

@@ -106,8 +106,6 @@ class TransactionalMessageCheckService(Service):
         self._put_end = 0
         """Log offset after the last put. With a transient pool this is beyond the readable log."""
 
-    # -- life --------------------------------------------------------------------------------------
-
     def use(self, config: TransactionConfig) -> None:
         """Replace the settings."""
         self.config = config
@@ -141,8 +139,6 @@ class TransactionalMessageCheckService(Service):
             self._wait_committed(done.log_offset)
             self._store.flush.flush_to(done.log_offset)
         self._publish()
-
-    # -- one pass ----------------------------------------------------------------------------------
 
     def check(self) -> None:
         """Make one pass. Not thread-safe. A slave makes none, since its master does.
@@ -224,8 +220,6 @@ class TransactionalMessageCheckService(Service):
             append = self._store.put_message(message).append
             if append is not None:
                 self._decisions.op_stored(half_offset, append.queue_offset)
-
-    # -- one half message --------------------------------------------------------------------------
 
     def _deal_with(self, half: HalfMessage, ops: OpQueue) -> bool:
         """Handle a half message. Return whether the pass may continue."""

@@ -108,8 +108,6 @@ class TransactionalMessageService:
         """Stop the check, before the last write of the offsets and the stop of the store."""
         self.checker.shutdown()
 
-    # -- what producers do -------------------------------------------------------------------------
-
     def prepare(self, message: Message) -> PutMessageResult:
         """Store a message that is invisible until its commit, and return the result of the put."""
         return answer_of(self.begin_prepare(message))
@@ -156,8 +154,6 @@ class TransactionalMessageService:
             return EndTransactionResult(half)
         return EndTransactionResult(EndTransactionStatus.DECIDED, None, self._conclude(half))
 
-    # -- what operators do -------------------------------------------------------------------------
-
     def resume(self, log_offset: int) -> str | None:
         """Check a given-up half message again from the start. Return an error text, or None.
 
@@ -176,8 +172,6 @@ class TransactionalMessageService:
                 return f"the message was not put into {HALF_TOPIC}"
             decisions.was_resumed(HalfMessage.of(replace(record, queue_offset=append.queue_offset)))
         return None
-
-    # -- deciding ----------------------------------------------------------------------------------
 
     def _claimed(self, request: EndTransaction) -> HalfMessage | EndTransactionStatus:
         """Return the half message of a decision, claimed for it, or why it cannot be decided."""

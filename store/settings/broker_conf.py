@@ -166,9 +166,6 @@ def _shown(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "..."
 
 
-# -- values ----------------------------------------------------------------------------------------
-
-
 def value_of(setting: Field[Any], key: str, text: str, line: int | None = None) -> Any:
     """Convert the text of a key to the type of its setting. Raises ConfigError."""
     expected, read = _reader_of(setting)

@@ -135,9 +135,6 @@ def _permission(item: _Node, list_name: str) -> tuple[str, Permission]:
     return name, PERMISSIONS[permission]
 
 
-# -- nodes -----------------------------------------------------------------------------------------
-
-
 def _line(node: _Node) -> int:
     return int(node.start_mark.line) + 1
 

@@ -38,8 +38,6 @@ class BrokerAdminProcessor:
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
 
-    # -- topics ------------------------------------------------------------------------------------
-
     def update_topic(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Create or change a topic."""
         fields = ExtFields(request.ext_fields)
@@ -69,10 +67,6 @@ class BrokerAdminProcessor:
             refuse_if(f"topic: expected none of the system's, found {topic!r}")
         return topic
 
-    def topics(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return all topics."""
-        return success(request, self._parts.topics.members)
-
     def topic_stats(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return the first and end offset of each queue of a topic, and the store time of its last message."""
         parts, topic = self._parts, ExtFields(request.ext_fields).text("topic")
@@ -85,13 +79,6 @@ class BrokerAdminProcessor:
                 "minOffset": parts.min_offset(topic, queue_id),
             }
         return success(request, {"offsetTable": table})
-
-    def system_topics(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the system topics of this broker."""
-        topics = self._parts.topics
-        return success(request, {"topicList": list(filter(topics.is_system, sorted(topics.table)))})
-
-    # -- the broker --------------------------------------------------------------------------------
 
     def config(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return every setting, spelled as in a broker.conf."""

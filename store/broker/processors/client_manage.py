@@ -95,8 +95,6 @@ class ClientManageProcessor:
         subscription.check()
         return success(request)
 
-    # -- members and progress ----------------------------------------------------------------------
-
     def consumer_list(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return the client ids of a group's members."""
         group = ExtFields(request.ext_fields).text("consumerGroup")
@@ -138,8 +136,6 @@ class ClientManageProcessor:
             raise RequestRefusedError(remark, ResponseCode.TOPIC_NOT_EXIST)
         parts.offsets.commit_offset(group, topic, queue_id, offset)
         return success(request)
-
-    # -- locks -------------------------------------------------------------------------------------
 
     def lock(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Lock queues. Return those that the client holds now."""

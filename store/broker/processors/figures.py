@@ -37,8 +37,6 @@ class FiguresProcessor:
             raise RequestRefusedError(f"The stats <{name[:255]}> <{key[:255]}> not exist")
         return success(request, found)
 
-    # -- what is left to consume -------------------------------------------------------------------
-
     def consume_stats(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return the progress of every group in its topics, either the ordered topics or the others."""
         parts = self._parts
@@ -98,8 +96,6 @@ class FiguresProcessor:
                 own = parts.offsets.query_offset(compared, topic, queue_id)
                 least[queue_id] = LONG_MAX if 0 <= own < min(known) else min(known)
         return success(request, {"correctionOffsets": least})
-
-    # -- entries -----------------------------------------------------------------------------------
 
     def queue_entries(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return raw entries of a queue, and a group's subscription to its topic."""

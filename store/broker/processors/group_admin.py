@@ -48,8 +48,6 @@ class GroupAdminProcessor:
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
 
-    # -- settings ----------------------------------------------------------------------------------
-
     def update(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Create or change a group."""
         config = SubscriptionGroupConfig.of("", decode_json_body(request.body))
@@ -67,12 +65,6 @@ class GroupAdminProcessor:
         if fields.boolean("removeOffset", False):
             self._parts.offsets.remove_group(group)
         return success(request)
-
-    def all_configs(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return all groups."""
-        return success(request, self._parts.groups.members)
-
-    # -- members -----------------------------------------------------------------------------------
 
     def consumer_connections(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return the members and subscriptions of a consumer group."""
@@ -124,8 +116,6 @@ class GroupAdminProcessor:
         topic = ExtFields(request.ext_fields).text("topic")
         groups = {*self._parts.consumers.groups_of(topic), *self._parts.offsets.groups_of(topic)}
         return success(request, {"groupList": sorted(groups)})
-
-    # -- progress ----------------------------------------------------------------------------------
 
     def consume_stats(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return the progress of a group in one topic, or in all topics where it has offsets."""
@@ -179,17 +169,6 @@ class GroupAdminProcessor:
                     parts.offsets.commit_offset(target, name, queue_id, offset)
         return success(request)
 
-    def all_consumer_offsets(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the offsets of all groups."""
-        return success(request, self._parts.offsets.members)
-
-    def all_delay_offsets(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the progress of delayed delivery."""
-        offsets = dict(sorted(self._parts.own_store.schedule.offsets.items()))
-        return success(request, {"offsetTable": offsets})
-
-    # -- calls to consumers ------------------------------------------------------------------------
-
     def consumer_status(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return the offsets that members of a group report. Members that do not answer are left out."""
         fields = ExtFields(request.ext_fields)
@@ -205,11 +184,8 @@ class GroupAdminProcessor:
                     table[clients[each]] = decode_queue_offsets(answer.body, "messageQueueTable")
         return success(request, {"consumerTable": table, "messageQueueTable": {}})
 
-    def running_info(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the self-description of a consumer."""
-        return self._asked(request)
-
-    def _asked(self, request: RemotingCommand) -> RemotingCommand:
+    def ask_consumer(self, request: RemotingCommand, _: Channel) -> RemotingCommand:
+        """Send a request on to the consumer that it names, and return the consumer's answer."""
         fields = ExtFields(request.ext_fields)
         group, client_id = fields.text("consumerGroup"), fields.text("clientId")
         info = self._parts.consumers.group(group)
@@ -226,4 +202,4 @@ class GroupAdminProcessor:
         record = self._parts.store.look_message_by_offset(fields.message_place("msgId"))
         if record is None:
             refuse_field("msgId", "that of a message", fields.text("msgId"))
-        return self._asked(replace(request, body=encode_message_record(record)))
+        return self.ask_consumer(replace(request, body=encode_message_record(record)), channel)

@@ -11,6 +11,7 @@ Source: RocketMQ DefaultRequestProcessor, RegisterBrokerBody, TopicList, KVTable
 """
 
 import zlib
+from collections.abc import Callable
 
 from ...formats.remoting.command import RemotingCommand
 from ...formats.remoting.json_body import decode_json_body
@@ -49,55 +50,15 @@ class NameServerProcessor:
             raise RequestRefusedError(remark, ResponseCode.TOPIC_NOT_EXIST)
         return success(request, found)
 
-    def cluster_info(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return all brokers and clusters."""
-        return success(request, self._name_server.cluster_info())
-
-    def topic_list(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return all topics."""
-        return success(request, {"topicList": self._name_server.topics()})
-
-    def topics_of_cluster(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the topics of a cluster."""
-        cluster = ExtFields(request.ext_fields).text("cluster")
-        return success(request, {"topicList": self._name_server.topics(cluster)})
-
-    def system_topics(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the system topics, and the address of a broker."""
-        topics, address = self._name_server.system_topics()
-        return success(request, {"brokerAddr": address, "topicList": topics})
-
-    def unit_topics(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the topics with the unit flag."""
-        return success(request, {"topicList": self._name_server.unit_topics(having=UNIT_FLAG)})
-
-    def unit_sub_topics(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the topics with the unit subscription flag."""
-        return success(request, {"topicList": self._name_server.unit_topics(having=UNIT_SUB_FLAG)})
-
-    def unit_sub_topics_of_none(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the topics with the unit subscription flag but without the unit flag."""
-        topics = self._name_server.unit_topics(having=UNIT_SUB_FLAG, lacking=UNIT_FLAG)
-        return success(request, {"topicList": topics})
-
     def delete_topic(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Remove a topic from the routes."""
         self._name_server.forget_topic(ExtFields(request.ext_fields).text("topic"))
         return success(request)
 
-    def wipe_write_perm(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Remove write permission from the routes of a broker."""
-        return success(request, wipeTopicCount=self._set_writeable(request, writeable=False))
-
-    def add_write_perm(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Restore write permission in the routes of a broker."""
-        return success(request, addTopicCount=self._set_writeable(request, writeable=True))
-
-    def _set_writeable(self, request: RemotingCommand, *, writeable: bool) -> int:
+    def set_writeable(self, request: RemotingCommand, *, writeable: bool) -> int:
+        """Set or clear write permission in the routes of a broker. Return the number of its topics."""
         name = ExtFields(request.ext_fields).text("brokerName")
         return self._name_server.set_writeable(name, writeable=writeable)
-
-    # -- brokers -----------------------------------------------------------------------------------
 
     def register(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Register a broker, and return its master."""
@@ -142,8 +103,6 @@ class NameServerProcessor:
         changed = str(known != theirs).lower()
         return success(request, None if known is None else known.members, changed=changed)
 
-    # -- settings ----------------------------------------------------------------------------------
-
     def put_kv(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Set a value of a key in a namespace."""
         fields = ExtFields(request.ext_fields)
@@ -178,11 +137,6 @@ class NameServerProcessor:
             raise RequestRefusedError(remark, ResponseCode.QUERY_NOT_FOUND)
         return success(request, {"table": values})
 
-    def config(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return every setting of the name server."""
-        body = properties_text(self._name_server.settings.table)
-        return response_to(request, ResponseCode.SUCCESS, body=body)
-
     def update_config(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Change settings of the name server."""
         try:
@@ -204,26 +158,45 @@ def _topics_of(body: bytes) -> tuple[dict[str, TopicConfig], DataVersion]:
 
 def name_server_processors(world: World, name_server: NameServer) -> dict[int, Processor]:
     """Return the processors of all name server requests, except the route query, which belongs to another pool."""
-    names = NameServerProcessor(world, name_server)
+    names, server = NameServerProcessor(world, name_server), name_server
+
+    def topic_list(topics: Callable[[RemotingCommand], list[str]]) -> Processor:
+        return lambda request, _: success(request, {"topicList": topics(request)})
+
+    def system_topics(request: RemotingCommand, _: Channel) -> RemotingCommand:
+        topics, address = server.system_topics()
+        return success(request, {"brokerAddr": address, "topicList": topics})
+
+    def config(request: RemotingCommand, _: Channel) -> RemotingCommand:
+        return response_to(request, ResponseCode.SUCCESS, body=properties_text(server.settings.table))
+
     return {
         RequestCode.PUT_KV_CONFIG: names.put_kv,
         RequestCode.GET_KV_CONFIG: names.get_kv,
         RequestCode.DELETE_KV_CONFIG: names.delete_kv,
         RequestCode.GET_KVLIST_BY_NAMESPACE: names.list_kv,
-        RequestCode.GET_BROKER_CLUSTER_INFO: names.cluster_info,
-        RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: names.topic_list,
-        RequestCode.GET_TOPICS_BY_CLUSTER: names.topics_of_cluster,
-        RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: names.system_topics,
-        RequestCode.GET_UNIT_TOPIC_LIST: names.unit_topics,
-        RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: names.unit_sub_topics,
-        RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: names.unit_sub_topics_of_none,
-        RequestCode.WIPE_WRITE_PERM_OF_BROKER: names.wipe_write_perm,
-        RequestCode.ADD_WRITE_PERM_OF_BROKER: names.add_write_perm,
+        RequestCode.GET_BROKER_CLUSTER_INFO: lambda request, _: success(request, server.cluster_info()),
+        RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: topic_list(lambda _: server.topics()),
+        RequestCode.GET_TOPICS_BY_CLUSTER: topic_list(
+            lambda request: server.topics(ExtFields(request.ext_fields).text("cluster"))
+        ),
+        RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: system_topics,
+        RequestCode.GET_UNIT_TOPIC_LIST: topic_list(lambda _: server.unit_topics(having=UNIT_FLAG)),
+        RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: topic_list(lambda _: server.unit_topics(having=UNIT_SUB_FLAG)),
+        RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: topic_list(
+            lambda _: server.unit_topics(having=UNIT_SUB_FLAG, lacking=UNIT_FLAG)
+        ),
+        RequestCode.WIPE_WRITE_PERM_OF_BROKER: lambda request, _: success(
+            request, wipeTopicCount=names.set_writeable(request, writeable=False)
+        ),
+        RequestCode.ADD_WRITE_PERM_OF_BROKER: lambda request, _: success(
+            request, addTopicCount=names.set_writeable(request, writeable=True)
+        ),
         RequestCode.DELETE_TOPIC_IN_NAMESRV: names.delete_topic,
         RequestCode.REGISTER_BROKER: names.register,
         RequestCode.UNREGISTER_BROKER: names.unregister,
         RequestCode.QUERY_DATA_VERSION: names.query_version,
         RequestCode.UPDATE_NAMESRV_CONFIG: names.update_config,
-        RequestCode.GET_NAMESRV_CONFIG: names.config,
+        RequestCode.GET_NAMESRV_CONFIG: config,
         RequestCode.GET_ROUTEINFO_BY_TOPIC: names.route,
     }

@@ -107,8 +107,6 @@ class PullMessageProcessor:
             suspend_ms = self._parts.config.short_polling_time_ms
         return self._parts.world.clock.monotonic_ns() + max(0, suspend_ms) * _NS_PER_MS
 
-    # -- checks ------------------------------------------------------------------------------------
-
     def _group(self, name: str) -> SubscriptionGroupConfig:
         if not self._parts.config.broker_permission & PERM_READ:
             raise RequestRefusedError("this broker may not be pulled from", ResponseCode.NO_PERMISSION)
@@ -154,8 +152,6 @@ class PullMessageProcessor:
             remark = f"{name}: subVersion: expected at most {found.version}, found {version}"
             raise RequestRefusedError(remark, ResponseCode.SUBSCRIPTION_NOT_LATEST)
         return found
-
-    # -- answers -----------------------------------------------------------------------------------
 
     def _sent_to_master(self, request: RemotingCommand, queue: Queue, offset: int) -> RemotingCommand:
         """Return a slave's answer while slaveReadEnable is false.

@@ -48,8 +48,6 @@ class QueryMessageProcessor:
             raise RequestRefusedError(f"offset: expected that of a message, found {offset}")
         return response_to(request, ResponseCode.SUCCESS, body=encode_message_record(record))
 
-    # -- one queue ---------------------------------------------------------------------------------
-
     def max_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
         """Return the offset after the last message of a queue."""
         return success(request, offset=self._parts.max_offset(*_queue(request)))

@@ -129,8 +129,6 @@ class SendMessageProcessor:
         late = LateResponse(partial(self._answer, request, message.queue_id))
         return late.to(self._put_one(message, properties, late))
 
-    # -- putting -----------------------------------------------------------------------------------
-
     def _put_one(self, message: Message, properties: dict[str, str], late: LateResponse) -> PutMessageResult | PutWait:
         properties[PROPERTY_CLUSTER] = self._parts.config.broker_cluster_name
         message.wait_store_ok = _waits(properties.pop(PROPERTY_WAIT, None))
@@ -168,8 +166,6 @@ class SendMessageProcessor:
         self._checks.check_queues(dead_letters)
         return replace(message, topic=dead_letters.topic, queue_id=0)
 
-    # -- answering ---------------------------------------------------------------------------------
-
     def _answer(self, request: RemotingCommand, queue_id: int, result: PutMessageResult) -> RemotingCommand:
         config, put = self._parts.config, result.append
         if put is None:
@@ -180,8 +176,6 @@ class SendMessageProcessor:
             fields |= {"msgId": put.message_id, "queueId": str(queue_id)}
             fields["queueOffset"] = str(put.queue_offset)
         return response_to(request, PUT_CODES[result.status], put_remark(result.status), fields)
-
-    # -- sent back ---------------------------------------------------------------------------------
 
     def send_back(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | LateResponse:
         """Store a message of a consumer again, for a later retry."""
@@ -250,8 +244,6 @@ class SendMessageProcessor:
             record.reconsume_times + 1,
         )
 
-    # -- transactions ------------------------------------------------------------------------------
-
     def end_transaction(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | None:
         """Decide a transaction. An unknown state needs no answer; the producer will be asked later."""
         fields = ExtFields(request.ext_fields)
@@ -273,8 +265,6 @@ class SendMessageProcessor:
         if result.put is None:
             return success(request)
         return response_to(request, PUT_CODES[result.put.status], put_remark(result.put.status))
-
-    # -- replies -----------------------------------------------------------------------------------
 
     def reply(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | LateResponse:
         """Push a reply to its producer, and store it."""
