@@ -1,1 +1,1 @@
-"""What is claimed of the store: plans of runs, the ranges they are drawn from, disk models, the catalogue."""
+"""Claims: scenario plans, the ranges they are drawn from, disk models and the catalogue."""

@@ -1,7 +1,7 @@
-"""Disk models: what crashes of each kind of disk leave, and what else goes wrong on them.
+"""Disk models: the crash losses and the faults of each kind of disk.
 
-A scenario names the disks it may run on, and every seed draws one. What is still promised on it is one table, in
-`scenarios.oracle.guarantees`.
+A scenario names the disks it may run on, and each seed draws one. `scenarios.oracle.guarantees` lists the guarantees
+that hold on each.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,24 +15,25 @@ class DiskModel:
     name: str
     meaning: str
     crashes: Sequence[str]
-    """What a life may end with, names in `PROFILES`; a more likely one is there more often."""
+    """Ways a life may end, as names in `PROFILES`. Repeated names are drawn more often."""
     faults: Mapping[str, Sequence[float | str]] = field(default_factory=dict)
-    """What goes wrong beside that: fields of FaultPlan with the values to draw from."""
+    """Faults while the disk runs: fields of FaultPlan with the values to draw from."""
     rot: Mapping[str, Sequence[float | str]] = field(default_factory=dict)
-    """What becomes of files while the machine is off: fields of RotPlan."""
+    """Faults while the machine is off: fields of RotPlan."""
     needs_whole_log: bool = False
-    """Whether what the checkpoint vouches for may be wrong, so that recovery must compare queues with the whole log."""
+    """Whether the checkpoint may cover data that is not durable. Recovery must then compare the queues with the
+    whole log."""
     capacity_bytes: Sequence[int] = ()
-    """How much it holds while there is traffic, if that is not more than anyone needs."""
+    """Capacity during traffic; empty: unlimited."""
     is_sound: bool = True
-    """Whether it has room, does what it says, and keeps what it holds: what runs of several machines are judged on."""
+    """Whether the disk has room, honours syncs and keeps its data. Runs of several machines use sound disks only."""
 
 
 DISK_MODELS: dict[str, DiskModel] = {
     disk_model.name: disk_model
     for disk_model in (
-        DiskModel("nothing-lost", "a machine that stops and keeps everything", ("nothing-lost",)),
-        DiskModel("process-kill", "a process that is killed; the system lives on", ("process-kill",)),
+        DiskModel("nothing-lost", "a machine that stops; the disk loses no data", ("nothing-lost",)),
+        DiskModel("process-kill", "a killed process; the page cache survives", ("process-kill",)),
         DiskModel(
             "ext4-ordered",
             "ext4 with data=ordered: metadata in order, appended data before its size",
@@ -40,13 +41,13 @@ DISK_MODELS: dict[str, DiskModel] = {
         ),
         DiskModel(
             "strict-posix",
-            "any file system POSIX allows: what was not synced is lost in any combination",
+            "any file system POSIX allows: any combination of unsynced changes is lost",
             ("strict-posix", "strict-posix", "os-crash", "process-kill"),
             {"torn_bytes_chance": (0.0, 0.0, 0.5)},
         ),
         DiskModel(
             "ext4-data",
-            "ext4 with data=journal: what was written survives in order, a page whole",
+            "ext4 with data=journal: writes survive in order, a page whole",
             ("ext4-data", "ext4-data", "process-kill"),
         ),
         DiskModel(
@@ -57,13 +58,13 @@ DISK_MODELS: dict[str, DiskModel] = {
         ),
         DiskModel(
             "btrfs",
-            "btrfs: whole transactions, and a log of what was synced since",
+            "btrfs: whole transactions, and a log of later syncs",
             ("btrfs", "btrfs", "process-kill"),
             {"failing_sync": ("btrfs",)},
         ),
         DiskModel(
             "full-disk",
-            "ext4 with hardly any room left, or none",
+            "ext4 with little or no room left",
             ("ext4-ordered", "process-kill"),
             {
                 "failed_creation_chance": (0.0, 0.0, 0.2),
@@ -75,7 +76,7 @@ DISK_MODELS: dict[str, DiskModel] = {
         ),
         DiskModel(
             "lying-disk",
-            "a drive that acknowledges syncs out of a cache that forgets when the power goes",
+            "a drive that acknowledges syncs from a volatile cache",
             ("strict-posix", "ext4-ordered", "process-kill"),
             {
                 "lying_sync_chance": (0.0, 0.1, 0.5, 1.0),
@@ -87,7 +88,7 @@ DISK_MODELS: dict[str, DiskModel] = {
         ),
         DiskModel(
             "dying-disk",
-            "a drive that loses, misplaces and changes what it holds, and answers with errors",
+            "a drive that loses, misplaces and changes data, and returns errors",
             ("ext4-ordered", "strict-posix", "process-kill"),
             {
                 "failing_sync": ("ext4-ordered", "xfs", "btrfs"),

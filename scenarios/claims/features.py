@@ -1,10 +1,10 @@
-"""Features: what a plan may have beside its core, a spec for each, whose fields are knobs.
+"""Features: the optional parts of a plan, one spec class for each.
 
-A knob is a field that carries all that others have to know of it: the options that a scenario draws from if it says
-nothing, what it is when it is plain, how far it can be lowered. Ranges, drawing, reading, shrinking, and what a session
-has no steps for are derived from that. So a new knob is a field here, and the place where it is used.
+The fields of a spec are knobs. A knob holds the options of its default range, its plain value and its lower bound.
+Ranges, drawing, parsing, shrinking and the limits of sessions are derived from it, so a new knob needs one field here
+and the code that uses it.
 
-Sizes are bytes, times ms of virtual time; chances are per message unless a field says otherwise.
+Sizes are bytes, times ms of virtual time. A chance is per message unless the field says otherwise.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,18 +16,18 @@ _KEY = "knob"
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """What is known of one field of a plan."""
+    """The properties of one field of a plan."""
 
     options: Sequence[Any]
-    """What it is drawn from unless a scenario's ranges say otherwise; the first is its default."""
+    """Values to draw from if a scenario does not narrow them. The first is the default."""
     plain: Any = None
-    """What it is in the plainest plan: what shrinking tries; None: shrinking leaves it alone."""
+    """The value of the plainest plan, which shrinking tries. None: shrinking does not change the knob."""
     least: int | None = None
-    """How far shrinking lowers it; None: not at all."""
+    """The lowest value that shrinking tries; None: shrinking does not lower it."""
     weight: int = 0
-    """How much falls away with it: what weighs more is tried first."""
+    """How much of the run the feature adds. Shrinking tries heavy knobs first."""
     in_sessions: bool = True
-    """Whether a session, whose steps come one by one, can do what it asks for."""
+    """Whether a session, which runs one step at a time, supports it."""
 
 
 def knob(*options: Any, plain: Any = None, least: int | None = None, weight: int = 0, in_sessions: bool = True) -> Any:
@@ -38,7 +38,7 @@ def knob(*options: Any, plain: Any = None, least: int | None = None, weight: int
 
 
 def knobs_of(kind: type) -> Iterator[tuple[str, Knob]]:
-    """Yield the knobs of a dataclass by name; a field that says nothing of itself is drawn as its default."""
+    """Yield the knobs of a dataclass by name. A field without a knob always has its default."""
     for each in fields(kind):
         if _KEY in each.metadata:
             yield each.name, each.metadata[_KEY]
@@ -48,17 +48,17 @@ def knobs_of(kind: type) -> Iterator[tuple[str, Knob]]:
 
 @dataclass(frozen=True, slots=True)
 class MessagePlan:
-    """What is put, and how."""
+    """Sizes and kinds of the messages that producers put."""
 
     body_bytes_max: int = knob(0, 40, 300, 900, least=0)
     property_bytes_max: int = knob(0, 0, 700, least=0)
     equal_sizes: bool = knob(False, False, True)
     limit_bytes: int = knob(0, plain=0)
-    """The longest body, or batch, that the store is set to take; 0: longer than any segment."""
+    """The longest body or batch that the store accepts; 0: longer than any segment."""
     batch_chance: float = knob(0.0, 0.0, 0.2, plain=0.0)
     illegal_chance: float = knob(0.0, 0.0, 0.1, plain=0.0)
     longest_chance: float = knob(0.0, plain=0.0)
-    """Of a put that goes straight to its queue, to have properties about as long as a record can hold."""
+    """Of a put that goes straight to its queue, to have properties near the longest that a record can hold."""
     no_wait_chance: float = knob(0.0, 0.0, 0.2, plain=0.0)
 
 
@@ -72,7 +72,7 @@ class PausePlan:
 
 @dataclass(frozen=True, slots=True)
 class FlushPlan:
-    """How patient the store is with its disk."""
+    """Timeouts and intervals of flushing."""
 
     sync_timeout_ms: int = knob(5000)
     """How long a put waits for its flush under SYNC_FLUSH."""
@@ -84,23 +84,23 @@ class IndexPlan:
     """The key index, its keys and its users."""
 
     slots: int = knob(0, 5, 40, plain=0)
-    """Hash slots of an index file; 0 leaves the index off."""
+    """Hash slots of an index file; 0 turns the index off."""
     entries: int = knob(5, 12, 200)
     keys_chance: float = knob(0.0, plain=0.0)
-    """Of a message, to have keys that it shares with others, a UNIQ_KEY among them."""
+    """Of a message, to have keys shared with others, including a UNIQ_KEY."""
     seekers: int = knob(0, plain=0, weight=1)
-    """Users who look messages up by their keys."""
+    """The number of users that look messages up by key."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """What the store does with memory, and what becomes of it when there is none."""
+    """The store's use of memory, and errors when memory runs out."""
 
     transient_pool: bool = knob(False, plain=False)
-    """Whether puts go to a buffer of the process first; counts under ASYNC_FLUSH only."""
+    """Whether puts go to a buffer of the process first. Takes effect under ASYNC_FLUSH only."""
     warm_files: bool = knob(False, False, True, plain=False)
     error_chance: float = knob(0.0)
-    """Of a life, that one service ends in it of an error that it does not foresee."""
+    """Of a life, that an unexpected error ends one service in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,112 +119,113 @@ class TransactionPlan:
 
 @dataclass(frozen=True, slots=True)
 class LightQueuePlan:
-    """Messages that are in light queues beside their own."""
+    """Messages that are also in light queues."""
 
     chance: float = knob(0.0, plain=0.0, weight=2, in_sessions=False)
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumingPlan:
-    """What consumers do beside walking their queues."""
+    """Subscriptions and committed offsets of consumers."""
 
     filtered: bool = knob(False, plain=False)
     commits_offsets: bool = knob(False, plain=False, in_sessions=False)
-    """Whether they commit how far they came."""
+    """Whether consumers commit their offsets."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionPlan:
-    """What somebody has deleted while there is traffic."""
+    """Deletions during traffic."""
 
     deletes_segments: bool = knob(False, plain=False, weight=2, in_sessions=False)
-    """Old ones of the log."""
+    """Whether old log segments are deleted."""
     deletes_queues: bool = knob(False)
-    """Whether queues that lead nowhere go, too, while others put and pull; counts with deletes_segments."""
+    """Whether queues without messages are deleted too, while others put and pull. Needs deletes_segments."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartPlan:
-    """What is odd about the store's starts."""
+    """Unusual starts of the store."""
 
     second: bool = knob(False, plain=False, weight=1)
-    """Whether somebody starts a second store on the directory while there is traffic."""
+    """Whether a second store is started on the directory during traffic."""
     skipped_numbers_max: int = knob(0, plain=0, weight=1, in_sessions=False)
-    """The most numbers that a queue skips when the store is started again, as where 4.9.8 restarted it; 0: none."""
+    """The most numbers that a queue skips at a restart, as after a restart of 4.9.8; 0: none."""
 
 
 @dataclass(frozen=True, slots=True)
 class DirectoryPlan:
-    """Where the directories of a store alone are, on a disk that has none of them yet."""
+    """Where the directories of a single store are, on a disk that starts without them."""
 
     root: str = knob("/store", plain="/store")
-    """The root as it is configured: below the working directory if the path is relative."""
+    """The configured root. A relative path starts at the working directory."""
     log_directories: int = knob(1, plain=1)
-    """The number of the log's directories. Several are outside the root, two new levels each."""
+    """The number of log directories. Several are outside the root, two new levels each."""
     killed_in_creation: bool = knob(False, plain=False)
-    """Whether one more process comes first, which is killed while it creates the root."""
+    """Whether an earlier process is killed while it creates the root."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterPlan:
-    """The machines beside the one that users talk to; what is as it is by default is a store alone."""
+    """The machines of a cluster. The defaults describe a single store."""
 
     slaves: int = knob(0, plain=1, weight=4)
-    """How many follow the master; 0: nobody, and there is no network."""
+    """The number of slaves; 0: no slave and no network."""
     sync_master: bool = knob(False, plain=False)
     """Whether puts wait for a slave."""
     slave_sync_flush: bool = knob(False, plain=False, weight=1)
-    """Whether what slaves report is durable there."""
+    """Whether the offset that a slave reports is durable there."""
     slave_timeout_ms: int = knob(3000)
     """How long a put waits for a slave."""
     transfer_batch_bytes: int = knob(32_768, plain=32_768, weight=2)
-    """How much of the log goes into one frame at most."""
+    """The most log bytes in one frame."""
     flipped_bit_chance: float = knob(0.0)
-    """Of a life of a slave, that dispatch is handed a record there with one bit of its queueOffset wrong."""
+    """Of a life of a slave, that its dispatch receives a record with one wrong bit in queueOffset."""
     gathers: bool = knob(False, plain=False, weight=3)
-    """Whether users begin only when slaves follow the master, or have had time enough to."""
+    """Whether users start only after slaves follow the master, or after a timeout."""
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerPlan:
-    """How users reach the store; by default they are beside it, and no broker is in front."""
+    """The broker and its clients. By default users call the store directly."""
 
     serves: bool = knob(False)
-    """Whether there is a broker: producers and consumers are then clients on other machines."""
+    """Whether there is a broker. Producers and consumers are then clients on other machines."""
     send_timeout_ms: int = knob(3_000)
     """How long a producer waits for an answer before it sends again."""
     sends_max: int = knob(3, plain=1, weight=2)
-    """How often a producer sends a message before it gives it up."""
+    """How often a producer sends a message before it gives up."""
     suspend_ms: int = knob(5_000)
-    """How long a pull is held that finds nothing."""
+    """How long the broker holds a pull that finds no message."""
     pull_messages_max: int = knob(8, plain=32)
     commits_with_pulls: bool = knob(True, plain=True, weight=1)
-    """Whether consumers commit with the next pull, or by a request of its own."""
+    """Whether consumers commit with the next pull instead of in a request of its own."""
     consumer_restart_chance: float = knob(0.0, plain=0.0, weight=4)
-    """Of a consumer, at the end of each life of the broker, to begin again from what it has committed."""
+    """Of a consumer, at the end of each life of the broker, to restart from its committed offsets."""
     send_back_chance: float = knob(0.0, plain=0.0, weight=3)
-    """Of a message that a consumer was given, to be sent back: it cannot be dealt with yet."""
+    """Of a delivered message, that the consumer sends it back for a later retry."""
     client_death_chance: float = knob(0.0, plain=0.0, weight=4)
-    """Of a producer's machine in a send, a consumer's with messages in hand, a tailing one's after a pull, to die."""
+    """Of a producer's machine to die in a send, a consumer's with undone messages, a tailing consumer's after a
+    pull."""
     tailing_consumers: int = knob(0, plain=0, weight=2)
-    """How many consumers follow a queue each from its end on, in groups of their own."""
+    """The number of consumers that follow one queue each from its end, each in a group of its own."""
     tasks_each: int = knob(1, plain=1, weight=3)
-    """How many tasks each kind of request has in the broker."""
+    """The number of broker tasks for each kind of request."""
     buffer_bytes: int = knob(65_536, plain=65_536)
-    """How much of a stream is under way or unread before its sender waits."""
+    """How many bytes of a stream may be in flight or unread before the sender waits."""
     rest_ms_max: int = knob(0, plain=0, weight=1)
-    """How long a life of the broker goes on at most when producers are done."""
+    """How long a life of the broker continues at most after the producers are done."""
     work_ms: int = knob(1, plain=1)
-    """How long a consumer deals with what one pull has given it; 0: its next pull meets what arrives meanwhile."""
+    """How long a consumer works on the messages of one pull; 0: its next pull meets messages as they arrive."""
     off_ms_max: int = knob(1_000, plain=1)
-    """How long the broker's machine is off between two lives at most."""
+    """How long the broker's machine is off at most between two lives."""
     masters: int = knob(1, plain=1, weight=4)
-    """How many brokers have each topic; the first may have the slaves that a cluster has. Each is a name server."""
+    """The number of masters that have each topic. Each is also a name server. Only the first has slaves."""
     slaves_are_read: bool = knob(False, plain=False, weight=1)
-    """Whether a consumer that is far behind is sent to a slave, and may pull from one while no route has the master."""
+    """Whether a consumer that lags far is sent to a slave, and may pull from one while no route has the master."""
     resumes_checks: bool = knob(False, plain=False, weight=2)
-    """Whether operators have half messages that were given up asked about again: some, and in the end all of them."""
+    """Whether operators resume checks of half messages that were given up: some during the run, all at its end."""
     cpp_clients: bool = knob(False, plain=False, weight=1)
-    """Whether clients write headers as RocketMQ's C++ client does: with numbers and booleans in place of texts."""
+    """Whether clients write headers as RocketMQ's C++ client does, with numbers and booleans instead of strings."""
     slave_takes_over: bool = knob(False, plain=False, weight=3)
-    """Whether in the end, when all is well, the first master is lost, and a slave is restarted as master."""
+    """Whether the first master is lost at the end of the run and a slave restarts as master."""

@@ -1,6 +1,6 @@
-"""Landmarks: the durations that a store compares with, which faults have to last for as long as, or longer.
+"""Landmarks: durations in the store that faults must reach or exceed.
 
-Each is named where the store uses it. A run counts those that its plan puts to use.
+Each is named where the store uses it. A run counts the landmarks that its plan enables.
 """
 
 from dataclasses import fields
@@ -23,7 +23,7 @@ _OF_FLUSHING = ("flush_", "commit_", "sync_", "os_")
 
 
 def _settings(prefixes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the settings of a store that are durations, of those whose names begin so."""
+    """Return the duration settings of a store whose names have these prefixes."""
     return tuple(
         each.name for each in fields(StoreConfig) if each.name.endswith("_ms") and each.name.startswith(prefixes)
     )
@@ -33,7 +33,7 @@ _FLUSHING, _REPLICATION, _RETENTION = map(_settings, (_OF_FLUSHING, _OF_REPLICAT
 
 
 def landmarks_ms(plan: Plan) -> tuple[int, ...]:
-    """Return the durations in ms that the store of a plan compares with, those that are off left out, in order."""
+    """Return the enabled durations of a plan's store in ms, ascending."""
     found, settings = {*_ALWAYS}, [*_FLUSHING]
     if plan.memory.warm_files:
         found.add(UNLOCK_AFTER_MS)

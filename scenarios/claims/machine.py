@@ -1,4 +1,4 @@
-"""A store's machine: the kernel's clock and tasks, the disk's files, and the settings that a plan asks for."""
+"""Store machine: the clock, tasks, files and settings that a plan asks for."""
 
 from functools import lru_cache
 from typing import cast
@@ -28,7 +28,7 @@ TRANSACTIONS = TransactionConfig(transaction_timeout_ms=300, transaction_check_m
 
 
 def world_of(machine: Machine, disk: Disk, network: Network | None = None) -> World:
-    """Return the world of one machine with one disk; watched, if the run is recorded."""
+    """Return the world of one machine and disk, traced if the run is recorded."""
     tasks, files, trace = cast(Tasks, machine.tasks), cast(Files, disk.mount(machine)), disk.kernel.trace
     if isinstance(trace, WorldTrace):
         tasks, files = trace.watch(machine, disk, tasks, files)
@@ -40,7 +40,7 @@ def image_before(plan: Plan) -> Image | None:
     return None if plan.directories.root.startswith("/") else Image({}, (WORKING_DIRECTORY,))
 
 
-@lru_cache(maxsize=32)  # exploring recovers many states of each of a few plans
+@lru_cache(maxsize=32)  # exploring recovers many states of each plan
 def config_of(plan: Plan) -> StoreConfig:
     """Return the store's settings for a plan."""
     return StoreConfig(
@@ -70,7 +70,7 @@ def config_of(plan: Plan) -> StoreConfig:
 
 
 def _log_paths(directories: DirectoryPlan) -> str:
-    """Return the setting for the directories of a log: empty for the one in the root."""
+    """Return the setting for the log directories; empty means the one in the root."""
     if directories.log_directories == 1:
         return ""
     top = "/" if directories.root.startswith("/") else ""

@@ -1,4 +1,4 @@
-"""Plans: what a seed decides before anything runs. Sizes, traffic, faults, and how each life of the store ends."""
+"""Plans: the sizes, traffic, faults and life endings that a seed draws before a run."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
@@ -21,42 +21,42 @@ class LifeEnding(StrEnum):
     CRASH_IN_LOAD = "crash in load"
     CRASH_IN_TRAFFIC = "crash in traffic"
     CRASH_IN_PERSIST = "crash in persist"
-    """From when progress is first persisted."""
+    """The crash happens after progress is first persisted."""
     CRASH_AT_REST = "crash at rest"
     CRASH_ON_OLD_BLOCKS = "crash on old blocks"
-    """At rest, behind whose log an older segment's bytes appear."""
+    """At rest; bytes of an older segment appear after the end of the log."""
     STOP = "stop"
     STOP_IN_TRAFFIC = "stop in traffic"
-    """While users are at it."""
+    """Users are still active."""
     STOP_AND_DAMAGE = "stop and damage"
-    """Then a sector of the log is lost."""
+    """A sector of the log is lost afterwards."""
     STOP_AND_DAMAGED_PROGRESS = "stop and damaged progress"
-    """Then a sector of what consumers committed is lost."""
+    """A sector of the committed consumer offsets is lost afterwards."""
     STOP_AND_DAMAGED_RECORD = "stop and damaged record"
-    """Then a bit of a record rots that the next start takes for durable, and the queues may be lost."""
+    """A bit rots in a record that the next start considers durable. The queues may be lost too."""
     STOP_AND_FLIPPED_NUMBER = "stop and flipped number"
-    """Then a bit of a record's queueOffset rots."""
+    """A bit of a record's queueOffset rots afterwards."""
     STOP_AND_ODD_FILE = "stop and odd file"
-    """Then somebody tries to start beside a segment of a wrong size."""
+    """A start is then attempted with a segment of a wrong size."""
     STOP_AND_FULL_DISK = "stop and full disk"
-    """Then queues and index are lost, and the next start finds no room for their files."""
+    """Queues and index are lost, and the next start finds no room for their files."""
     STOP_AND_MISSING_SEGMENT = "stop and missing segment"
-    """Then a segment between two others is missing, and those before it are older than retention keeps any."""
+    """A segment in the middle is missing, and the segments before it have expired."""
     STOP_AND_LARGER_QUEUE_FILES = "stop and larger queue files"
-    """Then the files of queues have twice the size by the settings, if the names of all of them allow it."""
+    """The files of queues are doubled in the settings, if the names of all of them allow that."""
     STOP_AND_STRAYS = "stop and strays"
-    """Then foreign names are among the queues, a queue's file is cut or the checkpoint is damaged."""
+    """Foreign names appear among the queues, a queue's file is truncated or the checkpoint is damaged."""
 
     @property
     def is_stop(self) -> bool:
-        """Return whether the store is stopped."""
+        """Return whether the store is stopped cleanly."""
         return self.value.startswith("stop")
 
 
 DAMAGING = frozenset(
     ending for ending in LifeEnding if " and " in ending.value or ending is LifeEnding.CRASH_ON_OLD_BLOCKS
 )
-"""Behind which files are not as the store left them."""
+"""Endings after which files are not as the store left them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,27 +65,26 @@ class Life:
 
     ending: LifeEnding
     profile: str
-    """What the crash leaves: a name in `PROFILES`. Unused by stops."""
+    """The crash losses, as a name in `PROFILES`. Unused by stops."""
     operation: int
-    """Number of the disk operation the crash hits, if it comes to that; -1 without one."""
+    """The number of the disk operation at which the crash happens, if the life gets there; -1: none."""
     moment: str
     messages_each: int
     """Messages per producer in this life."""
     node: int = 0
-    """Which machine ends: 0 is the master, slaves count from 1, then come other masters. The others live on."""
+    """The machine that ends: 0 is the master, then the slaves, then other masters. The other machines live on."""
 
     @property
     def is_stop(self) -> bool:
-        """Return whether the store is stopped."""
+        """Return whether the store is stopped cleanly."""
         return self.ending.is_stop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One drawn run: a core, and a part for each feature. Sizes are bytes, times ms of virtual time.
+    """One drawn run: the core, and one part for each feature. Sizes are bytes, times ms of virtual time.
 
-    Knobs are drawn in the order in which they stand here, and the default of one that comes new leaves stored plans
-    as they were.
+    Knobs are drawn in the order of the fields. A new knob needs a default that leaves stored plans unchanged.
     """
 
     sync_flush: bool = knob(True, False)
@@ -103,7 +102,7 @@ class Plan:
     disk: str = knob(
         *("strict-posix",) * 2, "ext4-ordered", "ext4-data", "xfs", "btrfs", "process-kill", "nothing-lost"
     )
-    """What the store runs on: a name in `DISK_MODELS`."""
+    """The disk under the store, as a name in `DISK_MODELS`."""
     index: features.IndexPlan = features.IndexPlan()
     memory: features.MemoryPlan = features.MemoryPlan()
     delay: features.DelayPlan = features.DelayPlan()
@@ -112,37 +111,37 @@ class Plan:
     consuming: features.ConsumingPlan = features.ConsumingPlan()
     retention: features.RetentionPlan = features.RetentionPlan()
     capacity_bytes: int = knob(0, plain=0, weight=2, in_sessions=False)
-    """Of the disk while there is traffic; 0 is more than anyone needs."""
+    """The capacity of the disk during traffic; 0: unlimited."""
     policy: str = knob(*("random-walk",) * 6, *("pct",) * 3, *("pos",) * 3, "round-robin")
     """A name in `scenario.POLICIES`."""
     heals: bool = knob(True, False, plain=False, weight=5)
-    """Whether the run is for liveness: the world heals in the end, and the store must work again."""
+    """Whether the run checks liveness: all faults end, and the store must work again."""
     starved_steps_max: int = knob(0)
-    """How long one task may have to stand back behind all others; 0: none has to."""
+    """For how many steps one task may wait while all others run; 0: never."""
     attribute_points: bool = knob(False, plain=False, in_sessions=False)
-    """Whether tasks switch at plain attributes of the store, too, as threads do, and not at calls of the world only."""
+    """Whether tasks also switch at plain attributes of the store, as threads do."""
     forced_branch_chance: float = knob(0.0, plain=0.0, in_sessions=False)
-    """How often a rare branch of the store is taken although its condition does not hold: a mark in `FORCIBLE`."""
+    """How often a rare branch in `FORCIBLE` is taken although its condition is false."""
     starts: features.StartPlan = features.StartPlan()
     directories: features.DirectoryPlan = features.DirectoryPlan()
     errors_stop: bool = knob(True)
-    """Whether, in a run for liveness, the disk's errors stop when the users of a life have done their work: the store
-    has to recover in that very life."""
+    """Whether, in a liveness run, disk errors stop when the users of a life are done. The store must then recover
+    within that life."""
     faults: FaultPlan = FaultPlan()
-    """What goes wrong on the disk; a file cannot fail to be made but while there is traffic."""
+    """Disk faults. Files fail to be created only during traffic."""
     rot: RotPlan = RotPlan()
-    """What becomes of files while the store is off."""
+    """Damage to files while the store is off."""
     disturbances: DisturbancePlan = DisturbancePlan()
-    """What happens to tasks and clocks while there is traffic."""
+    """Disturbances of tasks and clocks during traffic."""
     cluster: features.ClusterPlan = features.ClusterPlan()
     network: NetworkPlan = NetworkPlan()
-    """What happens between machines while there is traffic."""
+    """Network faults between machines during traffic."""
     broker: features.BrokerPlan = features.BrokerPlan()
     policy_parameter: int
     """Mean stretch of the random walk, depth of PCT, quantum of round robin; 0 for POS."""
     lives: tuple[Life, ...]
     left_out: tuple[str, ...] = ()
-    """Messages that their producers pass over, by name."""
+    """Names of messages that their producers skip."""
 
     def __post_init__(self) -> None:
         assert self.disk in DISK_MODELS, self.disk
@@ -151,16 +150,18 @@ class Plan:
 
     @property
     def is_alone(self) -> bool:
-        """Return whether it is of one store and nothing else: such runs are explored by recovering each state alone."""
+        """Return whether the plan has a single store without slaves or broker. Exploring recovers each state of such
+        runs alone.
+        """
         return not self.cluster.slaves and not self.broker.serves
 
     def value(self, path: str) -> Any:
-        """Return what a knob is, by its path in `KNOBS`."""
+        """Return the value of a knob, by its path in `KNOBS`."""
         feature, _, name = path.rpartition(".")
         return getattr(getattr(self, feature) if feature else self, name)
 
     def replace(self, **changes: Any) -> "Plan":
-        """Return the plan with other values; a mapping has those fields of a feature that change."""
+        """Return the plan with other values. A mapping holds the changed fields of a feature."""
         whole = {
             name: replace(getattr(self, name), **change) if isinstance(change, Mapping) else change
             for name, change in changes.items()
@@ -176,14 +177,14 @@ class Plan:
         return self.replace(**changes)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the plan as JSON takes it."""
+        """Return the plan as JSON values."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, values: object) -> "Plan":
-        """Return the plan that `to_json` gave; ValueError naming a field that is missing, unknown or ill-typed.
+        """Return the plan of `to_json`. ValueError names a field that is missing, unknown or ill-typed.
 
-        A knob may be missing: it is younger than what was stored.
+        A knob may be missing, because the stored plan may be older than the knob.
         """
         try:
             plan = msgspec.convert(values, cls)
@@ -206,7 +207,7 @@ def _refuse_unknown(values: object, known: object, place: str) -> None:
 
 
 FEATURES: dict[str, type] = {each.name: type(each.default) for each in fields(Plan) if is_dataclass(each.default)}
-"""The parts of a plan, by name."""
+"""The optional parts of a plan, by name."""
 KNOBS: dict[str, Knob] = {
     path: found
     for name, own in knobs_of(Plan)
@@ -215,4 +216,4 @@ KNOBS: dict[str, Knob] = {
         [(f"{name}.{one}", each) for one, each in knobs_of(FEATURES[name])] if name in FEATURES else [(name, own)]
     )
 }
-"""Every knob, in the order of the plan: the core's by name, a feature's as `delay.chance`."""
+"""Every knob, in the order of the plan: `topics` of the core, `delay.chance` of a feature."""

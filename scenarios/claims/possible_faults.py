@@ -1,6 +1,6 @@
 """Possible faults: the kinds of fault that some seed of given ranges can inject.
 
-A fault that no seed can inject is not missing coverage, so reports do not list it.
+Reports do not list a fault as missing coverage if no seed can inject it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ from .plan import KNOBS, LifeEnding
 from .ranges import Options, Ranges, options_of_disk
 
 _ENDINGS: Mapping[FaultKind, tuple[LifeEnding, ...]] = {
-    FaultKind.POWER_CUT_AFTER_STOP: tuple(LifeEnding),  # a crash may come after the last life has stopped
+    FaultKind.POWER_CUT_AFTER_STOP: tuple(LifeEnding),  # the machine may crash after the last stop
     FaultKind.OLD_BLOCKS: (LifeEnding.CRASH_ON_OLD_BLOCKS,),
     FaultKind.ODD_SIZE: (
         LifeEnding.STOP_AND_ODD_FILE,
@@ -30,7 +30,7 @@ _ENDINGS: Mapping[FaultKind, tuple[LifeEnding, ...]] = {
     FaultKind.FULL_AT_START: (LifeEnding.STOP_AND_FULL_DISK,),
     FaultKind.MISSING_SEGMENT: (LifeEnding.STOP_AND_MISSING_SEGMENT,),
 }
-"""Faults that an ending of a life brings."""
+"""Faults that come with an ending of a life."""
 
 
 def possible_faults(ranges: Ranges) -> frozenset[str]:
@@ -46,7 +46,7 @@ def possible_faults(ranges: Ranges) -> frozenset[str]:
             any(ending in endings for ending in _ENDINGS.get(kind, ()))
             or any(any(_options(ranges, path, of_disks)) for path in paths)
             or (not paths and row.group == "crash" and not row.by_scenarios and loses_pages)
-            or (kind is FaultKind.SILENT_DEATH and not ranges.is_alone)  # every power cut of several machines is one
+            or (kind is FaultKind.SILENT_DEATH and not ranges.is_alone)  # power cuts of several machines are silent
         ):
             possible.add(kind.value)
     return frozenset(possible)

@@ -1,6 +1,6 @@
-"""Ranges: from what plans are drawn. A scenario narrows them to its claim, and every seed draws one plan from them.
+"""Ranges: the options that plans are drawn from. A scenario narrows them to its claim.
 
-A feature that a plan leaves out leaves room for the others (swarm testing, Groce et al., ISSTA 2012).
+Features that a plan omits leave more room for the others (swarm testing, Groce et al., ISSTA 2012).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,9 +18,9 @@ _OF_LIVES: dict[str, Options] = {
     "lives": (1, 1, 2, 3),
     "messages_each": (3, 8, 16),
 }
-"""What lives are drawn from: how each ends, how many there are, how many messages a producer has in one."""
+"""Options for lives: the endings, the number of lives, and the messages per producer in each."""
 _BY_NAME = ("faults", "rot", "disturbances", "cluster", "network", "broker")
-"""Features that are drawn behind all others, each in the order of its names."""
+"""Features that are drawn last, each sorted by knob name."""
 _DRAWN_FIRST = tuple(path for path in KNOBS if path.partition(".")[0] not in _BY_NAME)
 _DRAWN_LAST = tuple(path for feature in _BY_NAME for path in sorted(KNOBS) if path.startswith(f"{feature}."))
 POLICY_PARAMETERS: dict[str, tuple[Sequence[int], str]] = {
@@ -29,15 +29,15 @@ POLICY_PARAMETERS: dict[str, tuple[Sequence[int], str]] = {
     "pos": ((0,), "no parameter"),
     "round-robin": ((1, 2, 3, 5, 8, 13), "quantum"),
 }
-"""From what each policy's parameter is drawn, and what it is."""
+"""The options and the meaning of each policy's parameter."""
 _OPERATIONS_IN_LOAD = 24
 _OPERATIONS_IN_CREATION = 7
-"""Of a root three levels deep: each is made and synced, and the lock file is created."""
+"""For a root of three levels: create and sync each, and create the lock file."""
 _OPERATIONS_IN_PERSIST = 12
 
 
 class Ranges:
-    """From what each part of a plan is drawn; one option fixes it, and a knob that is not named has its own options.
+    """Options for each part of a plan. One option fixes a value; a knob that is not named keeps its own options.
 
     >>> ranges = Ranges(consumers=(0,), delay={"chance": (0.3, 0.8)})
     >>> ranges["delay.chance"], ranges["topics"]
@@ -47,36 +47,36 @@ class Ranges:
     __slots__ = ("_chances", "_chosen", "_optional")
 
     def __init__(self, **chosen: Options | Mapping[str, Options]) -> None:
-        """Knobs of a plan's core, `endings`, `lives` and `messages_each` by name, those of a feature in a mapping.
+        """Take core knobs, `endings`, `lives` and `messages_each` by name, and the knobs of each feature in a mapping.
 
-        ValueError if there is no such.
+        ValueError if a name is unknown.
         """
         self._chosen = _checked(chosen)
         self._optional: dict[str, dict[str, Options]] = {}
         self._chances: dict[str, float] = {}
 
     def __getitem__(self, path: str) -> Options:
-        """Return the options of a knob, by its path in `KNOBS`, or of lives."""
+        """Return the options of a knob by its path in `KNOBS`, or of lives."""
         if path in self._chosen:
             return self._chosen[path]
         return _OF_LIVES[path] if path in _OF_LIVES else KNOBS[path].options
 
     @property
     def chosen(self) -> Mapping[str, Options]:
-        """What differs from the knobs' own options, by path."""
+        """Options that differ from the knobs' own, by path."""
         return self._chosen
 
     @property
     def optional(self) -> Mapping[str, Mapping[str, Options]]:
-        """What takes part in some of the seeds only, each on its own: options by path."""
+        """Options by path of each group that takes part in some seeds only."""
         return self._optional
 
     def with_optional(
         self, chance: float = 0.5, /, **optional: Mapping[str, Options | Mapping[str, Options]]
     ) -> "Ranges":
-        """Return ranges of which some seeds have other options beside: those of each name with that chance.
+        """Return ranges with optional groups. Each takes part with the given chance, independently.
 
-        The options are as the constructor has them. Where two that take part have the same knob, the later one has it.
+        The options have the form of the constructor's. If several active groups set the same knob, the last one wins.
         """
         assert 0.0 < chance < 1.0, chance  # options of every seed belong in the ranges themselves
         ranges = self.replace()
@@ -85,7 +85,7 @@ class Ranges:
         return ranges
 
     def taking_part(self, stream: Stream) -> "Ranges":
-        """Draw what is optional, first of all: which of it takes part. Return the ranges of everything else."""
+        """Draw the optional groups that take part, before any other choice. Return ranges without optional groups."""
         if not self._optional:
             return self
         ranges = Ranges()
@@ -98,18 +98,18 @@ class Ranges:
 
     @property
     def is_alone(self) -> bool:
-        """Return whether every plan drawn is of one store and nothing else."""
+        """Return whether every plan has a single store without slaves or broker."""
         return not any(self["cluster.slaves"]) and not self.has_brokers
 
     @property
     def has_brokers(self) -> bool:
-        """Return whether plans are drawn in which clients talk to a broker."""
+        """Return whether some plans have a broker with clients."""
         return any(self["broker.serves"])
 
     def replace(self, **changes: Options | Mapping[str, Options] | None) -> "Ranges":
-        """Return ranges with other options; what is None has its own again. Knobs of a feature change one by one.
+        """Return ranges with other options; None restores a knob's own. The knobs of a feature change one by one.
 
-        What changes is not optional any more.
+        A changed knob is no longer optional.
         """
         kept = {
             path: options
@@ -137,7 +137,7 @@ class Ranges:
 
 
 def _checked(chosen: Mapping[str, Options | Mapping[str, Options]]) -> dict[str, Options]:
-    """Return options by path; ValueError if there is no such knob, or no such ending."""
+    """Return options by path. ValueError if a knob or an ending is unknown."""
     options = dict(_paths(chosen))
     for path in options:
         if path not in KNOBS and path not in _OF_LIVES:
@@ -148,7 +148,6 @@ def _checked(chosen: Mapping[str, Options | Mapping[str, Options]]) -> dict[str,
 
 
 def _is_in(path: str, changes: Mapping[str, Options | Mapping[str, Options] | None]) -> bool:
-    """Return whether a knob is among changes."""
     feature, _, name = path.rpartition(".")
     if not feature:
         return name in changes
@@ -167,7 +166,7 @@ def _paths(chosen: Mapping[str, Options | Mapping[str, Options]]) -> Iterator[tu
 
 
 def draw_plan(stream: Stream, ranges: Ranges) -> Plan:
-    """Draw one plan; the last life always ends in what the ranges' endings say, the store is judged after each."""
+    """Draw one plan. The store is checked after each life."""
     ranges = ranges.taking_part(stream)
     drawn = {path: stream.pick(ranges[path], path) for path in _DRAWN_FIRST}
     disk_model = DISK_MODELS[drawn["disk"]]
@@ -187,7 +186,7 @@ def draw_plan(stream: Stream, ranges: Ranges) -> Plan:
         operation = stream.below(_OPERATIONS_IN_CREATION, "operation in creation")
         moment = stream.pick(MOMENTS, "moment in creation")
         lives = (Life(LifeEnding.CRASH_IN_LOAD, "process-kill", operation, moment, 0), *lives)
-    # Without traffic nothing was put before the first load, so a crash in it could only meet an empty directory.
+    # Without traffic no message precedes the first load, so a crash in it could only meet an empty directory.
     assert lives[0].ending != LifeEnding.CRASH_IN_LOAD or drawn["directories.killed_in_creation"], lives[0]
     return _planned(drawn, policy_parameter=parameter, lives=lives)
 
@@ -215,9 +214,9 @@ def _draw_life(stream: Stream, ranges: Ranges, drawn: dict[str, Any], crashes: S
     elif ending == LifeEnding.CRASH_IN_TRAFFIC:
         per_message = 4 if drawn["sync_flush"] else 2
         if drawn["delay.chance"]:
-            per_message *= 2  # a delayed one is put twice
+            per_message *= 2  # a delayed message is put twice
         if drawn["transactions.chance"]:
-            per_message *= 4  # a committed one too, and ends with an op; open ones are put back
+            per_message *= 4  # so is a committed one, which also has an op message; open ones are put back
         operation = stream.below(30 + messages_each * drawn["producers"] * per_message, "crash operation")
     elif ending == LifeEnding.CRASH_IN_PERSIST:
         operation = stream.below(_OPERATIONS_IN_PERSIST, "crash operation")

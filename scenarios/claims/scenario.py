@@ -1,4 +1,4 @@
-"""A scenario: one claim about the store, and the ranges within which each seed tries to refute it."""
+"""Scenario: a claim about the store, and the ranges in which each seed tries to refute it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -8,25 +8,25 @@ from .disk_models import DISK_MODELS
 from .ranges import Options, Ranges
 
 HAS_BROKER = find_spec("...store.broker", __package__) is not None
-"""Whether the broker is installed. It is an extra: without it, its scenarios are not run, and its mutants left out."""
+"""Whether the broker extra is installed. Without it, its scenarios and mutants do not run."""
 
 POLICIES = {
-    "random-walk": "every runnable task is as likely as any other, for stretches of random length",
-    "pct": "the task of highest priority runs, and falls below the others at a few random points",
-    "pos": "the pending operation of highest priority goes, and those that race with it are drawn anew",
-    "round-robin": "tasks take turns of a few points, nothing is left to chance",
+    "random-walk": "every runnable task is equally likely, for stretches of random length",
+    "pct": "the task of highest priority runs; a few random points lower its priority below all others",
+    "pos": "the pending operation of highest priority runs, and operations that race with it get new random priorities",
+    "round-robin": "tasks take turns of a fixed number of points, without random choices",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A named claim. `claim` is a sentence that one seed can prove wrong and none can prove right."""
+    """A named claim. `claim` is a sentence that one seed can refute and no seed can prove."""
 
     name: str
     claim: str
     ranges: Ranges
     stream: str = ""
-    """What its seeds are drawn by. The name if empty; a scenario that is renamed keeps its old name here."""
+    """The name of the seed stream, if it differs from `name`. A renamed scenario keeps its old name here."""
 
     @property
     def seed_stream(self) -> str:
@@ -40,19 +40,19 @@ class Scenario:
 
     @property
     def can_run(self) -> bool:
-        """Return whether all that its runs need is installed."""
+        """Return whether everything that its runs need is installed."""
         return HAS_BROKER or not self.ranges.has_brokers
 
     def admits(self, disk: str) -> bool:
-        """Return whether it is judged on a disk: clusters and brokers are on sound ones only."""
+        """Return whether the scenario is checked on a disk. Clusters and brokers run on sound disks only."""
         return DISK_MODELS[disk].is_sound or self.ranges.is_alone
 
     def narrowed(
         self, *, disk: str | None = None, policy: str | None = None, attribute_points: bool = False
     ) -> "Scenario":
-        """Return the scenario with one disk or one policy only, or with attribute points in all of its runs.
+        """Return the scenario restricted to one disk or policy, or with attribute points in all of its runs.
 
-        ValueError if there is no such disk or policy for it.
+        ValueError if the scenario does not have that disk or policy.
         """
         ranges = self.ranges
         if disk is not None:

@@ -1,4 +1,4 @@
-"""The claims, a module for each theme."""
+"""Catalogue of claims, one module for each theme."""
 
 from importlib import import_module
 from pkgutil import iter_modules
@@ -20,7 +20,7 @@ _THEMES = (
     "unsound_disks",
     "swarm",
 )
-"""The modules in their order, the plainest claims first. A module's claims follow each other as they stand in it."""
+"""The modules of this folder, plainest claims first. Within a module the order is that of its tuple."""
 
 assert sorted(_THEMES) == [module.name for module in iter_modules(__path__)], "_THEMES is not this folder"
 
@@ -37,4 +37,4 @@ def _collect() -> dict[str, Scenario]:
 SCENARIOS: dict[str, Scenario] = _collect()
 """Every scenario by name, the plainest claim first."""
 SWARM: frozenset[str] = frozenset(scenario.name for scenario in swarm.SCENARIOS)
-"""The names of those in which any features and faults meet."""
+"""The names of the scenarios that combine features and faults at random."""

@@ -1,20 +1,21 @@
-"""Answers: what producers and consumers were answered stays true, whatever stops, fails or takes its time."""
+"""Answers: claims that answers stay true after stops, faults and delays."""
 
 from ..scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
-    # The store is stopped under traffic that has ended.
+    # Stops the store after all traffic has ended.
     Scenario.of(
         "clean-stop-loses-nothing",
-        "a clean stop loses nothing, in any flush mode, and the next start finds no marker and changes nothing",
+        "after a clean stop in any flush mode every message is present, and the next start finds no abort marker and "
+        "changes no file",
         endings=("stop",),
         lives=(1, 2),
         consumers=(0, 1),
     ),
-    # The power goes right after a clean stop, and the next start reads three segments, where few queues have a record.
+    # Cuts the power right after a clean stop. The next start reads three segments, in which few queues have a record.
     Scenario.of(
         "a-clean-stop-leaves-no-queue-to-the-page-cache",
-        "behind a clean stop a power cut takes no entry, of the queues either that the next start does not look at",
+        "after a clean stop a power cut loses no queue entry, also in queues that the next start does not check",
         endings=("stop",),
         disk=("strict-posix", "ext4-ordered", "xfs", "btrfs"),
         recover_whole_log=(False,),
@@ -28,10 +29,10 @@ SCENARIOS: tuple[Scenario, ...] = (
         consumers=(0, 1),
         lives=(2, 3),
     ),
-    # The store is stopped while producers put, consumers walk and users look messages up.
+    # Stops the store while producers put, consumers pull and users look messages up.
     Scenario.of(
         "a-stop-under-load-keeps-every-answer",
-        "a clean stop loses no put that was answered OK, however close to its end, and keeps none that was refused",
+        "after a clean stop under load every put answered OK is present and no refused put is",
         memory={"transient_pool": (False, True, True), "warm_files": (False, True)},
         producers=(2, 3),
         consumers=(0, 1, 2),
@@ -43,10 +44,10 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("stop in traffic",),
         lives=(1, 2),
     ),
-    # Puts go to a buffer of the process first, writes fall short or fail, and the process is killed or loses power.
+    # Puts go to a buffer of the process. Writes are short or fail, and the process is killed or loses power.
     Scenario.of(
         "a-kill-takes-only-what-was-not-committed",
-        "with a buffer in front of the log, a kill takes only what was not committed, and nothing that a consumer saw",
+        "after a kill of a store with a write buffer only uncommitted messages are lost, and none that a consumer saw",
         sync_flush=(False,),
         memory={"transient_pool": (True,), "warm_files": (False, True)},
         disk=("process-kill", "process-kill", "nothing-lost", "strict-posix", "ext4-ordered"),
@@ -64,27 +65,27 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario.of(
         "slow-sync-times-out-truthfully",
-        "under a slow disk, OK still means durable, and a time-out means that the time was up",
+        "after a slow sync OK still means durable, and a timeout is answered only after the timeout has passed",
         sync_flush=(True,),
         faults={"slow_sync_chance": (0.1, 0.4), "slow_sync_ms_max": (100, 3000)},
         flush={"sync_timeout_ms": (20, 200)},
         endings=("crash in traffic", "stop"),
         consumers=(0,),
     ),
-    # A sync fails once, and the kernel forgets the pages.
+    # A sync fails once, and the kernel drops the dirty pages.
     Scenario.of(
         "failed-sync-is-never-acknowledged",
-        "after a sync that failed, no put is answered OK that the disk does not have",
+        "after a failed sync no put is answered OK unless its message is durable",
         sync_flush=(True, True, False),
         faults={"failed_sync_chance": (0.0, 0.02, 0.1), "failed_write_back_chance": (0.02, 0.1)},
         endings=("crash in traffic", "crash at rest", "stop"),
         consumers=(0,),
     ),
-    # Producers hand in properties of about as many bytes, or characters, as a record has room for.
+    # Producers put properties near the longest that a record can hold, counted in bytes or in characters.
     Scenario.of(
         "properties-are-kept-to-their-last-byte",
-        "properties are kept up to the longest that a record can hold, longer ones are refused for what they are, "
-        "and neither costs another message anything",
+        "after puts of long properties the longest legal ones are stored whole, longer ones are refused with the "
+        "reason, and no other message is affected",
         commit_log_bytes=(131_072,),
         producers=(1, 2),
         consumers=(0, 1),
@@ -98,19 +99,19 @@ SCENARIOS: tuple[Scenario, ...] = (
         },
         lives=(1, 2),
     ),
-    # Consumers with subscriptions walk queues that grow and crash.
+    # Consumers with subscriptions read queues that grow and survive crashes.
     Scenario.of(
         "tag-filtered-reads-stay-exact",
-        "a consumer gets exactly the messages that its subscription matches, before and after a crash",
+        "before and after a crash a consumer gets exactly the messages that its subscription matches",
         consumers=(1, 2),
         consuming={"filtered": (True,)},
         messages={"equal_sizes": (False,)},
         endings=("crash at rest", "stop", "crash in traffic"),
     ),
-    # Consumers read as close behind the producers as they are let.
+    # Consumers read as close to the producers as the store allows.
     Scenario.of(
         "consumers-never-see-what-can-vanish",
-        "what a consumer was given under sync flush, no power cut takes back",
+        "after a power cut under sync flush every message that a consumer saw is present",
         sync_flush=(True,),
         disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
         consumers=(1, 2),
@@ -118,10 +119,10 @@ SCENARIOS: tuple[Scenario, ...] = (
         sync_ms_max=(10,),
         endings=("crash in traffic",),
     ),
-    # Syncs fail, the file system shows again what the disk has, and consumers come late.
+    # Syncs fail, the file system falls back to the data on disk, and consumers read late.
     Scenario.of(
         "what-a-failed-sync-took-is-given-to-nobody",
-        "a consumer that comes after a failed sync is given no byte of what it took back, and passes over no message",
+        "after a failed sync a later consumer reads none of the dropped bytes and skips no message",
         disk=("btrfs",),
         sync_flush=(False, False, True),
         faults={"failed_sync_chance": (0.1, 0.3), "failed_write_back_chance": (0.0, 0.0, 0.1)},

@@ -1,4 +1,4 @@
-"""Brokers: clients that send, pull and decide over a network."""
+"""Brokers: clients that send, pull and end transactions over a network."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,7 +11,7 @@ FAIR: Mapping[str, Sequence[float | str]] = {
     "split_chance": (0.0, 0.0, 0.2),
     "late_chance": (0.0, 0.0, 0.05),
 }
-"""Where all that is under way takes the same time, requests of several clients meet at one moment."""
+"""A fixed latency lets requests of several clients arrive at the same moment."""
 TROUBLED: Mapping[str, Sequence[float | str]] = {
     **FAIR,
     "partition_chance": (0.0, 0.01, 0.03),
@@ -52,19 +52,20 @@ BROKER = Ranges(
     disturbances={"paused_task_chance": (0.0, 0.1, 1.0), "paused_machine_chance": (0.0, 0.0, 0.05)},
     network=FAIR,
 )
-"""A network that is slow at worst."""
+"""The network may be slow but has no faults."""
 
 SCENARIOS: tuple[Scenario, ...] = (
-    # The broker's machine dies between a send and its answer, and comes back.
+    # The broker's machine dies between a send and its answer, and restarts.
     Scenario(
         "a-broker-keeps-what-it-answered",
-        "what a broker has answered SUCCESS, or shown to a consumer, is there after every crash that may not take it",
+        "after a crash that may not lose them, messages that a broker answered SUCCESS or gave to a consumer are "
+        "present",
         BROKER.replace(flush={"sync_timeout_ms": (50, 5_000)}).replace(faults={"slow_sync_chance": (0.0, 0.0, 0.2)}),
     ),
-    # Connections break, and clients send again what they have no answer to.
+    # Connections break, and clients repeat requests that were not answered.
     Scenario(
         "retries-explain-every-duplicate",
-        "whatever the network does, a message is stored once for each time it was sent at most, and nothing else is",
+        "after network faults a message is stored at most once per send, and no other message is stored",
         BROKER.replace(
             attribute_points=(False, False, False, True),
             network=TROUBLED,
@@ -75,10 +76,10 @@ SCENARIOS: tuple[Scenario, ...] = (
             },
         ),
     ),
-    # Consumers pull over a bad network from a broker that crashes and restarts, and begin again where they had got to.
+    # Consumers pull over a faulty network from a broker that crashes, and restart from their committed offsets.
     Scenario(
         "consumers-get-everything-in-order",
-        "once all is well again, consumers have been given every message of every queue, each behind the one before it",
+        "after all faults end, every consumer receives every message of every queue in order",
         BROKER.replace(
             consumers=(1, 2),
             heals=(True,),
@@ -86,10 +87,11 @@ SCENARIOS: tuple[Scenario, ...] = (
             broker={"consumer_restart_chance": (0.0, 0.5, 1.0), "cpp_clients": (False, False, True)},
         ),
     ),
-    # Consumers cannot deal with what they are given yet, send it back, and the broker's machine dies.
+    # Consumers send messages back for a retry, and the broker's machine dies.
     Scenario(
         "what-is-sent-back-is-given-again",
-        "a message that a consumer has sent back, and was answered, is given again when its time has come",
+        "after the broker acknowledged a message that a consumer sent back, it is delivered again when its delay is "
+        "over",
         BROKER.replace(
             consumers=(1, 2),
             heals=(True,),
@@ -100,10 +102,10 @@ SCENARIOS: tuple[Scenario, ...] = (
             broker={"send_back_chance": (0.3, 1.0), "rest_ms_max": (8_000,)},
         ),
     ),
-    # Questions are lost until nobody asks any more; operators have what was given up asked about again.
+    # Check requests are lost until the broker gives up; operators then resume the checks.
     Scenario(
         "what-was-given-up-can-be-decided-after-all",
-        "a half message that was given up is asked about again where an operator wants that, and its decision counts",
+        "after an operator resumes a half message that was given up, it is checked again and its decision takes effect",
         BROKER.replace(
             producers=(1, 2),
             consumers=(0, 1),
@@ -114,11 +116,11 @@ SCENARIOS: tuple[Scenario, ...] = (
             broker={"resumes_checks": (True,), "rest_ms_max": (30_000,), "client_death_chance": (0.0, 0.3)},
         ),
     ),
-    # Producers decide half messages over a bad network, and are asked about those whose decision was lost.
+    # Producers end transactions over a faulty network, and the broker checks those whose decision was lost.
     Scenario(
         "transactions-survive-the-network",
-        "what is rolled back is never shown, and what is to be committed is, "
-        "or is given up after having been asked about",
+        "after network faults no rolled back message is visible, and every message to be committed is visible or was "
+        "given up only after checks",
         BROKER.replace(
             producers=(1, 2),
             consumers=(0, 1),
@@ -127,11 +129,11 @@ SCENARIOS: tuple[Scenario, ...] = (
             network=TROUBLED,
         ),
     ),
-    # The disk of the broker fails, lags or is full while clients send, pull and decide, and its machine dies.
+    # The broker's disk fails, is slow or is full while clients send, pull and end transactions, and its machine dies.
     Scenario(
         "a-broker-on-a-failing-disk-answers-truthfully",
-        "whatever its disk refuses or fails to keep, a broker answers SUCCESS for what it has, and all is well again "
-        "when the disk is",
+        "after any disk error a broker answers SUCCESS only for messages that it has, and it works again as soon as "
+        "the disk does",
         BROKER.replace(
             endings=("crash in traffic", "crash in traffic", "crash at rest", "crash in load", "stop", "stop"),
             messages_each=(2, 5, 12),
@@ -158,11 +160,11 @@ SCENARIOS: tuple[Scenario, ...] = (
             },
         ),
     ),
-    # Filters, delays, transactions and a buffer before the log, beside plain messages, over a network that misbehaves.
+    # Mixes filters, delays, transactions and the write buffer with plain messages over a faulty network.
     Scenario(
         "a-group-gets-what-it-wants-when-it-is-due",
-        "a group is given every message that it wants and no other, those that are to wait not before their time, "
-        "whatever dies or stands still",
+        "after crashes and pauses a group receives exactly the messages that it subscribed to, and delayed ones not "
+        "before their time",
         BROKER.replace(
             consumers=(1, 2),
             heals=(True, True, False),
@@ -174,10 +176,10 @@ SCENARIOS: tuple[Scenario, ...] = (
             network={"broken_chance": (0.0, 0.0, 0.05), "partition_chance": (0.0, 0.0, 0.01)},
         ),
     ),
-    # Old segments of the broker's log expire while consumers are on their way through them, or have yet to begin.
+    # Old log segments expire while consumers read them or before consumers start.
     Scenario(
         "consumers-are-moved-past-what-expired-alone",
-        "a consumer whose next messages have expired goes on at the oldest that is left, and misses no other",
+        "after its next messages expired a consumer continues at the oldest that is left and skips no other",
         BROKER.replace(
             heals=(True, True, False),
             consumers=(1, 2),
@@ -196,11 +198,11 @@ SCENARIOS: tuple[Scenario, ...] = (
             },
         ),
     ),
-    # Slaves of the broker die and are pulled from, and its consumers are sent to them and back.
+    # Slaves of the broker die and serve pulls; the broker sends its consumers to them and back.
     Scenario(
         "slaves-give-what-their-master-has",
-        "whoever a consumer is sent to, master or slave, it is given every message of every queue in order, and in the "
-        "end a slave has what its master has, and can take its place",
+        "after pulls from a master or its slaves a consumer has every message of every queue in order, and in the end "
+        "a slave has the same messages as its master and can replace it",
         BROKER.replace(
             endings=("crash in traffic", "crash in traffic", "crash at rest", "crash in load", "stop"),
             lives=(2, 3),
@@ -223,11 +225,11 @@ SCENARIOS: tuple[Scenario, ...] = (
             },
         ),
     ),
-    # A topic has queues at two masters: while one is off, producers go on at the other, and clients find routes.
+    # A topic has queues at two masters. While one is off, producers use the other, and clients fetch new routes.
     Scenario(
         "clients-go-on-at-another-master",
-        "while one master is off, clients ask the other's name server and send there, and all that either has answered "
-        "is there and shown",
+        "after one master goes down clients use the other's name server and send there, and every message that either "
+        "acknowledged is present and delivered",
         BROKER.replace(
             lives=(2, 3),
             sync_flush=(True,),

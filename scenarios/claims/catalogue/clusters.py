@@ -1,6 +1,6 @@
-"""Clusters: a master, its slaves, and the network between them.
+"""Clusters: a master, its slaves and the network between them.
 
-What of a store alone the other themes are about is left out.
+Claims about a single store are in the other themes.
 """
 
 from ..ranges import Ranges
@@ -43,14 +43,13 @@ TROUBLED = CLUSTER.replace(
         "reset_at_death_chance": (0.0, 0.5),
     }
 )
-"""With a network that is not to be relied on."""
+"""The ranges of clusters with network faults."""
 
 SCENARIOS: tuple[Scenario, ...] = (
-    # The master's disk is gone for good in the end; syncs may fail on either side.
+    # The master's disk is lost at the end of the run. Syncs may fail on either side.
     Scenario(
         "sync-replication-survives-a-lost-master",
-        "what a sync master has acknowledged is on a slave that flushes before it reports, "
-        "whatever becomes of the master",
+        "after a sync master is lost every message that it acknowledged is on a slave that flushes before it reports",
         CLUSTER.replace(
             cluster={"sync_master": (True,), "slave_sync_flush": (True,)},
             faults={"failed_sync_chance": (0.0, 0.0, 0.1)},
@@ -58,16 +57,17 @@ SCENARIOS: tuple[Scenario, ...] = (
             disk=("strict-posix", "strict-posix", "ext4-ordered", "xfs", "btrfs", "process-kill"),
         ),
     ),
-    # Every role, every way to flush, crashes of either side, syncs that fail.
+    # Combines all roles and flush modes with crashes and failed syncs on either side.
     Scenario(
         "a-replica-is-a-prefix-of-its-master",
-        "whichever machine dies, and however, a slave's log is what its master's was, and leads to every message in it",
+        "after any machine crashes a slave's log is a prefix of its master's, and its queues cover every message in it",
         CLUSTER.replace(cluster={"flipped_bit_chance": (0.0, 0.5)}, faults={"failed_sync_chance": (0.0, 0.0, 0.1)}),
     ),
-    # The master loses its tail, the slave does not.
+    # The master loses the end of its log, the slave does not.
     Scenario(
         "a-longer-replica-is-never-believed",
-        "a slave that has what its master lost is no answer to any put, changes nothing, and says what is wrong",
+        "after a master loses the end of its log a slave with a longer log confirms no put, changes no file and "
+        "reports the conflict",
         CLUSTER.replace(
             sync_flush=(False,),
             endings=("crash in traffic", "crash at rest"),
@@ -76,16 +76,16 @@ SCENARIOS: tuple[Scenario, ...] = (
             cluster={"slaves": (1,), "sync_master": (True, True, False)},
         ),
     ),
-    # Partitions, one-way links, connections that break or fall silent, and crashes between.
+    # Partitions, one-way links, broken or silent connections, and crashes in between.
     Scenario(
         "network-trouble-costs-time-not-messages",
-        "however the network misbehaves, no acknowledged message is lost, and slaves catch up when it is well again",
+        "after network faults no acknowledged message is missing, and slaves catch up once the network works",
         TROUBLED,
     ),
-    # Disks fail and are slow while a slave is behind, and its connection goes: it begins again, or elsewhere.
+    # Disks fail or are slow and connections break while a slave catches up, so it resumes or starts at another offset.
     Scenario(
         "a-slave-on-a-failing-disk-follows-its-master",
-        "a slave whose disk fails or stalls while it catches up is what its master is, as soon as it is well again",
+        "after disk errors or stalls during catch-up a slave has the same log as its master as soon as its disk works",
         TROUBLED.replace(
             commit_log_bytes=(1024, 1024, 2048),
             messages_each=(8, 16),

@@ -1,11 +1,11 @@
-"""Crashes: power cuts and process kills, in traffic, around the making of a segment, and in recovery."""
+"""Crashes: power cuts and process kills in traffic, allocation and recovery."""
 
 from ..scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario.of(
         "sync-flush-survives-power-loss",
-        "after a power cut, every message that was answered OK under sync flush is there",
+        "after a power cut every message that was answered OK under sync flush is present",
         sync_flush=(True,),
         disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
         endings=("crash in traffic",),
@@ -13,32 +13,32 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario.of(
         "async-flush-keeps-a-prefix",
-        "after a power cut under async flush, what is left is a prefix, and nothing that was flushed is missing",
+        "after a power cut under async flush the log is a prefix of the writes and includes all flushed data",
         sync_flush=(False,),
         disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
         endings=("crash in traffic", "crash at rest"),
         consumers=(0,),
     ),
-    # The process is killed; the page cache lives on.
+    # Kills the process; the page cache survives.
     Scenario.of(
         "process-kill-loses-nothing",
-        "after a process kill, every answered message is there, and a power cut after the restart does not change that",
+        "after a process kill every acknowledged message is present, also if the power fails after the restart",
         disk=("process-kill", "process-kill", "strict-posix"),
         lives=(1, 2, 3),
     ),
     Scenario.of(
         "rollover-at-a-crash",
-        "a crash around the end of a segment loses nothing acknowledged, on either side of it",
+        "after a crash near the end of a segment every acknowledged message on either side of it is present",
         commit_log_bytes=(1024, 2048),
         messages={"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
         messages_each=(6, 12),
         endings=("crash in traffic",),
         consumers=(0,),
     ),
-    # The crash comes while segments are created, extended and made durable.
+    # The crash happens while segments are created, extended and synced.
     Scenario.of(
         "crash-during-allocation",
-        "a crash inside the making of a segment leaves a directory that opens by itself",
+        "after a crash during the allocation of a segment the store opens without repair by hand",
         disk=("strict-posix", "ext4-ordered", "xfs", "process-kill"),
         commit_log_bytes=(1024,),
         messages={
@@ -53,7 +53,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario.of(
         "crash-in-recovery",
-        "recovery that is cut short, again and again, ends where an undisturbed one would",
+        "after repeated crashes recovery reaches the same state as uninterrupted recovery",
         endings=("crash in load", "crash in load", "crash in traffic"),
         lives=(2, 3, 4),
         messages_each=(3, 8),

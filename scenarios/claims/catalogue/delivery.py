@@ -1,4 +1,4 @@
-"""Delivery: transactions, delayed messages, and progress."""
+"""Delivery: transactions, delayed messages and committed offsets."""
 
 from ..ranges import Ranges
 from ..scenario import Scenario
@@ -15,22 +15,24 @@ _TRANSACTIONS = Ranges(
 )
 
 SCENARIOS: tuple[Scenario, ...] = (
-    # Producers prepare messages and decide about them at once, late, or when they are asked; the broker dies meanwhile.
+    # Producers end transactions at once, late or only after a check. The store dies in between.
     Scenario(
         "transactions-are-decided-once-and-never-lost",
-        "a committed message is seen and never lost, a rolled back one never seen, an open one asked about to its end",
+        "after any crash a committed message is delivered, a rolled back one is never visible, and an open one is "
+        "checked until it is decided or given up",
         _TRANSACTIONS,
     ),
-    # Queues skip numbers, those of half messages and of decisions too, as where 4.9.8 was started in between.
+    # Queues skip numbers at restarts, as after a start of 4.9.8. This affects half and op messages too.
     Scenario(
         "a-gap-in-the-numbers-hides-no-transaction",
-        "half messages behind numbers that their queue skips are decided or asked about, as all others are",
+        "after a queue skips numbers its later half messages are decided or checked like all others",
         _TRANSACTIONS.replace(starts={"skipped_numbers_max": (1, 3)}, lives=(2, 3)),
     ),
-    # Messages are put to be seen later; the store dies while they wait and while they are delivered, and puts fail.
+    # The store dies while delayed messages wait or are delivered, and puts fail.
     Scenario.of(
         "delayed-messages-arrive-and-never-early",
-        "every delayed message that is stored arrives, never before it is due, and again only after a crash",
+        "after any crash every stored delayed message arrives, never before its time, and twice only because of a "
+        "crash",
         delay={"chance": (0.3, 0.8)},
         consumers=(0, 1),
         pauses={"chance": (0.2, 0.5)},
@@ -41,10 +43,10 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
         faults={"failed_creation_chance": (0.0, 0.3, 0.6), "slow_sync_chance": (0.0, 0.0, 0.2)},
     ),
-    # Delayed messages wait on a disk that loses and flips what it holds: their topics, records and entries.
+    # The disk loses and flips bits of delayed messages: in their topics, records and queue entries.
     Scenario.of(
         "what-rots-while-it-waits-holds-up-nothing-else",
-        "a delayed message that has become unreadable, or leads nowhere, keeps none that is behind it",
+        "after a delayed message becomes unreadable or its entry is wrong every later one is still delivered",
         delay={"chance": (0.8, 1.0)},
         disk=("dying-disk",),
         recover_whole_log=(True, False, False),
@@ -57,10 +59,10 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("stop", "stop", "crash at rest"),
         heals=(True,),
     ),
-    # Consumer groups commit how far they came, delivery does too, and the machine dies while that is persisted.
+    # The machine dies while the offsets of consumer groups and of delivery are persisted.
     Scenario.of(
         "progress-survives-every-crash",
-        "progress once persisted is found again after any crash, and consumers go on from where it says",
+        "after any crash persisted offsets are found again, and consumers continue from them",
         sync_flush=(True, False, False),
         consuming={"commits_offsets": (True,)},
         delay={"chance": (0.0, 0.4)},

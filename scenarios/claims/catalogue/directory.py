@@ -1,12 +1,12 @@
-"""The store's directory: what expires from it, what others do to it, who may open it."""
+"""Directory: expiry, foreign changes to files, and second starts."""
 
 from ..scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
-    # Somebody has old segments deleted, again and again, and the machine dies in the midst of it.
+    # Old segments are deleted again and again, and the machine dies in between.
     Scenario.of(
         "retention-takes-only-the-oldest",
-        "what has expired goes from the front, whole segments at a time, and nothing else goes or comes back wrong",
+        "after segments expire only the oldest whole segments are missing, also after a crash",
         retention={"deletes_segments": (True,), "deletes_queues": (True, True, False)},
         transactions={"chance": (0.0, 0.3)},
         queues_per_topic=(1, 2, 4),
@@ -27,10 +27,10 @@ SCENARIOS: tuple[Scenario, ...] = (
             *("stop", "stop"),
         ),
     ),
-    # A pass of the check stands still while what it has read is deleted, and with it what said how that was decided.
+    # A pass of the transaction check pauses while its messages and their op messages are deleted.
     Scenario.of(
         "what-has-expired-is-asked-about-no-more",
-        "a transaction whose messages are deleted while it is checked is not put back, and nobody is asked about it",
+        "after the messages of a transaction are deleted during its check it is not put back or checked again",
         retention={"deletes_segments": (True,), "deletes_queues": (True, True, False)},
         transactions={"chance": (0.3, 0.6)},
         topics=(1,),
@@ -46,10 +46,10 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("crash at rest", "crash at rest", "stop"),  # a clean stop keeps the progress of the check
         lives=(1, 2),
     ),
-    # Behind the end of the log, a crash shows whole records that an older segment had in the same sectors.
+    # After a crash, whole records of an older segment that used the same sectors appear after the end of the log.
     Scenario.of(
         "old-blocks-are-never-records",
-        "bytes of an older segment behind the log's end are never taken for records, however well they check",
+        "after a crash valid bytes of an older segment past the end of the log are not taken for records",
         endings=("crash on old blocks",),
         disk=("ext4-ordered", "xfs", "strict-posix", "nothing-lost"),
         commit_log_bytes=(2048, 4096),
@@ -61,21 +61,22 @@ SCENARIOS: tuple[Scenario, ...] = (
         messages_each=(8, 16),
         lives=(1, 2),
     ),
-    # While the store is off, a segment in front of others loses its last sector; somebody starts, and then mends it.
+    # A segment before others loses its last sector while the store is off. A start is attempted before it is repaired.
     Scenario.of(
         "odd-segments-are-refused-not-forgotten",
-        "a log with a segment of a wrong size in front of others is refused untouched, and whole once that is mended",
+        "after a segment before others gets a wrong size the store refuses it unchanged, and opens with all messages "
+        "once repaired",
         endings=("stop and odd file",),
         commit_log_bytes=(1024, 2048),
         messages={"body_bytes_max": (300, 700)},
         lives=(1, 2),
     ),
-    # While the store is off, the oldest segments are lost, or one between two others: those before it turn old enough
-    # to expire.
+    # The oldest segments or one in the middle are lost while the store is off. The segments before the gap become old
+    # enough to expire.
     Scenario.of(
         "log-segment-missing",
-        "segments that are missing at the beginning or in the middle of the log cost only their own messages, "
-        "and only retention removes the segments before a gap",
+        "after segments at the start or in the middle of the log are lost only their messages are missing, and only "
+        "retention removes the segments before a gap",
         endings=("stop and missing segment", "stop and missing segment", "crash at rest", "crash in load", "stop"),
         lives=(1, 2, 3),
         retention={"deletes_segments": (False, False, True)},
@@ -87,10 +88,11 @@ SCENARIOS: tuple[Scenario, ...] = (
         index={"keys_chance": (0.0, 0.3)},
         consumers=(0, 1),
     ),
-    # While the store is off, people and tools leave files among its own, cut a queue's file or damage the checkpoint.
+    # While the store is off, foreign files appear, a queue's file is truncated or the checkpoint is damaged.
     Scenario.of(
         "what-is-not-the-stores-is-left-alone",
-        "foreign files stay where they are, and a store whose derived files are damaged opens with all of its messages",
+        "after foreign files appear or derived files are damaged the store opens with all messages and leaves foreign "
+        "files alone",
         endings=("stop and strays", "stop and strays", "crash in load", "crash in traffic"),
         lives=(1, 2, 3),
         commit_log_bytes=(1024, 2048, 4096),
@@ -99,10 +101,12 @@ SCENARIOS: tuple[Scenario, ...] = (
         messages={"body_bytes_max": (40, 300), "property_bytes_max": (0,)},
         messages_each=(8, 16),
     ),
-    # Queues are cut while the store is off, a load fills them again and dies, and the power goes behind the next.
+    # Queues are truncated while the store is off, a load rebuilds them and crashes, and the power fails after the next
+    # load.
     Scenario.of(
         "a-load-that-died-vouches-for-nothing",
-        "what a load has written and not synced before it died is written again by the next, whatever stopped cleanly",
+        "after a load crashes the next one writes the entries again that it had not synced, even if an earlier stop "
+        "was clean",
         endings=("stop and strays", "stop and strays", "crash in load", "crash in load", "crash at rest"),
         lives=(3, 4),
         recover_whole_log=(False,),
@@ -110,10 +114,11 @@ SCENARIOS: tuple[Scenario, ...] = (
         index={"keys_chance": (0.0, 0.0, 0.3)},
         messages_each=(8, 16, 16),
     ),
-    # Every level of the root and of the log's directories is new. A process may die between its creation and its sync.
+    # All levels of the root and of the log directories are new. A process may die between their creation and their
+    # sync.
     Scenario.of(
         "root-directory-durable",
-        "a power cut takes no directory of acknowledged messages, wherever the root and the log's directories are",
+        "after a power cut no directory of acknowledged messages is missing, for any root and any log directories",
         directories={
             "root": ("/data/new/store", "data/new/mq", "mq"),
             "log_directories": (1, 1, 1, 2),
@@ -128,7 +133,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Raises `mappedFileSizeConsumeQueue` between two lives, where some queues have no message in the log any more.
     Scenario.of(
         "queue-file-size-raised",
-        "after the file size of queues is raised each queue goes on from the number it had counted to",
+        "after the file size of queues is raised each queue continues from its last number",
         retention={"deletes_segments": (True,)},
         topics=(2,),
         queues_per_topic=(2, 4),
@@ -140,10 +145,10 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(2, 3),
         endings=("stop and larger queue files", "stop and larger queue files", "crash in load"),
     ),
-    # Someone starts the store again while it runs.
+    # Starts the store a second time while it runs.
     Scenario.of(
         "second-start-is-refused",
-        "a second start on a live directory is refused, and changes nothing in it",
+        "after a second start on a live directory is refused no file has changed",
         starts={"second": (True,)},
         consumers=(0,),
         lives=(1, 2),

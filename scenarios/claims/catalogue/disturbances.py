@@ -1,4 +1,4 @@
-"""Disturbances: lost time alone, and everything that may go wrong on a sound disk together."""
+"""Disturbances: lost time, and all faults of sound disks together."""
 
 from ..disk_models import DISK_MODELS
 from ..scenario import Scenario
@@ -6,10 +6,10 @@ from ..scenario import Scenario
 _UNSOUND = ("lying-disk", "dying-disk")
 
 SCENARIOS: tuple[Scenario, ...] = (
-    # Tasks and machines stand still, one task starves, the wall clock jumps: only time may be lost by it.
+    # Tasks and machines pause, one task starves, and the wall clock jumps.
     Scenario.of(
         "pauses-and-clock-steps-change-no-answer",
-        "pauses, starvation and a jumping clock cost time, and neither messages nor the truth of an answer",
+        "after pauses, starvation and clock steps no message is missing and no answer is wrong; only time is lost",
         disturbances={
             "paused_task_chance": (0.0, 0.1, 0.5),
             "paused_machine_chance": (0.0, 0.05),
@@ -21,11 +21,11 @@ SCENARIOS: tuple[Scenario, ...] = (
         consumers=(0, 1, 2),
         flush={"sync_timeout_ms": (500, 5000)},
     ),
-    # The system has let clean pages of mapped files go: who looks at them waits for the drive, or gets an error.
+    # The kernel has evicted clean pages of mapped files. Reading them waits for the drive or fails.
     Scenario.of(
         "what-cannot-be-read-just-now-is-not-missing",
-        "a page that is slow to come back into memory, or cannot be read this once, costs time: nothing is cut for it, "
-        "nobody is answered that there is nothing, and no service ends",
+        'after a page-in is slow or fails once only time is lost: no data is truncated, no reader is answered "not '
+        'found", and no service ends',
         faults={"failed_page_in_chance": (0.05, 0.2), "slow_page_in_chance": (0.0, 0.1)},
         sync_flush=(True, True, False),
         recover_whole_log=(False, True),
@@ -39,10 +39,11 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(1, 2, 3),
         endings=("crash in traffic", "crash at rest", "crash in load", "stop"),
     ),
-    # Branches that crashes and faults seldom lead to are taken on purpose (`store.marks.FORCIBLE`).
+    # Forces branches that crashes and faults seldom reach (`store.marks.FORCIBLE`).
     Scenario.of(
         "forced-rare-branches",
-        "a rare branch that is taken although its condition does not hold costs time or a retry, and breaks no promise",
+        "after a rare branch is forced although its condition is false only time or a retry is lost, and no promise "
+        "is broken",
         forced_branch_chance=(0.05, 0.3),
         sync_flush=(True, False),
         memory={"transient_pool": (False, True)},
@@ -57,10 +58,10 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(1, 2, 3),
         endings=("crash in traffic", "crash at rest", "crash in load", "crash in persist", "stop"),
     ),
-    # Every sound disk, and of all that may go wrong on one a different choice with every seed.
+    # Uses every sound disk and draws another mix of its faults for every seed.
     Scenario.of(
         "anything-goes",
-        "no combination of crashes, failures, delays and pauses on a disk that keeps what it synced breaks a promise",
+        "after any mix of crashes, errors, delays and pauses on a disk that keeps synced data no promise is broken",
         disk=tuple(name for name in DISK_MODELS if name not in _UNSOUND),
         faults={
             "failed_sync_chance": (0.0, 0.0, 0.0, 0.02),

@@ -3,21 +3,21 @@
 from ..scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
-    # Now and then the disk has no room for another file.
+    # Creating a file sometimes fails for lack of room.
     Scenario.of(
         "full-disk-refuses-cleanly",
-        "a segment that cannot be made costs the puts that need it, and nothing that was acknowledged",
+        "after a segment cannot be created only the puts that need it fail, and every acknowledged message is present",
         faults={"failed_creation_chance": (0.2, 0.5)},
         commit_log_bytes=(1024, 2048),
         messages={"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
         endings=("stop", "crash at rest", "crash in traffic"),
         consumers=(0,),
     ),
-    # The disk fills up, somebody finds room for it after a while, or the store makes some by deleting old segments. Or
-    # the disk is full when the store starts, and there are queues to build.
+    # The disk fills up, and room returns later or after retention deletes old segments. Or it is full when the store
+    # starts and must build queues.
     Scenario.of(
         "a-full-disk-recovers-when-space-returns",
-        "a disk that fills up costs the puts it has no room for, and as soon as it has room again nothing at all",
+        "after a disk fills up only the puts without room fail, and none fails once room returns",
         capacity_bytes=(10_000, 16_000, 24_000),
         retention={"deletes_segments": (False, True)},
         commit_log_bytes=(1024, 2048),
@@ -29,21 +29,21 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(1, 2, 3),
         endings=("stop", "crash at rest", "crash in traffic", "stop and full disk", "stop and full disk"),
     ),
-    # A service meets an error that nobody foresaw, and its task ends.
+    # An unexpected error ends the task of a service.
     Scenario.of(
         "a-service-that-ends-says-so",
-        "a store one of whose services has ended names it, "
-        "takes no more puts, and has lost nothing when it starts again",
+        "after a service has ended the store names it and accepts no puts, and every acknowledged message is present "
+        "after a restart",
         memory={"error_chance": (0.8,), "transient_pool": (False, True)},
         delay={"chance": (0.0, 0.0, 0.3)},
         consuming={"commits_offsets": (False, True)},
         pauses={"ms_max": (30, 300, 3000)},
         endings=("crash at rest", "crash in traffic", "stop", "stop"),
     ),
-    # Every other file cannot be mapped, and queues have files of one or two entries, for minutes.
+    # For minutes half of all maps fail, and queue files hold one or two entries.
     Scenario.of(
         "errors-at-many-places-do-not-add-up",
-        "dispatch gives up where it fails again and again, and not for how often it has failed in all",
+        "after errors at many places dispatch continues; it gives up only if the same step fails again and again",
         faults={"failed_map_chance": (0.3, 0.5)},
         commit_log_bytes=(2048, 16_384),
         consume_queue_bytes=(20, 40),
@@ -57,8 +57,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Segments of a sparse disk get their blocks when the pool's buffers are committed, which may be too late for some.
     Scenario.of(
         "a-commit-waits-for-room",
-        "what no room is left for stays in the pool's buffers "
-        "and is committed as soon as there is some: nothing is lost",
+        "after a commit finds no room the data stays in the pool's buffers and is committed once there is room",
         sync_flush=(False,),
         memory={"transient_pool": (True,), "warm_files": (False,)},
         faults={"sparse": (True,)},

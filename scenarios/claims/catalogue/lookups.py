@@ -1,12 +1,12 @@
-"""Lookups: the key index and light queues, which the log is led to by."""
+"""Lookups: claims about the key index and light queues."""
 
 from ..scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
-    # Messages share keys, users look them up, and the index is small: its files are often full.
+    # Messages share keys and users look them up. The index is small, so its files fill up often.
     Scenario.of(
         "every-key-is-found",
-        "after any crash the index leads to every key of every record, exactly once, and to nothing else",
+        "after any crash the index has every key of every record exactly once and no other entry",
         index={"slots": (3, 7, 40), "entries": (4, 9, 60, 200), "keys_chance": (0.3, 0.7), "seekers": (0, 1, 2)},
         messages={"equal_sizes": (False,), "batch_chance": (0.0, 0.2)},
         consumers=(0,),
@@ -15,10 +15,10 @@ SCENARIOS: tuple[Scenario, ...] = (
         attribute_points=(False, False, False, True),
         lives=(1, 2, 3),
     ),
-    # Far more messages share a key than a look-up gives, and whoever looks for an older one follows many others.
+    # Far more messages share a key than a lookup returns, so a lookup of an older one follows many entries.
     Scenario.of(
         "the-newest-of-many-are-found",
-        "a look-up by a key that many messages have gives the newest of them, as many as it is to, out of all files",
+        "after many messages share a key a lookup returns the newest of them, up to its limit, across all index files",
         index={"slots": (3, 40), "entries": (30, 400), "keys_chance": (1.0,), "seekers": (1,)},
         messages={
             "equal_sizes": (False,),
@@ -35,10 +35,10 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(1, 2),
         endings=("stop", "crash at rest", "crash in traffic"),
     ),
-    # The plug is pulled while index files become full one after the other, and the checkpoint says which are durable.
+    # The power fails while index files fill up one after another and the checkpoint says which are durable.
     Scenario.of(
         "index-files-roll-over-at-a-power-cut",
-        "an index file that the checkpoint vouches for is whole after any power cut, and what it lacks is built again",
+        "after any power cut an index file covered by the checkpoint is complete, and missing entries are rebuilt",
         disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
         recover_whole_log=(False, False, True),
         index={"slots": (3, 40), "entries": (4, 30, 60), "keys_chance": (0.5,), "seekers": (0, 1)},
@@ -54,7 +54,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Several producers put to several queues, and their messages enter light queues that all of them share.
     Scenario.of(
         "light-queues-hold-every-message-once",
-        "a message is in each light queue that it names exactly once, and light queues have no gaps, whatever crashes",
+        "after any crash a message is in each of its light queues exactly once, and light queues have no gaps",
         light_queues={"chance": (0.4, 0.9)},
         memory={"transient_pool": (False, False, True)},
         delay={"chance": (0.0, 0.0, 0.2)},

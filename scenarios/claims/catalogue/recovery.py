@@ -1,12 +1,12 @@
-"""Recovery: what it keeps of a log, and what it cuts."""
+"""Recovery: claims about the records that recovery keeps and truncates."""
 
 from ..scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
-    # Crash over crash, with records of one size: a new one may end where a cut one begins.
+    # Repeated crashes with records of one size: a new record may end where a truncated one begins.
     Scenario.of(
         "cut-records-never-return",
-        "a record that one recovery has cut never comes back in a later one",
+        "after recovery truncated a record it does not reappear after a later crash",
         sync_flush=(False, False, True),
         disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
         messages={
@@ -20,10 +20,10 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("crash in traffic", "crash at rest"),
         consumers=(0,),
     ),
-    # Recovery begins where the checkpoint says, and no earlier.
+    # Recovery starts at the checkpoint and no earlier.
     Scenario.of(
         "checkpoint-never-leads",
-        "the checkpoint may lag behind the disk and never leads it, so recovery rebuilds all that was lost",
+        "after a crash the checkpoint covers no data that is not durable, so recovery rebuilds all missing entries",
         recover_whole_log=(False,),
         disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
         commit_log_bytes=(1024, 2048),
@@ -33,10 +33,10 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("crash at rest", "crash in traffic"),
         lives=(1, 2),
     ),
-    # Records are long, and most of their bytes are not under the checksum.
+    # Records are long, and the body checksum does not cover most of their bytes.
     Scenario.of(
         "torn-records-are-dropped",
-        "a record that reached the disk in part is cut, wherever the tear is",
+        "after a crash a partly written record is truncated, wherever it is torn",
         sync_flush=(False,),
         disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
         messages={"body_bytes_max": (0, 40, 900), "property_bytes_max": (700, 1500)},
@@ -44,20 +44,20 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("crash at rest", "crash in traffic"),
         consumers=(0,),
     ),
-    # A sector at the end of the log is lost while the store is off, and its clock may be behind what was lost.
+    # Drops the last sector of the log while the machine is off; the clock may step back before the restart.
     Scenario.of(
         "lost-tail-is-cut-with-its-entries",
-        "a log that lost its end after a clean stop is cut there, and no queue leads behind the cut",
+        "after the end of the log is lost recovery truncates the log there and removes queue entries beyond it",
         endings=("stop and damage",),
         lives=(1, 2, 3),
         consumers=(0,),
         pauses={"chance": (0.2, 0.5), "ms_max": (30, 3000)},
         disturbances={"clock_step_chance": (0.0, 0.1)},
     ),
-    # A bit of a record rots that the next start takes for durable, and its queues are made anew or not.
+    # Flips a bit in a record that the next start considers durable. The queues may be deleted too.
     Scenario.of(
         "damage-hides-nothing-behind-it",
-        "a damaged record in the midst of a log costs that record, and none before or behind it in its segment",
+        "after a record in the middle of the log is damaged only that record is missing in its segment",
         endings=("stop and damaged record",),
         lives=(1,),
         recover_whole_log=(True,),
@@ -67,10 +67,11 @@ SCENARIOS: tuple[Scenario, ...] = (
         index={"slots": (0,)},
         consumers=(0, 1),
     ),
-    # Queues skip numbers, as where 4.9.8 was started in between, or a bit of a record's number rots.
+    # Queues skip numbers at restarts, as after a start of 4.9.8, or a bit of a record's number flips.
     Scenario.of(
         "a-gap-in-the-numbers-hides-no-message",
-        "numbers that a queue skips, and a number that is wrong, cost no consumer a message, whatever crash follows",
+        "after a queue skips numbers or a record has a wrong number no consumer misses a message, whatever crash "
+        "follows",
         endings=("crash in traffic", "crash at rest", "crash in load", "stop", *("stop and flipped number",) * 2),
         starts={"skipped_numbers_max": (1, 2, 9)},
         lives=(2, 3, 4),
@@ -83,10 +84,10 @@ SCENARIOS: tuple[Scenario, ...] = (
             *("process-kill", "nothing-lost"),
         ),
     ),
-    # The kernel fails to write back what a dead process had written, and reports it once, to the next one that syncs.
+    # The kernel fails to write back data of a dead process, and reports it once, to the next process that syncs.
     Scenario.of(
         "recovery-vouches-for-nothing-unwritten",
-        "what the kernel failed to write back before a start, that start does not take for durable",
+        "after the kernel failed to write back data before a start that start does not consider it durable",
         sync_flush=(True, False),
         disk=("strict-posix", "ext4-ordered", "xfs", "btrfs", "process-kill"),
         faults={"failed_write_back_chance": (0.1, 0.3)},
@@ -95,10 +96,10 @@ SCENARIOS: tuple[Scenario, ...] = (
         consumers=(0, 1),
         lives=(3, 4),
     ),
-    # Recovery removes segments behind its cut, and dies in the midst of it, time and again.
+    # Recovery crashes again and again while it removes truncated segments.
     Scenario.of(
         "a-cut-that-is-cut-short-leaves-no-gap",
-        "however far a recovery got in removing what it had cut, the next one opens what is left",
+        "after a crash during the removal of truncated segments the next recovery opens the rest",
         sync_flush=(False,),
         disk=("strict-posix",),
         commit_log_bytes=(1024,),

@@ -1,9 +1,9 @@
-"""The swarms: everything that a run can have, of which each seed leaves out half or more.
+"""Swarms: random mixes of features and faults; each seed leaves out half or more.
 
-The other themes say one thing each, and what they leave alone never meets there. Here a seed draws first which
-features and faults take part, then what they are: what is left out makes room for the rest (swarm testing, Groce et
-al., ISSTA 2012). What takes part really happens, as a rule. Disks that lie or die, and files that are altered while
-a store is off, have swarms of their own: beside all else they would be too rare to meet each other.
+The other themes test one claim each, so their features and faults do not meet. A seed first draws the features and
+faults that take part, then their values. Features that a seed omits leave room for the others (swarm testing, Groce et
+al., ISSTA 2012). Chances are high enough that a fault that takes part usually happens. Disks that lie or die, and files
+altered while a store is off, have swarms of their own, because they would rarely meet in the large mix.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ _RETENTION: Mapping[str, Any] = {
     "messages_each": (8, 16),
     "pauses": {"chance": (0.2, 0.5), "ms_max": (30, 100, 3000)},
 }
-"""With many queues, so that of some nothing is left but numbers: those are removed, and their directories with them."""
+"""Many queues, so that some have no messages left. Retention removes those with their directories."""
 _TROUBLES: Mapping[str, Mapping[str, Any]] = {
     "pauses of tasks": {"disturbances": {"paused_task_chance": (0.05, 0.2)}},
     "pauses of machines": {"disturbances": {"paused_machine_chance": (0.05,)}},
@@ -50,11 +50,11 @@ _LONG_UNSYNCED: Mapping[str, Any] = {
     "commit_log_bytes": (8192, 16_384),
     "messages": {"body_bytes_max": (300, 900), "property_bytes_max": (700, 1500)},
 }
-"""What makes it likely that a power cut meets pages of many sectors, and files of several pages."""
+"""Makes power cuts meet pages of many sectors and files of several pages."""
 
 
 def _mixed(excuses: Excuse) -> dict[str, Mapping[str, Any]]:
-    """Return the disk faults with odds for a mix and any of the excuses, or with no excuse for NOTHING, by name."""
+    """Return the disk faults that have odds and any of these excuses, or no excuse at all for NOTHING, by name."""
     rows = [kind.row for kind in FaultKind if kind.row.odds]
     found = [row for row in rows if row.excuses & excuses or row.excuses == excuses]
     return {row.name: {"faults": {row.knob: row.odds}} for row in found}
@@ -65,18 +65,18 @@ _SLOW_DISK: Mapping[str, Mapping[str, Any]] = {
     "slow sync": {"faults": {"slow_sync_chance": (0.1,), "slow_sync_ms_max": (300, 12_000)}},
 }
 _ODD_DISK: Mapping[str, Mapping[str, Any]] = _mixed(Excuse.NOTHING)
-"""No operation fails of these."""
+"""Faults that do not fail an operation."""
 _TORN: Mapping[str, Mapping[str, Any]] = {
     "torn sectors": {"faults": {"torn_bytes_chance": (1.0,)}, **_LONG_UNSYNCED},
 }
-"""Seen only where a power cut meets a page that is torn, so it takes part more often than others."""
+"""A torn sector shows only if a power cut tears a page, so this takes part more often."""
 _FAILING_DISK: Mapping[str, Mapping[str, Any]] = {
     **_ODD_DISK,
     **_mixed(Excuse.SYNC_ERROR | Excuse.ERROR | Excuse.NO_SPACE),
     # A file system stops at a failed sync only, so this fault brings those along.
     "stopped file system": {"faults": {"stopped_file_system_chance": (0.5,), "failed_sync_chance": (0.05,)}},
 }
-"""What operations of a disk may meet. As each may end what the others would meet, few of them take part in one seed."""
+"""Errors of disk operations. Each can hide the others by ending the operation, so few take part in one seed."""
 _OF_CLUSTERS: Mapping[str, Mapping[str, Any]] = {
     name: _FAILING_DISK[name]
     for name in (
@@ -84,7 +84,7 @@ _OF_CLUSTERS: Mapping[str, Mapping[str, Any]] = {
         *("failed page-in", "failed creation"),
     )
 }
-"""What a machine of several may meet, and is started again after."""
+"""Errors in a cluster, after which the machine restarts."""
 _FAILING_CHANCE = 0.2
 _LYING: Mapping[str, Mapping[str, Any]] = {
     "late sync errors": {
@@ -99,11 +99,11 @@ _DYING: Mapping[str, Mapping[str, Any]] = {
     "swapped pages": {"rot": {"swapped_pages_chance": (0.5,)}, **_LONG_UNSYNCED},
     "unreadable sectors": {"rot": {"latent_sector_error_chance": (0.1,)}},
 }
-"""What a dying disk does beside that."""
+"""Faults of a dying disk only."""
 _GARBAGE: Mapping[str, Mapping[str, Any]] = {
     "garbage": {"faults": {"garbage_chance": (1.0,)}, "endings": ("crash in traffic",), **_LONG_UNSYNCED}
 }
-"""Only a power cut that meets a sector in flight leaves it."""
+"""Left only by a power cut that meets a sector in flight."""
 _ENDINGS = (
     *("crash in traffic",) * 4,
     *("crash at rest", "crash in load", "crash in persist", "stop", "stop", "stop in traffic"),
@@ -120,7 +120,7 @@ _CRASHES: Mapping[str, Mapping[str, Any]] = {
         "consumers": (1, 2),
     },
 }
-"""What few crashes meet: queues that have just been removed, and progress as it is replaced."""
+"""Situations that few crashes meet: queues just removed, and offsets being replaced."""
 _ALONE: Mapping[str, Mapping[str, Any]] = {
     "retention": _RETENTION,
     **_SMALL_DISKS,
@@ -136,7 +136,7 @@ _ALTERING = (
     *("crash on old blocks",) * 4,
     *("crash in persist", "stop in traffic"),
 )
-"""Behind which files are not as the store left them, whatever else takes part."""
+"""Endings after which files are altered, for all mixes of this swarm."""
 _EXCLUDING: Mapping[str, Mapping[str, Any]] = {
     "lost tails": {
         "endings": (*_ALTERING, *("stop and damage",) * 12),
@@ -149,7 +149,7 @@ _EXCLUDING: Mapping[str, Mapping[str, Any]] = {
         "retention": {"deletes_segments": (False,), "deletes_queues": (False,)},
     },
 }
-"""What leaves out more than itself, for it is not judged with that: see `APART` in campaigns/pairs.py."""
+"""Groups that exclude others, because the oracle does not judge the pair: see `APART` in campaigns/pairs.py."""
 _SPOILT: Mapping[str, Mapping[str, Any]] = {
     "garbage": {"disk": ("dying-disk",), "faults": {"garbage_chance": (1.0,)}, **_LONG_UNSYNCED},
     "rot": {
@@ -172,7 +172,7 @@ _SPOILT: Mapping[str, Mapping[str, Any]] = {
         },
     },
 }
-"""What one kind of disk alone does, and seldom, in a store whose files are altered beside that. The last one has it."""
+"""Rare faults of a single kind of disk, for stores with altered files. The last active group wins."""
 _HONEST_DISKS = tuple(name for name in DISK_MODELS if name not in ("lying-disk", "dying-disk"))
 _MIX = Ranges(
     index={"slots": (0,)},
@@ -188,11 +188,11 @@ _MIX = Ranges(
     consumers=(0, 1, 2),
     lives=(1, 2, 3),
 )
-"""What takes part in all of them."""
+"""The common part of all mixes."""
 
 
 def _links(chances: Mapping[str, Options]) -> dict[str, Mapping[str, Any]]:
-    """Return each trouble of a network that there are chances of, by name; one that takes part is there."""
+    """Return one group for each network fault with a chance, by name. An active group has a non-zero chance."""
     return {
         name.replace("_", " "): {"network": {name: [chance for chance in options if chance]}}
         for path, options in chances.items()
@@ -207,7 +207,7 @@ _OF_BROKERS: Mapping[str, Mapping[str, Any]] = {
     "transactions": {"transactions": {"chance": (0.3,)}},
     "client deaths": {"broker": {"client_death_chance": (0.1, 0.2)}},
 }
-"""What a broker's clients can ask for, and what becomes of them."""
+"""Requests of a broker's clients, and their deaths."""
 _SLAVES: Mapping[str, Any] = {
     "sync_flush": (True,),
     "memory": {"transient_pool": (False,)},
@@ -222,10 +222,10 @@ _SLAVES: Mapping[str, Any] = {
     "broker": {"slaves_are_read": (True, False)},
     "faults": {"failed_sync_chance": (0.0,), "failed_write_back_chance": (0.0,)},
 }
-"""Of a broker: half messages are for one without. A master whose failed sync took what a slave has is never followed
-again, and a sync master then answers nobody SUCCESS."""
+"""For a broker without half messages. After a failed sync drops data that a slave has, the master is never followed
+again, and a sync master then answers no put SUCCESS."""
 _BROKER_RETENTION: Mapping[str, Any] = {**_RETENTION, "cluster": {"sync_master": (False,)}}
-"""A slave that was off while its master's retention removed what would come next is never one that puts wait for."""
+"""A slave cannot continue if retention removed its next data while it was off. Puts must not wait for such a slave."""
 _EVERYTHING = _MIX.with_optional(**_FEATURES, **_TROUBLES, **_SLOW_DISK).with_optional(0.25, **_CLOCK)
 _ALONE_MIX = (
     _EVERYTHING.replace(endings=_ENDINGS)
@@ -236,23 +236,23 @@ _ALONE_MIX = (
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
         "any-mix-keeps-every-promise",
-        "whichever features and faults a store meets together, it keeps what it promises with each of them",
+        "after any mix of features and faults a store keeps every promise that it gives for each of them",
         _ALONE_MIX.replace(disk=(*_HONEST_DISKS, *("strict-posix",) * 3)),
     ),
     Scenario(
         "any-mix-on-a-lying-disk-leaves-one-store",
-        "whichever features and faults meet on a lying disk, what it leaves leads to every record that is there",
+        "after any mix of features and faults on a lying disk queues and index cover every record that is left",
         _ALONE_MIX.replace(disk=("lying-disk",)).with_optional(**_LYING),
     ),
     Scenario(
         "any-mix-never-makes-a-dying-disk-worse",
-        "whichever features meet on a dying disk, what lies in front of the first damage is there, and nothing hangs",
+        "after any mix of features on a dying disk every record before the first damage is present and no task hangs",
         _ALONE_MIX.replace(disk=("dying-disk",)).with_optional(0.25, **_DYING).with_optional(0.4, **_GARBAGE),
     ),
     Scenario(
         "any-mix-outlives-what-is-done-to-its-files",
-        "whichever features and faults meet in a store whose files are altered while it is off, it opens with all that "
-        "it had, or refuses by name",
+        "after any mix of features and faults in a store whose files were altered while it was off it opens with all "
+        "of its messages or names the damaged file",
         _EVERYTHING.replace(
             endings=_ALTERING,
             disk=("strict-posix", "ext4-ordered", "full-disk", "lying-disk", "dying-disk", "dying-disk"),
@@ -269,7 +269,8 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario(
         "any-mix-keeps-a-cluster-whole",
-        "whichever features and faults meet in a cluster, users are answered the truth, and slaves have what it is of",
+        "after any mix of features and faults in a cluster every answer is true, and slaves have the data of their "
+        "master",
         CLUSTER.replace(
             memory={"transient_pool": (False,)},
             index={"slots": (0,)},
@@ -285,8 +286,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     Scenario(
         "any-mix-keeps-a-broker-truthful",
-        "whichever features and faults meet in a broker, its clients are answered the truth, and all is well when they "
-        "are over",
+        "after any mix of features and faults every answer of a broker is true, and it works once the faults end",
         BROKER.replace(
             endings=(*("crash in traffic",) * 3, "crash at rest", "crash in load", "stop", *("stop in traffic",) * 2),
             producers=(1, 2),
