@@ -1,1 +1,1 @@
-"""Many runs: seeds in processes, exploration, mutation runs, determinism checks, and the failures they leave."""
+"""Campaigns: runs of many seeds, exploration, mutation runs, determinism checks, failures."""

@@ -1,4 +1,6 @@
-"""Seeds and times as command lines name them. Imports little: the pytest plugin reads its options with this, too."""
+"""Amounts: seeds and times as options of a command line. The pytest plugin reads its options here too, so imports are
+few.
+"""
 
 from math import isfinite
 
@@ -8,7 +10,7 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def seeds_in(seeds: str | None, seed: int | None) -> range | None:
-    """Return the seeds that --seeds or --seed ask for, None if neither does."""
+    """Return the seeds that --seeds or --seed ask for, None if neither is given."""
     if seed is not None:
         if seeds is not None:
             raise typer.BadParameter("expected --seed or --seeds, found both", param_hint="--seed")
@@ -30,7 +32,7 @@ def seeds_in(seeds: str | None, seed: int | None) -> range | None:
 
 
 def seconds_in(text: str, option: str = "--time") -> float:
-    """Return the seconds in a time such as 30s, 5m or 1h, which was given with an option."""
+    """Return the seconds in a time such as 30s, 5m or 1h. Errors name the option."""
     unit = _UNITS.get(text[-1:])
     try:
         found = float(text[:-1]) * unit if unit else float(text)

@@ -1,9 +1,9 @@
-"""Causes: which of several bugs broke a promise. Each is left out, and put in alone.
+"""Causes: find the bug of a version that broke a promise, among several.
 
-A failure's record is followed again, crash point and choices by name, so that what changes is the bug and as little
-else as can be. A bug is enough where the run with nothing but it breaks the promise in the same way; mending it helps
-where the run without it no longer does. Where every failure has a bug that is enough, the others are not mended.
-Neither is a proof: without a bug a run may break earlier at something else, or miss its moment.
+The failure's record is replayed, with its crash points and choices by name, so that only the bug changes. A bug is
+*enough* if the run with this bug alone breaks the promise in the same way. Mending it *helps* if the run without it no
+longer breaks that promise. If every failure has a bug that is enough, no other bug is mended. Neither result is a
+proof: without a bug the run may break earlier elsewhere, or miss the moment of the failure.
 """
 
 from collections import Counter
@@ -24,44 +24,44 @@ from .runner import Tally
 from .worker_pool import in_processes
 
 FAILURES_TRIED = 5
-"""Of each broken promise, how many failures are followed again."""
+"""The number of failures of each broken promise that are replayed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One bug that had a part in a broken promise."""
+    """One bug that contributed to a broken promise."""
 
     id: str
     tries: int
-    """Failures that were followed again."""
+    """Failures that were replayed."""
     mended: int
-    """Of these, how many did not break so without the bug."""
+    """Failures that no longer break in this way without the bug."""
     enough: int
-    """How many broke so with nothing but the bug."""
+    """Failures that break in this way with this bug alone."""
 
     @property
     def weight(self) -> tuple[int, int]:
-        """Return what the likeliest cause has most of."""
+        """Return the sort key: the likeliest cause has the greatest."""
         return (self.mended + self.enough, self.enough)
 
 
 @dataclass(frozen=True, slots=True)
 class ViolationKind:
-    """One promise that was broken in one way, in however many runs."""
+    """One promise that was broken in one way, in one or more runs."""
 
     promise: str
     """The invariant."""
     kind: str
-    """The field in which it shows."""
+    """The field in which the violation shows."""
     times: int
     scenarios: dict[str, int]
-    """How often in each."""
+    """Failures per scenario."""
     failures: tuple[Failure, ...]
-    """Some of them, the scenarios taking turns, the one with the smallest seed first."""
+    """Some of the failures. Scenarios take turns, each in the order of its seeds."""
     causes: tuple[Cause, ...] = ()
-    """What had a part in it, the likeliest first."""
+    """The bugs that contributed, the likeliest first."""
     clean: int = 0
-    """How many of those that were followed again break so without any bug, too: nothing is to blame for them."""
+    """Replayed failures that also break without any bug."""
 
     @property
     def first(self) -> Failure:
@@ -70,11 +70,11 @@ class ViolationKind:
 
     @property
     def likeliest(self) -> tuple[Cause, ...]:
-        """Return the likeliest cause, or those that are equally likely."""
+        """Return the likeliest cause, or several that are equally likely."""
         return tuple(cause for cause in self.causes if cause.weight == self.causes[0].weight)
 
     def to_json(self, again: str) -> dict[str, Any]:
-        """Return it as JSON takes it; again is the command that shows it."""
+        """Return the row as JSON values. `again` is the command that shows it."""
         return {
             "promise": self.promise,
             "kind": self.kind,
@@ -89,7 +89,7 @@ class ViolationKind:
 
 
 def broken_promises(tallies: Iterable[Tally]) -> list[ViolationKind]:
-    """Return what broke in some runs, the most frequent first."""
+    """Return the broken promises of some runs, the most frequent first."""
     times: dict[str, dict[str, int]] = {}
     found: dict[str, list[Failure]] = {}
     for tally in tallies:
@@ -109,7 +109,7 @@ def broken_promises(tallies: Iterable[Tally]) -> list[ViolationKind]:
 
 
 def _in_turn(failures: Iterable[Failure]) -> tuple[Failure, ...]:
-    """Return failures with the scenarios taking turns, each time by seed."""
+    """Return failures sorted by seed, with the scenarios taking turns."""
     seen: Counter[str] = Counter()
     keyed = []
     for failure in sorted(failures, key=lambda failure: failure.seed):
@@ -121,9 +121,9 @@ def _in_turn(failures: Iterable[Failure]) -> tuple[Failure, ...]:
 def explained(
     rows: Sequence[ViolationKind], version: str, *, jobs: int = 1, interruption: Interruption | None = None
 ) -> Iterator[ViolationKind]:
-    """Yield what broke in runs of a version, in order, each with its causes among the version's bugs.
+    """Yield the broken promises of a version's runs in order, each with its causes among the version's bugs.
 
-    After an interruption the rest has no causes.
+    After an interruption the remaining ones have no causes.
     """
     explain, interruption = partial(_explained, version=version), interruption or Interruption()
     if jobs == 1:
@@ -144,7 +144,7 @@ def _explained(row: ViolationKind, version: str) -> ViolationKind:
 
 
 def with_causes(row: ViolationKind, members: Sequence[Mutant]) -> ViolationKind:
-    """Return a broken promise with those of the bugs that were in which had a part in it."""
+    """Return a broken promise with the bugs that contributed to it."""
     signature = row.first.violations[0].signature
     records = [failure.original.record for failure in row.failures[:FAILURES_TRIED]]
     clean = _broken_with(composed("none", "", ()), records, signature)
@@ -153,7 +153,7 @@ def with_causes(row: ViolationKind, members: Sequence[Mutant]) -> ViolationKind:
     if set().union(*alone.values()) == set(range(len(records))):
         suspects = [member for member in members if alone[member.id]]
     else:
-        suspects = list(members)  # some of it took several of them
+        suspects = list(members)  # some failure needs several bugs together
     causes = []
     for member in suspects:
         rest = composed(f"all but {member.id}", "", [other for other in members if other is not member])
@@ -165,7 +165,7 @@ def with_causes(row: ViolationKind, members: Sequence[Mutant]) -> ViolationKind:
 
 
 def _broken_with(mutant: Mutant, records: Sequence[RunRecord], signature: str) -> set[int]:
-    """Return which records' runs break a promise in one way, or come to no proper end, with a mutant: by number."""
+    """Return the numbers of the records that, run with a mutant, break a promise in one way or do not end properly."""
     return {number for number, record in enumerate(records) if _breaks(record, mutant, signature)}
 
 
@@ -176,16 +176,16 @@ def _breaks(record: RunRecord, mutant: Mutant, signature: str) -> bool:
     except LeakError:
         raise
     except (Exception, NoEndInSight):
-        return True  # it is no run that holds, and nothing can be said against the bug
+        return True  # the run did not end properly, so it is no evidence against the bug
     return any(violation.signature == signature for violation in outcome.violations)
 
 
 def likeliest_names(row: ViolationKind) -> list[str]:
-    """Return what most likely broke a promise; if it is no bug alone, a single line that says so."""
+    """Return the likeliest causes of a broken promise. If no single bug is the cause, return one line that says so."""
     unknown = "none: it breaks without them, too" if row.clean else "only several together"
     return [cause.id for cause in row.likeliest] or [unknown]
 
 
 def cause_text(cause: Cause) -> str:
-    """Return what speaks for a cause."""
+    """Return the evidence for a cause."""
     return f"{cause.id}: without it {cause.mended} of {cause.tries} hold, alone it breaks {cause.enough}"

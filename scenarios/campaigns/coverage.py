@@ -1,4 +1,4 @@
-"""Campaign coverage: faults that were never injected, and marks that were never hit.
+"""Campaign coverage: faults that were never injected and marks that were never hit.
 
 A run that holds is no evidence about them.
 """
@@ -15,14 +15,14 @@ from .runner import Tally
 
 
 def never_injected(tallies: Iterable[Tally]) -> list[str]:
-    """Return the kinds of fault that the scenarios can inject, and that were never injected."""
+    """Return the kinds of fault that the scenarios can inject but never injected."""
     rows = list(tallies)
     injected: Counter[str] = sum((tally.injected for tally in rows), Counter())
     return [kind for kind in faults_in(tally.scenario for tally in rows) if not injected[kind]]
 
 
 def faults_in(scenarios: Iterable[Scenario]) -> dict[str, str]:
-    """Return the kinds of fault that some of the scenarios can inject, and their meanings."""
+    """Return the kinds of fault that some of the scenarios can inject, with their meanings."""
     possible = {kind for scenario in scenarios for kind in possible_faults(scenario.ranges)}
     return {kind: meaning for kind, meaning in FAULTS.items() if kind in possible}
 
@@ -34,12 +34,12 @@ def never_hit(tallies: Iterable[Tally]) -> list[str]:
 
 
 def faults_of(injected: Mapping[str, int]) -> Counter[str]:
-    """Return how often each kind of fault was injected: what is counted, but for the ends of machines."""
+    """Return how often each kind of fault was injected, without the crashes of machines."""
     return Counter({kind: times for kind, times in injected.items() if not kind.startswith("crash")})
 
 
 def ends_of(injected: Mapping[str, int]) -> Counter[str]:
-    """Return how machines died: in which operations, summed up by moment, and under which profile."""
+    """Return how machines died: the moments in operations, and the crash profiles."""
     ends: Counter[str] = Counter()
     for kind, times in injected.items():
         crash, _, rest = kind.partition(" ")

@@ -1,8 +1,8 @@
-"""Determinism checks: runs of this process against those of others, with another hash seed, order or Python.
+"""Determinism checks: compare runs of this process with runs under other hash seeds, orders and Pythons.
 
 This process runs scenario by scenario and seed by seed, as `tornlog run` does. A witness runs the same seeds shuffled,
-in batches of another size, in a process whose texts and bytes have other hashes. Where digests differ, both run the
-seed again with a trace, and reports the first event that differs.
+in batches of another size, in a process with other hashes of `str` and `bytes`. If digests differ, both run the seed
+again with a trace, and the first different event is reported.
 """
 
 import os
@@ -25,11 +25,11 @@ from .runner import BATCH_SEEDS
 
 _BATCH_OF_A_WITNESS = 7
 TRACED_MAX = 3
-"""Differences that are run again to see where they begin; of the rest only the seed is reported."""
+"""The number of differences that are run again with a trace. The others are reported by seed only."""
 
 
 class WitnessError(Exception):
-    """A witness that died, or never came to life."""
+    """A witness that died or failed to start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +40,10 @@ class WitnessProcess:
     python: str = sys.executable
     hash_seed: int = 4242
     path: str | None = None
-    """What PYTHONPATH is to be, None: as it is."""
+    """The PYTHONPATH of the process; None keeps the present one."""
 
     def answer(self, job: Job) -> Any:
-        """Start a process, let it do a job, and return its answer. Raises WitnessError."""
+        """Start a process, give it a job, and return its answer. Raises WitnessError."""
         environment = dict(os.environ, PYTHONHASHSEED=str(self.hash_seed), PYTHONDONTWRITEBYTECODE="1")
         if self.path is not None:
             environment["PYTHONPATH"] = self.path
@@ -56,13 +56,13 @@ class WitnessProcess:
 
 @dataclass(frozen=True, slots=True)
 class DigestDifference:
-    """One seed that was not the same run twice."""
+    """One seed whose two runs differ."""
 
     witness: str
     here: Statement
     there: Statement
     where: str = ""
-    """The first event that differs; empty if it was not looked for."""
+    """The first different event; empty if it was not looked for."""
 
     def __str__(self) -> str:
         """Return one line."""
@@ -74,14 +74,14 @@ class DigestDifference:
 
 @dataclass(slots=True)
 class DeterminismReport:
-    """What came of running everything again."""
+    """The result of a determinism check."""
 
     runs: int = 0
     digests: dict[str, str] = field(default_factory=dict)
     """Scenario -> digest folded over its seeds."""
     differences: list[DigestDifference] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
-    """Faults of the harness: in runs here, which have no digest to compare."""
+    """Harness errors in runs of this process, which have no digest to compare."""
     seconds: float = 0.0
 
 
@@ -95,8 +95,8 @@ def compare(
 ) -> DeterminismReport:
     """Run seeds here and with every witness. Raises WitnessError.
 
-    jobs: how many processes there may be beside this one; the seeds are dealt among so many for each witness.
-    on_progress: called with how many runs this process has done since the call before.
+    jobs: the number of processes next to this one. The seeds of each witness are divided among as many. on_progress:
+    called with the number of runs of this process since the previous call.
     """
     began = perf_counter()
     in_order = [(name, seed) for name in scenarios for seed in seeds]
@@ -121,7 +121,7 @@ def compare(
 
 
 def dealt(runs: Sequence[tuple[str, int]], hands: int) -> list[list[tuple[str, int]]]:
-    """Return runs shuffled, always in the same way, and dealt; each process gets some."""
+    """Return runs in a fixed shuffled order, divided among processes."""
     shuffled, stream = list(runs), Choices("witness").stream("order")
     for last in range(len(shuffled) - 1, 0, -1):
         other = stream.below(last + 1, "place")
@@ -146,7 +146,7 @@ def _differences(
 
 
 def _placed(difference: DigestDifference, witnesses: dict[str, WitnessProcess]) -> DigestDifference:
-    """Run a seed again, here and there, and see where the runs part."""
+    """Run a seed again here and in the witness, and find the first different event."""
     own = difference.here
     job = OneRun(own.scenario, own.seed)
     try:

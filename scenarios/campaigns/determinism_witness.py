@@ -1,7 +1,7 @@
-"""The witness process of a determinism check: it runs seeds in the order given and prints what came of each.
+"""Determinism witness: a process that runs seeds in a given order and returns their results.
 
-It is a process that calls `main`: a pickled `Job` on its standard input gives a pickled answer on its standard output,
-for `Runs` a list of `Statement`, for `OneRun` a `TraceRecording`.
+The process calls `main`. A pickled `Job` on its standard input gives a pickled answer on its standard output: a list of
+`Statement` for `Runs`, a `TraceRecording` for `OneRun`.
 """
 
 import pickle
@@ -20,7 +20,7 @@ from .seeds import digest_of, run_seed
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Seeds of scenarios to run, in this order, so many under one guard before garbage is collected."""
+    """Seeds of scenarios to run in this order. `batch` seeds run under one guard, between two garbage collections."""
 
     seeds: list[tuple[str, int]]
     batch: int
@@ -28,7 +28,7 @@ class Runs:
 
 @dataclass(frozen=True, slots=True)
 class OneRun:
-    """One seed to run and report in full."""
+    """One seed to run and trace."""
 
     scenario: str
     seed: int
@@ -38,7 +38,7 @@ Job = Runs | OneRun
 
 
 class Statement(NamedTuple):
-    """What one seed gave."""
+    """The result of one seed."""
 
     scenario: str
     seed: int
@@ -48,7 +48,7 @@ class Statement(NamedTuple):
 
 
 def attest(job: Runs) -> Iterator[Statement]:
-    """Run seeds, and yield what each gave."""
+    """Run seeds and yield their results."""
     for first in range(0, len(job.seeds), job.batch):
         with guard():
             for name, seed in job.seeds[first : first + job.batch]:
@@ -57,12 +57,12 @@ def attest(job: Runs) -> Iterator[Statement]:
 
 
 def record_run(job: OneRun) -> TraceRecording:
-    """Run one seed, and return all that happened."""
+    """Run one seed and return its trace."""
     return record(partial(digest_of, SCENARIOS[job.scenario], job.seed))
 
 
 def main() -> None:
-    """Take a job, and answer it."""
+    """Read a job and write its answer."""
     job: Job = pickle.load(sys.stdin.buffer)
     answer = record_run(job) if isinstance(job, OneRun) else list(attest(job))
     pickle.dump(answer, sys.stdout.buffer)

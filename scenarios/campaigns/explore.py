@@ -1,12 +1,14 @@
-"""Exploring a seed's run as a whole, in one process or several: chunks of operations, and their sum.
+"""Exploration: recover every crash state of one seed's run, in one process or several.
 
-The first life of a run is explored. It ends in a stop, so crashes in the midst of stopping are among those tried. With
-nest, some of the images, those with the least digests, are recovered by a machine that dies at each operation of its
-load, and so on. With several processes an image may be recovered once in each; what is said of distinct images and
-judgements is the same however the work was cut up, and so are violations by their signatures.
+Only the first life is explored. It ends in a stop, so crashes during the stop are included. With `nest`, some of the
+images, those with the smallest digests, are recovered by a machine that crashes at each operation of its load, and so
+on.
 
-A store alone goes on from each state at once (`explore_store`). Clusters and brokers are run once more from the
-beginning for each state, which takes longer: `limit` says how many states of one crash are tried.
+The work is divided into chunks of operations. Several processes may recover the same image once each. The counts of
+distinct images and judgements and the violations by signature do not depend on the division.
+
+A single store continues from each state directly (`explore_store`). Clusters and brokers are run again from the
+beginning for each state, which takes longer. `limit` is the number of states per crash.
 """
 
 from collections.abc import Callable, Iterator
@@ -42,16 +44,18 @@ from .seeds import draw
 from .worker_pool import in_processes
 
 NEST_SAMPLES = 4
-"""How many images of each depth are recovered by machines that die."""
+"""How many images of each depth are recovered by machines that crash."""
 WHOLE_LIMIT = 4
-"""States of one crash unless another limit is given, where each takes a whole run."""
+"""The default number of states per crash if each takes a whole run."""
 _CHUNK_OPERATIONS = 8
 _Chunk = tuple[Situation[Plan], range]
 
 
 @dataclass(frozen=True, slots=True)
 class ExploreSettings:
-    """How thoroughly to explore. limit: states per moment and kind of crash. heal: use each recovered store, too."""
+    """How thoroughly to explore. limit: states per moment and crash profile. heal: also check that each recovered store
+    works again.
+    """
 
     limit: int = LIMIT
     nest: int = 0
@@ -61,7 +65,7 @@ class ExploreSettings:
 
 @dataclass(slots=True)
 class Depth:
-    """What there was to explore after so many crashes."""
+    """The number of situations and operations to explore after a given number of crashes."""
 
     situations: int = 0
     operations: int = 0
@@ -69,7 +73,7 @@ class Depth:
 
 @dataclass(slots=True)
 class Exploration:
-    """One seed's run, explored."""
+    """The exploration of one seed's run."""
 
     scenario: Scenario
     seed: int
@@ -85,7 +89,7 @@ class Exploration:
 
     @property
     def states_per_second(self) -> float:
-        """Return how many states were recovered and judged in a second, all else included."""
+        """Return the states recovered and judged per second of the whole exploration."""
         return self.found.total.judged / self.seconds if self.seconds else 0.0
 
 
@@ -98,7 +102,9 @@ def first_life(scenario: Scenario, seed: int, messages_each: int | None = None) 
 
 
 def first_situation(scenario: Scenario, seed: int, plan: Plan) -> tuple[Situation[Plan] | None, FailingRun | None]:
-    """Return what is to be explored of a plan of one life; None if it breaks a promise without any crash, and that."""
+    """Return what is explored of a plan of one life. If the plan breaks a promise without a crash, return None and that
+    run.
+    """
     choices = draw(scenario, seed)[0]
     simulation = Simulation(choices, policy_of(plan, choices), crashes=())
     profiles = DISK_MODELS[plan.disk].crashes
@@ -124,9 +130,9 @@ def explore_seed(
     on_progress: Callable[[ExplorationCounts[Plan], int, int], None] = lambda found, done, total: None,
     interruption: Interruption | None = None,
 ) -> Exploration:
-    """Explore the first life of a seed's run. on_progress(found, operations done, of how many at this depth).
+    """Explore the first life of a seed's run. on_progress(found, operations done, operations at this depth).
 
-    After an interruption the counts and failures are those of the states judged until then.
+    After an interruption the counts and failures cover the states judged so far.
     """
     began, interruption = perf_counter(), interruption or Interruption()
     done = Exploration(scenario, seed, mutant, first_life(scenario, seed, settings.messages_each), settings)
@@ -160,7 +166,7 @@ def explore_seed(
 
 
 def _reproduced(signature: str, record: RunRecord) -> FailingRun:
-    """Return the run of a state that was judged broken, as a replay of what it followed has it."""
+    """Replay the run of a violated state and return it as a failing run."""
     replayed = replay(record)
     if replayed.result.signature != signature:
         raise ReplayDivergedError("violation", 0, signature, replayed.result.signature or "none")
@@ -177,7 +183,7 @@ def _chunks(situation: Situation[Plan]) -> list[_Chunk]:
 def _explored(
     chunks: list[_Chunk], done: Exploration, jobs: int, interruption: Interruption
 ) -> Iterator[tuple[_Chunk, ExplorationCounts[Plan]]]:
-    """Yield each chunk with its counts, in order; one process adds to the counts of the chunks before."""
+    """Yield each chunk with its counts, in order. A single process adds to the counts of earlier chunks."""
     explore = partial(explore_some, settings=done.settings, mutant=done.mutant)
     if jobs == 1:
         for chunk in chunks:
@@ -197,7 +203,7 @@ def explore_some(
     mutant: str | None,
     found: ExplorationCounts[Plan] | None = None,
 ) -> ExplorationCounts[Plan]:
-    """Explore some operations of a situation, adding to found if there is something."""
+    """Explore some operations of a situation. Adds to `found` if given."""
     situation, numbers = chunk
     found = ExplorationCounts() if found is None else found
     samples_max = NEST_SAMPLES if settings.nest > situation.depth else 0

@@ -1,8 +1,8 @@
-"""Exploring a store alone: what it promised is kept when its machine dies, so each state is recovered without a rerun.
+"""Exploration of a single store: recovers each crash state without running the plan again.
 
-The first half of a run goes up to a machine's death; the second half begins with an image and what was promised. An
-image that has been judged under the same promises is not recovered again, whichever moment it is met at. The same image
-under other promises is, for these may be newer. Both are compared by digest (`Image.digest`, without times, and
+The first half of a run ends with the machine's crash. The second half starts with an image and the guarantees at the
+crash. An image that was judged under the same guarantees is not recovered again, even if it comes from another moment.
+Under other guarantees it is recovered again. Both are compared by digest (`Image.digest` without times,
 `oracle.state_digest`).
 """
 
@@ -37,35 +37,37 @@ from ..runs.store_run import Run
 
 @dataclass(frozen=True, slots=True)
 class CrashGuarantees:
-    """What is promised when a crash of some kind has come."""
+    """The guarantees after a crash of one profile."""
 
     known: bytes
-    """The ledger's savepoint: each recovery that is judged begins with it and adds to it."""
+    """The savepoint of the ledger with which each recovery starts."""
     damage: tuple[DamagedRange, ...]
-    """What disks have done so far to what was durable."""
+    """The damage of durable data so far."""
     state: str
-    """A digest of all that."""
+    """The digest of the above."""
     now_ns: int
 
 
 class DyingRun(Run):
-    """A run that is over with its last life, and has lost nothing yet by that: profiles are the crashes it may be."""
+    """A run that ends with the crash of its last life, before the crash losses are drawn. `profiles` are the possible
+    crashes.
+    """
 
     def __init__(self, plan: Plan, simulation: Simulation, profiles: Sequence[str] = ()) -> None:
         super().__init__(plan, simulation)
         self.disk: Disk | None = None
-        """What the last life left by dying; None if it did not die, or something was broken before."""
+        """The disk at the crash of the last life; None without a crash, or if a promise was broken before."""
         self.guarantees: dict[str, CrashGuarantees] = {}
         self._profiles = profiles
 
     @property
     def is_loaded(self) -> bool:
-        """Return whether the store of the present life has been loaded."""
+        """Return whether the store of the present life has loaded."""
         return self._store is not None
 
     @property
     def violations(self) -> list[Violation]:
-        """Return what was broken up to the death, or by it."""
+        """Return the violations up to and including the crash."""
         return self._judge.violations
 
     def _play(self) -> None:
@@ -73,7 +75,7 @@ class DyingRun(Run):
             self._live(number, life)
 
     def die(self) -> None:
-        """Run up to the last life's end."""
+        """Run up to the end of the last life."""
         self.execute()
         if self.violations:
             self.disk = None
@@ -88,7 +90,7 @@ class DyingRun(Run):
             self.guarantees = {profile: self._promised(disk, profile, before) for profile in self._profiles}
 
     def _promised(self, disk: Disk, profile: str, before: bytes) -> CrashGuarantees:
-        """Return what is promised after a crash of that profile; before: the savepoint of when the machine died."""
+        """Return the guarantees after a crash of a profile. before: the savepoint of the moment of the crash."""
         self._ledger.restore(before)
         self._judge.crash(self._store, disk, PROFILES[profile])
         self._judge.note_damage(self._config, disk.damage)
@@ -98,12 +100,12 @@ class DyingRun(Run):
 
 
 def run_lives(plan: Plan, simulation: Simulation) -> RunOutcome:
-    """Run a plan's lives, and nothing behind them: the program of which a store's first life is explored."""
+    """Run a plan's lives and skip the final checks: the program for exploring the first life of a store."""
     return DyingRun(plan, simulation).execute()
 
 
 class RecoveringRun(Run):
-    """A run that begins with what a crash has left."""
+    """A run that starts with a crash image."""
 
     def __init__(self, plan: Plan, promised: CrashGuarantees, image: Image) -> None:
         super().__init__(plan, Simulation(Choices.replaying(()), Replay(), crashes=()))
@@ -113,7 +115,9 @@ class RecoveringRun(Run):
         self._kernel.now_ns = promised.now_ns
 
     def signature(self, *, heal: bool) -> str:
-        """Recover and judge; with heal, go on as the run's end does. Return what breaks first; empty: nothing."""
+        """Recover and judge. With heal, continue as at the end of a run. Returns the first violation's signature, or
+        "".
+        """
         with self._kernel:
             try:
                 if heal:
@@ -126,7 +130,7 @@ class RecoveringRun(Run):
 
 
 class StoreCrash:
-    """A store's machine that has died, and what it may leave."""
+    """A crashed machine and the states that its disk may be in."""
 
     def __init__(
         self,
@@ -155,11 +159,11 @@ class StoreCrash:
             yield CrashChoice(state, states, self._situation.stream)
 
     def extent(self, profile: str) -> tuple[bool, bool]:
-        """Return whether these were all states, and whether the limit kept some from being tried."""
+        """Return whether these were all states, and whether the limit excluded some."""
         return self._states[profile].is_exhaustive, self._states[profile].was_cut
 
     def promises(self, profile: str) -> str:
-        """Return a digest of what is promised."""
+        """Return a digest of the guarantees."""
         return self._guarantees[profile].state
 
     def judge(self, profile: str, choice: CrashChoice) -> str:
@@ -170,17 +174,17 @@ class StoreCrash:
 
 
 class StoreRuns:
-    """Explores runs of a store alone."""
+    """Explores runs of a single store."""
 
     def __init__(self, limit: int, *, heal: bool) -> None:
         self._limit = limit
         self._heal = heal
         self._fingerprint = ""
         self._states: dict[str, CrashStates] = {}
-        """By profile, those of the last moment, which the next one has, too, unless the disk has changed."""
+        """The states of the last moment by profile. They are reused until the disk changes."""
 
     def die(self, situation: Situation[Plan], moment: CrashMoment, decisions: Sequence[Decision]) -> StoreCrash | None:
-        """Run up to a moment; None if the run does not come to it."""
+        """Run up to a moment. Returns None if the run does not reach it."""
         record = situation.crashed(moment, situation.profiles[0], decisions)
         choices = Choices.replaying(record.decisions)
         simulation = Simulation(choices, Replay(record.schedule), crashes=record.crashes)
@@ -205,14 +209,14 @@ class StoreRuns:
 
 
 class _LoadLog(OperationLog):
-    """The operations of a life up to where its store is loaded, behind which it ends."""
+    """The operations of a life up to the end of its load, where the life ends."""
 
     def __init__(self) -> None:
         super().__init__()
         self.run: DyingRun | None = None
 
     def is_due(self, number: int, kind: str, path: str, nth: int) -> bool:
-        """Take note of an operation of the load."""
+        """Record an operation of the load. After the load every operation is due."""
         assert self.run is not None, "it is set before the run begins"
         return self.run.is_loaded or super().is_due(number, kind, path, nth)
 

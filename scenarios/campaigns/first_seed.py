@@ -1,6 +1,7 @@
-"""The first seed of a time budget: another one each day in CI, and at random elsewhere.
+"""First seed of a time budget: drawn from commit and day in CI, and at random elsewhere.
 
-A budget that always begins at seed 0 repeats the same seeds every night, and only a fast runner gets beyond them.
+A budget that always starts at seed 0 would repeat the same seeds every night, and only fast machines would reach
+others.
 """
 
 import os
@@ -11,21 +12,21 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 
 SEEDS = 1_000_000_000
-"""Nine digits are short enough to type; two budgets of a million seeds overlap once in a thousand times."""
+"""Nine digits are easy to type. Two budgets of a million seeds overlap once in about 500 times."""
 _COMMITS = ("GITHUB_SHA", "CI_COMMIT_SHA", "GIT_COMMIT", "BUILDKITE_COMMIT", "CIRCLE_SHA1")
 """Variables that name the commit: GitHub, GitLab, Jenkins, Buildkite, CircleCI."""
 
 
 @dataclass(frozen=True, slots=True)
 class FirstSeed:
-    """A drawn first seed and its origin, for a reader."""
+    """A drawn first seed and where it comes from, for a reader."""
 
     seed: int
     origin: str
 
 
 def draw_first_seed(environment: Mapping[str, str] = os.environ, day: str | None = None) -> FirstSeed:
-    """Draw a first seed. In CI it follows from commit and date (UTC), so a job that is run again has the same seeds."""
+    """Draw a first seed. In CI it is derived from commit and date (UTC), so a repeated job runs the same seeds."""
     commit = next((environment[name] for name in _COMMITS if environment.get(name)), "")
     if not commit:
         return FirstSeed(secrets.randbelow(SEEDS), "at random")

@@ -1,7 +1,7 @@
-"""Interpreters: the other Pythons of this machine, and what one needs to run this very code.
+"""Interpreters: find the other Pythons of this machine and run this code on them.
 
-An interpreter gets an environment of its own, thrown away later: what this package requires is installed into it, the
-package itself is what this process runs, reached by a link. So nothing is built, and no other copy is proven.
+Each interpreter gets a temporary environment with the requirements of this package. The package itself is reached by a
+link, so nothing is built and exactly this code is tested.
 """
 
 import os
@@ -19,17 +19,17 @@ _ASK = "import platform, sys; print(*sys.version_info[:3], platform.python_imple
 
 
 class InterpreterError(Exception):
-    """A Python that cannot be made to run this."""
+    """A Python that cannot run this package."""
 
 
 def installed() -> list[str]:
-    """Return the executables of all Pythons from 3.11 on that are found by name or in pyenv, one of each version."""
+    """Return the executables of all Pythons from 3.11 on, found by name or in pyenv, one for each version."""
     found: dict[str, str] = {}
     for candidate in _candidates():
         try:
             version, executable = ask(str(candidate))
         except InterpreterError:
-            continue  # too old, or a shim of a version that is not there
+            continue  # too old, or a shim of a version that is not installed
         found.setdefault(version, executable)
     return [found[version] for version in sorted(found, key=lambda text: [int(n) for n in text.split(".")])]
 
@@ -43,7 +43,7 @@ def _candidates() -> Iterator[Path]:
 
 
 def ask(python: str) -> tuple[str, str]:
-    """Return the version of an interpreter, and its executable. Raises InterpreterError if it is none for us."""
+    """Return the version and the executable of an interpreter. Raises InterpreterError if it cannot be used."""
     try:
         done = subprocess.run([python, "-c", _ASK], capture_output=True, text=True, check=True, timeout=60)
     except OSError as error:
@@ -72,7 +72,7 @@ def furnished(pythons: Sequence[str]) -> Iterator[list[WitnessProcess]]:
 
 
 def _environment(python: str, directory: Path) -> str:
-    """Make an environment with all that this package requires; return its executable."""
+    """Create an environment with the requirements of this package and return its executable."""
     executable = directory / "bin" / "python"
     install = [str(executable), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     for command in ([python, "-m", "venv", str(directory)], [*install, *requirements()]):
@@ -84,12 +84,12 @@ def _environment(python: str, directory: Path) -> str:
 
 
 def requirements() -> list[str]:
-    """Return what this package needs to run."""
+    """Return the requirements of this package."""
     return [line for line in requires("tornlog") or () if "extra ==" not in line]
 
 
 def _link(directory: Path) -> str:
-    """Make a link to this package in a directory; return what PYTHONPATH has to be for it to be found."""
+    """Create a link to this package in a directory and return the PYTHONPATH that finds it."""
     place = directory / "path"
     place.mkdir()
     place.joinpath("tornlog").symlink_to(Path(__file__).parents[2], target_is_directory=True)

@@ -1,7 +1,7 @@
-"""Kept files: results of a run, whole or absent after a power cut, and durable once they are written.
+"""Kept files: results of a run that are complete or absent after a power cut, and durable once written.
 
-A file is written under another name, synced, renamed, and its directory is synced. So a crash never leaves half a file,
-and never takes the earlier file of that name before the later one is durable.
+A file is written under a temporary name, synced and renamed, and then its directory is synced. A crash never leaves
+half a file, and never removes an earlier file of that name before the new one is durable.
 """
 
 import errno
@@ -17,12 +17,14 @@ from ...store.real.files import RealFiles
 
 
 class _HostFiles(RealFiles):
-    """Files of this machine. Where the file system cannot sync directories, it keeps names in its own way."""
+    """Files of this machine. Some file systems cannot sync directories; these are left to keep names in their own
+    way.
+    """
 
     __slots__ = ()
 
     def sync_directory(self, path: str) -> None:
-        """Make the names in one directory durable, if the file system can."""
+        """Make the names in one directory durable, if the file system supports that."""
         try:
             super().sync_directory(path)
         except OSError as error:
@@ -34,7 +36,9 @@ _FILES = _HostFiles()
 
 
 def make_kept_directory(path: str, below: str = "") -> None:
-    """Create a directory, and make the name of each level durable. below: a durable one above it, where that ends."""
+    """Create a directory and make the names of its levels durable. `below` is an existing durable ancestor where that
+    ends.
+    """
     make_directory(_FILES, path, below=below)
     if below:
         sync_names(below)
@@ -47,7 +51,7 @@ def sync_names(directory: str) -> None:
 
 @contextmanager
 def whole_file(path: str) -> Iterator[BinaryIO]:
-    """Yield a stream to write. When the block ends without an error, its bytes replace the file at a path."""
+    """Yield a stream to write. If the block ends without an error, the bytes replace the file at a path."""
     directory = directory_of(path)
     aside = f"{directory}/.{os.path.basename(path)}.{uuid4().hex}"
     try:
@@ -64,11 +68,11 @@ def whole_file(path: str) -> Iterator[BinaryIO]:
 
 
 def keep_file(path: Path, text: str) -> None:
-    """Write a text as a whole file, with its directories. A device or a pipe of that name is written to instead."""
+    """Write a text as a complete file, and create its directories. Devices and pipes are written to directly."""
     if path.exists() and not path.is_file():
         path.write_text(text, encoding="utf-8")
         return
-    path = path.resolve()  # a symbolic link stays one
+    path = path.resolve()  # keep a symbolic link
     make_kept_directory(str(path.parent))
     with whole_file(str(path)) as stream:
         stream.write(text.encode())

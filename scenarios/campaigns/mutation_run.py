@@ -1,11 +1,10 @@
-"""Mutation runs: how much it takes to see a bug, while the store without it stays silent.
+"""Mutation runs: the CPU time until a scenario finds a bug, while the store without the bug stays silent.
 
-The figure that counts is of the shipped scenarios as they are: seed after seed of each in turn, one seed of each in a
-round, until one finds the bug. Those in which everything may meet come first, for one seed of theirs is more likely to
-meet a bug of any kind. All others with brokers have a turn in every second round, for a run of theirs costs four times
-what another does. What that took is counted in core-seconds: CPU time of the runs with the bug in. Within
-ranges that are narrowed to a bug it is found sooner; that is a way to work on it, and says nothing about a bug that
-nobody knows.
+The main figure is for the shipped scenarios as they are. Each round runs one seed of each scenario, until one finds the
+bug. Swarm scenarios come first, since one of their seeds is more likely to meet any bug. Other scenarios with brokers
+take part in every second round only, since their runs cost four times as much. Cost is counted in core-seconds: CPU
+time of the runs with the bug. Ranges narrowed to a bug find it sooner. They help to work on that bug, and say nothing
+about unknown bugs.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,23 +29,23 @@ from .seeds import SeedResult, run_seed
 from .worker_pool import in_processes
 
 SIZES_SHOWN = ("messages", "preemptions", "sectors")
-"""What is reported of the size of a shrunk failure."""
+"""The reported sizes of a shrunk failure."""
 _SHARES = {"median": 0.5, "95 %": 0.95, "maximum": 1.0}
-"""Of mutants, by nearest rank."""
+"""Shares of mutants, by nearest rank."""
 _ROUNDS_PER_TURN = 2
-"""Of a scenario whose runs are dear; the others have a turn in each round."""
+"""For a scenario with expensive runs. The others run in each round."""
 _COMPARED_MAX = 40
-"""How many seeds are run without a mutant that does not report its bites, to see in how many it did anything."""
+"""How many seeds are also run without a mutant that does not report its bites, to count the runs that differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When a mutation run ends that finds nothing."""
+    """When a mutation run ends without a find."""
 
     seeds: int | None = None
-    """Of each scenario; None: no such limit."""
+    """Seeds of each scenario; None: no such limit."""
     core_seconds: float | None = None
-    """Of all runs with the mutant in."""
+    """Of all runs with the mutant."""
 
     def __post_init__(self) -> None:
         assert self.seeds is not None or self.core_seconds is not None, "a mutation run has an end"
@@ -58,11 +57,11 @@ class MutationSettings:
 
     limits: Limits
     scenarios: tuple[Scenario, ...] | None = tuple(one for one in SCENARIOS.values() if one.can_run)
-    """In which; None: in one that is narrowed to what the mutant needs."""
+    """The scenarios to run; None: one that is narrowed to the needs of the mutant."""
     all_scenarios: bool = False
-    """Whether to go on until each scenario has found it."""
+    """Whether to continue until each scenario has found it."""
     shrink_seconds: float | None = None
-    """For how long what found it is made smaller; None: not at all."""
+    """How long to shrink the failure; None: not at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,43 +71,41 @@ class Find:
     scenario: str
     seed: int
     invariant: str
-    """That broke first."""
+    """The first one broken."""
     seeds: int
-    """Of all scenarios, run until then."""
+    """Seeds of all scenarios up to the find."""
     core_seconds: float
-    """CPU time of those."""
+    """CPU time of these seeds."""
 
 
 @dataclass(frozen=True, slots=True)
 class MutantResult:
-    """What came of running one mutant."""
+    """The result of one mutant."""
 
     id: str
     finds: tuple[Find, ...]
-    """The first of each scenario that found it, in that order."""
+    """The first find of each scenario, in order."""
     seeds: int
-    """Seeds run until it was found first, or all of them."""
+    """Seeds run until the first find, or all of them."""
     core_seconds: float
-    """CPU time of those."""
+    """CPU time of these seeds."""
     reached: int | None
-    """In how many of those seeds the mutated code ran; None for a constant, which does not run."""
+    """Seeds in which the mutated code ran; None for a constant, which does not run."""
     bit: int | None
-    """In how many it reported that it did otherwise; None if it does not report."""
+    """Seeds in which it reported a difference; None if it does not report."""
     differing: tuple[int, int] | None = None
-    """Of a mutant that does not report, and was not found: how many seeds ran otherwise than without it, of how many.
-
-    A run is known by its digest.
-    """
+    """For a mutant that does not report and was not found: how many seeds had another digest than without it, of how
+    many."""
     is_expected: bool = True
-    """Whether what found it is one of the invariants that the mutant expects."""
+    """Whether the first find is by one of the invariants that the mutant expects."""
     clean_violation: str = ""
-    """What the unmutated store broke on a seed that would have found it: such a seed proves nothing, and is no find."""
+    """A violation of the store without the mutant, on a seed that broke a promise with it. Such a seed is no find."""
     error: str = ""
-    """What of the harness failed, and ended it."""
+    """The harness error that ended the run."""
     failure: Failure | None = None
-    """What found it."""
+    """The failure of the first find."""
     shrunk: dict[str, Any] | None = None
-    """The size of the smaller failure, and what that took; None if none was asked for."""
+    """The size of the shrunk failure and its cost; None if shrinking was off."""
 
     @property
     def found(self) -> bool:
@@ -117,17 +114,17 @@ class MutantResult:
 
     @property
     def invariant(self) -> str:
-        """Return what broke first; empty if nothing did."""
+        """Return the first broken invariant; empty without a find."""
         return self.finds[0].invariant if self.finds else ""
 
     @property
     def scenario(self) -> str:
-        """Return which scenario found it first; empty if none did."""
+        """Return the first scenario that found it; empty without a find."""
         return self.finds[0].scenario if self.finds else ""
 
     @property
     def missed_because(self) -> str:
-        """Return what there is to say of a mutant that was not found: a mutant that did nothing is no missed bug."""
+        """Return why a mutant may not have been found. If it changed nothing in the runs, no check missed a bug."""
         if self.reached == 0:
             return "never reached"
         ran = "" if self.reached is None else f"reached in {_seeds(self.reached)}, "
@@ -139,7 +136,7 @@ class MutantResult:
         return f"{ran}ran otherwise in {differing} of {_seeds(compared)} compared{', not seen' if differing else ''}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result as JSON takes it."""
+        """Return the result as JSON values."""
         return {
             "id": self.id,
             "found": self.found,
@@ -164,9 +161,10 @@ def _seeds(number: int) -> str:
 
 
 def core_seconds_texts(results: Sequence[MutantResult]) -> dict[str, str]:
-    """Return in how many core-seconds mutants were found: half of them, nearly all, and all.
+    """Return within how many core-seconds mutants were found: the median, 95 % and the maximum.
 
-    Those that were not found took longer than all others; what depends on them is more than the most that one was run.
+    Mutants that were not found count as slower than all others. A figure that depends on them is given as over the
+    longest run.
     """
     found = sorted(result.core_seconds for result in results if result.found)
     longest = max((result.core_seconds for result in results), default=0.0)
@@ -182,15 +180,15 @@ def _is_dear(scenario: Scenario) -> bool:
 
 
 def narrowed_scenario(mutant: Mutant) -> Scenario:
-    """Return the scenario a mutant is worked on in: anything at all, within what the mutant needs."""
+    """Return a scenario for work on one mutant: all promises, within the needs of the mutant."""
     return Scenario(f"hunt-{mutant.id}", "every promise of the store, at once", mutant.needs)
 
 
 def run_mutant(mutant: Mutant, settings: MutationSettings) -> MutantResult:
-    """Run seeds with a mutant until one finds it; what the harness fails in is a result, too.
+    """Run seeds with a mutant until one finds it. A harness error is a result too.
 
-    A seed that breaks a promise is run without it, and is a find if that holds. To run this one is enough: what a run
-    comes to follows from its scenario and seed alone, so the seeds before have no part in it.
+    A seed that breaks a promise is run again without the mutant, and is a find if that run holds. Checking this one
+    seed is enough, because a run depends on its scenario and seed only.
     """
     search = _Search(mutant, settings)
     with guard():
@@ -202,7 +200,7 @@ def run_mutant(mutant: Mutant, settings: MutationSettings) -> MutantResult:
 
 
 class _Search:
-    """One mutant's seeds, and what has come of them so far."""
+    """The seeds of one mutant and their results so far."""
 
     def __init__(self, mutant: Mutant, settings: MutationSettings) -> None:
         self._mutant = mutant
@@ -216,10 +214,10 @@ class _Search:
         self._seeds, self._core_seconds = 0, 0.0
         self._reached = self._bit = 0
         self._digests: list[tuple[Scenario, int, str]] = []
-        """Of seeds that may have run otherwise than without the mutant."""
+        """Seeds that may run differently without the mutant."""
 
     def run(self) -> None:
-        """Run seeds until one finds it, or each scenario has, or a limit is met."""
+        """Run seeds until a scenario has found it, or all have, or a limit is reached."""
         finders: set[str] = set()
         for scenario, seed in self._rounds():
             if scenario.name in finders:
@@ -233,7 +231,7 @@ class _Search:
                 return
 
     def _rounds(self) -> Iterator[tuple[Scenario, int]]:
-        """Yield whose turn it is, with which seed: who waits for a turn has it at the end of its wait."""
+        """Yield the scenarios and seeds in order. A scenario that skips rounds runs in the last of each group."""
         seeds = self._limits.seeds
         for number in count(1) if seeds is None else range(1, _ROUNDS_PER_TURN * seeds + 1):
             for scenario in self._scenarios:
@@ -261,7 +259,7 @@ class _Search:
 
     def _take_find(self, scenario: Scenario, seed: int, failure: Failure) -> None:
         clean = run_seed(scenario, seed, cpu_seconds_max=CPU_SECONDS_MAX)
-        if clean.outcome != "held":  # proves nothing
+        if clean.outcome != "held":  # such a seed is no find
             found = str(clean.failure.violations[0]) if clean.failure else clean.error
             self._clean_violation = self._clean_violation or f"{scenario.name} --seed {seed}: {found}"
             return
@@ -270,7 +268,7 @@ class _Search:
         self._finds.append(Find(scenario.name, seed, invariant, self._seeds, self._core_seconds))
 
     def result(self) -> MutantResult:
-        """Return what has come of them."""
+        """Return the result so far."""
         mutant, first = self._mutant, self._finds[0] if self._finds else None
         reports = mutant.reports_bites or self._bit > 0
         return MutantResult(
@@ -288,14 +286,14 @@ class _Search:
         )
 
     def _differing(self) -> tuple[int, int]:
-        """Return how many of the first seeds that reached the mutant ran otherwise than without it, of how many."""
+        """Return how many of the compared seeds differ from runs without the mutant, and how many were compared."""
         clean = [run_seed(scenario, seed, cpu_seconds_max=CPU_SECONDS_MAX) for scenario, seed, _ in self._digests]
         pairs = zip(clean, self._digests, strict=True)
         return sum(result.digest != digest for result, (_, _, digest) in pairs), len(clean)
 
 
 def _shrunk(mutant_result: MutantResult, failure: Failure, seconds_max: float) -> MutantResult:
-    """Return the result with its failure made smaller."""
+    """Return the result with its failure shrunk."""
     began = perf_counter()
     small = shrink_failure(failure, stop=lambda: perf_counter() - began > seconds_max, cpu_seconds_max=CPU_SECONDS_MAX)
     size, seconds = small.failure.smallest.size, round(perf_counter() - began, 3)
@@ -313,9 +311,9 @@ def run_mutants(
     jobs: int = 1,
     interruption: Interruption | None = None,
 ) -> Iterator[MutantResult]:
-    """Run mutants, so many at a time in processes of their own; yield what comes of each in the order of names.
+    """Run mutants in several processes, one mutant each, and yield their results in the order of names.
 
-    An interruption leaves out those whose run has not ended.
+    An interruption omits the mutants that are not finished.
     """
     run_one = partial(_run_named, settings=settings)
     interruption = interruption or Interruption()

@@ -1,8 +1,8 @@
-"""Pairs: which features and faults have ever met in a run, and which could have and never did.
+"""Pairs: which features and faults met in a run, and which could meet but never did.
 
-A feature took part in a run if the plan switched it on, a fault if it was injected. A bug of two of them shows only
-where both are, so silence says nothing of a pair that never met (Kuhn et al., Software Fault Interactions and
-Implications for Software Testing, IEEE TSE 2004: most failures are of one or two factors).
+A feature took part if the plan enabled it, a fault if it was injected. A bug that needs two of them shows only in runs
+with both, so runs without violations say nothing about a pair that never met (Kuhn et al., Software Fault Interactions
+and Implications for Software Testing, IEEE TSE 2004: most failures depend on one or two factors).
 """
 
 from collections import Counter
@@ -16,48 +16,50 @@ from ..claims.disk_models import DISK_MODELS
 from ..claims.plan import LifeEnding, Plan
 
 Pair = tuple[str, str]
-"""Two names in the order of the alphabet."""
+"""Two names in alphabetical order."""
 
 
 class Feature(NamedTuple):
-    """Something that a plan switches on."""
+    """A part of a plan that can be enabled."""
 
     meaning: str
     is_on: Callable[[Plan], object]
 
 
 def _is_direct(plan: Plan) -> bool:
-    """Return whether users are beside the store. A broker's clients put plainly, and its consumers always commit."""
+    """Return whether users call the store directly. A broker's clients put plainly, and its consumers always commit."""
     return not plan.broker.serves
 
 
 FEATURES: dict[str, Feature] = {
     "batches": Feature(
-        "several messages are put at once", lambda plan: _is_direct(plan) and plan.messages.batch_chance
+        "several messages are put in one call", lambda plan: _is_direct(plan) and plan.messages.batch_chance
     ),
     "unawaited puts": Feature("puts wait for no flush", lambda plan: _is_direct(plan) and plan.messages.no_wait_chance),
-    "consumers": Feature("somebody walks queues while there is traffic", lambda plan: plan.consumers),
+    "consumers": Feature("consumers read queues during traffic", lambda plan: plan.consumers),
     "key index": Feature("messages are found by their keys", lambda plan: plan.index.slots),
-    "key look-ups": Feature("somebody looks messages up while there is traffic", lambda plan: plan.index.seekers),
+    "key look-ups": Feature("users look messages up during traffic", lambda plan: plan.index.seekers),
     "transient pool": Feature(
         "puts go to a buffer of the process first", lambda plan: plan.memory.transient_pool and not plan.sync_flush
     ),
-    "warm files": Feature("new segments are written to before they are used", lambda plan: plan.memory.warm_files),
+    "warm files": Feature("new segments are pre-written before use", lambda plan: plan.memory.warm_files),
     "delayed messages": Feature("messages are delivered later", lambda plan: plan.delay.chance),
-    "transactions": Feature("messages are decided about later", lambda plan: plan.transactions.chance),
-    "light queues": Feature("messages are in further queues", lambda plan: plan.light_queues.chance),
-    "filters": Feature("consumers want some tags only", lambda plan: plan.consumers and plan.consuming.filtered),
+    "transactions": Feature("half messages are decided later", lambda plan: plan.transactions.chance),
+    "light queues": Feature("messages are also in light queues", lambda plan: plan.light_queues.chance),
+    "filters": Feature(
+        "consumers subscribe to some tags only", lambda plan: plan.consumers and plan.consuming.filtered
+    ),
     "group progress": Feature(
-        "consumers commit how far they came",
+        "consumers commit their offsets",
         lambda plan: plan.consuming.commits_offsets if _is_direct(plan) else plan.consumers,
     ),
     "retention": Feature("old segments are deleted", lambda plan: plan.retention.deletes_segments),
     "removal of queues": Feature(
-        "queues that lead nowhere are removed",
+        "queues without messages are removed",
         lambda plan: plan.retention.deletes_segments and plan.retention.deletes_queues,
     ),
     "stop under load": Feature(
-        "the store is stopped while users are at it",
+        "the store is stopped while users are active",
         lambda plan: any(life.ending is LifeEnding.STOP_IN_TRAFFIC for life in plan.lives),
     ),
     "slaves": Feature("other machines follow the master", lambda plan: plan.cluster.slaves),
@@ -69,14 +71,14 @@ FEATURES: dict[str, Feature] = {
 }
 """Every feature by name."""
 SINGLE: Mapping[str, str] = {
-    "removal of queues": "who removes a queue has numbers and consumers begin again: only its own scenario knows where",
-    "damaged record": "its run is one life of plain puts: what a later crash makes of damage before it, no model says",
+    "removal of queues": "after a removal numbers and consumers start again, which only its own scenario models",
+    "damaged record": "its run is one life of plain puts; a later crash after the damage is not modelled",
     "full disk at a start": "only its own scenario has room again once the store runs",
-    "missing segment": "its run has plain puts: no model says which copies and decisions were lost with a segment",
-    "out of memory": "a service that has ended excuses most of what follows: its own scenario says what is left",
-    "skipped numbers": "another version leaves such holes: beside faults of the disk nobody knows whose a hole is",
+    "missing segment": "its run has plain puts; the copies and decisions lost with a segment are not modelled",
+    "out of memory": "an ended service excuses most of the rest of the run; its own scenario states what remains",
+    "skipped numbers": "holes of another version look like those of disk faults",
 }
-"""Names that are left out of all pairs, and why."""
+"""Names that are left out of all pairs, with the reason."""
 NAMES: tuple[str, ...] = tuple(sorted({*FEATURES, *FAULTS} - SINGLE.keys()))
 
 _ALONE, _CLUSTER, _BROKER = "a store alone", "a cluster", "a broker"
@@ -86,7 +88,7 @@ _Place = tuple[str, str]
 
 
 class Limit(NamedTuple):
-    """Where alone some names can take part."""
+    """The only places in which some names can take part."""
 
     names: Collection[str]
     runs: Collection[str]
@@ -101,32 +103,40 @@ _NOT_OF_CLUSTERS = (
     *("failed read", "failed look-up", "failed removal", "failed extend"),
     *("stopped file system", "disk full", "hole without room"),
 )
-"""What no machine of a cluster's run has been judged with."""
+"""Faults that runs of clusters are not judged with."""
 LIMITS: tuple[Limit, ...] = (
     Limit(("slaves", "sync master"), (_CLUSTER, _BROKER), _SOUND, "a store alone has none"),
     Limit(
         ("broker", "client death", "tailing consumers"),
         (_BROKER,),
         _SOUND,
-        "a broker and its clients are in runs of brokers",
+        "a broker and its clients are in runs of brokers only",
     ),
     Limit(
         ("batches", "unawaited puts", "light queues", "key look-ups"),
         (_ALONE, _CLUSTER),
         _ANY_DISK,
-        "a broker's clients put one message at a time, into one queue, wait for it, and look nothing up",
+        "a broker's clients put one message at a time into one queue, wait for it and look no messages up",
     ),
-    Limit(("stop under load",), (_ALONE, _BROKER), _ANY_DISK, "a cluster's users are done when a machine is stopped"),
+    Limit(
+        ("stop under load",),
+        (_ALONE, _BROKER),
+        _ANY_DISK,
+        "the users of a cluster are done before a machine is stopped",
+    ),
     Limit(
         _NOT_OF_CLUSTERS,
         (_ALONE, _BROKER),
         _ANY_DISK,
-        "a few of a hundred such runs broke promises: of whom is not known",
+        "a few of a hundred such runs broke promises, and the cause is unknown",
     ),
-    Limit(_OF_NETWORKS, (_CLUSTER, _BROKER), _SOUND, "a store alone has no network"),
-    Limit(("flipped bit",), (_CLUSTER,), _SOUND, "it is of a record on its way to a slave"),
+    Limit(_OF_NETWORKS, (_CLUSTER, _BROKER), _SOUND, "a single store has no network"),
+    Limit(("flipped bit",), (_CLUSTER,), _SOUND, "the bit is flipped in a record on its way to a slave"),
     Limit(
-        ("lying sync", "lie exposed", "late sync error"), (_ALONE,), ("lying-disk",), "the others keep what they sync"
+        ("lying sync", "lie exposed", "late sync error"),
+        (_ALONE,),
+        ("lying-disk",),
+        "the other disks keep what they sync",
     ),
     Limit(
         (
@@ -135,7 +145,7 @@ LIMITS: tuple[Limit, ...] = (
         ),
         (_ALONE,),
         ("dying-disk",),
-        "the others give back what they were given",
+        "the other disks return the data that they were given",
     ),
     Limit(
         (
@@ -144,14 +154,14 @@ LIMITS: tuple[Limit, ...] = (
         ),
         (_ALONE,),
         _ANY_DISK,
-        "it is done to one directory, or one process, whose store is all there is",
+        "it happens to one directory or process, in runs of a single store",
     ),
 )
-"""What cannot take part everywhere: two that have no place in common never meet."""
+"""Names that cannot take part everywhere. Two names without a common place never meet."""
 
 
 class Apart(NamedTuple):
-    """What never meets although it has places in common."""
+    """Names that never meet although they have common places."""
 
     these: Collection[str]
     those: Collection[str]
@@ -161,17 +171,17 @@ class Apart(NamedTuple):
 APART: tuple[Apart, ...] = (
     Apart(("flipped number",), ("transactions",), "a decision names its half message by the number"),
     Apart(
-        ("flipped number",), ("light queues",), "a record has several numbers then, and no model says which is wrong"
+        ("flipped number",), ("light queues",), "a record then has several numbers, and no model says which is wrong"
     ),
     Apart(
         ("lost sector", "flipped number"),
         ("retention", "removal undone"),
-        "what a damaged log that has lost its front should lead to, no model says",
+        "the correct queues of a damaged log without its front are not modelled",
     ),
     Apart(
         ("lying sync", "lie exposed"),
         ("power cut after a stop",),
-        "a stop has promised everything, which a disk that lies excuses: no power cut follows one on it",
+        "a stop promises durability, which a lying disk breaks, so no power cut follows it",
     ),
 )
 """Names that exclude each other."""
@@ -179,7 +189,7 @@ APART: tuple[Apart, ...] = (
 
 @cache
 def _places(name: str) -> frozenset[_Place]:
-    """Return where a name can take part: several machines are judged on sound disks only."""
+    """Return where a name can take part. Runs of several machines are judged on sound disks only."""
     places = {(run, disk) for run in _RUNS for disk in _ANY_DISK if run == _ALONE or disk in _SOUND}
     for limit in LIMITS:
         if name in limit.names:
@@ -204,31 +214,31 @@ def pairs_that_can_meet() -> frozenset[Pair]:
 
 
 def features_of(plan: Plan) -> tuple[str, ...]:
-    """Return the features that a plan switches on."""
+    """Return the features that a plan enables."""
     return tuple(name for name, feature in FEATURES.items() if feature.is_on(plan))
 
 
 def pairs_in(features: Iterable[str], injected: Mapping[str, int]) -> Iterable[Pair]:
-    """Return the pairs that met in one run, which had these features and these faults injected so often."""
+    """Return the pairs that met in a run with these features and injected faults."""
     took_part = {*features, *(kind for kind, times in injected.items() if times and kind in FAULTS)} - SINGLE.keys()
     return combinations(sorted(took_part), 2)
 
 
 class PairsMet(NamedTuple):
-    """How far a campaign got with pairs."""
+    """How many pairs have met."""
 
     met: int
-    """How many of those that can meet did."""
+    """The number of pairs that can meet and did."""
     never: list[Pair]
-    """The others, in order."""
+    """Pairs that can meet and did not, sorted."""
 
     @property
     def can(self) -> int:
-        """Return how many can meet."""
+        """Return the number of pairs that can meet."""
         return self.met + len(self.never)
 
     def partners(self) -> dict[str, list[str]]:
-        """Return the pairs that never met by name, each under the one that lacks more, and most lacking first."""
+        """Return the pairs that never met, each under the name that lacks more partners, such names first."""
         lacking = Counter(name for pair in self.never for name in pair)
         partners: dict[str, list[str]] = {}
         for first, second in self.never:
@@ -238,7 +248,7 @@ class PairsMet(NamedTuple):
 
 
 def pairs_met(pairs: Mapping[Pair, int]) -> PairsMet:
-    """Return how far runs got in which pairs met so often."""
+    """Return which pairs have met, from how often each one did."""
     can = pairs_that_can_meet()
     never = sorted(pair for pair in can if not pairs.get(pair))
     return PairsMet(len(can) - len(never), never)

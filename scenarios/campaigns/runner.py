@@ -1,7 +1,7 @@
-"""The runner: many seeds of many scenarios, in one process or several, and their sum.
+"""Runner: runs many seeds of many scenarios in one or several processes and adds up the results.
 
-Results are folded in seed order whatever process they came from, so the digests of a batch do not depend on how it was
-cut up. `tornlog run --jobs N` is the standard library's process pool; everything larger belongs on Spark.
+Results are added in seed order, so the digest of a batch does not depend on the processes. `tornlog run --jobs N` uses
+the process pool of the standard library; larger campaigns belong on Spark.
 """
 
 from collections import Counter
@@ -26,34 +26,34 @@ from .worker_pool import in_processes, is_stop_wanted
 
 BATCH_SEEDS = 25
 FAILURES_KEPT_MAX = 20
-"""Failures of one scenario that are kept, beside the first of each signature; the rest are counted."""
+"""How many failures of one scenario are kept, plus the first of each signature. The others are counted."""
 _ORDINARY = Ranges()
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How far a campaign got, for its verdict: silence about what was never run proves nothing."""
+    """How much of a campaign was run, for its verdict."""
 
     asked: int = 0
-    """Scenarios, or mutants, that it was to run."""
+    """The scenarios or mutants that were to run."""
     not_run: tuple[str, ...] = ()
-    """Those of them of which not one seed was run, or whose mutation run did not end."""
+    """Those without a single run, or with an unfinished mutation run."""
     interrupted: bool = False
-    """Whether the user ended it."""
+    """Whether the user ended the campaign."""
 
     @classmethod
     def of(cls, asked: int, not_run: tuple[str, ...], interruption: Interruption) -> "Reach":
-        """Return how far one got; equal to ALL if that is to its end."""
+        """Return the reach of a campaign; equal to ALL if it ran to its end."""
         return cls(asked, not_run, interruption.is_wanted) if not_run or interruption.is_wanted else ALL
 
 
 ALL = Reach()
-"""A campaign that ran everything that it was to run."""
+"""The reach of a complete campaign."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Some seeds of one scenario: what a worker takes at a time."""
+    """Some seeds of one scenario: the unit of work of a worker."""
 
     scenario: Scenario
     first: int
@@ -63,7 +63,7 @@ class Batch:
 
     @property
     def seeds(self) -> range:
-        """Return the batch's seeds."""
+        """Return the seeds to run."""
         return range(self.first, self.first + self.count)
 
 
@@ -78,15 +78,15 @@ class Tally(RunCounts):
     injected: Counter[str] = field(default_factory=Counter)
     marks: Counter[str] = field(default_factory=Counter)
     pairs: Counter[Pair] = field(default_factory=Counter)
-    """In how many seeds each pair of features and faults met."""
+    """Seeds in which each pair of features and faults met."""
     judged: Counter[str] = field(default_factory=Counter)
-    """How many seeds came to a verdict on each disk."""
+    """Seeds with a verdict, per disk."""
     tried: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """In how many of them each invariant was checked on something that could break it, as (invariant, disk)."""
+    """Seeds in which an invariant was checked on something that could break it, as (invariant, disk)."""
     broken: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """How many of them broke each invariant on each disk, as (invariant, disk)."""
+    """Seeds that broke an invariant, as (invariant, disk)."""
     signatures: Counter[str] = field(default_factory=Counter)
-    """How often each promise was broken in which way: `Violation.signature` of what a run broke first."""
+    """Runs by their first violation's `Violation.signature`."""
     failures: list[Failure] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     nondeterministic: list[str] = field(default_factory=list)
@@ -95,12 +95,12 @@ class Tally(RunCounts):
 
     @property
     def digest(self) -> str:
-        """Return the digest folded over the seeds, in order, up to the first that an interruption has left out."""
+        """Return the digest folded over the seeds in order, up to the first that an interruption left out."""
         folded: str = self._digest.hexdigest()
         return folded
 
     def add(self, result: SeedResult) -> None:
-        """Take the next seed's result."""
+        """Add the result of the next seed."""
         self.seeds += 1
         self.add_counts(result)
         self.wall_seconds += result.wall_seconds
@@ -124,7 +124,7 @@ class Tally(RunCounts):
             self.errors.append(f"{place}: {result.error}")
 
     def add_kept(self, failure: Failure) -> None:
-        """Take a failure of an earlier run that still breaks. The digest is of the seeds alone."""
+        """Add a failure of an earlier run that still reproduces. The digest covers the seeds only."""
         disk = failure.smallest.record.setup.disk
         self.seeds += 1
         self.violations += 1
@@ -141,7 +141,7 @@ class Tally(RunCounts):
 
 
 def run_batch(batch: Batch) -> list[SeedResult]:
-    """Run a batch, under one guard: each run's own then costs nothing. Ends early in a worker that is to end."""
+    """Run a batch under one guard, which makes the guard of each run free. Ends early in a worker that must stop."""
     results = []
     for result in results_of(batch):
         results.append(result)
@@ -151,7 +151,7 @@ def run_batch(batch: Batch) -> list[SeedResult]:
 
 
 def results_of(batch: Batch, *, cpu_seconds_max: float | None = None, in_detail: bool = False) -> Iterator[SeedResult]:
-    """Run a batch, seed by seed; options are those of `run_seed`."""
+    """Run a batch and yield its results one by one. The options are those of `run_seed`."""
     with guard():
         for seed in batch.seeds:
             yield run_seed(
@@ -172,10 +172,10 @@ def batches_of(
     check_determinism: bool = False,
     first: int = 0,
 ) -> Iterator[Batch]:
-    """Yield batches, for the seeds given or from `first` on without end: round after round of all scenarios.
+    """Yield batches for the given seeds, or from `first` on without end, in rounds of all scenarios.
 
-    The first rounds are of a seed or two each, so that whoever ends it early has seen a little of everything. In each,
-    what few scenarios draw comes first.
+    The first rounds have a seed or two each, so that a short campaign has run a little of every scenario. Scenarios
+    with rare ranges come first in a round.
     """
     order = _rarest_first(scenarios)
     start, stop = (first, None) if seeds is None else (seeds.start, seeds.stop)
@@ -189,7 +189,7 @@ def batches_of(
 
 
 def _rarest_first(scenarios: Sequence[Scenario]) -> list[Scenario]:
-    """Return scenarios in the order of how many others share the rarest thing that they draw."""
+    """Return scenarios sorted by how many others share the rarest of their ranges."""
     drawn = [_out_of_the_ordinary(scenario) for scenario in scenarios]
     shared = Counter(chain.from_iterable(drawn))
     rarity = [min((shared[one] for one in own), default=len(scenarios)) for own in drawn]
@@ -197,7 +197,9 @@ def _rarest_first(scenarios: Sequence[Scenario]) -> list[Scenario]:
 
 
 def _out_of_the_ordinary(scenario: Scenario) -> set[tuple[str, object]]:
-    """Return what a scenario has drawn that others leave alone: ranges, and each disk and way to end of its own."""
+    """Return the ranges of a scenario that are not the default, and each of its named options, such as disks and
+    endings.
+    """
     found: set[tuple[str, object]] = set()
     for path, options in scenario.ranges.chosen.items():
         if options != _ORDINARY[path]:
@@ -215,10 +217,10 @@ def run_batches(
     interruption: Interruption | None = None,
     tallies: dict[str, Tally] | None = None,
 ) -> dict[str, Tally]:
-    """Run batches until there are none left or the time is up; return a tally for each scenario.
+    """Run all batches, or as many as the time allows, and return a tally for each scenario.
 
-    Batches begun are finished, unless they are interrupted. on_progress(tally, seeds): seeds more are in that tally.
-    tallies: of runs before, to which these are added.
+    A batch that has started is finished, except after an interruption. on_progress(tally, seeds): seeds were added to
+    that tally. tallies: tallies of earlier runs, to add to.
     """
     tallies = {} if tallies is None else tallies
     deadline = None if seconds is None else perf_counter() + seconds
@@ -233,7 +235,7 @@ def run_batches(
 def _results(
     batches: Iterable[Batch], jobs: int, deadline: float | None, interruption: Interruption
 ) -> Iterator[tuple[Batch, list[SeedResult]]]:
-    """Yield every batch begun before the deadline with its results, in the order of the batches."""
+    """Yield each batch that starts before the deadline with its results, in order."""
     source = _until(iter(batches), deadline)
     if jobs > 1:
         for batch, found in in_processes(run_batch, source, jobs, interruption):
@@ -252,7 +254,7 @@ def _results(
 
 
 def _lost(batch: Batch, seed: int, error: Exception) -> SeedResult:
-    """Return the result of a seed whose worker was killed, or that waited for one."""
+    """Return the result of a seed if its worker was killed before or during the run."""
     return SeedResult(batch.scenario.name, seed, "harness-error", error=f"worker process died: {error}")
 
 
@@ -264,7 +266,7 @@ def _until(batches: Iterator[Batch], deadline: float | None) -> Iterator[Batch]:
 
 
 def verdict_of(tallies: Sequence[Tally], reach: Reach = ALL) -> str:
-    """Return what campaigns came to, in a few words: what broke, and what was never run."""
+    """Return the verdict on campaigns in a few words: broken promises, and scenarios that were not run."""
     counts = (
         (sum(tally.violations for tally in tallies), "broken"),
         (sum(len(tally.nondeterministic) for tally in tallies), "not deterministic"),
@@ -277,6 +279,6 @@ def verdict_of(tallies: Sequence[Tally], reach: Reach = ALL) -> str:
 
 
 def reach_words(reach: Reach, what: str) -> list[str]:
-    """Return what a verdict begins with if not all was run."""
+    """Return the start of a verdict if not everything was run."""
     words = ["interrupted"] if reach.interrupted else []
     return [*words, f"{len(reach.not_run)} of {reach.asked} {what}s not run"] if reach.not_run else words

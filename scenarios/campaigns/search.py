@@ -1,7 +1,7 @@
-"""Schedule search: one plan under every schedule within a bound, where seeds would leave that to chance.
+"""Schedule search: runs one plan under every schedule within a bound.
 
-Everything but the schedule is as the seed drew it. Streams belong to users and disks, not to moments: a schedule that
-lets two operations on one disk change places also has them change their draws.
+Everything except the schedule is as the seed drew it. Streams of choices belong to users and disks, not to moments: if
+a schedule swaps two operations on one disk, their draws are swapped too.
 """
 
 from collections.abc import Callable
@@ -24,26 +24,26 @@ from .seeds import draw
 
 @dataclass(slots=True)
 class SearchResult:
-    """What a search of schedules gave."""
+    """The result of a schedule search."""
 
     scenario: str
     seed: int
     summary: str = ""
-    """For a reader: how many schedules of which kind were run, and whether these are all there are."""
+    """For a reader: the number and kind of the schedules, and whether these are all."""
     schedules: int = 0
     schedules_by_cost: list[int] = field(default_factory=list)
-    """How many of them have 0, 1, 2, … preemptions, or delays."""
+    """Schedules with 0, 1, 2, … preemptions or delays."""
     is_complete: bool = False
     violated: int = 0
-    """Schedules under which some promise was broken."""
+    """Schedules under which a promise was broken."""
     first_violated: int | None = None
-    """How many schedules had been run when the first of these came, itself included."""
+    """The number of schedules run up to and including the first of these."""
     first_schedule: str | None = None
-    """That schedule, as sim.search names it."""
+    """That schedule, in the notation of sim.search."""
     last_schedule: str | None = None
-    """Where to go on `after`, if the search is not complete."""
+    """Where to continue with `after`, if the search is incomplete."""
     failure: Failure | None = None
-    """What is left of the first of these."""
+    """The failure of the first of these."""
 
 
 def search_schedules(
@@ -59,11 +59,11 @@ def search_schedules(
     on_progress: Callable[[SearchResult], None] = lambda result: None,
     interruption: Interruption | None = None,
 ) -> SearchResult:
-    """Run the plan that a seed draws under every schedule within a bound, and judge each.
+    """Run the plan of a seed under every schedule within a bound, and judge each.
 
-    bound, kind, limit, after: as for sim.search.explore_schedules. stop_at_first: end with the first broken promise;
-    the search is then not complete. on_progress is called after each schedule. An interruption leaves out the schedules
-    that are not judged yet. Raises what is wrong with the harness itself.
+    bound, kind, limit, after: as for sim.search.explore_schedules. stop_at_first: end at the first broken promise, with
+    an incomplete search. on_progress is called after each schedule. An interruption omits the remaining schedules.
+    Harness errors are raised.
     """
 
     def run(policy: Policy) -> tuple[Simulation, RunOutcome]:

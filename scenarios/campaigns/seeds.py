@@ -1,4 +1,4 @@
-"""A seed: one run of one scenario, from its number to a result that can travel between processes."""
+"""Seeds: run one seed of a scenario and return a result that can travel between processes."""
 
 import traceback
 from collections import Counter
@@ -28,7 +28,7 @@ from .pairs import features_of
 
 @dataclass(slots=True)
 class SeedResult(RunCounts):
-    """What one seed gave."""
+    """The result of one seed."""
 
     scenario: str
     seed: int
@@ -36,26 +36,26 @@ class SeedResult(RunCounts):
     """`held`, `violated`, `nondeterministic`, or `harness-error`."""
     digest: str = ""
     disk: str = ""
-    """The disk that it drew; empty if it did not get as far as that."""
+    """The disk model of the plan; empty if the run failed before."""
     virtual_ns: int = 0
     wall_seconds: float = 0.0
     injected: Counter[str] = field(default_factory=Counter)
     marks: Counter[str] = field(default_factory=Counter)
     features: tuple[str, ...] = ()
-    """What its plan switched on, names in `pairs`."""
+    """Features that the plan enables, as names in `pairs`."""
     tried: tuple[str, ...] = ()
-    """The invariants that were checked on something that could have broken them."""
+    """Invariants that were checked on something that could break them."""
     plan: Plan | None = None
-    """What the seed drew; for runs in detail only, as are latencies."""
+    """The drawn plan. Only detailed runs have it and the latencies."""
     put_us: Counter[int] = field(default_factory=Counter)
-    """How many puts that were answered OK took so many microseconds of virtual time."""
+    """Microseconds of virtual time -> number of puts answered OK after that time."""
     failure: Failure | None = None
     error: str = ""
-    """What went wrong in the harness."""
+    """The error of the harness."""
     reached: int = 0
-    """How often the mutant's code ran; 0 without one."""
+    """How often the mutant's code ran; 0 without a mutant."""
     bit: int = 0
-    """How often the mutant reported that it did otherwise than the store."""
+    """How often the mutant reported a difference from the store."""
 
 
 def run_seed(
@@ -68,10 +68,10 @@ def run_seed(
     policy: Policy | None = None,
     in_detail: bool = False,
 ) -> SeedResult:
-    """Run one seed. Never raises for what a run does: a fault of the harness is a result too.
+    """Run one seed. An error of the harness is a result and is not raised.
 
-    With cpu_seconds_max, a run that takes more is taken for one without an end. policy replaces the drawn one, for a
-    single run: with it, determinism cannot be checked.
+    A run that takes more than cpu_seconds_max counts as endless. `policy` replaces the drawn one. It has a state and
+    serves one run, so determinism cannot be checked with it.
     """
     assert policy is None or not check_determinism, "a policy has a state, and serves one run"
     began = perf_counter()
@@ -79,7 +79,7 @@ def run_seed(
     try:
         with garbage_kept(), applied_mutant(mutant) as activity, cpu_limit(cpu_seconds_max):
             simulation, outcome = _execute(scenario, seed, policy=policy)
-            result.reached, result.bit = activity.reached, activity.bit  # in this run, whatever is run again of it
+            result.reached, result.bit = activity.reached, activity.bit  # of this run, before any repetition
             _judge(scenario, seed, mutant, result, simulation, outcome, check_determinism=check_determinism)
             if in_detail:
                 result.plan, result.put_us = outcome.plan, outcome.put_us
@@ -100,7 +100,9 @@ def _judge(
     *,
     check_determinism: bool,
 ) -> None:
-    """Take what a run came to into its result; run it again to see whether it is the same, or for a record of it."""
+    """Copy the outcome of a run into its result. The run is repeated for a determinism check or for the record of a
+    failure.
+    """
     result.digest = outcome.digest
     result.disk = outcome.plan.disk
     result.add_counts(outcome)
@@ -113,7 +115,7 @@ def _judge(
         try:
             again = partial(digest_of, scenario, seed)
             require_same_digest(outcome.digest, again(None), again)
-            record_of(run_plan, outcome.plan, simulation, outcome)  # as of a failure, which is to replay
+            record_of(run_plan, outcome.plan, simulation, outcome)  # as for a failure, which must replay
         except (NondeterminismError, ReplayDivergedError) as error:
             result.outcome = "nondeterministic"
             result.error = str(error)
@@ -133,7 +135,7 @@ def _execute(
 
 
 def digest_of(scenario: Scenario, seed: int, trace: Trace | None = None) -> str:
-    """Run one seed under the guard, with a trace if there is one to fill; return its digest."""
+    """Run one seed under the guard, with an optional trace, and return its digest."""
     return _execute(scenario, seed, trace)[1].digest
 
 

@@ -1,7 +1,7 @@
-"""Worker processes of a campaign: they take no stop signal, and end with their parent.
+"""Worker processes of a campaign: they ignore stop signals and end with their parent.
 
-A terminal or a service manager sends the stop signals to all processes of a group. An event asks the workers to return
-their results (`is_stop_wanted`); after GRACE_SECONDS they are killed.
+A terminal or a service manager sends stop signals to all processes of a group. Workers are asked by an event to return
+their results (`is_stop_wanted`) and are killed after GRACE_SECONDS.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from ...sim.interruption import STOP_SIGNALS, Interruption
 
 GRACE_SECONDS = 0.6
-"""The time that processes have to end their present work."""
+"""The time that processes have to finish their present work."""
 _LOOK_SECONDS = 0.1
 _SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>, Linux only
 
@@ -35,7 +35,7 @@ class _Worker:
 
 
 def is_stop_wanted() -> bool:
-    """Return whether a worker process has to return its results so far; false in any other process."""
+    """Return whether a worker process must return its results now; false in any other process."""
     return _Worker.stop is not None and _Worker.stop.is_set()
 
 
@@ -45,9 +45,11 @@ def in_processes(
     processes: int,
     interruption: Interruption,
 ) -> Iterator[tuple[_Job, _Result | BrokenProcessPool]]:
-    """Do jobs in so many processes; yield each with its result, in order. A process that dies is the result.
+    """Run jobs in several processes and yield each with its result, in order. If a process dies, the error is the
+    result.
 
-    After that no job is begun; nor after an interruption, which leaves out those that are not done in time.
+    No job starts after a process died or after an interruption. An interruption omits jobs that are not done in
+    time.
     """
     pending: dict[int, tuple[_Job, Future[_Result]]] = {}
     numbered = enumerate(jobs)
@@ -58,16 +60,16 @@ def in_processes(
                 pending[number] = (job, _submit(pool, partial(work, job)))
             if not pending:
                 return
-            first = pending[next_out][1]  # no other lets a job begin: results are yielded in order
+            first = pending[next_out][1]  # results are yielded in order, so only this one lets a new job start
             while not interruption.is_wanted and not wait([first], _LOOK_SECONDS).done:
-                pass  # it is not broken off: it would keep the locks of futures
+                pass  # not interrupted, because it would keep the locks of futures
             while next_out in pending and pending[next_out][1].done():
                 job, future = pending.pop(next_out)
                 next_out += 1
                 result = _result_of(future)
                 if isinstance(result, BrokenProcessPool):
-                    numbered = enumerate(())  # the pool is gone: pending jobs are lost, and no job is begun
-                    pool.kill()  # the executor sends SIGTERM, which workers do not take
+                    numbered = enumerate(())  # the pool is broken: pending jobs are lost, and no job starts
+                    pool.kill()  # the executor sends SIGTERM, which workers ignore
                 yield job, result
         pool.stop.set()
         wait([future for _, future in pending.values()], timeout=GRACE_SECONDS)
@@ -78,17 +80,17 @@ def in_processes(
 
 
 class WorkerPool(ProcessPoolExecutor):
-    """Processes that see no stop signal, do one piece of work at a time, and end with this process."""
+    """Processes that ignore stop signals, run one job at a time, and end with this process."""
 
     def __init__(self, processes: int) -> None:
         context = get_context("spawn")
-        self.stop = context.Event()  # starts the resource tracker, too, which meddles with the mask of signals
+        self.stop = context.Event()  # also starts the resource tracker, which changes the signal mask
         self._others = set(active_children())
         self._is_killed = False
         super().__init__(processes, mp_context=context, initializer=_begin, initargs=(self.stop,))
 
     def submit(self, work: Callable[..., _Result], /, *arguments: Any, **options: Any) -> Future[_Result]:
-        """Submit work. A process begun for it inherits the mask, so that no signal ends it before `_begin`."""
+        """Submit work. A new process inherits the signal mask, so no signal ends it before `_begin`."""
         before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         try:
             return super().submit(work, *arguments, **options)
@@ -96,7 +98,7 @@ class WorkerPool(ProcessPoolExecutor):
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def kill(self) -> None:
-        """End the processes, hung ones included."""
+        """Kill the processes, including hung ones."""
         self._is_killed = True
         for child in set(active_children()) - self._others:
             child.kill()
@@ -108,7 +110,7 @@ class WorkerPool(ProcessPoolExecutor):
 
 @contextmanager
 def worker_pool(processes: int) -> Iterator[WorkerPool]:
-    """Yield a pool for a `with` block. If the block does not end by itself, the processes are killed."""
+    """Yield a pool for a `with` block. If the block raises, the processes are killed."""
     with WorkerPool(processes) as pool:
         try:
             yield pool
@@ -118,17 +120,15 @@ def worker_pool(processes: int) -> Iterator[WorkerPool]:
 
 
 def become_worker() -> None:
-    """Leave the stop signals to the parent, and have the kernel kill this process when the parent dies, however."""
+    """Leave stop signals to the parent, and have the kernel kill this process when the parent dies."""
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl is not None:
         prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
     parent = parent_process()
-    if parent is not None and not parent.is_alive():  # it died before the kernel knew
+    if parent is not None and not parent.is_alive():  # it died before prctl took effect
         os._exit(1)
     for number in STOP_SIGNALS:
-        signal.signal(
-            number, lambda number, frame: None
-        )  # a handler, which a process started from here does not inherit
+        signal.signal(number, lambda number, frame: None)  # child processes do not inherit a handler
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
 
 
@@ -138,7 +138,7 @@ def _begin(stop: Event) -> None:
 
 
 def _submit(pool: WorkerPool, work: Callable[[], _Result]) -> Future[_Result]:
-    """Submit work; to a pool that is broken, as one that failed."""
+    """Submit work. A broken pool gives a failed future."""
     try:
         return pool.submit(work)
     except BrokenProcessPool as error:

@@ -1,1 +1,1 @@
-"""Failures: what broke, the record that brings it back, and how it is made small."""
+"""Failures: broken promises with records for replay, and shrinking."""

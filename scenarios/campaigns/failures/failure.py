@@ -1,14 +1,14 @@
-"""Failures of scenarios: a broken promise, the run that broke it, and perhaps a smaller one that does.
+"""Failures of scenarios: a broken promise, the run that broke it, and an optional smaller run.
 
-As an artefact (`faults.simulation.artefact`, of the kind "scenario"):
+The artefact (`faults.simulation.artefact`, of the kind "scenario"):
 
-scenario    its name; claim: its sentence; seed; mutant: its id or null
-original    the run: record (crashes, schedule, decisions), plan, and what it came to:
-              digest      a replay by the same code gives the same
-              violations  what broke, the first first
-              story       what happened before it, as far as it concerns that, in ten lines
-              size        how much there is to read in it; steps: scheduling points until it broke
-shrunk      null, or a smaller run with the same breach
+    scenario    its name; claim: its sentence; seed; mutant: its id or null
+    original    the run: record (crashes, schedule, decisions), plan, and its outcome:
+                  digest      the same in a replay by the same code
+                  violations  in order
+                  story       the events that concern the first violation, in ten lines
+                  size        how much there is to read; steps: scheduling points until the violation
+    shrunk      null, or a smaller run with the same kind of violation
 """
 
 import re
@@ -30,7 +30,7 @@ from ...oracle.evidence import Violation
 
 RunRecord = Record[Plan]
 _NO_NAME = re.compile(r"[^\w.-]+")
-"""What a file's name is better without: a mutant's may be a path."""
+"""Characters to replace in file names. A mutant's name may be a path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,22 +38,22 @@ class Size:
     """How much there is to read in a failure."""
 
     messages: int
-    """That were put, or tried to be, until it broke."""
+    """Messages that were put or tried until the violation."""
     preemptions: int
-    """Switches away from a task that could have gone on."""
+    """Switches away from a task that could have continued."""
     switches: int
-    """Preemptions, and blocked tasks that were not followed by the one that had waited longest."""
+    """Preemptions, plus switches from a blocked task to another than the one that had waited longest."""
     sectors: int
     """Pages that a power cut left old, lost or torn."""
     faults: int
-    """Whatever else went wrong with a disk."""
+    """Other disk faults."""
     lives: int
-    """Of the store, until the last one that was meant to end."""
+    """Lives of the store, without a final one for liveness."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailingRun:
-    """A run that broke a promise, its record, and what there is to say about it."""
+    """A run that broke a promise, with its record and description."""
 
     record: RunRecord
     digest: str
@@ -61,17 +61,17 @@ class FailingRun:
     story: list[str]
     size: Size
     steps: int
-    """Scheduling points until it broke."""
+    """Scheduling points until the violation."""
 
     @property
     def signature(self) -> str:
-        """Return what makes two failures the same: the kind of the first breach."""
+        """Return the kind of the first violation. Equal signatures mean the same failure."""
         return self.violations[0].signature
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One broken promise with the run that broke it, and perhaps with a smaller one that breaks it, too."""
+    """One broken promise with the run that broke it, and an optional smaller run."""
 
     scenario: str
     claim: str
@@ -82,26 +82,28 @@ class Failure:
 
     @property
     def smallest(self) -> FailingRun:
-        """Return the shrunk run if there is one."""
+        """Return the shrunk run, or the original without one."""
         return self.shrunk or self.original
 
     @property
     def violations(self) -> list[Violation]:
-        """Return what broke."""
+        """Return the violations of the original run."""
         return self.original.violations
 
     @property
     def signature(self) -> str:
-        """Return what names the file: scenario and kind of breach."""
+        """Return the start of the file's name: scenario and kind of violation."""
         return f"{self.scenario}-{self.original.signature}"
 
     @property
     def name_of_mutant(self) -> str:
-        """Return what names the file among those of other mutants: several may break one promise in one scenario."""
+        """Return the start of the file's name among failures of mutants. Several mutants may break one promise in one
+        scenario.
+        """
         return _NO_NAME.sub("-", f"{self.mutant}-{self.original.signature}").strip("-")
 
     def to_json(self) -> str:
-        """Return the artefact's text."""
+        """Return the text of the artefact."""
         shrunk = None if self.shrunk is None else _run_document(self.shrunk)
         document = _FailureDocument(
             self.scenario, self.claim, self.seed, self.mutant, _run_document(self.original), shrunk
@@ -110,7 +112,7 @@ class Failure:
 
     @classmethod
     def from_json(cls, text: str) -> "Failure":
-        """Read an artefact. Raises ArtefactError naming what is wrong with it."""
+        """Read an artefact. Raises ArtefactError with the wrong field."""
         found = read_artefact(text, SCENARIO, _FailureDocument)
         shrunk = None if found.shrunk is None else _run_of("failure.shrunk", found.shrunk)
         original = _run_of("failure.original", found.original)
@@ -119,7 +121,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class _RunDocument:
-    """A failing run as its artefact has it."""
+    """A failing run in an artefact."""
 
     steps: int
     size: Size
@@ -132,7 +134,7 @@ class _RunDocument:
 
 @dataclass(frozen=True, slots=True)
 class _FailureDocument:
-    """A failure as its artefact has it."""
+    """A failure in an artefact."""
 
     scenario: str
     claim: str
@@ -149,7 +151,7 @@ def _run_document(run: FailingRun) -> _RunDocument:
 
 
 def _run_of(place: str, document: _RunDocument) -> FailingRun:
-    """Return the run of a document. Raises ArtefactError naming the first field that cannot be."""
+    """Return the run of a document. Raises ArtefactError with the first wrong field."""
     if not document.violations:
         raise ArtefactError(f"{place}.violations: expected at least one, found none")
     try:

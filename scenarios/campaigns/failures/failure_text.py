@@ -1,4 +1,4 @@
-"""A failure of the store as a failure: the claim, the violations and the events before them."""
+"""Failure text: the claim, the violations and the events before them, for a reader."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ VIOLATIONS_MAX = 3
 
 
 def failure_text(failure: Failure, again: str = "", *, original: bool = False) -> FailureText:
-    """Return a failure of the shrunk run, if there is one; original: of the run that was found."""
+    """Return the text of the shrunk run if there is one, or of the original run."""
     breach = failure.original if original else failure.smallest
     seed = f"{'' if breach is failure.original else 'shrunk from '}seed {failure.seed}"
     return FailureText(failure.scenario, list(_lines(failure.claim, breach)), again, seed)

@@ -1,4 +1,4 @@
-"""Replays of plans: a failing run is recorded, followed again, and summed up."""
+"""Replays of plans: record, repeat and describe a failing run."""
 
 import re
 from collections import Counter
@@ -19,7 +19,7 @@ RunReplay = RecordReplay[Plan, RunOutcome]
 
 _DAMAGED_PAGES = ("page lost", "page at a middle moment", "torn page")
 _PAGE = re.compile(r"page .*#\d+")
-"""How labels of decisions about a page at a power cut begin."""
+"""Start of the label of a choice about a page at a power cut."""
 _NO_FAULTS = ("crash", "page kept")
 
 
@@ -35,7 +35,7 @@ def replay(
     step_limit: int = STEP_LIMIT,
     ledger: Ledger | None = None,
 ) -> RunReplay:
-    """Run a record again as far as the code follows it; ledger: one that somebody else looks into, too."""
+    """Run a record again as far as the code follows it. ledger: one that the caller reads as well."""
 
     def program(plan: Plan, simulation: Simulation) -> RunOutcome:
         return run_of(plan, simulation, ledger=ledger).execute()
@@ -44,7 +44,7 @@ def replay(
 
 
 def failing_run_of(outcome: RunOutcome, simulation: Simulation) -> FailingRun:
-    """Return the record of a run that broke a promise, and what there is to say about it.
+    """Return the record and the description of a run that broke a promise.
 
     Raises ReplayDivergedError if the run cannot be repeated.
     """
@@ -53,7 +53,7 @@ def failing_run_of(outcome: RunOutcome, simulation: Simulation) -> FailingRun:
 
 
 def verified_run(record: RunRecord) -> FailingRun:
-    """Return what a record leads to, whole and twice alike. Raises ReplayDivergedError if it does not."""
+    """Return the failing run of a record, checked by two complete runs. Raises ReplayDivergedError if they differ."""
     trace = Trace()
     return _failing_run(verify(run_plan, record, trace), trace)
 
@@ -66,7 +66,7 @@ def _failing_run(replayed: RunReplay, trace: Trace) -> FailingRun:
 
 
 def is_same_run(replayed: RunReplay, run: FailingRun) -> bool:
-    """Return whether a replay is a failing run, nothing less and nothing else, and is judged as it was."""
+    """Return whether a replay is exactly a failing run, with the same violations."""
     return replayed.is_same(run) and replayed.result.violations == run.violations
 
 

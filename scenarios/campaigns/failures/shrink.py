@@ -1,6 +1,6 @@
-"""Shrinking a failure along its axes: workload, schedule, crashes, and what crashes and faults took.
+"""Shrinking of failures: reduces workload, schedule, crashes, and the losses and faults.
 
-What counts as the same failure is that the first thing to break is the same: the kind of breach, or only the promise.
+A smaller run shows the same failure if its first violation has the same signature, or the same invariant.
 """
 
 from collections.abc import Callable
@@ -23,14 +23,14 @@ Same = Literal["signature", "invariant"]
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """A failure with its shrunk run, and what that took."""
+    """A failure with its shrunk run and the number of tries."""
 
     failure: Failure
     tries: int
 
 
 def shrunk_json(shrunk: Shrunk, seconds: float) -> dict[str, Any]:
-    """Return what shrinking came to, as JSON takes it: sizes before and after, and what it took."""
+    """Return the result of shrinking as JSON values: sizes before and after, and the cost."""
     before, after = shrunk.failure.original, shrunk.failure.smallest
     return {
         "before": asdict(before.size),
@@ -50,10 +50,10 @@ def shrink_failure(
     on_try: Callable[[RunRecord, bool], None] = lambda record, accepted: None,
     cpu_seconds_max: float | None = None,
 ) -> Shrunk:
-    """Return the failure with a smaller run, from the smallest it has, under its mutant if it has one.
+    """Return the failure with a smaller run, starting from its smallest one, with its mutant applied.
 
-    stop, on_try and cpu_seconds_max are those of the engine, `RecordShrinker`. Raises ReplayDivergedError if the
-    failure does not reproduce.
+    stop, on_try and cpu_seconds_max are those of `RecordShrinker`. Raises ReplayDivergedError if the failure does not
+    reproduce.
     """
     start = failure.smallest
     expected = getattr(start.violations[0], same)
@@ -62,14 +62,14 @@ def shrink_failure(
         outcome = replayed.result
         if not outcome.violations or getattr(outcome.violations[0], same) != expected:
             return False
-        return outcome.messages <= start.size.messages  # else it breaks, but later
+        return outcome.messages <= start.size.messages  # a run with more messages may break later
 
     with applied_mutant(failure.mutant):
         shrinker = RecordShrinker(
             run_plan,
             is_same,
             steps=start.steps,
-            has_limit=start.violations[0].invariant != "LIVE",  # what ends by the limit itself must be let to
+            has_limit=start.violations[0].invariant != "LIVE",  # a LIVE violation may need the full limit
             cpu_seconds_max=cpu_seconds_max,
         )
         axes = (shrink_workload, shrink_schedule, shrink_lives, shrinker.shrink_crashes, shrink_decisions)
@@ -78,7 +78,7 @@ def shrink_failure(
 
 
 def shrunk_within(failure: Failure, seconds: float) -> Failure:
-    """Return a failure made smaller for so long; as it is if it does not reproduce here."""
+    """Return a failure shrunk for a limited time; unchanged if it does not reproduce here."""
     began = perf_counter()
     try:
         return shrink_failure(

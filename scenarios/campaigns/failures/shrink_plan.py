@@ -1,6 +1,6 @@
-"""Smaller plans: what of a run's workload, lives and crashes can be left out, largest parts first.
+"""Smaller plans: edits that remove parts of a run's workload, lives and crashes, largest first.
 
-Each edit keeps the rest of the record in step where names say how: without a life, those behind it get its number.
+Each edit keeps the rest of the record consistent by name: after a life is removed, later lives get lower numbers.
 """
 
 import re
@@ -21,7 +21,7 @@ _Part = TypeVar("_Part", FaultPlan, NetworkPlan)
 
 
 def _plain(*features: str) -> dict[str, object]:
-    """Return what knobs are in the plainest plan, what most falls away with first."""
+    """Return the plain values of the knobs of features, heaviest first."""
     knobs = {
         path: knob for path, knob in KNOBS.items() if knob.plain is not None and (path.partition(".")[0] in features)
     }
@@ -32,19 +32,19 @@ _OF_MACHINES = ("cluster", "broker")
 _PLAIN = _plain(*{path.partition(".")[0] for path in KNOBS} - set(_OF_MACHINES))
 _PLAIN_CLUSTER, _PLAIN_BROKER = _plain("cluster"), _plain("broker")
 _LEAST = {path: knob.least for path, knob in KNOBS.items() if knob.least is not None}
-"""What is as small as bisection finds, and how small it can be."""
+"""Knobs that bisection lowers, with their lowest values."""
 
 _FILE_SIZES = {"commit_log_bytes": (1024, 2048), "consume_queue_bytes": (40, 100), "index.entries": (2, 5)}
 _BESIDE_BODY_BYTES = 160
-"""What a record has beside its body, and a blank behind it."""
+"""Bytes of a record without its body, plus the blank record after it."""
 _FEW_MESSAGES = 2
-"""How many there may be without a try to do with fewer, larger ones."""
+"""With this few messages, fewer and larger ones are not tried."""
 
 _PLACE = re.compile(r"\b(?P<kind>life-|disk-|m)(?P<number>\d+)(?=[./]|$)")
 
 
 def shrink_workload(search: Search[RunRecord]) -> None:
-    """Leave out lives, features, producers, and messages one by one."""
+    """Remove lives, features, producers, and messages one by one."""
     for number in reversed(range(len(search.best.setup.lives))):
         if len(search.best.setup.lives) > 1:
             search.attempt(without_life(search.best, number))
@@ -74,7 +74,7 @@ def _drop_messages(search: Search[RunRecord]) -> None:
 
 
 def _try_larger_messages(search: Search[RunRecord]) -> None:
-    """Let files be full sooner, by larger messages or less room in the files, where that takes fewer messages."""
+    """Fill files sooner, by larger messages or smaller files, if fewer messages are then enough."""
     for changes in _tighter(search.best.setup):
         before = search.best
         messages = len(_messages(before.setup))
@@ -101,7 +101,7 @@ def _tighter(plan: Plan) -> Iterator[dict[str, object]]:
 
 
 def shrink_lives(search: Search[RunRecord]) -> None:
-    """Let lives end in a stop, or in traffic rather than in something rarer."""
+    """Replace the endings of lives by a stop, or by a crash in traffic instead of a rarer one."""
     for number in range(len(search.best.setup.lives)):
         life = search.best.setup.lives[number]
         if life.ending != LifeEnding.STOP and search.attempt(_stopped(search.best, number)):
@@ -118,10 +118,10 @@ def _stopped(record: RunRecord, number: int) -> RunRecord:
 
 
 def without_life(record: RunRecord, gone: int) -> RunRecord:
-    """Return a record in which a life never was, and the later ones have the numbers before theirs."""
+    """Return a record without one life. Later lives get lower numbers."""
 
     def rename(text: str) -> str | None:
-        """Return text with later numbers one lower, None if it is about the life that is gone."""
+        """Return text with later numbers one lower, None if it names the removed life."""
         numbers = [int(place["number"]) for place in _PLACE.finditer(text)]
         if gone in numbers:
             return None
@@ -150,7 +150,7 @@ def without_life(record: RunRecord, gone: int) -> RunRecord:
 
 
 def _shrink_faults(search: Search[RunRecord]) -> None:
-    """Switch faults off, of disks and of the network: all, or each that can be."""
+    """Switch faults of disks and network off: all, or as many as possible."""
 
     def chances(record: RunRecord) -> list[str]:
         return [*_chances(record.setup.faults), *_chances(record.setup.network)]
@@ -163,7 +163,7 @@ def _shrink_faults(search: Search[RunRecord]) -> None:
 
 
 def _chances(part: FaultPlan | NetworkPlan) -> list[str]:
-    """Return the faults that a part of a plan switches on; no name is in both parts."""
+    """Return the faults that a part of a plan enables. The names of both parts are distinct."""
     names = (field.name for field in fields(part) if field.name.endswith("_chance"))
     return [name for name in names if getattr(part, name)]
 
@@ -175,7 +175,7 @@ def _only(part: _Part, kept: Sequence[str]) -> _Part:
 
 
 def _shrink_cluster(search: Search[RunRecord]) -> None:
-    """Do with fewer machines, and with what they are by default."""
+    """Remove machines, and reset cluster knobs to their plain values."""
     if not search.attempt(_planned(search.best, {"cluster": ClusterPlan()})):
         _try_each(search, _PLAIN_CLUSTER)
 
@@ -190,7 +190,7 @@ def _lower(search: Search[RunRecord], path: str) -> None:
 
 
 def _messages(plan: Plan, *, healing: bool = True) -> list[str]:
-    """Return the names of what is put; healing: also in the last life, in which the store must work again."""
+    """Return the names of all messages that are put. healing: include the final life for liveness."""
     each = [life.messages_each for life in plan.lives] + [HEAL_MESSAGES_EACH] * (healing and plan.heals)
     return [
         name

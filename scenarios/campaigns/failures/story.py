@@ -1,7 +1,7 @@
-"""The story of a broken promise: the ten lines before it that concern the violation.
+"""Story of a broken promise: the ten lines before it that concern the violation.
 
-These are the events that touched the bytes it points at or the record of a message it names, then those of the same
-file and of the task that waited or died.
+First come events on the bytes that the violation names, or on the record of a message in it. Then come events on the
+same file and those of tasks that waited or died.
 """
 
 import re
@@ -17,7 +17,7 @@ from ...oracle.put_entry import PutEntry
 
 STORY_LINES = 10
 _NAME = re.compile(r"\bm\d+\.(\d+)\.\d+(?:\.\d+)?\b")
-"""How messages are called: life, producer, number, and number in a batch."""
+"""Names of messages: life, producer, number, and number in a batch."""
 _TASK_OF = (
     ("dispatch", "dispatch"),
     ("committed", "commit-real-time"),
@@ -29,25 +29,25 @@ _TASK_OF = (
     ("IDX", "dispatch"),
     ("waited", "group-commit"),
 )
-"""What in a violation says that a service has to do with it."""
+"""Words of a violation, and the service task that each points to."""
 
 
 def story_of(
     events: Iterable[TraceEvent], violations: Sequence[Violation], config: StoreConfig, ledger: Ledger | None = None
 ) -> list[str]:
-    """Return at most STORY_LINES lines, oldest first: what concerns violations, and how much else there was."""
+    """Return at most STORY_LINES lines, oldest first: the events that concern violations, and the number of others."""
     concern, root = concern_of(violations, config, ledger), config.store_path_root_dir
     return story.story_of(events, concern, STORY_LINES, verdict="BrokenPromise", root=root)
 
 
 def concern_of(violations: Sequence[Violation], config: StoreConfig, ledger: Ledger | None) -> Concern:
-    """Return what violations are about. config, ledger: of the run, for the places of the messages that they name."""
+    """Return what violations concern. The ledger gives the places of messages that they name."""
     concern, root = Concern(), config.store_path_root_dir
     for violation in violations[:1]:
         _add_place(concern, violation, config)
         text = f"{violation.summary} {violation.expected} {violation.found}"
         named = rf"{re.escape(root)}/[^\s:,()']+"
-        concern.paths |= set(re.findall(named, violation.summary + violation.detail))  # where errors name their files
+        concern.paths |= set(re.findall(named, violation.summary + violation.detail))  # errors name their files here
         concern.tasks |= {line.partition(":")[0] for line in violation.detail.splitlines() if "last error" in line}
         for match in _NAME.finditer(text):
             name, producer = match[0], match[1]
@@ -66,7 +66,7 @@ def concern_of(violations: Sequence[Violation], config: StoreConfig, ledger: Led
 
 
 def _add_place(concern: Concern, violation: Violation, config: StoreConfig) -> None:
-    """Add the file that a violation points into: a path, one below the root, or the log as a whole."""
+    """Add the file of a violation: a path, one below the root, or the whole log."""
     if not violation.file:
         return
     root = config.store_path_root_dir
@@ -79,7 +79,7 @@ def _add_place(concern: Concern, violation: Violation, config: StoreConfig) -> N
 
 
 def _add_put(concern: Concern, put: PutEntry, config: StoreConfig) -> None:
-    """Add the record of a message, and the queue it is in."""
+    """Add the record of a message and its queue entry."""
     if put.physical_offset is not None:
         end = put.physical_offset + put.record_bytes
         concern.ranges += [(log, put.physical_offset, end) for log in config.commit_log_directories]
