@@ -22,51 +22,51 @@ _LASTING, _REVERTING = _excusing(Excuse.LASTING), _excusing(Excuse.REVERTED)
 
 
 def sync_errors(disk: Disk) -> int:
-    """Return how many syncs have failed: after one, nothing that was written before it is known to be durable."""
+    """Return how many syncs have failed. After one, data written before it may not be durable."""
     return _sum(disk, SYNC_ERRORS)
 
 
 def errors(disk: Disk) -> int:
-    """Return how many operations have failed for another reason than want of space."""
+    """Return how many operations have failed for other reasons than lack of space."""
     return _sum(disk, SYNC_ERRORS) + _sum(disk, OTHER_ERRORS)
 
 
 def wants_of_space(disk: Disk) -> int:
-    """Return how often something could not be made or grow."""
+    """Return how often a file could not be created or extended for lack of space."""
     return _sum(disk, WANTS_OF_SPACE)
 
 
 def delays(disk: Disk, plan: Plan) -> int:
-    """Return how many operations have taken far longer than they should; one, if tasks may have been paused."""
+    """Return how many operations took far too long, plus one if tasks may have been paused."""
     return _sum(disk, DELAYS) + may_disturb(plan)
 
 
 def must_recover(plan: Plan, disk: Disk) -> bool:
-    """Return whether a store has to recover from what its disk has done in the same life, once its users are done."""
+    """Return whether a store must recover from its disk's errors within the life, once its users are done."""
     return plan.heals and plan.errors_stop and not cannot_pass(disk)
 
 
 def has_met_any(disk: Disk) -> bool:
-    """Return whether an operation has failed, for whatever reason."""
+    """Return whether any operation has failed."""
     return errors(disk) + wants_of_space(disk) > 0
 
 
 def is_only_full(disk: Disk) -> bool:
-    """Return whether a disk has been full, and has met no other error. A store has to open on it."""
+    """Return whether a disk was full and had no other error. A store must open on such a disk."""
     return disk.injected["disk full"] == wants_of_space(disk) + errors(disk) > 0
 
 
 def cannot_pass(disk: Disk) -> bool:
-    """Return whether a disk has done what no store gets over in the same life.
+    """Return whether a disk had an error that no store survives without a restart.
 
-    A stopped file system stays so, and a service that has ended; bytes that a failed sync took out of the page cache,
-    or that cannot be read, do not come back.
+    A stopped file system and an ended service stay so. Bytes that a failed sync removed from the page cache, or that
+    cannot be read, do not come back.
     """
     return disk.is_stopped or has_reverted(disk) or _sum(disk, _LASTING) > 0
 
 
 def has_reverted(disk: Disk, path: str | None = None) -> bool:
-    """Return whether a failed sync has taken back what readers had seen in the page cache, of one file or of any."""
+    """Return whether a failed sync reverted data that readers had seen in the page cache, in one file or in any."""
     return any(damage.kind in _REVERTING and path in (None, damage.path) for damage in disk.damage)
 
 

@@ -1,4 +1,4 @@
-"""Disk space: how much room a store's disk has while there is traffic, and what retention removes to make some."""
+"""Disk space: the room of a store's disk during traffic, and checks of what retention removes."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
@@ -15,39 +15,39 @@ from .invariants import clean
 _TAKEN_BACK_PERCENT = 85
 _SEGMENTS_FREE = 2
 _PASS_NS_MAX = 5_000_000_000
-"""How long one pass may take beside pauses; it looks at the disk but once."""
+"""The longest time of one pass without pauses. A pass measures the disk only once."""
 
 
 class Filling(NamedTuple):
-    """How full a disk was all the time."""
+    """How full a disk was since the last look."""
 
     too_full: bool
-    """Whether so little was left that a store must not take any more: RocketMQ's default mark is 90 %."""
+    """Whether a store must refuse puts: always more than RocketMQ's default mark of 90 % was used."""
     enough: bool
-    """Whether a store must take puts: no more was used than RocketMQ's 85 %, and a few segments would fit."""
+    """Whether a store must accept puts: never more than RocketMQ's 85 % was used, and a few segments fit."""
 
 
 class Room:
-    """The capacity of one life's disk: there is plenty, but for as long as somebody limits it."""
+    """The capacity of the disk in one life. It is unlimited unless a limit is set."""
 
     def __init__(self, kernel: Kernel, disk: Disk, paused_ns: Callable[[int], int]) -> None:
-        """paused_ns: returns how long all pauses together are, as far as they are later than some moment."""
+        """paused_ns: returns the total time of all pauses after a moment."""
         self._kernel = kernel
         self._disk = disk
         self._paused_ns = paused_ns
         self._returned_ns: int | None = None
-        """When room last returned."""
+        """When the limit was last lifted."""
 
     @property
     def is_short(self) -> bool:
-        """Return whether there is an end to the room."""
+        """Return whether the capacity is limited."""
         return self._disk.capacity_bytes is not None
 
     def look(self, segment_bytes: int) -> Filling:
         """Return how full the disk has been since the last look.
 
-        A store goes by what it has read when it looked. Between two looks it may have removed a segment, found
-        that there is room, and made another one.
+        A store acts on its last measurement. Between two looks it may have removed a segment, found room, and created
+        another.
         """
         least_bytes, most_bytes = self._disk.take_used_extremes()
         capacity_bytes = self._disk.capacity_bytes
@@ -60,51 +60,51 @@ class Room:
         )
 
     def ease(self, used_percent: int) -> None:
-        """Let the disk hold more than it does now, so that so much of it is used."""
+        """Raise the capacity so that this share of it is used."""
         if self.is_short:
             self._disk.capacity_bytes = self._disk.used_bytes * 100 // used_percent + 1
 
     def limit(self, capacity_bytes: int) -> None:
-        """Let the disk hold so much and no more."""
+        """Limit the capacity of the disk."""
         assert capacity_bytes > 0, capacity_bytes
         self._disk.capacity_bytes = capacity_bytes
 
     def give_back(self) -> None:
-        """Let there be plenty again."""
+        """Lift the limit."""
         if self.is_short:
             self._disk.capacity_bytes = None
             self._returned_ns = self._kernel.now_ns
 
     def was_short(self, before_ns: int, within_ns: int = 0) -> bool:
-        """Return whether there was an end to the room at some moment, or at most so long before it, pauses left out."""
+        """Return whether the capacity was limited at a moment, or at most `within_ns` before it, without pauses."""
         if self.is_short or self._returned_ns is None:
             return self.is_short
         return self.awake_ns(self._returned_ns, before_ns) <= within_ns
 
     def awake_ns(self, since_ns: int, until_ns: int) -> int:
-        """Return how much time a store had between two moments to look at its disk: who is paused cannot."""
+        """Return the time between two moments without pauses, in which a store could measure its disk."""
         return until_ns - since_ns - (self._paused_ns(since_ns) - self._paused_ns(until_ns))
 
 
 def _is_of_a_queue(directory: str, path: str) -> bool:
-    """Return whether a path leads to a file of a queue; others may be beside those, and are nobody's."""
+    """Return whether a path is a file of a queue. Foreign files may be next to those."""
     return path.startswith(f"{directory}/") and directory_of(path).rpartition("/")[2].isdecimal()
 
 
 class Expiring(Protocol):
-    """Whoever keeps what was promised of messages that retention takes."""
+    """A ledger of the messages that retention removes."""
 
     def expire(self, log_offset: int) -> None:
-        """Note that segments in front of a log offset are about to go."""
+        """Note that segments before a log offset are about to be removed."""
 
     def end_queue(self, place: tuple[str, int]) -> None:
-        """Note that a queue is about to have no file left."""
+        """Note that the last file of a queue is about to be removed."""
 
 
 class WatchedRemovals:
-    """A store's files, with an eye on what it removes while it runs; what a recovery removes is DUR's and PREFIX's.
+    """The files of a running store, with a check before each removal. Removals by recovery are left to DUR and PREFIX.
 
-    Each removal is judged, and noted in the ledger, beforehand.
+    Each removal is judged and noted in the ledger before it happens.
     """
 
     def __init__(
@@ -116,20 +116,20 @@ class WatchedRemovals:
         report: Callable[[Iterable[Violation]], None],
     ) -> None:
         self.store: MessageStore | None = None
-        """The store once it has been loaded."""
+        """The store, once it has loaded."""
         self._files = files
         self._disk = disk
         self._room = room
         self._ledger = ledger
         self._report = report
         self._forced = 0
-        """How many segments whose time is not over may still go because the disk was found too full."""
+        """How many more unexpired segments may be removed because the disk was too full."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._files, name)
 
     def unlink(self, path: str) -> None:
-        """Remove a name, after a look at what it stands for."""
+        """Remove a name after judging the removal."""
         store = self.store
         if store is not None:
             config = store.config
@@ -147,12 +147,12 @@ class WatchedRemovals:
     def _segment_goes(self, store: MessageStore, path: str) -> None:
         base_offset = int(name_of(path))
         if base_offset not in [segment.base_offset for segment in store.log.segments]:
-            return  # one that was never used
+            return  # it was never used
         self._report(clean.check_removal(store, self._disk, base_offset, asked=self._is_asked_for(store, path)))
         self._ledger.expire(base_offset + store.log.segment_bytes)
 
     def _is_asked_for(self, store: MessageStore, path: str) -> bool:
-        """Return whether a segment's time is over, or the disk so full that it may go for that alone."""
+        """Return whether a segment has expired, or may be removed because the disk is too full."""
         config, clock = store.config, store.world.clock
         space = self._files.space(path)
         full = space.used_bytes > config.disk_space_clean_forcibly_ratio * (space.used_bytes + space.usable_bytes)

@@ -1,8 +1,8 @@
-"""Evidence: what a checker gets to see, what it says, and what services know of their trouble.
+"""Evidence: the data that checkers read, their violations, and the state of services as text.
 
     dispatch: at 4096 of 8192; last error: OSError: [Errno 5] ... (store/queues/dispatch.py:132 in _dispatch_segment)
 
-Such a text is for who reads a failure. Line numbers move with the code, so none of it is compared when a run is
+Such a text is for the reader of a failure. Line numbers change with the code, so the text is not compared when a run is
 repeated.
 """
 
@@ -23,7 +23,7 @@ _NO_NAME = re.compile(r"[ /\\:]")
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One broken promise: where, what should be there, what is."""
+    """One broken promise: the place, the expected and the found value."""
 
     invariant: str
     summary: str
@@ -33,7 +33,7 @@ class Violation:
     expected: str = ""
     found: str = ""
     detail: str = dataclasses.field(default="", compare=False)
-    """Lines for who reads it: what services know of their trouble, where in the store an error arose."""
+    """Lines for a reader: the state of services, and where in the store an error arose."""
 
     def __str__(self) -> str:
         """Return one line."""
@@ -43,25 +43,25 @@ class Violation:
 
     @property
     def facts(self) -> list[tuple[str, str]]:
-        """Return the expectation and the finding under their names, without an empty one."""
+        """Return the expected and the found value with their names, without empty ones."""
         return [(name, text) for name, text in (("expected", self.expected), ("found", self.found)) if text]
 
     @property
     def signature(self) -> str:
-        """Return what makes two violations the same bug to a reader: the promise and the kind of breach.
+        """Return the invariant and the kind of violation. Equal signatures mean the same bug for a reader.
 
-        It names files, too: what may not stand in such a name, as in a queue's, does not.
+        It is used in file names, so characters that are not allowed there are replaced.
         """
         return _NO_NAME.sub("-", f"{self.invariant}-{self.field or 'broken'}".lower())
 
     def to_json(self) -> dict[str, Any]:
-        """Return the violation as JSON takes it."""
+        """Return the violation as JSON values."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(slots=True)
 class Evidence:
-    """A store after recovery, beside what its users were answered."""
+    """A store after recovery, and the ledger."""
 
     ledger: Ledger
     store: RecoveredStore
@@ -71,9 +71,9 @@ _collecting: list[set[str]] = []
 
 
 def tried(invariant: str) -> None:
-    """Note, for whoever collects, that an invariant was checked on something that could have broken it.
+    """Record that an invariant was checked on something that could break it.
 
-    It stands in the checker, where there is something to compare: a promise counts as held in such runs only.
+    Checkers call this where they have something to compare. A promise counts as held only in runs with such a call.
     """
     if _collecting:
         _collecting[-1].add(invariant)
@@ -81,7 +81,7 @@ def tried(invariant: str) -> None:
 
 @contextmanager
 def tries_collected() -> Iterator[set[str]]:
-    """Collect the invariants that are tried inside a `with` block, into the innermost block's set."""
+    """Collect the invariants that are tried inside a `with` block, into the set of the innermost block."""
     names: set[str] = set()
     _collecting.append(names)
     try:
@@ -94,16 +94,16 @@ class Invariant(Protocol):
     """A checker: a function that reads the evidence and yields every violation."""
 
     def __call__(self, evidence: Evidence) -> Iterator[Violation]:
-        """Check."""
+        """Check the evidence."""
 
 
 _STORE = f"{__name__.partition('.')[0]}.store."
 
 
 def place_of(error: BaseException) -> str:
-    """Return file, line and function of the innermost frame of the store that an error came through, empty if none.
+    """Return file, line and function of the innermost frame of the store in an error's traceback; empty without one.
 
-    A frame that only checks or decodes for another is one, too: it is where the error arose.
+    A frame that only checks or decodes counts too, since the error arose there.
     """
     place = ""
     for frame, line in walk_tb(error.__traceback__):
@@ -121,9 +121,9 @@ def error_text(error: BaseException) -> str:
 
 
 def services_text(store: MessageStore, named: str = "") -> str:
-    """Return a line for a service that is late and for each other that has met an error: how far it came, and which.
+    """Return the progress and last error of a late service, and of each service with an error, one line each.
 
-    named: the late one, as its task is named; empty if it is none of these.
+    named: the task name of the late service; empty for any other task.
     """
     lines = []
     for name, progress, error in _services(store):

@@ -1,7 +1,4 @@
-"""The index model: what an index file must be, given its entries, and what a recovered store's files have.
-
-Written down again, with nothing of the store's code.
-"""
+"""Index model: the bytes of an index file for given entries, written independently of the store's code."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +8,7 @@ from typing import NamedTuple
 from ...store.message_store import MessageStore
 
 ENTRY = Struct(">iqii")
-"""keyHash, phyOffset, timeDiff in seconds, number of the slot's next older entry."""
+"""keyHash, phyOffset, timeDiff in seconds, number of the next older entry of the slot."""
 ENTRY_BYTES = ENTRY.size
 FIELDS_AT = {
     "beginTimestamp": 0,
@@ -21,7 +18,7 @@ FIELDS_AT = {
     "hashSlotCount": 32,
     "indexCount": 36,
 }
-"""Where each field of the header begins."""
+"""The position of each header field."""
 _HEADER = Struct(">qqqqii")
 HEADER_BYTES = _HEADER.size
 _SLOT_BYTES = 4
@@ -30,7 +27,7 @@ _ENTRY_FIELDS = ((16, "previous"), (12, "timeDiff"), (4, "phyOffset"), (0, "keyH
 
 
 class FoundIndexHeader(NamedTuple):
-    """What a file says of its entries; times in ms, offsets in the log."""
+    """The header of a file; times in ms, offsets in the log."""
 
     begin_timestamp_ms: int
     end_timestamp_ms: int
@@ -41,27 +38,27 @@ class FoundIndexHeader(NamedTuple):
 
 
 ModelEntry = tuple[int, int, int]
-"""One entry, but for its link: keyHash, phyOffset, timeDiff in seconds."""
+"""An entry without its link: keyHash, phyOffset, timeDiff in seconds."""
 
 
 def decode_header(content: bytes) -> FoundIndexHeader:
-    """Return what a file says of its entries; no number for the next one means the first."""
+    """Return the header of a file. A next entry of 0 means the first."""
     header = FoundIndexHeader._make(_HEADER.unpack_from(content))
     return header._replace(next_entry=max(header.next_entry, 1))
 
 
 def entries_at(slots: int) -> int:
-    """Return where entry 0, which is never used, begins."""
+    """Return the position of entry 0, which is never used."""
     return HEADER_BYTES + _SLOT_BYTES * slots
 
 
 def time_diff_s(begin_ms: int, stored_ms: int) -> int:
-    """Return what an entry has for its record's store time, counted from the begin of its file."""
+    """Return the seconds between the start of the file and a record's store time, as an entry stores them."""
     return min(max(stored_ms - begin_ms, 0) // 1000, _SECONDS_MAX) if begin_ms > 0 else 0
 
 
 def file_content(header: FoundIndexHeader, entries: Sequence[ModelEntry], slots: int, entries_max: int) -> bytes:
-    """Return all bytes of a file with these entries; of the header, counts are as entries make them."""
+    """Return all bytes of a file with these entries. The counts of the header are computed from the entries."""
     newest: dict[int, int] = {}
     content = bytearray(entries_at(slots) + ENTRY_BYTES * entries_max)
     at = entries_at(slots)
@@ -79,7 +76,7 @@ def file_content(header: FoundIndexHeader, entries: Sequence[ModelEntry], slots:
 
 
 def field_at(position: int, slots: int) -> tuple[int, int, str]:
-    """Return start, end and name of the field of an index file that a byte is in."""
+    """Return start, end and name of the field of an index file that contains a position."""
     if position < HEADER_BYTES:
         name = max((name for name, at in FIELDS_AT.items() if at <= position), key=FIELDS_AT.__getitem__)
         start = FIELDS_AT[name]
@@ -95,7 +92,7 @@ def field_at(position: int, slots: int) -> tuple[int, int, str]:
 
 @dataclass(slots=True)
 class FoundIndex:
-    """The files of an index, the oldest first: path and all bytes."""
+    """The files of an index, oldest first: path and content."""
 
     slots: int
     entries_max: int
@@ -103,7 +100,7 @@ class FoundIndex:
 
 
 def read_index(store: MessageStore) -> FoundIndex | None:
-    """Read the index of a store whose services stand still, None if it has none."""
+    """Read the index of a store whose services are idle; None if it has none."""
     if store.index is None:
         return None
     table = store.index.table

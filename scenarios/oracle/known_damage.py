@@ -1,7 +1,7 @@
-"""Known damage: where the disk has damaged the log unasked, and what the harness has done to single records.
+"""Known damage: damaged parts of the log, by the disk or by the harness.
 
-A judge reads the log as it would be without the harness's damage, as long as it is there: what a recovery cut, or what
-was put in its place, is seen as it is.
+Checkers read the log as it was before the harness damaged it, as long as the damaged bytes are there. Bytes that
+recovery truncated or replaced are read as they are.
 """
 
 from collections.abc import Iterable
@@ -16,34 +16,34 @@ from .put_entry import PutEntry
 
 
 class Flaw(NamedTuple):
-    """One stretch of bytes that was changed."""
+    """One changed range of bytes."""
 
     log_offset: int
     was: bytes
     became: bytes
     put: PutEntry
-    """Whose record it is in."""
+    """The put whose record contains it."""
 
 
 @dataclass(slots=True, eq=False)
 class KnownDamage:
-    """Every record that was damaged in one run."""
+    """All damaged records of one run."""
 
     flaws: list[Flaw] = field(default_factory=list)
     unreadable: set[int] = field(default_factory=set)
-    """Log offsets of records that need not be shown any more; those around them must be."""
+    """Log offsets of records that may be unreadable. Their neighbours must stay readable."""
     unfit: set[int] = field(default_factory=set)
-    """Those of them that no entry may lead to: their queues were lost, and who makes these anew can see the damage."""
+    """Unreadable records that must have no entry: their queues were rebuilt, which must notice the damage."""
 
     missing: list[tuple[int, int]] = field(default_factory=list)
-    """Where the log has no bytes any more, from one log offset to another: segments that were lost."""
+    """Log ranges of lost segments."""
 
     def is_missing(self, log_offset: int) -> bool:
-        """Return whether a segment was lost that had the byte at a log offset."""
+        """Return whether a log offset is in a lost segment."""
         return any(begin <= log_offset < end for begin, end in self.missing)
 
     def after_gap(self, log_offset: int) -> int:
-        """Return the first log offset at or after another one that no lost segment had."""
+        """Return the first log offset at or after another one that is in no lost segment."""
         for begin, end in sorted(self.missing):
             if begin <= log_offset < end:
                 log_offset = end
@@ -51,15 +51,15 @@ class KnownDamage:
 
     @property
     def misnumbered(self) -> set[int]:
-        """Log offsets of the records whose number is wrong: where their queues have them, only entries know for sure.
+        """Log offsets of records with a wrong queueOffset. Only queue entries know their correct place.
 
-        Neither is what a queue's first number is, nor whether its last record was behind a gap.
+        Neither the first number of such a queue nor a gap before its last record can be derived from the log.
         """
         offsets = {flaw.put.physical_offset for flaw in self.flaws}
         return {offset for offset in offsets if offset is not None} - self.unreadable
 
     def note(self, flaw: Flaw, *, unreadable: bool, unfit: bool = False) -> None:
-        """Note what was done to a record."""
+        """Note the damage of a record."""
         self.flaws.append(flaw)
         if unfit:
             assert flaw.put.physical_offset is not None, flaw.put.name
@@ -69,7 +69,7 @@ class KnownDamage:
             self.unreadable.add(flaw.put.physical_offset)
 
     def seen_through(self, view: memoryview, base_offset: int) -> memoryview:
-        """Return a segment as it was before the damage; view itself if there is none in it."""
+        """Return a segment as it was before the damage; the view itself if it has none."""
         mended: bytearray | None = None
         for flaw in self.flaws:
             at = flaw.log_offset - base_offset
@@ -80,8 +80,8 @@ class KnownDamage:
 
 
 def damaged_log_offset(config: StoreConfig, damage: Iterable[DamagedRange]) -> int | None:
-    """Return the first log offset that is damaged, None if the log is not."""
+    """Return the first damaged log offset, None if the log has no damage."""
     directories = config.commit_log_directories
     named = [(name_of(path), start) for path, start, _, _ in damage if directory_of(path) in directories]
-    offsets = [int(name) + start for name, start in named if name.isdecimal()]  # others are not of the log
+    offsets = [int(name) + start for name, start in named if name.isdecimal()]  # other names are foreign files
     return min(offsets, default=None)

@@ -1,7 +1,7 @@
-"""Light queue places: which a record has, read off its properties by the harness and not by the store's code.
+"""Light queue places: parses the places of a record from its properties, without the store's code.
 
-INNER_MULTI_DISPATCH names queues, INNER_MULTI_QUEUE_OFFSET holds a place in each, both separated by commas. Of a name
-that comes twice, or is that of the record's own queue, no second place is meant.
+INNER_MULTI_DISPATCH names queues and INNER_MULTI_QUEUE_OFFSET holds a place in each, both separated by commas. A
+repeated name, or the record's own queue, gives no second place.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from .reader import properties_of
 
 LIGHT_PREFIX = "%LMQ%"
 LIGHT_MARK = f"{LIGHT_OFFSETS}\1".encode()
-"""In the properties of every record that has a place in a light queue."""
+"""Part of the properties of every record that has a place in a light queue."""
 _WAITING_TOPICS = (SCHEDULE_TOPIC, *TRANSACTION_TOPICS)
 _NOWHERE: dict[tuple[str, int], int] = {}
 
@@ -22,15 +22,15 @@ QueueKey = tuple[str, int]
 
 
 class RecordPlacement(Protocol):
-    """What has to be known of a record; whoever has read it."""
+    """The fields of a record that give its places."""
 
     @property
     def topic(self) -> str:
-        """Return the topic it is in."""
+        """Return the record's topic."""
 
     @property
     def queue_id(self) -> int:
-        """Return the queue id."""
+        """Return the record's queue id."""
 
     @property
     def queue_offset(self) -> int:
@@ -38,18 +38,18 @@ class RecordPlacement(Protocol):
 
     @property
     def properties(self) -> bytes:
-        """Return its properties as they stand in the file."""
+        """Return its properties as stored in the file."""
 
 
 def light_queue(name: str, queue_id: int) -> QueueKey:
-    """Return the queue that a message of a queue id means by a name."""
+    """Return the queue that a message with a queue id means by a name."""
     return name, 0 if name.startswith(LIGHT_PREFIX) else queue_id
 
 
 def light_places(record: RecordPlacement) -> dict[QueueKey, int]:
-    """Return the queues beside its own that a record has a place in, and its queue offset there.
+    """Return the other queues that contain a record, with its queue offset in each.
 
-    It has none if one of its offsets is no number: a disk may have changed them.
+    There are none if an offset is not a number, since a disk may have changed it.
     """
     if LIGHT_MARK not in record.properties:
         return _NOWHERE
@@ -65,7 +65,7 @@ def light_places(record: RecordPlacement) -> dict[QueueKey, int]:
 
 
 def missing_places(record: RecordPlacement, names: Iterable[str]) -> list[QueueKey]:
-    """Return the queues that a record was to enter and has no place in; one that waits is to enter none yet."""
+    """Return the named queues in which a record has no place. A record that waits enters its light queues later."""
     if record.topic in _WAITING_TOPICS:
         return []
     places = light_places(record)

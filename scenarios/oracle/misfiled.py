@@ -1,9 +1,9 @@
-"""Misfiled records: a power cut that tears a sector can put a record into another queue, or give it another number.
+"""Misfiled records: a torn sector can change the queue or the number of a record.
 
-No checksum covers a record's queueId and queueOffset. If a sector ends inside or just behind them, and what lies in
-front of its end is lost, zeros are left there, and the rest of the record is whole: no recovery can see it but by a
-number that does not follow. The record stays what was put; of its place nothing is promised, and its own queue misses
-it. Only where sectors tear is anything excused, and only for the few records that lie so.
+No checksum covers a record's queueId and queueOffset. If a sector ends in or directly after them and its end is lost,
+zeros replace it and the rest of the record is whole. Recovery can notice only a number that does not follow. The record
+itself must stay, but not its place, and its own queue lacks it. This excuse holds only if sectors may tear, and only
+for records at such a position.
 """
 
 from collections import defaultdict
@@ -15,13 +15,13 @@ from .reader import SECTOR_BYTES
 from .recovered import RecoveredStore
 
 _QUEUE_ID_AT, _PHYSICAL_OFFSET_ENDS_AT = 12, 36
-"""Where a record has queueId, flag, queueOffset, and physicalOffset, whose first bytes are zeros anyway."""
+"""Positions in a record: queueId, flag, queueOffset, and physicalOffset, whose first bytes are zeros anyway."""
 
 
 def may_be_misfiled(position: int, *, tears: bool) -> bool:
-    """Return whether a power cut may have torn the record at a file's position so that its place is another.
+    """Return whether a power cut may have torn the record at a position of a file so that its place is wrong.
 
-    tears: whether sectors may be torn at all. Were more of it lost than that, its physicalOffset would be wrong, too.
+    tears: whether sectors may be torn. A longer loss would change physicalOffset too.
     """
     boundary = position + _QUEUE_ID_AT
     boundary += SECTOR_BYTES - boundary % SECTOR_BYTES
@@ -29,7 +29,7 @@ def may_be_misfiled(position: int, *, tears: bool) -> bool:
 
 
 def note_misfiled(ledger: Ledger, store: RecoveredStore) -> None:
-    """Note which numbers queues may lack because of such records: their own, and those that they seem to have."""
+    """Note the numbers that queues may lack because of such records: the correct ones and the wrong ones."""
     if not ledger.tears:
         return
     numbers: dict[tuple[str, int], int] = {}
@@ -44,7 +44,7 @@ def note_misfiled(ledger: Ledger, store: RecoveredStore) -> None:
         is_torn = may_be_misfiled(found.position, tears=True)
         misfiled += is_torn
         if number < follows:
-            if is_torn:  # it may have been given the next place
+            if is_torn:  # it may have received the next place
                 holes[key].add(follows)
             continue
         if is_torn or number - follows <= misfiled:

@@ -1,12 +1,12 @@
-"""The oracle's own reader: what a log holds, and what its queues and its index must say, by the format alone.
+"""Oracle reader: reads logs, and computes queue and index entries, from the format alone.
 
-    a record         its fields, or why there is none; a zero at the end of a sector of its properties is a tear
-    its keys         UNIQ_KEY, then each word of KEYS between spaces, as often as they are there
-    a key's hash     Java's of `topic#key`, made positive; 0 for -2^31
+    a record         its fields, or why it is unreadable; a zero at the end of a sector of its properties is a tear
+    its keys         UNIQ_KEY, then each word of KEYS between spaces, repetitions included
+    a key's hash     Java's hash of `topic#key`, made positive; 0 for -2^31
     a tag's code     Java's hash of TAGS, 0 without a tag
 
-Nothing here is the store's: no struct, no checksum, no constant. So one mistake is not made on both sides, and what
-the store reads can be held against what is there. It serves every judge: invariants, ledgers, fuzzing, comparison.
+No struct, checksum or constant of the store is used, so both sides do not share a mistake. All checkers use it:
+invariants, ledgers, fuzzing, comparison.
 """
 
 from collections.abc import Iterator, Mapping
@@ -32,28 +32,28 @@ _SIZE = Struct(">i")
 _SYS_FLAG_AT = 36
 _MAP_BUCKETS = 16
 _KNOWN_MAX = 4_096
-"""How many readings are kept: more than a run has records, but for long histories."""
+"""The number of cached records. Only long runs have more."""
 
 
 class Head(NamedTuple):
-    """What a record has beside its place, its message and its store time: as the producer gave it, but for three."""
+    """The fields of a record other than its place, message and store time. The producer gives all but three of them."""
 
     magic: int
-    """Of the layout: the store writes the first."""
+    """The layout. The store writes the first one."""
     body_crc: int
-    """As it is written; whether it is the body's is not asked by reading."""
+    """As stored. Reading does not check it."""
     flag: int
     born_timestamp_ms: int
     born_host: bytes
-    """Address and port, 8 bytes or 20."""
+    """Address and port, 8 or 20 bytes."""
     store_host: bytes
     reconsume_times: int
     prepared_transaction_offset: int
-    """Of a committed message: where its half message is."""
+    """The log offset of the half message of a committed message."""
 
 
 class LogRecord(NamedTuple):
-    """A whole record."""
+    """A complete record."""
 
     physical_offset: int
     size_bytes: int
@@ -74,11 +74,11 @@ class Reading(NamedTuple):
 
 
 Known = dict[bytes, Reading]
-"""Bytes of whole records -> what was read. Equal bytes mean the same, so that a log is not decoded twice."""
+"""Bytes of complete records -> decoded record. Equal bytes are decoded once."""
 
 
 class UnreadableError(Exception):
-    """There is no record where one has to be. `offset` is a position in the file."""
+    """A missing or unreadable record. `offset` is a position in the file."""
 
     def __init__(
         self, file: str, offset: int, field: str, expected: object, found: object, *, is_torn: bool = False
@@ -90,7 +90,7 @@ class UnreadableError(Exception):
         self.expected = str(expected)
         self.found = str(found)
         self.is_torn = is_torn
-        """Whether it is a record of which sectors were never written, where no checksum shows it."""
+        """Whether some sectors of the record were never written, in a part without a checksum."""
 
 
 # -- records ---------------------------------------------------------------------------------------
@@ -105,10 +105,10 @@ def walk(
     known: Known | None = None,
     check_crc: bool = False,
 ) -> Iterator[Reading]:
-    """Yield the records of a log file from its first byte to position end, or to a blank record.
+    """Yield the records of a log file from its first byte to a position, or to a blank record.
 
-    base_offset: the file's own in the log. UnreadableError at the first field that is wrong; the CRC of a body counts
-    only if check_crc says so. known: readings to take from and to add to.
+    base_offset: the file's log offset. Raises UnreadableError at the first wrong field; the CRC of bodies is checked
+    only with check_crc. known: a cache of decoded records, read and extended.
     """
     at = 0
     sizes = _SIZE.unpack_from
@@ -132,7 +132,9 @@ def walk(
                 f"{body_crc(reading.body):08x}",
                 f"{reading.record.head.body_crc:08x}",
             )
-        if known is not None and 0 not in reading.record.properties:  # else it counts where its sectors end
+        if (
+            known is not None and 0 not in reading.record.properties
+        ):  # otherwise the result depends on the sector boundaries
             if len(known) >= _KNOWN_MAX:
                 known.clear()
             known[raw] = reading
@@ -141,15 +143,15 @@ def walk(
 
 
 def is_blank(view: memoryview | bytes, at: int, end: int) -> bool:
-    """Return whether what is at position at says that no more records follow in this file."""
+    """Return whether the record at a position is blank, so that no more records follow in this file."""
     return end - at >= _BLANK_BYTES and int.from_bytes(view[at + 4 : at + 8], "big") == _BLANK
 
 
 def read(view: memoryview | bytes, at: int, end: int, *, file: str, physical_offset: int | None = None) -> Reading:
-    """Read the record at position at of a file, which is to lie within end and to say it is at physical_offset.
+    """Read the record at a position of a file. It must end before `end` and have the given physical offset.
 
-    physical_offset: None for one that is out of its place, as clients are given them. UnreadableError names what is
-    wrong. The CRC of its body is not looked at.
+    physical_offset: None for a record outside its file, as clients receive it. UnreadableError names the wrong field.
+    The CRC of the body is not checked.
     """
 
     def wrong(offset: int, field: str, expected: object, found: object) -> UnreadableError:
@@ -228,7 +230,7 @@ def read(view: memoryview | bytes, at: int, end: int, *, file: str, physical_off
 
 
 def whole_at(view: memoryview | bytes, at: int, end: int, physical_offset: int) -> Reading | None:
-    """Return the record at position at that everybody must accept there, None if there is none: its CRC counts."""
+    """Return the record at a position if it is valid, with its CRC; None otherwise."""
     try:
         reading = read(view, at, end, file="", physical_offset=physical_offset)
     except UnreadableError:
@@ -237,13 +239,13 @@ def whole_at(view: memoryview | bytes, at: int, end: int, physical_offset: int) 
 
 
 def body_crc(body: bytes) -> int:
-    """Return the checksum that a record must have of its body."""
+    """Return the checksum of a body, as a record stores it."""
     return crc32(body) & 0x7FFFFFFF
 
 
 @lru_cache(maxsize=1024)
 def _name(topic: bytes) -> str | None:
-    """Return a topic's name, None if it is none; equal ones are one string."""
+    """Return the name of a topic, None if it is invalid. Equal names share one string."""
     try:
         return topic.decode()
     except UnicodeDecodeError:
@@ -251,7 +253,7 @@ def _name(topic: bytes) -> str | None:
 
 
 def _is_torn(view: memoryview | bytes, start: int, end: int) -> bool:
-    """Return whether what lies in [start, end) has a zero as its last byte in some sector of the file."""
+    """Return whether the range [start, end) has a zero as the last byte of some sector of the file."""
     last = start
     while last < end:
         last = min(end, last - last % SECTOR_BYTES + SECTOR_BYTES)
@@ -263,14 +265,14 @@ def _is_torn(view: memoryview | bytes, start: int, end: int) -> bool:
 # -- queues ----------------------------------------------------------------------------------------
 
 ENTRY = Struct(">qiq")
-"""An entry of a queue: phyOffset, size, tagsCode."""
+"""A queue entry: phyOffset, size, tagsCode."""
 ENTRY_BYTES = ENTRY.size
 BLANK_ENTRY_SIZE = 0x7FFFFFFF
 _BLANK_ENTRY = (0, BLANK_ENTRY_SIZE, 0)
 
 
 def leads_to_a_record(physical_offset: int, size_bytes: int, code: int) -> bool:
-    """Return whether an entry can: it does not say that the queue has ended, nor fill the room of what is gone."""
+    """Return whether an entry points at a record. Entries can also mark the end of a queue or fill a gap."""
     return physical_offset >= 0 and size_bytes > 0 and (physical_offset, size_bytes, code) != _BLANK_ENTRY
 
 
@@ -278,7 +280,7 @@ def leads_to_a_record(physical_offset: int, size_bytes: int, code: int) -> bool:
 
 
 def property_of(properties: bytes, name: bytes) -> bytes:
-    """Return the value of a property, empty without one. Of equal names the last counts that has a value."""
+    """Return the value of a property, empty without one. The last equal name with a value counts."""
     value, wanted = b"", name + b"\1"
     if wanted not in properties:
         return value
@@ -289,16 +291,16 @@ def property_of(properties: bytes, name: bytes) -> bytes:
 
 
 def properties_of(raw: bytes) -> dict[str, str]:
-    """Return all properties that have a name and a value. Of equal names the last counts."""
+    """Return all properties that have a name and a value. The last equal name counts."""
     pieces = (piece.partition("\1") for piece in raw.decode(errors="surrogateescape").split("\2"))
     return {name: value for name, _, value in pieces if name and value}
 
 
 def in_map_order(properties: Mapping[str, str]) -> bytes:
-    """Return properties as a broker stores them: in the order of a Java HashMap of 16 buckets.
+    r"""Return properties as a broker stores them: in the order of a Java HashMap of 16 buckets.
 
     >>> in_map_order({"WAIT": "true", "KEYS": "k", "TAGS": "A"})
-    b'KEYS\\x01k\\x02WAIT\\x01true\\x02TAGS\\x01A'
+    b'KEYS\x01k\x02WAIT\x01true\x02TAGS\x01A'
     """
     assert 4 * len(properties) <= 3 * _MAP_BUCKETS, properties
 
@@ -310,7 +312,7 @@ def in_map_order(properties: Mapping[str, str]) -> bytes:
 
 
 def keys_of(properties: bytes) -> list[bytes]:
-    """Return the keys of a message in the order in which the index has them."""
+    """Return the keys of a message in the order of the index."""
     if b"KEY" not in properties:
         return []
     unique = property_of(properties, b"UNIQ_KEY")
@@ -319,12 +321,12 @@ def keys_of(properties: bytes) -> list[bytes]:
 
 
 def indexed_keys(record: LogRecord) -> list[bytes]:
-    """Return the keys that the index must lead to a record by: none of a transaction that was rolled back."""
+    """Return the keys of a record that the index must have. A rolled back transaction has none."""
     return [] if record.sys_flag & _TRANSACTION_BITS == _ROLLED_BACK else keys_of(record.properties)
 
 
 def key_hash(topic: str, key: bytes) -> int:
-    """Return what the index has for a key of a message.
+    """Return the hash of a message's key in the index.
 
     >>> key_hash("T1", b"k1"), key_hash("TopicTest", b"key")
     (79072524, 85128477)
@@ -343,7 +345,7 @@ def _hash_of_prefix(topic: str) -> int:
 
 @lru_cache(maxsize=1024)
 def tag_code(tags: str) -> int:
-    """Return what a queue has for a tag.
+    """Return the code of a tag in queue entries.
 
     >>> tag_code(""), tag_code("TagA"), tag_code("polygenelubricants")
     (0, 2598919, -2147483648)
@@ -352,12 +354,12 @@ def tag_code(tags: str) -> int:
 
 
 def tag_code_of(properties: bytes) -> int:
-    """Return what a queue has for the tag of a message that waits for nothing."""
+    """Return the tag code of a message that is not delayed."""
     return tag_code(property_of(properties, b"TAGS").decode(errors="surrogateescape"))
 
 
 def java_hash(text: str) -> int:
-    """Return Java's hashCode of a text: of its UTF-16 code units, as a signed number of 32 bits."""
+    """Return Java's hashCode of a text: over its UTF-16 code units, as a signed number of 32 bits."""
     h = 0
     for unit in _code_units(text):
         h = 31 * h + unit & _U32

@@ -1,9 +1,9 @@
-"""Replicas: what a master's log has ever held, and what slaves have said they have of it.
+"""Replicas: the history of a master's log, and the ranges that slaves have reported.
 
-Each report is compared with the slave's own log in the moment it is sent. A slave with SYNC_FLUSH promises the disk,
-any other the page cache, which only a power cut may take from it. Every slave's log is a prefix of one of the master's
-histories, from its own first byte on: a master that loses its tail in a crash goes on with other bytes in the place of
-those, so there may be several. Bytes that were never sent to anybody are not kept.
+Each report is compared with the slave's own log when it is sent. A slave with SYNC_FLUSH promises durability; any other
+promises its page cache, which only a power cut may lose. Every slave's log is, from its own first byte on, a prefix of
+one of the master's histories. A master that loses its end in a crash continues with other bytes there, so it can have
+several histories. Bytes that were never sent are not kept.
 """
 
 from collections.abc import Iterator
@@ -21,19 +21,19 @@ from .evidence import Violation
 
 @dataclass(slots=True)
 class ReportedRange:
-    """A stretch of the log that a slave has reported."""
+    """A range of the log that a slave has reported."""
 
     first: int = 0
     data: bytes = b""
 
     @property
     def size_bytes(self) -> int:
-        """Return how much that is."""
+        """Return the length of the range."""
         return len(self.data)
 
     @property
     def end(self) -> int:
-        """Return the log offset behind it."""
+        """Return the log offset after it."""
         return self.first + len(self.data)
 
     def holds(self, start: int, wanted: bytes) -> bool:
@@ -47,12 +47,12 @@ class Replicas:
     """All slaves of one master, by host."""
 
     held: dict[str, ReportedRange] = field(default_factory=dict)
-    """What each must still have."""
+    """The range that each slave must still have."""
     lost: list[ReportedRange] = field(default_factory=list)
-    """What some had reported before a power cut took it from them."""
+    """Ranges that slaves had reported before a power cut lost them."""
 
     def reported(self, host: str, store: MessageStore, disk: Disk, offset: int) -> Iterator[Violation]:
-        """Take note of a report that is being sent; yield what is untrue about it."""
+        """Note a report that is being sent, and yield every error in it."""
         log = store.log
         if offset > log.max_offset:
             yield Violation(
@@ -83,7 +83,7 @@ class Replicas:
                     )
 
     def crashed(self, host: str, *, keeps_all: bool, flushed_where: int) -> None:
-        """Take note of the end of a slave's machine. keeps_all: whether even what its page cache alone had is kept."""
+        """Note a crash of a slave's machine. keeps_all: whether data that was only in its page cache is kept."""
         held = self.held.get(host)
         if held is None or keeps_all:
             return
@@ -91,9 +91,9 @@ class Replicas:
         held.data = held.data[: max(flushed_where - held.first, 0)]
 
     def recovered(self, host: str, store: MessageStore) -> None:
-        """Take note that a slave still has what it reported, but for a blank record at the end that recovery cuts.
+        """Shorten a slave's reported range to its log after recovery. Recovery may truncate a blank record at the end.
 
-        A master that lost its tail, too, may put a record in the place of that.
+        A master that also lost its end may write a record there.
         """
         held = self.held.get(host)
         if held is not None:
@@ -110,15 +110,14 @@ _HEAD = Struct(">ii")
 class MasterHistory:
     """The log of one master through all its lives. Invariant: the last of `logs` is a prefix of the present one.
 
-    Of a log that begins later, it has what was in front once, before retention took it; zeros of what was gone before
-    anybody looked.
+    If the present log begins later, earlier bytes are as they were before retention, and zeros if they were never read.
     """
 
     def __init__(self) -> None:
         self.logs: list[bytes] = [b""]
 
     def begin(self, log: SegmentQueue) -> None:
-        """Begin another life, with what recovery has found."""
+        """Begin a life with the log that recovery found."""
         first = max(log.min_offset, 0)
         found = self.logs[-1][:first].ljust(first, b"\0") + log_bytes(log, first, log.max_offset)
         if not found.startswith(self.logs[-1]):
@@ -126,28 +125,28 @@ class MasterHistory:
         self.logs[-1] = found
 
     def extend(self, log: SegmentQueue) -> None:
-        """Take note of all that the log holds, before any of it is sent."""
+        """Record the present end of the log before it is sent."""
         end = log.max_offset
         self.logs[-1] = self.logs[-1].ljust(max(log.min_offset, 0), b"\0")
         while (known := len(self.logs[-1])) < end:
             found = log_bytes(log, known, end)
-            if len(self.logs[-1]) == known:  # else another sender has been here while this one read
+            if len(self.logs[-1]) == known:  # otherwise another sender has added it during the read
                 self.logs[-1] += found
 
     def had(self, start: int, size_bytes: int) -> bytes:
-        """Return what the present log had at an offset before it was sent; less where that was never sent."""
+        """Return the bytes of the present log at an offset, up to the end of the sent data."""
         return self.logs[-1][start : start + size_bytes]
 
     def differs_at(self, first: int, found: bytes) -> int | None:
-        """Return the log offset at which bytes from an offset on leave every log there was; None if they fit in one."""
+        """Return the log offset at which bytes differ from every log of the history; None if one log has them all."""
         longest = max(common_bytes(log, first, found) for log in self.logs)
         return None if longest == len(found) else first + longest
 
 
 def common_bytes(log: bytes, first: int, found: bytes) -> int:
-    """Return how many of the bytes found from an offset on are those of a log, torn fields that nothing checks aside.
+    """Return how many bytes, from an offset on, agree with a log. Torn fields without a checksum are ignored.
 
-    A crash may leave zeros in a record's flag, times and hosts, which no recovery can see.
+    A crash may leave zeros in a record's flag, times and hosts, which recovery cannot notice.
     """
     own = log[first : first + len(found)]
     if own == found:
@@ -160,7 +159,7 @@ def common_bytes(log: bytes, first: int, found: bytes) -> int:
 
 
 def _unchecked(log: bytes) -> set[int]:
-    """Return the offsets of what in records may be zero instead: flag, and sysFlag to preparedTransactionOffset."""
+    """Return the offsets in records that may be zero instead: flag, and sysFlag to preparedTransactionOffset."""
     offsets: set[int] = set()
     at = 0
     while at + _HEAD.size <= len(log):
@@ -175,12 +174,12 @@ def _unchecked(log: bytes) -> set[int]:
 
 
 def whole_log(log: SegmentQueue) -> bytes:
-    """Return a log as readers see it, with zeros in front of one that begins later than at 0."""
+    """Return a log as readers see it, with zeros before its first segment."""
     return bytes(max(log.min_offset, 0)) + log_bytes(log, 0, log.max_offset)
 
 
 def log_bytes(log: SegmentQueue, start: int, end: int) -> bytes:
-    """Return the bytes [start, end) of a log, as readers see them; less if it begins later or ends sooner."""
+    """Return the readable bytes of a log in [start, end). There are fewer if it begins later or ends earlier."""
     pieces = []
     for segment in log.segments:
         readable = segment.readable.get()

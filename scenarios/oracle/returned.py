@@ -1,4 +1,4 @@
-"""Returned messages: what consumers have sent back to a broker, to be given it again.
+"""Returned messages: messages that consumers sent back to a broker for a retry.
 
     sent back    waits for its level in the schedule topic, and REAL_TOPIC names the retry topic of the group
     due          in the retry topic
@@ -14,9 +14,9 @@ from ...store.formats.delay_level import SCHEDULE_TOPIC
 from .reader import LogRecord, property_of
 
 RETURNED = ("%RETRY%", "%DLQ%")
-"""Prefixes of topics for messages that were sent back: those to be given again, and those that came back too often."""
+"""Topic prefixes of messages that were sent back: for a retry, or as dead letters after too many retries."""
 ADDED = ("RETRY_TOPIC", "ORIGIN_MESSAGE_ID", "DELAY", "REAL_TOPIC", "REAL_QID")
-"""Properties that a record of such a message has beside those of the message."""
+"""Properties that the record of such a message has in addition to those of the message."""
 _PREFIXES = tuple(prefix.encode() for prefix in RETURNED)
 
 
@@ -29,24 +29,24 @@ def is_returned(record: LogRecord) -> bool:
 
 @dataclass(slots=True, eq=False)
 class Returned:
-    """The names of puts that were sent back and answered SUCCESS, and must have such a record."""
+    """The names of puts that were sent back and answered SUCCESS. Each must have such a record."""
 
     kept: set[str] = field(default_factory=set)
-    """Those answered in the present life; a power cut may take them."""
+    """Those answered in the present life; a power cut may lose them."""
     durable: set[str] = field(default_factory=set)
 
     @property
     def owed(self) -> list[str]:
-        """Return all that must be there."""
+        """Return all that must be present."""
         return sorted(self.kept | self.durable)
 
     def note_stop(self) -> None:
-        """Note that a clean stop keeps them for good."""
+        """Note that a clean stop makes them durable."""
         self.durable |= self.kept
         self.kept.clear()
 
     def note_crash(self, *, keeps_all: bool) -> None:
-        """Note a crash. No answer says where in the log such a record is, so either all are kept or none."""
+        """Note a crash. No answer gives the log offset of such a record, so all are kept or none."""
         if not keeps_all:
             self.kept.clear()
 

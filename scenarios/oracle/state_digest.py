@@ -1,7 +1,7 @@
-"""The state digest: what is promised at one moment. The same image is judged alike under equal ones.
+"""State digest: a digest of all guarantees at one moment. An image is judged the same under equal digests.
 
-Left out are puts without an answer of which nothing is known: one more of them lets more be found in a
-store, and demands nothing; an image that has its record was made after it was asked for.
+Unanswered puts without a known place are left out. One more of them allows more records in a store and requires none.
+An image with its record was made after the put was asked for.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,12 +14,12 @@ from .put_entry import PutEntry
 
 
 def state_digest_of(ledger: Ledger, damage: Sequence[DamagedRange]) -> str:
-    """Return the digest of what a recovery is going to be judged by; damage: what was done to durable bytes."""
+    """Return the digest of everything that a recovery is judged by. damage: the damage of durable data."""
     return blake2b(repr((_facts(ledger), list(damage))).encode(), digest_size=16).hexdigest()
 
 
 def _facts(value: object) -> object:
-    """Return what equal states have alike, as nested lists of text; sets and mappings have no order in it."""
+    """Return the compared facts of a state as nested lists of text, without the order of sets and mappings."""
     if is_dataclass(value) and not isinstance(value, type):
         return [_facts(getattr(value, one.name)) for one in fields(value) if one.compare]
     if isinstance(value, Mapping):

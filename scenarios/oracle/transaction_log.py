@@ -1,7 +1,4 @@
-"""The transaction log: half messages, ops, copies and what was given up, by the name of the put.
-
-Nothing here is taken from the store's own reading of these records.
-"""
+"""Transaction log: the records of each transaction by name of its put, read without the store's code."""
 
 from dataclasses import dataclass, field
 
@@ -13,16 +10,16 @@ from .transactions import FoundTransaction
 
 @dataclass(slots=True)
 class TransactionLog:
-    """All transactions of a log, and the records of their topics that belong to none."""
+    """All transactions of a log, and transaction records that belong to none."""
 
     by_name: dict[str, FoundTransaction] = field(default_factory=dict)
     strays: list[tuple[FoundRecord, str]] = field(default_factory=list)
-    """Record, and why it belongs to none."""
+    """Record and reason."""
     _halves: dict[int, FoundTransaction] = field(default_factory=dict)
 
     @classmethod
     def read(cls, ledger: Ledger, store: RecoveredStore) -> "TransactionLog":
-        """Sort the records of a store by transaction."""
+        """Assign the records of a store to transactions."""
         log = cls({name: FoundTransaction() for name in ledger.transactions.by_name})
         for found in store.records:
             topic = found.record.topic
@@ -37,7 +34,7 @@ class TransactionLog:
         return log
 
     def _add_op(self, found: FoundRecord, *, has_front: bool) -> None:
-        """has_front: whether the log has all of its records, as far as retention goes."""
+        """has_front: whether no record was removed from the start of the log."""
         text = found.body.decode(errors="replace")
         named = self._halves.get(int(text)) if text.isdecimal() else None
         if named is None:

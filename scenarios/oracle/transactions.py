@@ -1,7 +1,7 @@
-"""Transactions: what producers did about theirs and what they were answered. The ledger's part of TX.
+"""Transactions: the requests of producers and their answers, as the ledger keeps them for TX.
 
-A half message is a put like any other, with its place in the half topic. Beside it stand how its producer is going to
-behave, each decision it asked for, and the copies that commits have made.
+A half message is a put with its place in the half topic. For each, the ledger adds the planned behaviour of its
+producer, each requested decision, and the copies that commits have made.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ class FoundTransaction:
     """The records of one transaction, each kind in log order."""
 
     half: FoundRecord | None = None
-    """The put's own record."""
+    """The record of the put."""
     put_back: list[FoundRecord] = field(default_factory=list)
     copies: list[FoundRecord] = field(default_factory=list)
     ops: list[FoundRecord] = field(default_factory=list)
@@ -27,12 +27,12 @@ class FoundTransaction:
 
     @property
     def is_decided(self) -> bool:
-        """Return whether an op names the first half message: no other may come up undecided."""
+        """Return whether an op names the first half message. No other one may then be treated as undecided."""
         return self.half is not None and self.half.record.queue_offset in self.decided
 
     @property
     def is_settled(self) -> bool:
-        """Return whether it need not be asked about any more, once the check has come to its end."""
+        """Return whether it needs no more questions, once the check has reached its end."""
         if self.half is None or self.is_decided or self.given_up:
             return True
         return bool(self.put_back) and self.put_back[-1].record.queue_offset in self.decided
@@ -40,32 +40,32 @@ class FoundTransaction:
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """How a producer is going to handle one transaction, drawn beforehand."""
+    """How a producer will handle one transaction, drawn in advance."""
 
     commits: bool
-    """What it decides; every answer to a question says the same."""
+    """Its decision. Every answer to a check says the same."""
     own_after_ms: int | None
-    """How long after the half message it decides by itself, None: it waits to be asked."""
+    """How long after the half message it decides by itself; None: it waits for a check."""
     contradicts: bool
-    """Whether somebody asks for the opposite at the same moment."""
+    """Whether the opposite is requested at the same moment."""
     unknowns: int
-    """How many questions it has no answer to before it has one."""
+    """How many checks it answers with "unknown" first."""
     answer_ms: int
     """How long an answer takes."""
     immunity_s: int
-    """How long it wants not to be asked; 0: it does not say."""
+    """The immunity that it asks for; 0: none."""
     repeats_ms: int = 0
-    """How long after it has decided by itself it says so again, as a client whose request is sent twice; 0: never."""
+    """How long after its own decision it repeats it, as a client whose request is sent twice; 0: never."""
 
     @property
     def properties(self) -> tuple[str, ...]:
-        """Return what the half message carries of it."""
+        """Return the properties of the half message."""
         immunity = (f"CHECK_IMMUNITY_TIME_IN_SECONDS\1{self.immunity_s}",) if self.immunity_s else ()
         return (f"PGROUP\1{GROUP}", "TRAN_MSG\1true", *immunity)
 
 
 GROUP = "sellers"
-"""The one producer group."""
+"""The only producer group."""
 
 
 @dataclass(slots=True, eq=False)
@@ -76,15 +76,15 @@ class TransactionDecision:
     commits: bool
     asked_ns: int = field(compare=False)
     status: EndTransactionStatus | None = None
-    """None: there was no answer."""
+    """None: no answer."""
     copy_end: int | None = None
-    """Log offset behind the copy that it made."""
+    """The log offset after the copy that it made."""
     is_acknowledged: bool = False
-    """Whether the copy was answered OK, after the wait that SYNC_FLUSH is for."""
+    """Whether the copy was answered OK, under SYNC_FLUSH after its flush."""
 
     @property
     def may_have_copied(self) -> bool:
-        """Return whether there can be a copy of its own."""
+        """Return whether it may have made a copy."""
         return self.commits and self.status in (None, EndTransactionStatus.DECIDED)
 
 
@@ -99,39 +99,39 @@ class Transaction:
     questions: int = 0
     """How often its producer group was asked."""
     is_insisted_on: bool = False
-    """Whether it was prepared when all was well again, so that nothing excuses giving it up."""
+    """Whether it was prepared after all faults had ended, so that giving it up is not excused."""
     asked_times: set[str] = field(default_factory=set)
     """The check times of the questions so far."""
     may_be_asked_again: bool = False
-    """Whether the check has lost progress since it was prepared: each of its copies then leads to questions."""
+    """Whether the check has lost progress since the prepare. Each of its copies may then be asked about."""
     copies: dict[int, bool] = field(default_factory=dict)
-    """Log offset behind each copy that must be there -> whether even a power cut may not take it."""
+    """The log offset after each copy that must be present -> whether it must also survive a power cut."""
     settled_at: int | None = None
-    """Log offset from which on no question about it may be put, None if one may come."""
+    """The log offset from which on it must not be asked about; None if it may be."""
     may_be_forgotten: bool = False
-    """Whether damage may have taken the record that is the reason for a question."""
+    """Whether damage may have removed the record that causes a question."""
 
     def is_claimed(self, since: int) -> bool:
-        """Return whether a decision has been asked for after the first `since` of them."""
+        """Return whether more than `since` decisions have been requested."""
         return len(self.decisions) > since
 
 
 @dataclass(slots=True, eq=False)
 class Transactions:
-    """All transactions, and what may not be lost of them; `guarantees` says when."""
+    """All transactions and their copies that must not be lost; `guarantees` says when."""
 
     by_name: dict[str, Transaction] = field(default_factory=dict)
     decisions: list[TransactionDecision] = field(default_factory=list, compare=False)
-    """Those of the present life."""
+    """Decisions of the present life."""
     check_max: int = field(default=TRANSACTIONS.transaction_check_max, compare=False)
-    """How often the producer group is asked about one before it is given up."""
+    """How often the producer group is asked before a transaction is given up."""
 
     def begin_life(self) -> None:
         """Begin another life of the store."""
         self.decisions = []
 
     def progress_fell_back(self) -> None:
-        """Note that the check may begin before its last pass, and ask again."""
+        """Note that the check may restart before its last pass and ask again."""
         for transaction in self.by_name.values():
             transaction.may_be_asked_again = True
 
@@ -142,7 +142,7 @@ class Transactions:
         return transaction
 
     def ask(self, transaction: Transaction, *, commits: bool, now_ns: int) -> TransactionDecision:
-        """Note a decision before it is asked for."""
+        """Note a decision before it is requested."""
         assert self.by_name.get(transaction.name) is transaction, f"{transaction.name}: nobody has prepared it"
         decision = TransactionDecision(transaction, commits, now_ns)
         transaction.decisions.append(decision)
@@ -150,7 +150,7 @@ class Transactions:
         return decision
 
     def note_stop(self) -> None:
-        """Note that a clean stop keeps every copy for good."""
+        """Note that a clean stop makes every copy durable."""
         self._keep_all()
         for transaction in self.by_name.values():
             transaction.copies = dict.fromkeys(transaction.copies, True)
@@ -158,9 +158,9 @@ class Transactions:
     def note_crash(
         self, flushed_where: int, committed_where: int | None, *, sync_flush: bool, cache_survives: bool
     ) -> None:
-        """Note which copies a crash may not take; the positions are as `guarantees.note_crash` has them.
+        """Note which copies must survive a crash. The positions are those of `guarantees.note_crash`.
 
-        cache_survives: whether all that readers had seen is there.
+        cache_survives: whether everything that readers had seen is kept.
         """
         if cache_survives:
             self._keep_all(committed_where)
@@ -179,14 +179,16 @@ class Transactions:
                 decision.transaction.copies.setdefault(end, False)
 
     def note_damage(self, log_offset: int) -> None:
-        """Note that the log may have lost everything from an offset on, and progress has not."""
+        """Note that the log may have lost everything after an offset, while the progress is kept."""
         self.progress_fell_back()
         for transaction in self.by_name.values():
             transaction.may_be_forgotten = True
             transaction.copies = {end: kept for end, kept in transaction.copies.items() if end <= log_offset}
 
     def note_recovery(self, log: Mapping[str, FoundTransaction], *, durable: bool) -> None:
-        """Note what a recovery found: it stays, and what is decided is settled. durable: for good."""
+        """Note the records that a recovery found. They must stay, and decided transactions are settled. durable: also
+        after a power cut.
+        """
         for name, transaction in self.by_name.items():
             found, before = log[name], transaction.copies
             ends = [copy.record.physical_offset + copy.record.size_bytes for copy in found.copies]

@@ -1,10 +1,16 @@
-"""Invariants, by what they look at. A checker reads, yields every violation, and changes nothing.
+"""Invariants by subject. A checker reads, yields every violation, and changes no state.
 
-CHECKERS judge a store after each recovery. `pos`, `status` and the checkpoint's in `side_files` ask the simulated disk
-as the run goes, `live` and `consumers` judge what users met, `quiescence` what is behind when they are done, `iso` what
-a second instance does, `clean` also each file that retention removes, `scan` what a start reads of the log,
-`side_files` what it finds beside that, `rep` slaves and their master. START and IDEMPOTENT are in
-`scenarios.runs`, what the kernel reports under LIVE is in `oracle.judge`.
+CHECKERS judge a store after each recovery. Other checks run during a run:
+
+    pos, status, side_files  compare with the simulated disk
+    live, consumers          judge answers to users
+    quiescence               judges cursors after users are done
+    iso                      judges a second instance
+    clean                    also judges each removal by retention
+    scan                     judges how much of the log a start reads
+    rep                      judges slaves and their master
+
+START and IDEMPOTENT are in `scenarios.runs`. Reports of the kernel under LIVE are in `oracle.judge`.
 """
 
 from ..evidence import Invariant
@@ -28,27 +34,32 @@ CHECKERS: dict[str, Invariant] = {
 }
 
 INVARIANTS: dict[str, str] = {
-    "DUR": "what was promised is there, with its bytes",
-    "PREFIX": "the recovered log is a prefix of what was appended, each put once at most; nothing cut comes back",
-    "VIS": "what a consumer was given cannot disappear",
-    "CQ-COMPLETE": "every record is reachable through exactly one entry of its queue",
-    "CQ-VALID": "every entry points at a record of its queue, with the right size and tag",
-    "QOFF": "queue offsets are unique, gapless and as answered",
-    "IDX": "the index leads to every key of every record, once, and look-ups find exactly what has the key",
-    "POS": "flushed <= readable <= committed <= wrote <= size; flushed is durable, committed cached, a cut lasts",
-    "CKPT": "the checkpoint never claims more than is durable",
-    "STATUS": "every answer is truthful at the moment it is given",
-    "ISO": "a second instance on the same directory is refused, and changes nothing",
-    "START": "every crash image can be opened",
-    "LIVE": "while nothing is broken, puts are answered and records become visible in time",
-    "QUIET": "once users are done and nothing is broken, every cursor comes to its end, in the time that settings give",
-    "READ": "a consumer gets exactly what its subscription matches, in order",
-    "META": "progress is read back as it was last durable, or newer, and never ahead of what was reported",
-    "SCAN": "a recovery reads no more of the log than its settings, and what is vouched for, ask",
-    "SCHED": "delayed messages are delivered at least once, where they were put, and not before they are due",
-    "REDEL": "what is delivered again after a crash is bounded by the last durable progress; a restart repeats nothing",
-    "CLEAN": "retention removes the oldest segments only, as many as asked for, and none that is needed",
-    "TX": "a transaction is asked about until it is decided or given up; a decided one is not, and none is lost",
-    "REP": "a slave's log is a prefix of its master's, and it has what it acknowledges; one that does not fit says so",
+    "DUR": "every promised message is present with its bytes",
+    "PREFIX": (
+        "the recovered log is a prefix of the appended records, without duplicates, and truncated records do not "
+        "reappear"
+    ),
+    "VIS": "a message that a consumer received does not disappear",
+    "CQ-COMPLETE": "every record has exactly one entry in its queue",
+    "CQ-VALID": "every queue entry points at a record of its queue, with the right size and tag",
+    "QOFF": "queue offsets are unique, without gaps, and as answered",
+    "IDX": "the index has every key of every record exactly once, and lookups find exactly the messages with the key",
+    "POS": (
+        "flushed <= readable <= committed <= wrote <= size; flushed is durable, committed cached, truncation permanent"
+    ),
+    "CKPT": "the checkpoint never covers data that is not durable",
+    "STATUS": "every answer is true when it is given",
+    "ISO": "a second instance on the same directory is refused and changes no file",
+    "START": "every crash image opens",
+    "LIVE": "without faults, puts are answered and records become visible in time",
+    "QUIET": "once users are done and faults have ended, every cursor reaches its end within its configured time",
+    "READ": "a consumer receives exactly the messages that its subscription matches, in order",
+    "META": "progress is read as last made durable, or newer, and never ahead of what was reported",
+    "SCAN": "recovery reads no more of the log than the settings and the checkpoint require",
+    "SCHED": "delayed messages are delivered at least once, to their queue, and not before their time",
+    "REDEL": "redelivery after a crash is limited by the last durable progress; a restart repeats no delivery",
+    "CLEAN": "retention removes only the oldest segments, as many as requested, and none that is needed",
+    "TX": "a transaction is checked until it is decided or given up, not after its decision, and none is lost",
+    "REP": "a slave's log is a prefix of its master's and has what it acknowledged; a slave that diverged reports it",
     "IDEMPOTENT": "recovering again changes nothing",
 }

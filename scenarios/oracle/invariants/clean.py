@@ -1,11 +1,13 @@
-"""CLEAN: retention removes the oldest segments only, as many as it was asked for, and never one that is needed.
+"""CLEAN: retention removes only the oldest segments, as many as requested, and none that is needed.
 
-Each removal is judged as it is about to happen: that the segment is the first of the log and not the last, that its
-time is over or the disk too full, that every byte of it is durable and dispatched; of a queue's file, that all it leads
-to is gone, and of the last of a queue, that nothing else goes by its numbers. After a recovery the log begins no later
-than at what was set out to be removed, and no queue hides a record that is there. In time, what has expired is gone,
-queues begin where the log does, and whoever asks for what is gone is answered so; a queue that leads nowhere goes when
-that is asked for. Not judged here: that a queue goes on counting, which is QOFF's.
+Each removal is judged before it happens. A segment must be the first of the log and not the last. It must have expired,
+or the disk must be too full. All of its bytes must be durable and dispatched. A queue's file may go after all of its
+messages have left the log, and a queue's last file only if no other record uses its numbers.
+
+After a recovery the log must begin no later than the removals had reached, and no queue may hide an existing record. In
+time, expired files must be gone, queues must begin where the log does, and requests for removed messages must be
+answered so. Queues without messages must be removed when that is requested. QOFF judges whether a queue continues to
+count.
 """
 
 from collections.abc import Iterator
@@ -29,7 +31,7 @@ _HOUR_MS = 3_600_000
 
 
 def check(evidence: Evidence) -> Iterator[Violation]:
-    """Yield a log that has lost more of its front than anyone removed, and each queue that begins at a wrong entry."""
+    """Yield a log that lost more of its start than retention removed, and each queue that begins at a wrong entry."""
     store, ledger = evidence.store, evidence.ledger
     lost_front = store.min_offset > ledger.expired_to and _held_before(ledger, store.min_offset)
     if lost_front or (store.min_offset < 0 < ledger.expired_to):
@@ -61,7 +63,9 @@ def check(evidence: Evidence) -> Iterator[Violation]:
 
 
 def _held_before(ledger: Ledger, log_offset: int) -> bool:
-    """Return whether the log ever had a put there: its first segment may have failed to be made, and not the second."""
+    """Return whether a put was ever before an offset. The log may begin later if its first segment could not be
+    created.
+    """
     return any(put.physical_offset is not None and put.physical_offset < log_offset for put in ledger.puts)
 
 
@@ -69,10 +73,10 @@ def _held_before(ledger: Ledger, log_offset: int) -> bool:
 
 
 def passes_ms_max(store: MessageStore, work_ms: int) -> int:
-    """Return how long it may take until all that has expired is gone, in ms: passes remove so many segments each.
+    """Return how many ms it may take until everything expired is removed. A pass removes a limited number of segments.
 
-    The first pass of a life may be as far away as its beginning was from the first, and is in vain where queues are yet
-    to be made durable. work_ms: what the disk takes for one.
+    The first pass comes up to FIRST_CLEAN_MS after the start, and has no effect if queues are not yet durable. work_ms:
+    the disk's time for one pass.
     """
     config = store.config
     pauses_ms = SEGMENTS_PER_PASS * config.delete_commit_log_files_interval_ms
@@ -82,16 +86,16 @@ def passes_ms_max(store: MessageStore, work_ms: int) -> int:
 
 
 def check_removal(store: MessageStore, disk: Disk, base_offset: int, *, asked: bool) -> Iterator[Violation]:
-    """Yield what is wrong with the removal of a segment of the log that is about to happen.
+    """Yield every error in the coming removal of a log segment.
 
-    asked: whether its time is over, or the disk too full.
+    asked: whether it has expired, or the disk is too full.
     """
     tried("CLEAN")
     segments, file = store.log.segments, store.log.path(base_offset)
     end_offset = base_offset + store.log.segment_bytes
     if segments[0].base_offset != base_offset:
         first = str(segments[0].base_offset)
-        yield _broken("a segment goes before an older one", file, "base offset", first, str(base_offset))
+        yield _broken("a segment is removed before an older one", file, "base offset", first, str(base_offset))
     if len(segments) == 1:
         yield _broken("the last segment goes", file, "segments left", ">= 1", "0")
     if not asked:
@@ -110,10 +114,11 @@ def check_removal(store: MessageStore, disk: Disk, base_offset: int, *, asked: b
 
 
 def check_queue_removal(store: MessageStore, disk: Disk, path: str, following: str | None) -> Iterator[Violation]:
-    """Yield the first record of the log that a queue's file leads to which is about to go, and a next file that may.
+    """Yield the first existing record that a queue file about to be removed points at, and a next file that may be
+    lost.
 
-    following: the path of the next file, None if no other is left. A queue without a file counts from 0 again, and what
-    goes by its numbers would take new messages for old ones.
+    following: the path of the next file, None if no other is left. A queue without a file counts from 0 again. A
+    reader of its numbers would then take new messages for old ones.
     """
     tried("CLEAN")
     topic, queue_id = path.split("/")[-3:-1]
@@ -121,7 +126,9 @@ def check_queue_removal(store: MessageStore, disk: Disk, path: str, following: s
         yield _broken("a queue goes that others know by its numbers", path, "removal", "none", "one")
     queue = store.queues.find(topic, int(queue_id))
     newest = None if queue is None else queue.entry(queue.max_offset - 1)
-    has_records = newest is not None and newest.physical_offset >= max(store.log.min_offset, 0)  # else all of it may go
+    has_records = newest is not None and newest.physical_offset >= max(
+        store.log.min_offset, 0
+    )  # otherwise all of it may go
     if following is not None and has_records and not disk.is_named_for_good(following):
         yield _broken("a queue may have no file after a crash", following, "name", "durable", "not synced")
     raw = disk.content(path)
@@ -137,7 +144,7 @@ def check_queue_removal(store: MessageStore, disk: Disk, path: str, following: s
 
 
 def check_queues(store: MessageStore) -> Iterator[Violation]:
-    """Yield every queue that begins with what is no longer in the log. A pass may be on its way to it."""
+    """Yield every queue that begins with removed messages, although a pass may be about to fix it."""
     log_min_offset = store.log.min_offset
     for queue in store.queues.all():
         first = None if queue.min_offset >= queue.max_offset else queue.entry(queue.min_offset)
@@ -151,11 +158,11 @@ def _leads_to_removed(topic: str, queue_id: int, log_min_offset: int, physical_o
 
 
 def check_leading(store: MessageStore) -> Iterator[Violation]:
-    """Yield every file of a queue or of the index, but the newest of each, that leads to what was removed alone.
+    """Yield every file of a queue or of the index, other than the newest, that points only at removed messages.
 
-    A pass looks at queues once for each offset that it finds the log to begin at. A queue that has got its second file
-    since then keeps the first until the next pass. What has left the log had its entries before, so a second file that
-    begins with such an entry was there.
+    A pass looks at queues once for each start offset of the log. If a queue got its second file after that, the first
+    one stays until the next pass. Removed messages had their entries before, so a second file that begins with such an
+    entry existed at the last pass.
     """
     log_min_offset = store.log.min_offset
     for queue in store.queues.all():
@@ -177,9 +184,9 @@ def check_leading(store: MessageStore) -> Iterator[Violation]:
 
 
 def check_expired(store: MessageStore) -> Iterator[Violation]:
-    """Yield the log's first segment if its time is over and nothing needs it. A pass may be on its way to it.
+    """Yield the log's first segment if it has expired and is not needed, although a pass may be about to remove it.
 
-    Somebody has asked for a deletion since it expired. After a failed sync nothing goes until the next start.
+    A deletion was requested after it expired. After a failed sync no file is removed until the next start.
     """
     if store.flags.has_failed or store.flush_queues.last_error is not None or not store.log.first_is_removable:
         return
@@ -191,10 +198,11 @@ def check_expired(store: MessageStore) -> Iterator[Violation]:
 
 
 def check_queues_removed(store: MessageStore, log_min_offset: int) -> Iterator[Violation]:
-    """Yield every queue that is still there although all of it had left the log when queues were removed by hand.
+    """Yield every queue that still exists although all of its messages had left the log when queues were removed by
+    hand.
 
-    log_min_offset: where the log began then. A queue that the store no longer knows has no files either. Those that
-    progress or ops go by stay.
+    log_min_offset: where the log began then. Queues whose numbers are used by progress or ops stay. A queue that the
+    store no longer knows must have no files.
     """
     yield from _check_no_leftovers(store)
     for queue in store.queues.all():
@@ -203,7 +211,7 @@ def check_queues_removed(store: MessageStore, log_min_offset: int) -> Iterator[V
         if newest is None or queue.topic in _NUMBERED_ELSEWHERE or counted_to != queue.max_offset:
             continue
         if not is_valid(newest):
-            continue  # numbers that were skipped: nobody knows of which message they are
+            continue  # skipped numbers, of unknown messages
         if newest.physical_offset < log_min_offset:
             yield _broken(
                 "a queue that leads nowhere was not removed",
@@ -218,7 +226,7 @@ def _check_no_leftovers(store: MessageStore) -> Iterator[Violation]:
     files, root = store.world.files, store.config.consume_queue_directory
     for topic in files.list_directory(root):
         names: list[str] = []
-        with suppress(NotADirectoryError):  # a foreign file is nobody's
+        with suppress(NotADirectoryError):  # a foreign file
             names = [name for name in files.list_directory(f"{root}/{topic}") if name.isdecimal()]
         for name in names:
             left = [one for one in files.list_directory(f"{root}/{topic}/{name}") if one.isdecimal()]
@@ -228,7 +236,7 @@ def _check_no_leftovers(store: MessageStore) -> Iterator[Violation]:
 
 
 def check_answers(store: MessageStore, ledger: Ledger) -> Iterator[Violation]:
-    """Ask for what is gone in every way there is, and yield what was answered instead of that."""
+    """Request removed messages in every possible way, and yield wrong answers."""
     for queue in store.queues.all():
         yield from _check_pull_below(store, queue)
     gone_to = store.log.min_offset
@@ -246,13 +254,13 @@ def check_answers(store: MessageStore, ledger: Ledger) -> Iterator[Violation]:
 
 
 def _check_pull_below(store: MessageStore, queue: ConsumeQueue) -> Iterator[Violation]:
-    """Pull what is right in front of a queue's first message."""
+    """Pull the offset just before a queue's first message."""
     low = store.get_min_offset_in_queue(queue.topic, queue.queue_id)
     if low <= 0 or queue.max_offset == 0:
         return
     result = store.get_message(queue.topic, queue.queue_id, low - 1)
     if result.min_offset != low:
-        return  # it has just begun to begin elsewhere
+        return  # its minimum has just changed
     if result.status is not GetMessageStatus.OFFSET_TOO_SMALL or result.next_begin_offset != low:
         yield _broken(
             "a pull of what was removed is not turned to what is there",

@@ -19,11 +19,11 @@ _EMPTY_BYTES = (0, BLANK_ENTRY_SIZE)
 
 
 def check_cq_complete(evidence: Evidence) -> Iterator[Violation]:
-    """CQ-COMPLETE: yield every record that not exactly one entry of its queue leads to, at its queueOffset.
+    """CQ-COMPLETE: yield every record without exactly one entry in its queue, at its queueOffset.
 
-    So it is with each light queue that a record names, once it does not wait for anything; it has its place there in
-    its properties. A record that is damaged may have lost its entry, and no other with it; so may one that a power cut
-    has torn where only its number can tell, or whose place such a record has taken.
+    The same holds for each light queue that a record names, once it no longer waits; its properties give the place
+    there. Three records may lack their entry: a damaged one, one that a power cut may have misfiled, and one whose
+    place a misfiled record has taken.
     """
     store = evidence.store
     queues, unreadable = store.queues, evidence.ledger.known_damage.unreadable
@@ -63,7 +63,7 @@ def _entry(queue: FoundQueue | None, index: int) -> tuple[int, int, int] | None:
 
 
 def _may_be_torn(evidence: Evidence, found: FoundRecord, entry: tuple[int, int, int] | None) -> bool:
-    """Return whether a record may have lost its place, or what its entry leads to may, and have taken this one's."""
+    """Return whether a record, or the one that its entry points at, may be misfiled."""
     tears = evidence.ledger.tears
     others = () if entry is None else (evidence.store.by_offset.get(entry[0]),)
     return any(one is not None and may_be_misfiled(one.position, tears=tears) for one in (found, *others))
@@ -103,14 +103,12 @@ def _unreachable(
 
 
 def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
-    """CQ-VALID: yield every entry that leads to no record of its topic and queue, or has another size or tag.
+    """CQ-VALID: yield every entry that points at no record of its queue, or has a wrong size or tag.
 
-    Entries in front of the log's first segment lead to what has expired, and blank ones there stand for it; behind it
-    a blank entry, which stands for a record that is gone, is a violation too, but where there is known to be none. An
-    entry may lead into a segment that is missing, for the segment may be put back. So
-    is one that was made anew for a record that was damaged by then. A record is of each light queue that it has a place
-    in, as of its own. A delayed message's tag is the time it is
-    due, that of its copy its own.
+    Entries may point before the log's first segment, or into a missing segment, which may be restored. A blank entry is
+    a violation unless a hole is known there. An entry rebuilt for a record that was already damaged is a violation too.
+    A record belongs to each light queue in which it has a place. The tag of a delayed message is its due time, that of
+    its copy is the real tag.
     """
     store, ledger = evidence.store, evidence.ledger
     found_at, put_of, unfit = store.by_offset.get, ledger.by_properties.get, ledger.known_damage.unfit
@@ -175,7 +173,7 @@ def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
             if put is None:
                 if record_topic == SCHEDULE_TOPIC:
                     continue
-                wanted = tag_code_of(properties)  # the store's own, or of a run whose ledger is its clients'
+                wanted = tag_code_of(properties)  # a record of the store itself, or the ledger is that of clients
             elif record_topic == SCHEDULE_TOPIC and put.delay_ms is not None:
                 wanted = found.record.store_timestamp_ms + put.delay_ms
             else:
@@ -193,12 +191,11 @@ def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
 
 
 def check_qoff(evidence: Evidence) -> Iterator[Violation]:
-    """QOFF: yield every record whose queueOffset does not follow, or is not what its producer was answered.
+    """QOFF: yield every record whose queueOffset does not follow, or differs from its producer's answer.
 
-    Nor may there be gaps in the places that records have in light queues, which they carry in their properties. What
-    retention has removed was counted: a queue goes on behind it, unless all that was left of it were numbers and
-    somebody had it removed. A record that a power cut may have misfiled can have the number of another, or one that its
-    queue has not come to yet.
+    Places in light queues, which records have in their properties, must have no gaps either. Removed messages still
+    count: a queue continues after them, unless only numbers were left and the queue was removed. A misfiled record may
+    have the number of another one, or one that its queue has not reached.
     """
     expected: dict[tuple[str, int], int] = {}
     ledger = evidence.ledger
@@ -243,10 +240,10 @@ def check_qoff(evidence: Evidence) -> Iterator[Violation]:
 def check_answered_place(
     ledger: Ledger, put: PutEntry, *, host: tuple[bytes, int], queue_id: int, queue_offset: int, physical_offset: int
 ) -> Iterator[Violation]:
-    """QOFF: yield what is wrong with the place in a broker's answer to a put, before the ledger has it.
+    """QOFF: yield every error in the place that a broker answers to a put, before the ledger has it.
 
-    It is the place where a consumer or a recovery has found the put, no other put is there, and every put of its queue
-    that was answered before this one was asked is before it.
+    It must be the place where a consumer or a recovery found the put. No other put may be there. Every put of the queue
+    that was answered before this one was requested must be before it.
     """
     tried("QOFF")
     for field, expected, found in (
@@ -270,13 +267,13 @@ def check_answered_place(
 
 
 def _is_skipped(holes: set[int] | None, wanted: int, queue_offset: int) -> bool:
-    """Return whether no record is known to have any of the numbers between the two, nor the lower of them."""
+    """Return whether the numbers from the lower to below the higher of the two are all known holes."""
     low, high = min(wanted, queue_offset), max(wanted, queue_offset)
     return holes is not None and holes.issuperset(range(low, high))
 
 
 def _counted_to(evidence: Evidence) -> dict[tuple[str, int], int]:
-    """Return the least queue offset, by topic and queue, that can come behind what has expired."""
+    """Return the least queue offset, by topic and queue, that can follow the expired messages."""
     ledger, counted_to = evidence.ledger, dict[tuple[str, int], int]()
     for put in ledger.puts:
         if (

@@ -1,7 +1,7 @@
-"""DUR: what was promised is there: at its place in the log, with its bytes, all of them.
+"""DUR: every promised message is present, at its place in the log, with all of its bytes.
 
-Which puts are promised is the ledger's business (`oracle.guarantees`). That they are reachable through their queue is
-CQ-COMPLETE's. Of what retention has set out to remove nothing is promised if the log begins behind it.
+The ledger decides which puts are promised (`oracle.guarantees`). CQ-COMPLETE checks that they have queue entries. Puts
+that retention was about to remove are not promised if the log begins after them.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from ..evidence import Evidence, Violation, tried
 
 
 def check(evidence: Evidence) -> Iterator[Violation]:
-    """Yield every promised put that is missing or changed, and every message sent back without a record of that."""
+    """Yield every promised put that is missing or changed, and every message sent back without its record."""
     yield from _check_puts(evidence)
     yield from _check_returned(evidence)
 

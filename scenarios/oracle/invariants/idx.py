@@ -1,12 +1,11 @@
-"""IDX: the index leads to every key of every record of the log, once, to nothing else, and look-ups say the same.
+"""IDX: the index has every key of every record exactly once and no other entry, and lookups agree.
 
-After each recovery the files are compared, byte for byte, with what the log asks for: entries in its order, links,
-slots, headers, and every file but the last one full. Where retention has removed the log's front, or a segment is
-missing, entries may lead there, and their times are taken as they are. `check_stopped` asks whether a clean stop left
-all of it durable. File names are not judged.
+After each recovery the files are compared byte for byte with the expected ones: entries in the order of the log, links,
+slots, headers, and every file but the last full. Entries may point at a removed front or a missing segment; their times
+are not checked. `check_stopped` judges whether a clean stop made all files durable. File names are not judged.
 
-`check_lookups` asks a store just recovered for each key of its log; `check_answer` judges what a user was given in the
-midst of traffic. How soon a message can be found is not judged, only that it can once it is dispatched.
+`check_lookups` looks up each key of the log right after a recovery. `check_answer` judges answers during traffic. How
+soon a message is found is not judged, only that it is found after its dispatch.
 """
 
 from collections import Counter
@@ -40,13 +39,13 @@ _UNKNOWN = -1
 
 
 _Place = tuple[int, int]
-"""Log offset of a record, and the hash of a key of it."""
+"""The log offset of a record and the hash of one of its keys."""
 _RawEntry = tuple[int, int, int, int]
-"""keyHash, phyOffset, timeDiff and the link, as a file has them."""
+"""keyHash, phyOffset, timeDiff and link, as stored."""
 
 
 def check(evidence: Evidence) -> Iterator[Violation]:
-    """Yield every key that is missing, twice or foreign, and every field of a file that is not as it must be."""
+    """Yield every missing, repeated or foreign key, and every wrong field of a file."""
     index, store = evidence.store.index, evidence.store
     if index is None:
         return
@@ -74,14 +73,14 @@ def check(evidence: Evidence) -> Iterator[Violation]:
 
 
 def _raw_entries(content: bytes, index: FoundIndex) -> Iterator[_RawEntry]:
-    """Yield the entries that a file says it has, as far as it has room for them."""
+    """Yield the entries that the header of a file counts, limited to the size of the file."""
     count = max(min(decode_header(content).next_entry, index.entries_max), 1)
     base = entries_at(index.slots)
     return ENTRY.iter_unpack(memoryview(content)[base + ENTRY_BYTES : base + ENTRY_BYTES * count])
 
 
 def _places(index: FoundIndex, min_offset: int, damage: KnownDamage) -> Iterator[_Place]:
-    """Yield where each entry leads, but for those that lead to what is gone."""
+    """Yield the target of each entry, without those that were removed."""
     for _, content in index.files:
         for hashed, physical_offset, _, _ in _raw_entries(content, index):
             if not 0 <= physical_offset < min_offset and not damage.is_missing(physical_offset):
@@ -89,7 +88,7 @@ def _places(index: FoundIndex, min_offset: int, damage: KnownDamage) -> Iterator
 
 
 def _leads_as_it_must(index: FoundIndex, store: RecoveredStore, damage: KnownDamage) -> bool:
-    """Return whether entries lead to each key of each record, in the log's order, and to nothing else."""
+    """Return whether the entries have each key of each record in the order of the log, and no others."""
     places = _places(index, store.min_offset, damage)
     for found in store.records:
         record = found.record
@@ -100,7 +99,7 @@ def _leads_as_it_must(index: FoundIndex, store: RecoveredStore, damage: KnownDam
 
 
 def _check_entries(index: FoundIndex, store: RecoveredStore, damage: KnownDamage) -> Iterator[Violation]:
-    """Compare step by step; only if something is wrong, hold everything against everything."""
+    """Compare step by step. Only after a difference compare everything with everything."""
     if _leads_as_it_must(index, store, damage):
         return
     here = list(_places(index, store.min_offset, damage))
@@ -127,16 +126,16 @@ def _check_entries(index: FoundIndex, store: RecoveredStore, damage: KnownDamage
 def _as_they_must_be(
     header: FoundIndexHeader, entries: Sequence[_RawEntry], store: RecoveredStore, front_end_ms: int
 ) -> tuple[FoundIndexHeader, list[ModelEntry]]:
-    """Return what header and entries must be; of records that are gone, times are what they are said to be.
+    """Return the expected header and entries. The times of removed records are taken as stored.
 
-    front_end_ms: the end of the file in front, 0 if there never was one, _UNKNOWN if that is not known any more.
+    front_end_ms: the end time of the previous file, 0 if there was none, _UNKNOWN if it is no longer known.
     """
     first_offset, last_offset, record_at = entries[0][1], entries[-1][1], store.by_offset.get
     begin, end = record_at(first_offset), record_at(last_offset)
     begin_ms = header.begin_timestamp_ms if begin is None else begin.record.store_timestamp_ms
     end_ms = header.end_timestamp_ms if end is None else end.record.store_timestamp_ms
     timed = []
-    counted_from_ms = front_end_ms  # the first one's seconds are counted from the header it found
+    counted_from_ms = front_end_ms  # the first entry counts its seconds from the header that it found
     for hashed, physical_offset, seconds, _ in entries:
         found = record_at(physical_offset)
         if found is not None and counted_from_ms != _UNKNOWN:
@@ -147,7 +146,7 @@ def _as_they_must_be(
 
 
 def _compare(path: str, content: bytes, model: bytes, slots: int) -> Iterator[Violation]:
-    """Yield every field in which a file is not its model."""
+    """Yield every field in which a file differs from its model."""
     if content == model:
         return
     at = 0
@@ -158,7 +157,7 @@ def _compare(path: str, content: bytes, model: bytes, slots: int) -> Iterator[Vi
 
 
 def check_stopped(store: MessageStore, disk: Disk) -> Iterator[Violation]:
-    """Yield every index file that a clean stop did not make durable; its name is not asked for."""
+    """Yield every index file that a clean stop did not make durable. Its name is not checked."""
     for file in () if store.index is None else store.index.table.files:
         tried("IDX")
         if not disk.is_durable(file.file.path, 0, file.file.size_bytes):
@@ -177,18 +176,19 @@ def _violation(summary: str, file: str, offset: int, field: str, expected: objec
 
 
 ANSWERS_MAX = 64
-"""How many messages a look-up asks for, and is given at most."""
+"""The most messages that a lookup asks for and receives."""
 ALWAYS_MS = (0, 1 << 62)
-"""From when to when a message must be stored to be found by a look-up over all times."""
+"""The store times of a lookup over all times."""
 
-_TOLERANCE_MS = 999  # an entry knows whole seconds
+_TOLERANCE_MS = 999  # an entry has whole seconds
 
 
 def check_lookups(store: MessageStore, found: RecoveredStore) -> Iterator[Violation]:
-    """Yield every key of the log by which a store just recovered does not find exactly the messages that have it.
+    """Yield every key of the log by which a store just recovered does not find exactly its messages.
 
-    Each key is asked for over all times, and for the very millisecond of its newest message: unless times go back in
-    the log. They do where a torn head has lost its own, which no checksum covers; a look-up by time then ends early.
+    Each key is looked up over all times, and at the millisecond of its newest message. The second lookup is left out if
+    times in the log go back, which ends a lookup by time early. That happens after a torn record header lost its time,
+    which no checksum covers.
     """
     if store.index is None:
         return
@@ -220,10 +220,10 @@ def check_answer(
     *,
     may_miss: bool = False,
 ) -> Iterator[Violation]:
-    """Yield what is wrong with the answer to a look-up, asked by topic and key, in the midst of traffic.
+    """Yield every error in the answer to a lookup by topic and key during traffic.
 
-    dispatched_to: log offset up to which everything had been dispatched before it was asked. may_miss: whether the disk
-    has taken back what had been put.
+    dispatched_to: the log offset up to which all records were dispatched before the request. may_miss: whether the disk
+    lost data that was put.
     """
     tried("IDX")
     (topic, key), offsets = asked, result.physical_offsets
@@ -242,7 +242,7 @@ def check_answer(
 def _check_record(
     ledger: Ledger, asked: tuple[str, str], window_ms: tuple[int, int], offset: int, raw: bytes
 ) -> Iterator[Violation]:
-    """Yield what is wrong with one record of an answer."""
+    """Yield every error in one record of an answer."""
     (topic, key), reading = asked, whole_at(raw, 0, len(raw), offset)
     if reading is None or reading.record.topic != topic or key.encode() not in indexed_keys(reading.record):
         yield _lookup_violation("an answer without the key", offset, "record", f"{topic}#{key}", reading)
@@ -259,12 +259,12 @@ def _check_record(
 
 
 def _must_be_found(store: MessageStore, ledger: Ledger, topic: str, key: str, dispatched_to: int) -> set[int]:
-    """Return where the own records are of answered puts with a key that are dispatched, and still there."""
+    """Return the offsets of acknowledged puts with a key that are dispatched and not removed."""
     if store.index is None:
         return set()
     if (
         store.flags.bits & Refusal.WRITE_INDEX_FILE_ERROR
-    ):  # files could not be made: what it has is all that it will have
+    ):  # no more index files could be created, so the index does not grow
         dispatched_to = min(dispatched_to, store.index.last_update[1])
     min_offset = store.min_phy_offset
     return {

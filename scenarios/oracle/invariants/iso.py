@@ -1,6 +1,6 @@
-"""ISO: while a store is open, a second instance on its directory is refused, and has changed nothing by then.
+"""ISO: a second instance on the directory of an open store is refused and changes no file.
 
-What the second one does is watched at its own file system, so the traffic of the first does not blur it.
+The second instance has a watched file system of its own, so traffic of the first one is not counted.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ _CHANGES_BYTES = ("store", "pwrite")
 
 
 def check(store: MessageStore) -> Iterator[Violation]:
-    """Load a second instance beside an open store, and yield what is wrong with how that ends."""
+    """Load a second instance on the directory of an open store, and yield every error in the result."""
     tried("ISO")
     root = store.config.store_path_root_dir
     files = NotingFiles(store.world.files)
@@ -37,7 +37,7 @@ def check(store: MessageStore) -> Iterator[Violation]:
 
 
 class NotingProxy:
-    """Anything at all, with calls of some of its methods noted."""
+    """Wraps an object and records calls of some of its methods."""
 
     def __init__(self, inner: Any, noted: tuple[str, ...], changes: list[str]) -> None:
         self._inner = inner
@@ -58,19 +58,19 @@ class NotingProxy:
 
 
 class NotingFiles(NotingProxy):
-    """A file system with every change noted, those through maps included."""
+    """A file system that records every change, including writes to maps."""
 
     def __init__(self, files: Files) -> None:
         super().__init__(files, _CHANGES_FILES, [])
 
     def make_directories(self, path: str) -> None:
-        """Make a directory; a change, unless it is there."""
+        """Create a directory; a change unless it exists."""
         if self._inner.status(path) is None:
             self.changes.append(f"make_directories {path}")
         self._inner.make_directories(path)
 
     def map(self, path: str, size_bytes: int) -> Any:
-        """Map a file; to create or extend it is a change."""
+        """Map a file; a change if this creates or extends it."""
         status = self._inner.status(path)
         if status is None or status.size_bytes < size_bytes:
             self.changes.append(f"map {path}")

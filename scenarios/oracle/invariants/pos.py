@@ -1,8 +1,9 @@
-"""POS: flushed <= readable <= committed <= wrote <= size in each segment, no gaps between them; flushed is durable.
+"""POS: flushed <= readable <= committed <= wrote <= size in each segment, without gaps between segments; flushed is
+durable.
 
-The last half is asked of the simulated disk, which knows: it holds from the moment the position moved, crash or not.
-So is, of a segment with a write buffer, whether what counts as committed is in the page cache: whole records, unless
-a failed sync has taken them back from there. And what recovery has cut does not come back.
+Durability is compared with the simulated disk as soon as the position moves, with or without a crash. In a segment
+with a write buffer, committed data must be in the page cache as complete records, unless a failed sync has reverted
+it. Bytes that recovery truncated must not come back.
 """
 
 from collections.abc import Iterator
@@ -18,16 +19,16 @@ from ..reader import UnreadableError, walk
 
 
 def check(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iterator[Violation]:
-    """Yield every position that lies, as the store's memory has it now.
+    """Yield every wrong position of a store as it is now.
 
-    ledger says what retention may have removed from the disk, and not from memory yet: that is not looked at.
+    ledger: knows which segments retention may have removed from the disk but not yet from memory. Those are skipped.
     """
     expected_base = None
     for segment in store.log.segments:
         where = store.log.flushed_where.get()
         flushed, readable, file = segment.flushed.get(), segment.readable.get(), segment.file.path
         committed = segment.committed.get() if isinstance(segment, BufferedSegment) else readable
-        wrote = segment.wrote.get()  # in this order, for each may move meanwhile
+        wrote = segment.wrote.get()  # read last: each position may move during the reads
         if ledger is not None and segment.end_offset <= ledger.expired_to:
             continue
         tried("POS")
@@ -83,17 +84,17 @@ def check(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iter
 
 
 def _is_known_gap(ledger: Ledger | None, begin: int, segment: Segment) -> bool:
-    """Return whether the segments from an offset up to a segment are known to be missing."""
+    """Return whether all segments between an offset and a segment are known to be missing."""
     missing = range(begin, segment.base_offset, segment.size_bytes)
     return ledger is not None and len(missing) > 0 and all(map(ledger.known_damage.is_missing, missing))
 
 
 def check_cut(store: MessageStore, disk: Disk) -> Iterator[Violation]:
-    """Yield every file of a store just recovered whose zeros behind the end the next power cut may take.
+    """Yield every file of a store just recovered in which a power cut may restore truncated bytes.
 
-    An old entry, or an old record, that comes back is taken for one of those that come now. What a failed write-back
-    has kept from the disk is clean, and no store can tell; nor can one that finds a clean exit tell that another start
-    has died since while it cut.
+    A restored entry or record would be taken for a new one. Two cases are excused because no store can notice them:
+    pages that are clean although their write-back failed, and, after a clean exit, an earlier start that crashed while
+    it truncated.
     """
     assert store.last_recovery is not None, "it has not been loaded"
     if store.last_recovery.clean_exit:
@@ -109,7 +110,7 @@ def check_cut(store: MessageStore, disk: Disk) -> Iterator[Violation]:
 
 
 def _check_committed(segment: BufferedSegment, disk: Disk) -> Iterator[Violation]:
-    """Yield where a buffered segment's file has something else than whole records below the committed position."""
+    """Yield the place where a buffered segment's file has no complete records below the committed position."""
     file, committed = segment.file.path, segment.committed.get()
     try:
         content = disk.content(file)

@@ -1,11 +1,10 @@
-"""PREFIX: the recovered log is a prefix of what was appended: no holes, no inventions, nothing that comes back.
+"""PREFIX: the recovered log is a prefix of the appended records: no holes, no foreign records, none that reappear.
 
-A client of a broker that sends a message again makes another put of it, which may be there beside the first.
-
-Log order of puts that were never answered is unknown; that each is there at most once and whole is checked, byte for
-byte. So are copies that the store makes of delayed and of transactional messages, and its bookkeeping of these; when
-and how often they are made is SCHED's and TX's, what order the properties of a redirected message are in nobody's. A
-segment that retention has removed may be back after a crash; nothing else that was missing once may.
+A broker's client that repeats a send makes another put, so both records may be present. The order of unanswered puts is
+unknown; each may be present at most once and must be complete, byte for byte. The same holds for the store's copies of
+delayed and transactional messages and for its bookkeeping records. SCHED and TX judge when and how often copies are
+made. The order of properties in a redirected message is not judged. A removed segment may be back after a crash; no
+other missing record may be.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,7 +18,7 @@ from ..recovered import FoundRecord
 
 
 def check(evidence: Evidence) -> Iterator[Violation]:
-    """Yield every record that was never put, is there twice, or had gone; and every hole."""
+    """Yield every record that was never put, is present twice or reappeared, and every hole."""
     store, ledger = evidence.store, evidence.ledger
     if store.damage is not None:
         error = store.damage
@@ -28,7 +27,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
         )
     if store.records:
         tried("PREFIX")
-    elsewhere: set[str] = set()  # names of what is not at a place known before; few, in a long history
+    elsewhere: set[str] = set()  # names of puts at a place that was unknown before; few in long runs
     put_of, gone = ledger.by_properties.get, ledger.gone
     for found in store.records:
         _, _, topic, queue_id, _, _, stored_ms, properties, _ = found.record
@@ -87,20 +86,22 @@ def check(evidence: Evidence) -> Iterator[Violation]:
 
 
 def _may_be_misfiled(evidence: Evidence, put: PutEntry, found: FoundRecord) -> bool:
-    """Return whether a power cut may have put a record into another queue of its topic."""
+    """Return whether a power cut may have moved a record to another queue of its topic."""
     return put.place[0] == found.record.topic and may_be_misfiled(found.position, tears=evidence.ledger.tears)
 
 
 def _bookkeeping(evidence: Evidence, found: FoundRecord) -> Iterable[FieldDifference]:
-    """Return what a record of the store's own has kept badly: an op, or a half message that it has put again."""
+    """Return the wrong fields of the store's own record: an op, or a half message that was put back."""
     if found.record.topic == OP_TOPIC:
         return differences_of_op(found.record, found.body)
     put = evidence.ledger.named_by(found.record)
-    return () if put is None else put.differences(found.record, tears=evidence.ledger.tears)  # without one it is TX's
+    return (
+        () if put is None else put.differences(found.record, tears=evidence.ledger.tears)
+    )  # without one it is left to TX
 
 
 def _returned(evidence: Evidence, put: PutEntry, found: FoundRecord) -> Iterable[FieldDifference]:
-    """Return what a record of a message that was sent back has kept badly. Its storeHost is who was asked."""
+    """Return the wrong fields of a message that was sent back. Its storeHost is the broker that was asked."""
     head, is_committed = found.record.head, put.detour is not None and put.delay_ms is None
     address, port = head.store_host[:-4], int.from_bytes(head.store_host[-4:], "big")
     again = max(put.given.reconsume_times, 0) + 1
@@ -125,7 +126,7 @@ def _changed(found: FoundRecord, differences: Iterable[FieldDifference]) -> Iter
 
 
 def _is_at_home(evidence: Evidence, put: PutEntry) -> bool:
-    """Return whether a put is where it is known to have been put."""
+    """Return whether a put is at its known place."""
     if put.physical_offset is None:
         return False
     found = evidence.store.by_offset.get(put.physical_offset)
@@ -140,7 +141,7 @@ def _holes(evidence: Evidence, elsewhere: set[str]) -> Iterator[Violation]:
         at = put.physical_offset
         if at is None:
             continue
-        found = found_at(at)  # nearly every put is at home, and found to be without a call
+        found = found_at(at)  # nearly every put is, so this saves a call
         if found is not None and found.record.properties == put.properties:
             continue
         if put.name in elsewhere or put.name in gone:

@@ -1,20 +1,19 @@
-"""QUIET: once users are done and nothing is broken, every cursor that the store drives comes to its end, in time.
+"""QUIET: once users are done and faults have ended, every cursor of the store reaches its end in time.
 
-    cursor             its end                                 how long it may take, by the settings
-    commit             what was put                            an interval of committing
-    dispatch           what readers may see                    no interval: it is woken
-    flush              what readers may see                    an interval of the thorough flush, under ASYNC_FLUSH
-    queues, checkpoint what is dispatched, and its times       an interval of the thorough flush of queues, then
+    cursor             its end                                 time limit, by the settings
+    commit             the end of the puts                     an interval of committing
+    dispatch           the readable end                        no interval: it is woken
+    flush              the readable end                        an interval of the thorough flush, under ASYNC_FLUSH
+    queues, checkpoint the dispatched end and its times        an interval of the thorough flush of queues, then
     index              the last record that has a key          as dispatch
     delay level        the end of its queue                    its delay, twice if the clock was set back
     delayOffset.json   each level                              an interval of persisting, then
     consumerOffset.json each group                             an interval of persisting
     half, op           the ends of their queues                two passes of the check, then the flush
-    slave              its master's last record, and says so   until a silence is noticed, another connection made
+    slave              its master's last record, reported      until a silence is noticed and another connection made
 
-It begins when the end has moved last. To each comes the time that the work itself takes on the disk. Whoever waits lets
-time pass; nothing here does. What of a disk's errors excuses a cursor is for whoever asks: in a world that has healed
-nothing does.
+The time starts when the end last moved. The time that the disk needs for the work is added to each. The caller lets
+time pass. The caller also decides which disk errors excuse a cursor; after all faults have ended none does.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,25 +39,25 @@ from . import live
 
 
 class Cursor(NamedTuple):
-    """One of them, at one moment."""
+    """One cursor at one moment."""
 
     name: str
     service: str
-    """The task that drives it."""
+    """The task that moves it."""
     at: object
     end: object
     within_ms: int
-    """How long it may take from when its end is what it is now."""
+    """The time limit, from when its end took its present value."""
     file: str = ""
 
     @property
     def is_behind(self) -> bool:
-        """Return whether it is elsewhere than at its end."""
+        """Return whether it is not at its end."""
         return self.at != self.end
 
 
 def check(cursor: Cursor, store: MessageStore, detail: str = "") -> Iterator[Violation]:
-    """Yield a cursor that is still behind after its time; detail: what else is known of it."""
+    """Yield a cursor that is still behind after its time limit. detail: other known facts about it."""
     summary = f"{cursor.name} does not come to its end"
     known = "\n".join(filter(None, (services_text(store, cursor.service), detail)))
     facts = cursor.file, -1 if not cursor.file else 0, cursor.name, str(cursor.end), str(cursor.at)
@@ -69,7 +68,7 @@ def check(cursor: Cursor, store: MessageStore, detail: str = "") -> Iterator[Vio
 
 
 def reading(store: MessageStore, plan: Plan, *, put_end: int, readable_end: int) -> Iterator[Cursor]:
-    """Yield what stands between a put and its readers: commit and dispatch, which may be further than these ends."""
+    """Yield the cursors between a put and its readers: commit and dispatch. They may be past the given ends."""
     tried("QUIET")
     work_ms = live.work_ms_max(plan, store)
     config = store.config
@@ -81,10 +80,10 @@ def reading(store: MessageStore, plan: Plan, *, put_end: int, readable_end: int)
 
 
 def flushing(store: MessageStore, plan: Plan, readings: Known) -> Iterator[Cursor]:
-    """Yield the flush of the log: of all that readers may see, or under SYNC_FLUSH of its last record.
+    """Yield the flush of the log: up to the readable end, or under SYNC_FLUSH to the end of its last record.
 
-    Blanks of puts that were refused may be behind that. They wait for the next put, for nobody waits for them.
-    readings: of records, to take from and to add to; likewise below.
+    After that there may be blanks of refused puts, which wait for the next put. readings: a cache of records, here and
+    below.
     """
     end, flushed = store.log.max_offset, store.log.flushed_where.get()
     if store.config.flush_disk_type is FlushDiskType.SYNC_FLUSH and flushed < end:
@@ -102,7 +101,7 @@ def _durable_ms_max(store: MessageStore, plan: Plan) -> int:
 
 
 def leading(store: MessageStore, plan: Plan, disk: Disk, readings: Known) -> Iterator[Cursor]:
-    """Yield queues, checkpoint and index: what a recovery begins with instead of the whole log."""
+    """Yield queues, checkpoint and index, which save recovery from reading the whole log."""
     config = store.config
     work_ms, interval_ms = live.work_ms_max(plan, store), config.flush_consume_queue_thorough_interval_ms
     queues_ms = interval_ms + config.flush_interval_consume_queue_ms + work_ms
@@ -118,23 +117,23 @@ def leading(store: MessageStore, plan: Plan, disk: Disk, readings: Known) -> Ite
         log_ms, queues_at_ms, _ = decode_checkpoint(raw, file=config.checkpoint_path)
         known_ms, path = last.store_timestamp_ms, config.checkpoint_path
         within_ms = _durable_ms_max(store, plan) + queues_ms
-        # A log that lost its end is behind its checkpoint, until its records are as young again.
+        # After the log lost its end, the checkpoint is ahead until new records have its times.
         yield Cursor("physicMsgTimestamp", service, min(log_ms, known_ms), known_ms, within_ms, path)
         yield Cursor("logicsMsgTimestamp", service, min(queues_at_ms, known_ms), known_ms, within_ms, path)
     if store.index is not None:
         keyed = _last_record(store, readings, keyed=True)
         end = 0 if keyed is None else keyed.physical_offset
-        indexed = min(store.index.last_update[1], end)  # it has been further if retention took what it led to
+        indexed = min(store.index.last_update[1], end)  # it is past the end if retention removed its last target
         yield Cursor("index", store.dispatch.name, indexed, end, 2 * work_ms)
 
 
 def _is_new(store: MessageStore, record: LogRecord) -> bool:
-    """Return whether a record was put after the load: a store that only opens, as RocketMQ, moves no time."""
+    """Return whether a record was put after the load. Opening a store moves no checkpoint time, as in RocketMQ."""
     return store.last_recovery is None or record.physical_offset >= store.last_recovery.end_offset
 
 
 def _last_record(store: MessageStore, readings: Known, *, keyed: bool = False) -> LogRecord | None:
-    """Return the last record of a log, or the last that the index has to lead to."""
+    """Return the last record of a log, or the last one with a key in the index."""
     for segment in reversed(store.log.segments):
         for record in reversed(list(_records(segment, readings))):
             if not keyed or indexed_keys(record):
@@ -149,20 +148,20 @@ def _records(segment: Segment, readings: Known) -> Iterator[LogRecord]:
         for record, _ in walk(view, end, file=path, base_offset=base_offset, known=readings):
             yield record
     except UnreadableError:
-        return  # PREFIX says what is wrong there
+        return  # left to PREFIX
 
 
-# -- what is kept beside the log ---------------------------------------------------------------------
+# -- files next to the log ---------------------------------------------------------------------------
 
 
 def delivering(store: MessageStore, plan: Plan, disk: Disk) -> Iterator[Cursor]:
-    """Yield the levels of delayed delivery, and their progress on the disk."""
+    """Yield the levels of delayed delivery and their persisted progress."""
     schedule, work_ms = store.schedule, live.work_ms_max(plan, store)
     for queue in store.queues.all():
         if queue.topic == SCHEDULE_TOPIC and queue.queue_id + 1 in store.delays_ms:
             level = queue.queue_id + 1
             at = max(schedule.offsets.get(level, 0), queue.min_offset)
-            due_ms = 2 * store.delays_ms[level] + work_ms  # the log's time goes at half the pace of a clock at least
+            due_ms = 2 * store.delays_ms[level] + work_ms  # the log's time runs at least at half the speed of a clock
             yield Cursor(f"delay level {level}", schedule.name, at, queue.max_offset, due_ms)
     if schedule.offsets:
         path, within_ms = schedule.file.path, _durable_ms_max(store, plan) + work_ms
@@ -174,7 +173,7 @@ def delivering(store: MessageStore, plan: Plan, disk: Disk) -> Iterator[Cursor]:
 def consuming(
     store: MessageStore, plan: Plan, disk: Disk, offsets: ConsumerOffsetManager, interval_ms: int
 ) -> Iterator[Cursor]:
-    """Yield the progress of consumer groups on the disk, which is persisted every so often."""
+    """Yield the persisted progress of consumer groups."""
     path, found = offsets.file.path, _without_blanks(disk.content(offsets.file.path))
     if any(offsets.members.values()):
         within_ms = interval_ms + live.work_ms_max(plan, store)
@@ -183,49 +182,51 @@ def consuming(
 
 
 def _without_blanks(raw: bytes) -> bytes:
-    """Return what a side file says: a blank that has rotted into another one is read as before, and written no more."""
+    """Return a side file without blanks. If one blank rots into another, the content reads the same and is not written
+    again.
+    """
     return raw.translate(None, b" \t\n\r")
 
 
 def deciding(
     store: MessageStore, plan: Plan, offsets: ConsumerOffsetManager, config: TransactionConfig
 ) -> Iterator[Cursor]:
-    """Yield the check of transactions, none of which is open any more: it is through with half messages and ops."""
+    """Yield the cursors of the transaction check in half messages and ops. No transaction may be open."""
     within_ms = 2 * config.transaction_check_interval_ms + _durable_ms_max(store, plan) + live.work_ms_max(plan, store)
     within_ms += live.clock_ms_max(plan)
     for topic, name in ((HALF_TOPIC, "half messages"), (OP_TOPIC, "ops")):
         end = store.get_max_offset_in_queue(topic, QUEUE_ID)
-        if end and store.log.min_offset == 0:  # else the check may have nothing left to look for, and stays
+        if end and store.log.min_offset == 0:  # otherwise the check may have no more messages to look for, and stays
             at = offsets.query_offset(CHECK_GROUP, topic, QUEUE_ID)
             yield Cursor(f"check of {name}", "transaction check", at, end, within_ms)
 
 
-# -- beside a master ---------------------------------------------------------------------------------
+# -- slaves ------------------------------------------------------------------------------------------
 
 
 def following(
     service: str, host: str, slave: MessageStore, master: MessageStore, reports: Sequence[int], within_ms: int
 ) -> Iterator[Cursor]:
-    """Yield how far a slave is behind its master, and how far the master of now, no earlier one, has heard.
+    """Yield how far a slave is behind its master, and how much of that the present master knows.
 
-    It does not get a blank record that nothing follows, which a recovery of its master would cut. It may have one from
-    before that: a crash can take what followed the blank, and leave the blank.
+    A slave does not receive a blank record at the end of the log, which recovery of its master would truncate. It may
+    have one from an earlier crash that took the records after the blank.
     """
     end = master.log.max_offset
     has_all = slave.log.max_offset == end
     if not has_all and end % master.log.segment_bytes == 0 and (last := _last_record(master, {})) is not None:
         end = last.physical_offset + last.size_bytes
     if master.log.min_offset == end and not slave.log.segments:
-        return  # where a log begins in which nothing is left, only the next put says
+        return  # the start of an empty log is known only after the next put
     yield Cursor(f"log of {host}", service, slave.log.max_offset, end, within_ms)
     yield Cursor(f"report of {host}", service, end if end in reports else -1, end, within_ms)
 
 
 def following_ms_max(slave: MessageStore, plan: Plan, master_end: int) -> int:
-    """Return how long a slave may take to catch up with its master, or to find that it cannot, in ms.
+    """Return how many ms a slave may take to catch up with its master, or to notice that it cannot.
 
-    A connection that was lost is found out by its silence. Another is made when that one, and an attempt that was under
-    way, are given up; two heartbeats then say that a master has nothing more. What comes may be synced frame by frame.
+    A lost connection is noticed by its silence. A new one is made after that one, and an attempt in progress, have
+    timed out. Two heartbeats then show that the master has no more data. Each received frame may be synced.
     """
     config = slave.config
     frames = master_end // plan.cluster.transfer_batch_bytes + len(slave.log.segments)

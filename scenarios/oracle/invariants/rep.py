@@ -1,12 +1,13 @@
-"""REP: a slave's log is its master's, byte for byte from the slave's first on, and what it acknowledges it has.
+"""REP: a slave's log equals its master's, byte for byte from the slave's first byte on, and has all that it
+acknowledged.
 
-A slave that cannot go on, because its master has lost what it has, or has something else there, must say so and change
-nothing; one that can must. What the answer to a put says a slave has, a slave had reported, with these very bytes; and
-a slave still has what it reported, unless it only promised its page cache and the power went. Its topics and groups are
-those of its master as soon as it takes them to be of the same version.
+A slave that cannot continue, because its master lost data that the slave has or has other data there, must report
+that and change no file. Any other slave must continue. If the answer to a put counts on a slave, the slave had
+reported these bytes. It must keep reported bytes, unless it promised only its page cache and lost power. Its topics
+and groups equal its master's whenever both have the same version.
 
-Not seen here: zeros that a crash has left in a slave's record where no recovery can see it, in its times and hosts;
-whether a slave's queues lead to all of this, which CQ-COMPLETE and its like are asked about.
+Not judged: zeros in a record's times and hosts that recovery cannot notice, and the slave's queues, which
+CQ-COMPLETE and others judge.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,9 +32,9 @@ if TYPE_CHECKING:
 def check_answer(
     master: MessageStore, history: MasterHistory, replicas: Replicas, put: PutEntry, result: PutMessageResult
 ) -> Sequence[Violation]:
-    """Return a put that was answered OK by a SYNC_MASTER though no slave has reported the bytes that were sent.
+    """Return a put that a SYNC_MASTER answered OK although no slave has reported the sent bytes.
 
-    The master may not have them any more: a failed sync may take them back while a slave's report is on its way.
+    The master may have lost them: a failed sync may revert them while a slave's report is in flight.
     """
     if result.status is not PutMessageStatus.PUT_OK or not put.wait or result.append is None:
         return ()
@@ -41,8 +42,8 @@ def check_answer(
     start = result.append.wrote_offset
     wanted = history.had(start, result.append.wrote_bytes)
     if start < max(master.log.min_offset, 0):
-        return ()  # retention has removed it meanwhile
-    was_sent = len(wanted) == result.append.wrote_bytes  # else any slave has what there is of it
+        return ()  # retention has removed it
+    was_sent = len(wanted) == result.append.wrote_bytes  # otherwise any slave has the sent part
     if was_sent and replicas.have_had(start, wanted):
         return ()
     summary = f"{put.name} was answered OK, and no slave has it"
@@ -50,13 +51,13 @@ def check_answer(
 
 
 def check_sent(master: MessageStore, disk: Disk, frame: FrameHeader) -> Iterator[Violation]:
-    """Yield what a master under SYNC_FLUSH is about to send a slave, and a crash could still take from it."""
+    """Yield a frame that a master under SYNC_FLUSH is about to send, if a crash could still lose its data."""
     if frame.is_heartbeat or master.config.flush_disk_type is not FlushDiskType.SYNC_FLUSH:
         return
     tried("REP")
     segment = master.log.find(frame.log_offset)
     if segment is None:
-        return  # retention has removed it, which was durable then
+        return  # retention has removed it, so it was durable
     start = frame.log_offset - segment.base_offset
     if not disk.is_durable(segment.file.path, start, start + frame.size_bytes):
         summary = "a slave is sent what is not durable at its master"
@@ -64,9 +65,10 @@ def check_sent(master: MessageStore, disk: Disk, frame: FrameHeader) -> Iterator
 
 
 def check_still_has(master: MessageStore, sent_to: int) -> Iterator[Violation]:
-    """Yield a master whose recovery has cut what its slaves were sent; sent_to: the end of what was durable then.
+    """Yield a master whose recovery truncated data that its slaves were sent. sent_to: the end of the durable data
+    then.
 
-    No crash takes that; a slave that has it and is not restarted would be longer than its master for good.
+    No crash loses durable data. A slave that has it and does not restart would stay longer than its master.
     """
     if sent_to == 0:
         return
@@ -78,7 +80,7 @@ def check_still_has(master: MessageStore, sent_to: int) -> Iterator[Violation]:
 
 
 def check_prefix(host: str, slave: MessageStore, history: MasterHistory) -> Iterator[Violation]:
-    """Yield a slave's log that is a prefix of nothing its master's ever was."""
+    """Yield a slave's log that is not a prefix of any history of its master."""
     first = max(slave.log.min_offset, 0)
     if slave.log.max_offset > first:
         tried("REP")
@@ -89,9 +91,9 @@ def check_prefix(host: str, slave: MessageStore, history: MasterHistory) -> Iter
 
 
 def check_begin(host: str, slave: MessageStore, offset: int) -> Iterator[Violation]:
-    """Yield where a slave that flushes begins a stream behind what it takes for durable.
+    """Yield a stream that a flushing slave begins after its durable data.
 
-    An offset of 0 would say that its log is empty: it never begins in front of 1, nor of its first segment.
+    Offset 0 would mean an empty log, so it begins at 1 or later, and not before its first segment.
     """
     kept = slave.log.flushed_where.get()
     if slave.config.flush_disk_type is not FlushDiskType.SYNC_FLUSH:
@@ -103,9 +105,9 @@ def check_begin(host: str, slave: MessageStore, offset: int) -> Iterator[Violati
 
 
 def check_kept(host: str, slave: MessageStore, held: ReportedRange | None) -> Iterator[Violation]:
-    """Yield what a slave had reported, promised to keep, and lost.
+    """Yield data that a slave reported, had to keep, and lost.
 
-    The blank record at the end of a segment is no loss where nothing follows it: recovery ends the log in front of it.
+    A blank record at the end of a segment may be lost if no record follows: recovery ends the log before it.
     """
     if held is None or not held.data:
         return
@@ -119,7 +121,7 @@ def check_kept(host: str, slave: MessageStore, held: ReportedRange | None) -> It
 
 
 def _is_blank(held: ReportedRange, at: int) -> bool:
-    """Return whether what was held from a position on is one blank record."""
+    """Return whether the data from a position on is one blank record."""
     head = held.data[at : at + BLANK_BYTES]
     return len(head) == BLANK_BYTES and head == encode_blank(held.size_bytes - at)
 
@@ -127,15 +129,16 @@ def _is_blank(held: ReportedRange, at: int) -> bool:
 def check_settled(
     host: str, slave: MessageStore, master: MessageStore, diverged: str | None, *, is_logged: bool
 ) -> Iterator[Violation]:
-    """Yield a slave that follows a master it does not fit, or does not follow one that it fits, or stops in silence.
+    """Yield a slave that follows a master with another log, does not follow one with the same log, or stops without a
+    report.
 
-    diverged: why it follows no master any more; None if it follows. is_logged: whether its broker's log says so.
+    diverged: why it follows no master; None if it follows. is_logged: whether its broker's log says so.
     """
     tried("REP")
     first, end = max(slave.log.min_offset, master.log.min_offset, 0), slave.log.max_offset
     found, own = log_bytes(slave.log, first, end), whole_log(master.log)
-    # Retention has removed at the master what comes next at the slave; what is there may end in a blank that its own
-    # recovery did not count.
+    # Retention at the master removed the data that the slave needs next. The slave's data may end in a blank that its
+    # own recovery did not count.
     is_left_behind, may_be_left_behind = 0 < end < first, 0 < end <= first
     fits = common_bytes(own, first, found) == len(found) and not is_left_behind
     if found == own[first:end] and not may_be_left_behind and diverged is not None:
@@ -150,7 +153,7 @@ def check_settled(
 
 
 def check_takeover(ledger: Ledger, slaves: Sequence[RecoveredStore]) -> Iterator[Violation]:
-    """Yield acknowledged puts that no slave has. To be asked where slaves keep what they report."""
+    """Yield acknowledged puts that no slave has. Applies to slaves that keep what they report."""
     found = {
         put.name: record.body
         for slave in slaves
@@ -167,7 +170,9 @@ def check_takeover(ledger: Ledger, slaves: Sequence[RecoveredStore]) -> Iterator
 
 
 def check_table(name: str, own: "VersionedTable[Any]", other: "VersionedTable[Any]") -> Iterator[Violation]:
-    """Yield a table of a slave, own, that is not its master's, other, under the same version: it will never be that."""
+    """Yield a slave's table that differs from its master's although both have the same version. It would never be
+    copied.
+    """
     if own.version != other.version:
         return
     tried("REP")

@@ -1,14 +1,14 @@
-"""SCAN: a recovery reads no more of the log than its settings, and what is vouched for, ask.
+"""SCAN: recovery reads no more of the log than the settings and the checkpoint require.
 
-    what there is      where the scan begins
-    recoverWholeLog    at the log's beginning
-    a clean exit       with the last three segments, if the checkpoint knows of queues; else at the log's beginning
-    a crash            with the newest segment whose first record is older than the checkpoint says, less its margin
-    an index, too      with the record that the last of the files ends with which are kept, if that is further in front:
-                       all of them after a clean exit, after a crash those at the front that are full and vouched for
+    state              start of the scan
+    recoverWholeLog    the log's beginning
+    a clean exit       the last three segments, if the checkpoint knows of queues; otherwise the log's beginning
+    a crash            the newest segment whose first record is older than the checkpoint, less its margin
+    an index, too      the last record of the kept index files, if that is earlier: after a clean exit all files
+                       are kept, after a crash the first ones that are full and covered by the checkpoint
 
-Entries that are missing in front of that are a reason to read all, so is a queue's first file, and so is what somebody
-did to files while the store was off: whether there was any such thing is for whoever asks to know.
+Missing entries before the start are a reason to read the whole log, and so is a missing first file of a queue. Changes
+to files while the store was off are one too; the caller must know of these.
 """
 
 from collections.abc import Iterator
@@ -36,19 +36,19 @@ _SEGMENTS_AFTER_CLEAN_EXIT = 3
 
 
 class Vouched(NamedTuple):
-    """What a store is about to find that spares it the reading of its log."""
+    """Facts, taken before a load, that limit how much of the log must be read."""
 
     is_clean: bool
-    """Whether the last life has ended with a clean exit."""
+    """Whether the last life ended with a clean exit."""
     checkpoint: CheckpointValues
     queue_files: frozenset[str]
     """Paths of the files of its queues."""
 
 
 def is_to_be_checked(plan: Plan) -> bool:
-    """Return whether nothing but crashes and stops has ever been done to the files of a run.
+    """Return whether only crashes and stops have affected the files of a run.
 
-    Numbers that a queue skips leave a hole, too, and one in front of what is read is a reason to read all.
+    Numbers that a queue skips leave a hole, which is also a reason to read the whole log.
     """
     if plan.starts.skipped_numbers_max:
         return False
@@ -57,18 +57,18 @@ def is_to_be_checked(plan: Plan) -> bool:
 
 
 def vouched(disk: Disk, config: StoreConfig) -> Vouched:
-    """Return it. To be asked before the store is loaded."""
+    """Return these facts. Must be called before the store is loaded."""
     raw = disk.content(config.checkpoint_path)
     checkpoint = CheckpointValues(0, 0, 0)
     if len(raw) >= CHECKPOINT_BYTES and not is_unborn(raw):
         checkpoint = decode_checkpoint(raw, file=config.checkpoint_path)
-    is_running = disk.is_durable(config.abort_path, 0, 0)  # of no bytes that says that there is a file
+    is_running = disk.is_durable(config.abort_path, 0, 0)  # an empty range is durable if the file exists
     queue_files = frozenset(path for path in disk.paths if path.startswith(f"{config.consume_queue_directory}/"))
     return Vouched(not is_running, checkpoint, queue_files)
 
 
 def check(store: MessageStore, before: Vouched) -> Iterator[Violation]:
-    """Yield a load that has begun to read in front of where it had to."""
+    """Yield a load that began to read before the required place."""
     report, segments = store.last_recovery, store.log.segments
     if report is None or store.config.recover_whole_log or store.queues.lost_entries or not segments:
         return
@@ -84,9 +84,10 @@ def check(store: MessageStore, before: Vouched) -> Iterator[Violation]:
 
 
 def _has_begun_in_the_middle(store: MessageStore) -> bool:
-    """Return whether a queue begins with a blank: a slave began with its master's last segments, and has none before.
+    """Return whether a queue begins with a blank entry: a slave that began with its master's last segments has no
+    entries before.
 
-    What retention takes from the log's front, entries still lead to.
+    Entries of messages that retention removed are not blank.
     """
     rows = [(queue, queue.queue.segments) for queue in store.queues.all() if queue.queue.segments]
     fronts = [queue.entry(segments[0].base_offset // ENTRY_BYTES) for queue, segments in rows]
@@ -94,18 +95,18 @@ def _has_begun_in_the_middle(store: MessageStore) -> bool:
 
 
 def _has_lost_a_front(store: MessageStore, before: Vouched) -> bool:
-    """Return whether a queue had files, but not the one that it begins with now: a crash has taken the name of that."""
+    """Return whether a crash removed the name of a queue's first file but not all of its files."""
     fronts = [queue.queue.segments[0].file.path for queue in store.queues.all() if queue.queue.segments]
     made = {directory_of(path) for path in fronts if path not in before.queue_files}
     return any(directory_of(path) in made for path in before.queue_files)
 
 
 def _first_segment(store: MessageStore, before: Vouched) -> int:
-    """Return the number of the segment that the scan may begin with at the earliest."""
+    """Return the number of the first segment that the scan may read."""
     segments, number = store.log.segments, 0
     if before.is_clean:
-        begun = sum(segment.wrote.get() > 0 for segment in segments)  # not those made ahead of use
-        if before.checkpoint.logics_msg_timestamp_ms > 0:  # else a load may have died that wrote queues again
+        begun = sum(segment.wrote.get() > 0 for segment in segments)  # without those created in advance
+        if before.checkpoint.logics_msg_timestamp_ms > 0:  # otherwise a load that rewrote queues may have crashed
             number = max(0, begun - _SEGMENTS_AFTER_CLEAN_EXIT)
     else:
         vouched_ms = min(before.checkpoint[:2]) - SAFETY_MARGIN_MS
@@ -125,7 +126,7 @@ def _first_segment(store: MessageStore, before: Vouched) -> int:
 
 
 def _first_stored_ms(store: MessageStore, number: int) -> int:
-    """Return the store time of a segment's first record, 0 if it has none that can be read."""
+    """Return the store time of a segment's first record, 0 if none can be read."""
     segment = store.log.segments[number]
     view, end = segment.file.view(0, segment.size_bytes), segment.wrote.get()
     try:

@@ -1,12 +1,13 @@
-"""TX: a transaction is asked about until it is decided or given up, a decided one is not, and none is lost.
+"""TX: a transaction is checked until it is decided or given up, not after its decision, and none is lost.
 
-After each recovery: no copy that no commit can have made, none without its half message, all that may not be lost;
-no op that nobody asked for, and none in place of a commit's copy; nobody given up early. As the run goes: no decision
-is carried out twice by one service, a sound request is not turned away, and no question comes too early, too often, or
-about what was decided before it was put back. At the end, when nothing is broken, nothing stays undecided for ever.
+After each recovery, every copy must come from a commit and have its half message, and no copy that must be kept is
+missing. Every op must come from a request, and an op of a commit needs a copy. No transaction may be given up early.
+During a run, one service executes a decision once and accepts valid requests. A check must not come too early, too
+often, or after a decision that precedes the put-back. At the end, after all faults have ended, no transaction stays
+undecided.
 
-That a producer decides again when the service has been started anew is not tried: that decision counts.
-Bodies, properties, places and all else of copies are PREFIX's, that consumers reach them CQ-COMPLETE's.
+A second decision after a restart of the service is not judged: it takes effect. PREFIX judges bodies, properties and
+places of copies, and CQ-COMPLETE their queue entries.
 """
 
 from collections.abc import Iterator
@@ -28,7 +29,7 @@ _ANSWERS = (EndTransactionStatus.DECIDED, EndTransactionStatus.ALREADY_DECIDED)
 
 
 def check(evidence: Evidence) -> Iterator[Violation]:
-    """Yield everything in a recovered log that no history of its transactions explains."""
+    """Yield every record that does not fit the requests of its transactions."""
     transactions = evidence.ledger.transactions.by_name
     if not transactions:
         return
@@ -38,7 +39,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
         yield _violation(found, why, "record", "one of a transaction", "none")
     for name, transaction in transactions.items():
         yield from _check_copies(transaction, log.by_name[name], evidence)
-        if evidence.store.min_offset == 0:  # else its copy may have left the log before its op
+        if evidence.store.min_offset == 0:  # otherwise its copy may have left the log before its op
             yield from _check_ops(transaction, log.by_name[name])
         yield from _check_times(name, log.by_name[name], evidence.ledger.transactions.check_max)
 
@@ -114,13 +115,13 @@ def check_question(
     may_be_early: bool = False,
     asks_once: bool = True,
 ) -> Iterator[Violation]:
-    """Yield what is wrong with a question; record: the half message as it was put back for it.
+    """Yield every error in a question. record: the half message that was put back for it.
 
-    now_ms: by the clock that says when it is due; the log's time never goes back, and may be ahead of it.
-    began_ms: when this life began to ask, by the log's time. late_ms_max: how long after it is due the first question
-    may come; None: no matter. A later one may have to wait for half messages in front of it that are too young.
-    may_be_early: whether the clock was set back so that it may have been due.
-    asks_once: whether no two questions have the same number; False on a disk that may change that number.
+    now_ms: by the clock that decides when it is due. The log's time never goes back and may be ahead of it. began_ms:
+    when this life began to ask, by the log's time. late_ms_max: how long after its due time the first question may
+    come; None: not checked. A later one may wait for half messages before it that are too young. may_be_early: whether
+    the clock was set back, so that it may have been due before. asks_once: whether no two questions have the same
+    number; False on a disk that may change that number.
     """
     tried("TX")
     at = record.physical_offset
@@ -136,7 +137,7 @@ def check_question(
     if age_ms < wanted_ms and not may_be_early:
         yield _question(f"{name} is asked about early", at, "age", f">= {wanted_ms} ms", f"{age_ms} ms")
     late_ms = min(age_ms - wanted_ms, record.store_timestamp_ms - began_ms)
-    if transaction.behaviour.immunity_s:  # it was put back meanwhile, behind others that may be too young
+    if transaction.behaviour.immunity_s:  # it was put back and may wait for younger ones before it
         late_ms -= TRANSACTIONS.transaction_timeout_ms
     times = properties_of(record.properties.encode(errors="surrogateescape")).get(_CHECK_TIMES)
     if asks_once and times in transaction.asked_times and not transaction.may_be_asked_again:
@@ -159,10 +160,10 @@ def check_answer(
     can_be_found: bool,
     may_be_slow: bool = False,
 ) -> Iterator[Violation]:
-    """Yield what is wrong with the answer to a decision.
+    """Yield every error in the answer to a decision.
 
-    can_be_found: whether the half message was in the log, for everyone to see, when the decision was asked for.
-    may_be_slow: whether something made the store slow, which may then have turned away a put.
+    can_be_found: whether the half message was readable in the log when the decision was requested. may_be_slow: whether
+    the store was slow, so that a put may have been refused.
     """
     tried("TX")
     name, status = decision.transaction.name, decision.status
@@ -187,7 +188,7 @@ def _answer(summary: str, field: str, expected: str, found: str) -> Violation:
 
 
 def unsettled(ledger: Ledger, store: RecoveredStore) -> list[str]:
-    """Return the transactions that somebody has to be asked about."""
+    """Return the names of the transactions that must still be checked."""
     log, transactions = TransactionLog.read(ledger, store), ledger.transactions.by_name
     return [
         name for name, found in log.by_name.items() if not found.is_settled and not transactions[name].may_be_forgotten
@@ -195,7 +196,7 @@ def unsettled(ledger: Ledger, store: RecoveredStore) -> list[str]:
 
 
 def forgotten(names: list[str], waited_ms: int) -> Iterator[Violation]:
-    """Yield the transactions that are not settled after a time in which nothing was broken."""
+    """Yield the transactions that are not settled after a time without faults."""
     for name in names:
         yield Violation(
             "TX",
@@ -207,9 +208,10 @@ def forgotten(names: list[str], waited_ms: int) -> Iterator[Violation]:
 
 
 def check_committed(evidence: Evidence, *, resumed: bool) -> Iterator[Violation]:
-    """Yield the transactions that their producer commits and that are not committed, now that all are settled.
+    """Yield the transactions that their producer commits but that are not committed, once all are settled.
 
-    One that was given up is excused. resumed: whether all that were given up were asked about again, which ends that.
+    Transactions that were given up are excused. resumed: whether checks of all of them were resumed, which ends the
+    excuse.
     """
     log = TransactionLog.read(evidence.ledger, evidence.store)
     for name, transaction in evidence.ledger.transactions.by_name.items():

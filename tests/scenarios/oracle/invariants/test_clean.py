@@ -175,7 +175,7 @@ def test_a_removal_before_an_older_one_is_found(on_a_store: Callable[..., object
         filled(store)
         return summaries(clean.check_removal(store, disk, 2048, asked=True))
 
-    assert on_a_store(body) == ["a segment goes before an older one"]
+    assert on_a_store(body) == ["a segment is removed before an older one"]
 
 
 def test_the_removal_of_the_last_segment_which_is_neither_durable_nor_dispatched_is_found(
