@@ -38,6 +38,11 @@ class KnownDamage:
     missing: list[tuple[int, int]] = field(default_factory=list)
     """Log ranges of lost segments."""
 
+    @property
+    def offsets(self) -> set[int | None]:
+        """Log offsets of all records that were changed."""
+        return {flaw.put.physical_offset for flaw in self.flaws}
+
     def is_missing(self, log_offset: int) -> bool:
         """Return whether a log offset is in a lost segment."""
         return any(begin <= log_offset < end for begin, end in self.missing)
@@ -55,8 +60,7 @@ class KnownDamage:
 
         Neither the first number of such a queue nor a gap before its last record can be derived from the log.
         """
-        offsets = {flaw.put.physical_offset for flaw in self.flaws}
-        return {offset for offset in offsets if offset is not None} - self.unreadable
+        return {offset for offset in self.offsets if offset is not None} - self.unreadable
 
     def note(self, flaw: Flaw, *, unreadable: bool, unfit: bool = False) -> None:
         """Note the damage of a record."""

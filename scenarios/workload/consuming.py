@@ -9,12 +9,13 @@ from ...store.formats.messages import GetMessageStatus
 from ...store.message_store import MessageStore
 from ...store.services.consumer_offsets import ConsumerOffsetManager
 from ..claims.plan import Plan
-from ..oracle import allowances, reader
+from ..oracle import allowances
 from ..oracle.evidence import Violation
-from ..oracle.invariants import consumers, delivery
-from ..oracle.ledger import ConsumedMessage, Ledger, Pull
-from ..oracle.put_entry import PutEntry
-from ..oracle.reader import LogRecord, UnreadableError
+from ..oracle.given import GivenMessages
+from ..oracle.group_delivery import MessagePlace
+from ..oracle.invariants import consumers
+from ..oracle.ledger import Ledger, Pull
+from ..oracle.reader import UnreadableError, read
 from . import options
 
 _COMMIT_CHANCE = 0.7
@@ -46,7 +47,6 @@ class Consumer:
         report: Callable[[Iterable[Violation]], None],
         group: str,
     ) -> None:
-        self._plan = plan
         self._kernel = kernel
         self._store = store
         self._disk = disk
@@ -60,6 +60,15 @@ class Consumer:
         if plan.consuming.filtered:
             tags = stream.pick(_SUBSCRIPTIONS, "subscription")
         self._pull = Pull(topic, queue_id, tags)
+        wanted = consumers.wanted_tags(tags)
+        self._given = GivenMessages(
+            ledger,
+            report,
+            lambda: kernel.now_ns,
+            lambda put: wanted is None or put.tags in wanted,
+            tags or "*",
+            not plan.disturbances.clock_step_chance,
+        )
         self._group = (group, topic, queue_id)
         self._queue_ends = ledger.queue_ends[topic, queue_id]
         self._idle_ms = _IDLE_MS_MIN
@@ -110,15 +119,7 @@ class Consumer:
         if self._begins_again(pull):
             return True
         for raw, queue_offset in zip(result.records, result.queue_offsets, strict=True):
-            put = self._put_of(raw)
-            if put is not None:
-                pull.puts.append(put)
-                given_at = _place_of(raw)
-                copy_end = None if put.detour is None else given_at + len(raw)
-                if put.delay_ms is not None and not self._plan.disturbances.clock_step_chance:
-                    self._report(delivery.check_seen(put, self._kernel.now_ns))
-                consumed = ConsumedMessage(pull.topic, pull.queue_id, queue_offset, put, copy_end, given_at=given_at)
-                self._ledger.seen.append(consumed)
+            self._take(pull, raw, queue_offset)
         found = result.status in (GetMessageStatus.FOUND, GetMessageStatus.NO_MATCHED_MESSAGE)
         if found or result.status in _REMOVED:
             pull.end_offset = result.next_begin_offset
@@ -137,24 +138,13 @@ class Consumer:
         pull.begin_again()
         return True
 
-    def _put_of(self, raw: bytes) -> PutEntry | None:
-        """Return the put a record came from: its own, or one that was carried on."""
-        put = self._ledger.by_properties.get(raw[raw.rfind(b"KEYS\1") :])  # plain properties begin with it
-        if put is None and (record := _scanned(raw)) is not None:
-            put = self._ledger.seen_in(record)
-        if put is None:
+    def _take(self, pull: Pull, raw: bytes, queue_offset: int) -> None:
+        """Take one record of an answer."""
+        try:
+            reading = read(raw, 0, len(raw), file="answer to a pull")
+        except UnreadableError:
             self._report([consumers.unknown(raw[-60:].decode(errors="replace"))])
-        return put
-
-
-def _place_of(raw: bytes) -> int:
-    """Return the log offset that a record says it is at."""
-    return int.from_bytes(raw[28:36], "big")
-
-
-def _scanned(raw: bytes) -> LogRecord | None:
-    """Return what is in a record that was pulled, None if it is no record."""
-    try:
-        return reader.read(raw, 0, len(raw), file="").record
-    except UnreadableError:
-        return None
+            return
+        put = self._given.take(MessagePlace(pull.topic, pull.queue_id, queue_offset), reading, self._ledger.life)
+        if put is not None:
+            pull.puts.append(put)

@@ -123,9 +123,13 @@ def check_dealt_with(
             yield Violation("LIVE", summary, field="delivery", expected="at least once", found="never")
 
 
+def wanted_tags(subscription: str | None) -> set[str] | None:
+    """Return the tags that a subscription wants, None for all."""
+    return None if subscription is None else {tag.strip(_TRIMMED) for tag in subscription.split("||")}
+
+
 def _wanted(pull: Pull, ledger: Ledger, store: RecoveredStore) -> list[str]:
-    tags = None if pull.tags is None else {tag.strip(_TRIMMED) for tag in pull.tags.split("||")}
-    names = []
+    tags, names = wanted_tags(pull.tags), []
     for found in store.records:
         record = found.record
         offset: int | None = record.queue_offset

@@ -18,10 +18,10 @@ from ....store.world import World
 from ...claims.machine import DELAYS_MS
 from ...claims.plan import Plan
 from ...oracle.evidence import Violation
+from ...oracle.given import GivenMessages
 from ...oracle.group_delivery import MessagePlace, Queue
-from ...oracle.invariants import consumers, delivery
+from ...oracle.invariants import consumers
 from ...oracle.invariants.side_files import check_topic
-from ...oracle.ledger import ConsumedMessage
 from ...oracle.misfiled import may_be_misfiled
 from ...oracle.reader import LogRecord, Reading, UnreadableError
 from .account import BrokerAccount
@@ -97,6 +97,18 @@ class BrokerConsumer:
         self._wanted = next(iter(accounts.values())).subscription
         self._stream = stream
         self._report = report
+        self._given = {
+            name: GivenMessages(
+                account.ledger,
+                report,
+                lambda: self._world.clock.monotonic_ns(),
+                lambda put: self._wanted.wants(put.properties),
+                self._wanted.text,
+                account.has_steady_clock,
+                account.sync_flush,
+            )
+            for name, account in accounts.items()
+        }
         self._pulling_in = 0
         """In which of its machine's lives it pulls; one that has only just begun comes to its queues by itself."""
         machine.begin = self._begin
@@ -228,7 +240,8 @@ class BrokerConsumer:
             elif place != (*queue.queue, following) and not (is_behind and (passes_over or lacks)):
                 facts = ("", -1, "next message", str(MessagePlace(*queue.queue, following)), str(place))
                 self._report([Violation("READ", "a pull skips or repeats", *facts)])
-            self._show(account, place, reading, asked_in)
+            account.group.pass_over(place[:2], place.queue_offset + 1, asked_in=asked_in)
+            self._given[queue.broker].take(place, reading, asked_in)
             given[place] = reading
             following = place.queue_offset + 1
         begin = min(place.queue_offset for place in given) if given else position
@@ -256,33 +269,6 @@ class BrokerConsumer:
         place = MessagePlace(record.topic, record.queue_id, record.queue_offset)
         expected = MessagePlace(*queue.queue, following)
         return expected if place < expected and may_be_misfiled(record.physical_offset, tears=tears) else place
-
-    def _show(self, account: BrokerAccount, place: MessagePlace, reading: Reading, asked_in: int) -> None:
-        """Note a message that was given in an answer to a request of some life, and judge it.
-
-        An answer of a life that has ended shows what a power cut may have taken since, but not under SYNC_FLUSH.
-        """
-        (record, body), ledger = reading, account.ledger
-        account.group.pass_over(place[:2], place.queue_offset + 1, asked_in=asked_in)
-        put = ledger.seen_in(record)
-        if put is None or put.body != body:
-            self._report([consumers.unknown(record.properties[:60].decode(errors="replace"))])
-            return
-        self._report(consumers.check_given(ledger, put, record))
-        if not self._wanted.wants(put.properties):
-            summary = f"{put.name} was given to a consumer that does not want it"
-            self._report(
-                [Violation("READ", summary, field="filter", expected=self._wanted.text, found=str(put.properties))]
-            )
-        if put.delay_ms is not None and account.has_steady_clock:
-            self._report(delivery.check_seen(put, self._world.clock.monotonic_ns()))
-        is_late, is_own = asked_in != ledger.life, put.detour is None
-        if (is_late and not account.sync_flush) or may_be_misfiled(record.physical_offset, tears=ledger.tears):
-            return
-        if is_own and not is_late and put.physical_offset is None:
-            put.physical_offset, put.queue_offset = record.physical_offset, record.queue_offset
-        copy_end = None if is_own else record.physical_offset + record.size_bytes
-        ledger.seen.append(ConsumedMessage(*place, put, copy_end, given_at=record.physical_offset))
 
     def _send_back(self, queue: BrokerQueue, given: Iterable[Reading], asked_in: int) -> None:
         """Send some of what was given in some life back to the master, once each; what is not answered was not.

@@ -9,7 +9,7 @@ from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.group_delivery import MessagePlace
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.pull_times import PullTimes
-from tornlog.scenarios.oracle.put_entry import PLAIN, PutEntry
+from tornlog.scenarios.oracle.put_entry import PLAIN
 from tornlog.scenarios.oracle.reader import LogRecord, Reading
 from tornlog.scenarios.oracle.recovered import RecoveredStore
 from tornlog.scenarios.runs.broker.account import BrokerAccount
@@ -121,20 +121,3 @@ def test_a_consumer_sees_a_record_that_a_tear_has_moved_where_the_next_one_is_to
 
     run(quiet_plan.replace(broker={"serves": True}), account, knows_nothing, 1, look)
     assert places == [MessagePlace("T0", 0, seen)]
-
-
-@pytest.mark.parametrize(
-    ("asked_in", "sync_flush", "is_seen"), [(0, False, True), (-1, False, False), (-1, True, True)]
-)
-def test_a_message_in_an_answer_of_an_earlier_life_counts_as_seen_where_flushes_are_waited_for(
-    quiet_plan: Plan, asked_in: int, *, sync_flush: bool, is_seen: bool
-) -> None:
-    account = BrokerAccount(Ledger(), sync_flush)
-    account.ledger.ask(PutEntry("m0", "T0", 0, "", b"body", b"KEYS\1m0", True, 0))
-
-    def look(consumer: BrokerConsumer) -> None:
-        place = MessagePlace("T0", 0, 4)
-        consumer._show(account, place, given(place, 0, 612), asked_in)
-
-    run(quiet_plan.replace(broker={"serves": True}), account, knows_nothing, 1, look)
-    assert [(one.put.name, one.queue_offset) for one in account.ledger.seen] == [("m0", 4)] * is_seen

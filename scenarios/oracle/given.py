@@ -1,0 +1,63 @@
+"""Given messages: judges each message that a consumer is given, and notes it as seen.
+
+VIS   the message is one that was put
+READ  every field of its record is as it was put, and the consumer subscribes to it
+SCHED a delayed message does not come before its time
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from .evidence import Violation
+from .group_delivery import MessagePlace
+from .invariants import consumers, delivery
+from .ledger import ConsumedMessage, Ledger
+from .misfiled import may_be_misfiled
+from .put_entry import PutEntry
+from .reader import Reading
+
+
+@dataclass(frozen=True, slots=True)
+class GivenMessages:
+    """The messages that one consumer is given."""
+
+    ledger: Ledger
+    report: Callable[[Iterable[Violation]], None]
+    now_ns: Callable[[], int]
+    wants: Callable[[PutEntry], bool]
+    """Returns whether the consumer subscribes to a message."""
+    wanted: str
+    """The subscription as text, for messages."""
+    has_steady_clock: bool
+    """Whether no machine's clock steps, so that no delayed message may come early."""
+    sync_flush: bool = False
+
+    def take(self, place: MessagePlace, reading: Reading, asked_in: int) -> PutEntry | None:
+        """Judge a message that was given at a place, note it as seen, and return its put.
+
+        asked_in: the life of the store that was asked. The answer of an earlier life may show a message that a power
+        cut has taken since. Under SYNC_FLUSH it cannot.
+        """
+        (record, body), ledger = reading, self.ledger
+        put = ledger.seen_in(record)
+        if put is None or put.body != body:
+            self.report([consumers.unknown(record.properties[:60].decode(errors="replace"))])
+            return None
+        is_known_damage = record.physical_offset in ledger.known_damage.offsets
+        if not is_known_damage:
+            self.report(consumers.check_given(ledger, put, record))
+        if not self.wants(put):
+            summary, found = f"{put.name} was given to a consumer that does not want it", str(put.properties)
+            self.report([Violation("READ", summary, field="filter", expected=self.wanted, found=found)])
+        if put.delay_ms is not None and self.has_steady_clock:
+            self.report(delivery.check_seen(put, self.now_ns()))
+        is_late = asked_in != ledger.life
+        if (is_late and not self.sync_flush) or may_be_misfiled(record.physical_offset, tears=ledger.tears):
+            return put
+        is_own = put.detour is None
+        if is_own and not is_late and put.physical_offset is None and not is_known_damage:
+            put.physical_offset, put.queue_offset = record.physical_offset, record.queue_offset
+            put.wrote_bytes = record.size_bytes
+        copy_end = None if is_own else record.physical_offset + record.size_bytes
+        ledger.seen.append(ConsumedMessage(*place, put, copy_end, given_at=record.physical_offset))
+        return put

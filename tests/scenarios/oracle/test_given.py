@@ -1,0 +1,81 @@
+"""What is judged of each message that a consumer is given, and what is noted of it."""
+
+import pytest
+
+from tornlog.scenarios.oracle.evidence import Violation
+from tornlog.scenarios.oracle.given import GivenMessages
+from tornlog.scenarios.oracle.group_delivery import MessagePlace
+from tornlog.scenarios.oracle.known_damage import Flaw
+from tornlog.scenarios.oracle.ledger import Ledger
+from tornlog.scenarios.oracle.put_entry import PLAIN, PutEntry
+from tornlog.scenarios.oracle.reader import LogRecord, Reading
+from tornlog.scenarios.workload.options import redirect
+
+PLACE = MessagePlace("T0", 0, 4)
+RECORD = LogRecord(612, 100, *PLACE, 0, 0, b"KEYS\1m0", PLAIN.head(b"body"))
+
+
+def ledger_of_one() -> Ledger:
+    ledger = Ledger()
+    ledger.ask(PutEntry("m0", "T0", 0, "", b"body", b"KEYS\1m0", True, 0))
+    return ledger
+
+
+def found_in(
+    ledger: Ledger, reading: Reading, *, wants: bool = True, sync_flush: bool = False, asked_in: int = 0
+) -> str:
+    """Return the invariants and fields of what is wrong with a message that is given 10 ms after the start."""
+    found: list[Violation] = []
+    given = GivenMessages(ledger, found.extend, lambda: 10_000_000, lambda _: wants, "*", True, sync_flush)
+    given.take(PLACE, reading, asked_in)
+    return ", ".join(f"{one.invariant} {one.field}" for one in found)
+
+
+@pytest.mark.parametrize(
+    ("changed", "body", "wants", "broken"),
+    [
+        ({}, b"body", True, ""),
+        ({}, b"other", True, "VIS record"),
+        ({"properties": b"KEYS\1m1"}, b"body", True, "VIS record"),
+        ({"sys_flag": 7}, b"body", True, "READ sysFlag"),
+        ({}, b"body", False, "READ filter"),
+    ],
+)
+def test_a_message_is_given_as_it_was_put_and_to_subscribers_only(
+    changed: dict[str, object], body: bytes, broken: str, *, wants: bool
+) -> None:
+    reading = Reading(RECORD._replace(**changed), body)  # type: ignore[arg-type]
+    assert found_in(ledger_of_one(), reading, wants=wants) == broken
+
+
+def test_the_fields_of_a_record_that_the_harness_has_damaged_are_not_compared() -> None:
+    ledger = ledger_of_one()
+    ledger.puts[0].physical_offset = RECORD.physical_offset
+    ledger.known_damage.note(Flaw(620, b"\0", b"\1", ledger.puts[0]), unreadable=False)
+    assert not found_in(ledger, Reading(RECORD._replace(queue_offset=7), b"body"))
+
+
+def test_a_delayed_message_is_not_given_before_its_time() -> None:
+    ledger = ledger_of_one()
+    redirect(ledger.puts[0], 1)
+    properties = RECORD.properties + b"\2REAL_TOPIC\1T0\2REAL_QID\0010"
+    assert found_in(ledger, Reading(RECORD._replace(properties=properties), b"body")) == "SCHED delivery"
+    assert ledger.seen[0].copy_end == 712
+
+
+@pytest.mark.parametrize(
+    ("asked_in", "sync_flush", "is_seen"), [(0, False, True), (-1, False, False), (-1, True, True)]
+)
+def test_a_message_in_an_answer_of_an_earlier_life_counts_as_seen_under_sync_flush_only(
+    asked_in: int, *, sync_flush: bool, is_seen: bool
+) -> None:
+    ledger = ledger_of_one()
+    assert not found_in(ledger, Reading(RECORD, b"body"), sync_flush=sync_flush, asked_in=asked_in)
+    assert [(one.put.name, one.queue_offset) for one in ledger.seen] == [("m0", 4)] * is_seen
+
+
+def test_a_consumer_tells_the_place_of_a_put_that_was_not_answered() -> None:
+    ledger = ledger_of_one()
+    found_in(ledger, Reading(RECORD, b"body"))
+    (put,) = ledger.puts
+    assert (put.physical_offset, put.queue_offset, put.record_bytes) == (612, 4, 100)
