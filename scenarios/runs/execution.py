@@ -21,12 +21,14 @@ from ...store.recovery.recovery import RecoveryReport
 from ..claims.landmarks import landmarks_ms
 from ..claims.machine import config_of
 from ..claims.plan import Life, LifeEnding, Plan
+from ..oracle.disk_space import Room
 from ..oracle.evidence import Violation, tries_collected
 from ..oracle.invariants import live
 from ..oracle.invariants.quiescence import Cursor
 from ..oracle.judge import Judge, StopOnViolation
 from ..oracle.ledger import Ledger, Versions
 from ..oracle.progress import GroupProgress
+from ..workload.store_door import OnAnswer
 from ..workload.traffic import Traffic
 from ..workload.transaction_traffic import TransactionTraffic
 from .loading import die_if_excused, load_judged
@@ -154,11 +156,27 @@ class Execution(ABC):
             die_if_excused(self._kernel, machine, disk, error)
             raise
 
-    def _users(self, number: int, store: MessageStore, disk: Disk) -> Traffic:
-        """Return the users of a store in the life of that number; those who decide about transactions have begun."""
-        plan, manager = self._plan, self._progress.manager
-        traffic = Traffic(
-            self._plan,
+    def _users(
+        self,
+        number: int,
+        store: MessageStore,
+        disk: Disk,
+        room: Room | None = None,
+        on_answer: OnAnswer | None = None,
+    ) -> Traffic:
+        """Return the users of a store in the life of that number; those who decide about transactions have begun.
+
+        room: that of the disk, if it is limited. on_answer: judges the answers to puts, too.
+        """
+        plan, manager, transactions = self._plan, self._progress.manager, None
+        if manager is not None and plan.transactions.chance:
+            # Beside a master that waits for slaves, nobody knows how long a put takes.
+            is_calm = plan.is_alone and (number == len(plan.lives) or live.is_calm(plan))
+            report = self._judge.report
+            transactions = TransactionTraffic(plan, store, manager, disk, self._ledger, report, is_calm=is_calm)
+            transactions.start()
+        return Traffic(
+            plan,
             number,
             self._kernel,
             store,
@@ -166,18 +184,12 @@ class Execution(ABC):
             self._ledger,
             self._judge.report,
             self._choices.stream,
-            paused_ns=self._disturbances.paused_ns,
+            manager if plan.consuming.commits_offsets else None,
+            transactions,
+            room,
+            self._disturbances.paused_ns,
+            on_answer,
         )
-        if plan.consuming.commits_offsets:
-            traffic.progress = manager
-        if manager is not None and plan.transactions.chance:
-            # Beside a master that waits for slaves, nobody knows how long a put takes.
-            is_calm = plan.is_alone and (number == len(plan.lives) or live.is_calm(plan))
-            report = self._judge.report
-            transactions = TransactionTraffic(plan, store, manager, disk, self._ledger, report, is_calm=is_calm)
-            transactions.start()
-            traffic.transactions = transactions
-        return traffic
 
     def _settle_users(self, store: MessageStore, disk: Disk, traffic: Traffic) -> None:
         """Wait until a store that nothing is wrong with has nothing left to do, and who stands beside it neither."""

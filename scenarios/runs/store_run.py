@@ -108,9 +108,8 @@ class Run(Execution):
                 self._disturbances.start()
             if self._plan.capacity_bytes and life is not HEAL:
                 room.limit(self._plan.capacity_bytes)
-            traffic = self._users(number, store, disk)
+            traffic = self._users(number, store, disk, room)
             transactions = traffic.transactions
-            traffic.room = room
             if life.ending == LifeEnding.STOP_IN_TRAFFIC:
                 stop = partial(self._shut_down_in_traffic, store, transactions)
                 clean = traffic.run_into_a_stop(life.messages_each, stop)

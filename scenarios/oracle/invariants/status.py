@@ -46,8 +46,10 @@ def check(
     """
     tried("STATUS")
     status = result.status
-    if refusal is not None and (result.is_stored or status is PutMessageStatus.PUT_OK):
+    if refusal is not None and result.is_stored:
         return _lie(put, "a message no record can hold was taken", refusal.value, status)
+    if untrue := check_refusal(put, refusal, status):
+        return untrue
     if status is PutMessageStatus.PUT_OK:
         append = result.append
         if append is None:
@@ -62,10 +64,9 @@ def check(
     elif status is PutMessageStatus.SLAVE_NOT_AVAILABLE and plan.cluster.sync_master:
         return ()  # how a slave is doing is no secret to its master
     elif status.is_final:
-        if refusal is None:
-            return _lie(put, "a good message was refused", "PUT_OK", status)
         if status is not refusal:
-            return _lie(put, "a message was refused for another reason than it gave", refusal.value, status)
+            expected = "PUT_OK" if refusal is None else refusal.value
+            return _lie(put, "a message was refused for another reason than it gave", expected, status)
     elif _is_excused(status, disk, stopping=stopping):
         return ()
     elif room is not None and _is_for_want_of_room(status, put, room):
@@ -77,6 +78,16 @@ def check(
         return ()  # a put before it waits for a segment that the slow disk does not make
     else:
         return _lie(put, "refused without a reason", "PUT_OK", status)
+    return ()
+
+
+def check_refusal(put: PutEntry, refusal: PutMessageStatus | None, status: PutMessageStatus) -> Sequence[Violation]:
+    """Return a put that was taken although it has to be refused, or refused for good although it can be stored."""
+    tried("STATUS")
+    if refusal is not None and status is PutMessageStatus.PUT_OK:
+        return _lie(put, "a message no record can hold was taken", refusal.value, status)
+    if refusal is None and status.is_final and status is not PutMessageStatus.PUT_OK:
+        return _lie(put, "a good message was refused", "PUT_OK", status)
     return ()
 
 

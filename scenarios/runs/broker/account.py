@@ -12,6 +12,7 @@ from ...oracle.group_commits import GroupCommits
 from ...oracle.group_delivery import GroupDelivery, user_places
 from ...oracle.ledger import Ledger
 from ...oracle.pull_times import PullTimes
+from ...oracle.put_entry import PutEntry
 from ...oracle.recovered import RecoveredStore
 from .message_options import EVERYTHING, Subscription, message_of
 
@@ -31,6 +32,10 @@ class BrokerAccount:
     hits: Counter[str] = field(default_factory=Counter)
     """Counts of `runs.marks`. All brokers of a run share them."""
     group: GroupDelivery = field(default_factory=GroupDelivery)
+
+    def can_be_read(self, put: PutEntry) -> bool:
+        """Return whether consumers want a put that was just answered, and are given it at once."""
+        return (put.wait or not self.sync_flush) and self.subscription.wants(put.properties)
 
     def note_stop(self, *, keeps_progress: bool = True) -> None:
         """Note a clean stop. keeps_progress: whether the disk let the broker persist the progress of groups."""

@@ -9,13 +9,14 @@ A response may have been on its way since a life of the broker that has ended. I
 ASYNC_FLUSH nothing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ....store.broker.requests import ResponseCode
 from ....store.formats.host import decode_message_id
 from ....store.formats.messages import PutMessageStatus
 from ....store.formats.remoting.command import RemotingCommand
 from ...oracle.evidence import Violation
+from ...oracle.invariants import status
 from ...oracle.invariants.consume_queues import check_answered_place
 from ...oracle.put_entry import PutEntry
 from .account import BrokerAccount
@@ -40,26 +41,47 @@ def put_status(code: int) -> PutMessageStatus:
 
 
 def note_answer(
-    account: BrokerAccount, put: PutEntry, response: RemotingCommand, *, asked_in: int, now_ns: int
+    account: BrokerAccount,
+    puts: Sequence[PutEntry],
+    response: RemotingCommand,
+    refusal: PutMessageStatus | None,
+    *,
+    asked_in: int,
+    now_ns: int,
 ) -> Iterator[Violation]:
-    """Note the response to a put that was asked in some life, and yield what is wrong with its place."""
-    ledger, fields = account.ledger, response.ext_fields
+    """Note the response to the puts of one send that was asked in some life, and yield what is wrong with it.
+
+    refusal: how the send has to be refused, None if its messages can be stored.
+    """
+    ledger, fields, first = account.ledger, response.ext_fields, puts[0]
     is_late, is_stored = asked_in != ledger.life, response.code == ResponseCode.SUCCESS
     account.hits["late answer"] += is_late and is_stored
+    yield from status.check_refusal(first, refusal, _refused_or_not(response.code))
     if is_stored:
-        ledger.topics[put.topic] = max(put.queue_id, ledger.topics.get(put.topic, 0))
+        ledger.topics[first.topic] = max(first.queue_id, ledger.topics.get(first.topic, 0))
     if "msgId" in fields:
-        if is_late and not (account.sync_flush and is_stored):
+        if is_late and not (account.sync_flush and first.wait and is_stored):
             return
-        host, log_offset = decode_message_id(fields["msgId"])
         queue_id, queue_offset = int(fields["queueId"]), int(fields["queueOffset"])
-        yield from check_answered_place(
-            ledger, put, host=host, queue_id=queue_id, queue_offset=queue_offset, physical_offset=log_offset
-        )
-        put.physical_offset, put.queue_offset = log_offset, queue_offset
-        if is_late:
-            put.is_durable = True
-            ledger.promise(put)
-        elif is_stored and put.detour is None and account.subscription.wants(put.properties):
-            account.pull_times.note(put.place, queue_offset, now_ns)
-    put.status, put.answered_ns = put_status(response.code), now_ns
+        ids = fields["msgId"].split(",")
+        if len(ids) != len(puts):
+            summary = f"{first.name} and those sent with it are answered with other places than theirs"
+            yield Violation("QOFF", summary, field="msgId", expected=f"{len(puts)}", found=fields["msgId"])
+        for number, (put, message_id) in enumerate(zip(puts, ids, strict=False)):
+            host, log_offset = decode_message_id(message_id)
+            place = {"queue_id": queue_id, "queue_offset": queue_offset + number, "physical_offset": log_offset}
+            yield from check_answered_place(ledger, put, host=host, **place)
+            put.physical_offset, put.queue_offset = log_offset, queue_offset + number
+            if is_late:
+                put.is_durable = True
+                ledger.promise(put)
+            elif is_stored and put.detour is None and account.can_be_read(put):
+                account.pull_times.note(put.place, put.queue_offset, now_ns)
+    for put in puts:
+        put.status, put.answered_ns = put_status(response.code), now_ns
+
+
+def _refused_or_not(code: int) -> PutMessageStatus:
+    """Return the status of a put that a response makes clear, UNKNOWN_ERROR if it may be stored or not."""
+    known = (ResponseCode.SUCCESS, ResponseCode.MESSAGE_ILLEGAL)
+    return put_status(code) if code in known else PutMessageStatus.UNKNOWN_ERROR

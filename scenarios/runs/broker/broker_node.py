@@ -33,10 +33,10 @@ from ...oracle.invariants.quiescence import Cursor
 from ...oracle.recovered import read_store
 from ...oracle.replicas import MasterHistory
 from ...workload import operators
+from ...workload.drawing import topic_of_users
 from ..loading import die_if_excused, load_judged
 from ..settling import Settling
 from .account import BrokerAccount
-from .message_options import topic_of_users
 from .routes import BROKER, BrokerAddress
 from .watched_requests import WatchedRequests
 

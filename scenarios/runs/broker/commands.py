@@ -9,33 +9,52 @@ from ....store.formats.remoting.command import RemotingCommand
 from ....store.formats.remoting.json_body import encode_json_body
 from ...oracle.put_entry import PutEntry
 from ...oracle.reader import Reading, read
+from ...oracle.transactions import GROUP
+from ...workload.drawing import Draft
 from .message_options import Subscription
 
-PRODUCER_GROUP = "producers"
+PRODUCER_GROUP = GROUP
 CONSUMER_GROUP = "consumers"
 HEARTBEAT_MS = 3_000
 """Between two signs of life; RocketMQ's clients take 30 s, and are missed after 120."""
 _COMMIT_OFFSET, _SUSPEND, _SUBSCRIPTION = 1, 2, 4
 
 
-def send_command(put: PutEntry, queues: int, properties: Mapping[str, str]) -> RemotingCommand:
-    """Return a send; the topic is made with so many queues if there is none. properties: as the client has them."""
-    given = put.given
+def send_command(draft: Draft, puts: Sequence[PutEntry], queues: int) -> RemotingCommand:
+    """Return a send of a draft under the names of its puts. Its topic is made with so many queues if there is none."""
+    given, names = draft.given, [put.name for put in puts]
+    wait = f"WAIT\1{'true' if draft.wait else 'false'}"
+    if draft.in_batch:
+        body, properties = draft.batch_body(names), wait
+    else:
+        body, properties = puts[0].body, f"{wait}\2{sent_properties(draft, names[0])}"
     fields = {
         "a": PRODUCER_GROUP,
-        "b": put.topic,
+        "b": draft.topic,
         "c": AUTO_CREATE_TOPIC,
         "d": str(queues),
-        "e": str(put.queue_id),
+        "e": str(puts[0].queue_id),
         "f": str(given.sys_flag),
         "g": str(given.born_timestamp_ms),
         "h": str(given.flag),
-        "i": "".join(f"{name}\x01{value}\x02" for name, value in properties.items()),
+        "i": f"{properties}\2",
         "j": str(given.reconsume_times),
         "k": "false",
-        "m": "false",
+        "m": "true" if draft.in_batch else "false",
     }
-    return RemotingCommand(RequestCode.SEND_MESSAGE_V2, 0, ext_fields=fields, body=put.body)
+    code = RequestCode.SEND_BATCH_MESSAGE if draft.in_batch else RequestCode.SEND_MESSAGE_V2
+    return RemotingCommand(code, 0, ext_fields=fields, body=body)
+
+
+def waits(send: RemotingCommand) -> bool:
+    """Return whether a send is answered only when its messages are durable, under SYNC_FLUSH."""
+    return not send.ext_fields.get("i", "").startswith("WAIT\1false")
+
+
+def sent_properties(draft: Draft, name: str) -> str:
+    """Return the properties of a message that is sent alone under a name, without WAIT."""
+    unique = () if draft.behaviour is None else (f"UNIQ_KEY\1{name}",)
+    return draft.messages[0].properties(name, *unique)
 
 
 def end_transaction_command(

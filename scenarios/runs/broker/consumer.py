@@ -24,6 +24,7 @@ from ...oracle.invariants import consumers
 from ...oracle.invariants.side_files import check_topic
 from ...oracle.misfiled import may_be_misfiled
 from ...oracle.reader import LogRecord, Reading, UnreadableError
+from ...workload.drawing import topic_of_users
 from .account import BrokerAccount
 from .client_machine import ClientMachine
 from .commands import (
@@ -36,7 +37,7 @@ from .commands import (
     send_back_command,
     update_offset_command,
 )
-from .message_options import EVERYTHING, topic_of_users
+from .message_options import EVERYTHING
 from .routes import BROKER, BrokerAddress, Routes
 
 RETRY_MS = 100

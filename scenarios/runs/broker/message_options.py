@@ -1,7 +1,6 @@
-"""Options of a client's message: a tag and a tier, by which consumers filter, and how long it is to wait.
+"""Subscriptions: what a group of consumers wants, by the tag and the tier of a message.
 
-Whether a group wants a message is computed here from its properties, and not by the store's filters. Each time that a
-producer sends a message it makes another put of it, with a name of its own.
+Whether a group wants a message is computed here from its properties, not by the store's filters.
 """
 
 from collections.abc import Callable
@@ -9,29 +8,8 @@ from typing import NamedTuple
 
 from ....sim.choices import Stream
 from ....store.broker.subscriptions import SQL92, TAG
-from ...claims.machine import DELAYS_MS
 from ...claims.plan import Plan
 from ...oracle.reader import property_of
-
-_TAGS = ("", "TagA", "TagB", "TagC")
-_TIERS = 4
-
-
-class MessageOptions(NamedTuple):
-    """What one message has beside its head; by default nothing."""
-
-    tag: str = ""
-    tier: int | None = None
-    delay_level: int = 0
-    """0: it is delivered at once."""
-
-    @property
-    def properties(self) -> dict[str, str]:
-        """Return the properties that a message has of them."""
-        named = {"TAGS": self.tag, "tier": "" if self.tier is None else str(self.tier)}
-        if self.delay_level:
-            named["DELAY"] = str(self.delay_level)
-        return {name: value for name, value in named.items() if value}
 
 
 class Subscription(NamedTuple):
@@ -60,26 +38,9 @@ _SUBSCRIPTIONS = (
 )
 
 
-def draw_options(stream: Stream, plan: Plan, *, is_half: bool) -> MessageOptions:
-    """Draw the options of one message; none that waits to be decided waits for a time, too."""
-    tag, tier, delay_level = "", None, 0
-    if plan.consuming.filtered:
-        tag = stream.pick(_TAGS, "tag")
-        tier = stream.pick((None, *range(_TIERS)), "tier")
-    if not is_half and stream.chance(plan.delay.chance, "is delayed"):
-        delay_level = stream.between(1, len(DELAYS_MS), "delay level")
-    return MessageOptions(tag, tier, delay_level)
-
-
 def draw_subscription(stream: Stream, plan: Plan) -> Subscription:
     """Draw what the group wants."""
     return stream.pick(_SUBSCRIPTIONS, "subscription") if plan.consuming.filtered else EVERYTHING
-
-
-def body_of(name: str, size_bytes: int) -> bytes:
-    """Return a body that begins with the message's name and differs from all others."""
-    head = f"{name}|".encode()
-    return (head * (size_bytes // len(head) + 1))[: max(size_bytes, len(head))]
 
 
 def put_name(message: str, tries: int) -> str:
@@ -90,8 +51,3 @@ def put_name(message: str, tries: int) -> str:
 def message_of(put: str) -> str:
     """Return the name of the message that a put sends."""
     return put.partition("~")[0]
-
-
-def topic_of_users(number: int) -> str:
-    """Return the name of a topic that producers send to."""
-    return f"T{number}"

@@ -30,6 +30,7 @@ from ...oracle.group_commits import GroupCommits
 from ...oracle.invariants import live
 from ...oracle.pull_times import PullTimes
 from ...oracle.replicas import MasterHistory
+from ...workload.drawing import topic_of_users
 from ...workload.skew import draw_skew
 from ...workload.traffic import message_names
 from ..execution import HEAL, HEAL_MESSAGES_EACH, Execution, timing_of
@@ -39,8 +40,8 @@ from .broker_node import REGISTER_MS, TRANSACTION_CHECKS, TRANSACTION_MS, Broker
 from .client_machine import ClientMachine
 from .consumer import PATIENCE_MS, BrokerConsumer, BrokerQueue
 from .cpp_client import cpp_frame
-from .message_options import draw_subscription, topic_of_users
-from .producer import Producer
+from .message_options import draw_subscription
+from .producer import ProducerClient
 from .routes import NAME_SERVER_MS, ROUTES_MS, Routes
 from .tailing_consumer import TailingConsumer
 
@@ -112,7 +113,7 @@ class BrokerRun(Execution):
             for identity in self._identities
         ]
         self._client_machines: list[ClientMachine] = []
-        self._producers: list[Producer] = []
+        self._producers: list[ProducerClient] = []
         self._consumers: list[BrokerConsumer] = []
 
     def _play(self) -> None:
@@ -151,9 +152,8 @@ class BrokerRun(Execution):
         plan, report = self._plan, self._judge.report
         for number in range(plan.producers):
             machine = self._client_machine(f"producer-{number}", PRODUCERS_NET + number)
-            stream = self._choices.stream(f"producer-{number}")
-            headers = self._choices.stream(f"producer-{number}/headers")
-            producer = Producer(plan, number, machine, self._routes, self._accounts, stream, headers, report)
+            streams = self._choices.stream
+            producer = ProducerClient(plan, number, machine, self._routes, self._accounts, streams, report)
             self._producers.append(producer)
         topics, ids = map(topic_of_users, range(plan.topics)), range(plan.queues_per_topic)
         queues = [BrokerQueue(*queue) for queue in product(self._accounts, topics, ids)]
@@ -237,7 +237,7 @@ class BrokerRun(Execution):
     @property
     def _waiting(self) -> int:
         """Return how many messages producers have yet to be answered."""
-        return sum(producer.waiting for producer in self._producers)
+        return sum(len(producer.names) for producer in self._producers)
 
     def _give(self, number: int, messages_each: int) -> None:
         skew = draw_skew(self._choices.stream(f"life-{number}/skew"), self._plan)
@@ -436,7 +436,7 @@ class BrokerRun(Execution):
                 self._judge.report(node.check_replica(self._nodes[0]))
 
     def _unanswered(self) -> str:
-        counts = [producer.waiting for producer in self._producers]
+        counts = [len(producer.names) for producer in self._producers]
         return f"{counts} not" if any(counts) else ""
 
     def _behind(self) -> str:

@@ -11,11 +11,11 @@ from ....store.formats.remoting.command import RemotingCommand
 from ....store.world import World
 from ...claims.plan import Plan
 from ...oracle.evidence import Violation
+from ...workload.drawing import topic_of_users
 from .account import BrokerAccount
 from .client_machine import ClientMachine
 from .commands import max_offset_command, pull_command
 from .consumer import PATIENCE_MS, PULLED, RETRY_MS, BrokerQueue
-from .message_options import topic_of_users
 from .routes import BrokerAddress, Routes
 
 _SUSPEND_MS = 5_000

@@ -17,13 +17,14 @@ from ....store.broker.requests import RequestRefusedError
 from ....store.broker.router import Channel, LateResponse, Pool, Processor, Response, Routes
 from ....store.errors import StoreError
 from ....store.formats.host import decode_message_id
-from ....store.formats.messages import PutMessageResult
+from ....store.formats.messages import PutMessageResult, PutMessageStatus
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.message_store import MessageStore
 from ...claims.plan import Plan
 from ...oracle.evidence import Violation, place_of, tried
 from ...oracle.invariants import live, status
 from .answers import put_status
+from .commands import waits
 
 _FORESEEN = (RequestRefusedError, StoreError, OSError)
 
@@ -87,7 +88,7 @@ class WatchedRequests:
         response = self._process(processor, request, channel)
         if not isinstance(response, LateResponse):
             if response is not None:
-                self._judge(response, asked_ns)
+                self._judge(request, response, asked_ns)
             return response
         respond, late = response.respond, response
         self._waiting[late] = asked_ns
@@ -96,7 +97,7 @@ class WatchedRequests:
             del self._waiting[late]
             with self._foreseen(request):
                 answer = respond(put)
-            self._judge(answer, asked_ns)
+            self._judge(request, answer, asked_ns)
             return answer
 
         response.respond = judged
@@ -125,13 +126,15 @@ class WatchedRequests:
                 expected = f"<= {self._late_ms_max} ms"
                 yield Violation("LIVE", "a send is not answered", "", -1, "answer time", expected, f"{waited_ms} ms")
 
-    def _judge(self, answer: RemotingCommand, asked_ns: int) -> None:
+    def _judge(self, request: RemotingCommand, answer: RemotingCommand, asked_ns: int) -> None:
         ids = answer.ext_fields.get("msgId")
         if ids is None:
             return  # nothing was stored
         log_offsets = [decode_message_id(each)[1] for each in ids.split(",")]
         answered, waited_ms = put_status(answer.code), (self._kernel.now_ns - asked_ns) // 1_000_000
         place = self._plan, self._store, self._disk
+        if answered is PutMessageStatus.PUT_OK and not waits(request):
+            return
         with self._kernel.at_one_moment():
             found = list(status.check_response(*place, answered, log_offsets, waited_ms, expired_to=self._expired_to()))
         if found:

@@ -130,14 +130,15 @@ class ClusterRun(Execution):
         store, disk, machine = self._master.running
         if self._plan.transactions.chance:
             self._await_dispatch(store)
+        on_answer = None
+        if self._plan.cluster.sync_master:
+            on_answer = partial(rep.check_answer, store, self._witness.history, self._witness.replicas)
         try:
-            traffic = self._users(number, store, disk)
+            traffic = self._users(number, store, disk, on_answer=on_answer)
         except MachineDied:
             if self._master.is_alive:
                 raise
             return  # it died while its dispatch was waited for
-        if self._plan.cluster.sync_master:
-            traffic.on_answer = partial(rep.check_answer, store, self._witness.history, self._witness.replicas)
 
         def work() -> None:
             traffic.run(life.messages_each)

@@ -15,7 +15,7 @@ from tornlog.scenarios.claims.ranges import Ranges, draw_plan
 from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.runs.run_of import simulation_of
 from tornlog.scenarios.runs.store_run import Run
-from tornlog.scenarios.workload.traffic import Traffic
+from tornlog.scenarios.workload.store_door import StoreDoor
 from tornlog.sim.choices import Choices
 from tornlog.sim.policies.replay import Labelling
 from tornlog.store.errors import CorruptFileError, StoreNotReadableError
@@ -289,13 +289,13 @@ def busy(quiet_plan: Plan) -> Plan:
 
 def test_a_stop_under_load_turns_some_away_and_loses_nothing(put: Put, busy: Plan, execute: Execute) -> None:
     refused = []
-    answered = Traffic._answered
+    answered = StoreDoor._answered
 
-    def watched(self: Traffic, entries: Any, result: Any, *rest: Any) -> None:
+    def watched(self: StoreDoor, entries: Any, result: Any, *rest: Any) -> None:
         refused.append(result.append is None)
         answered(self, entries, result, *rest)
 
-    put(Traffic, "_answered", watched)
+    put(StoreDoor, "_answered", watched)
     for seed in range(20):
         outcome = execute(busy, str(seed))
         assert outcome.violations == []

@@ -16,7 +16,8 @@ from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import Knowledge, PutEntry
 from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.runs.policies import policy_of
-from tornlog.scenarios.workload.traffic import ILLEGAL_TOPICS, LONGEST_TOPIC, TAGS, Traffic
+from tornlog.scenarios.workload.drawing import ILLEGAL_TOPICS, LONGEST_TOPIC, TAGS
+from tornlog.scenarios.workload.traffic import Traffic
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.store.formats.messages import Message, PutMessageResult, PutMessageStatus

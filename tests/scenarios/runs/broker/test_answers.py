@@ -10,20 +10,21 @@ from tornlog.scenarios.runs.broker.account import BrokerAccount
 from tornlog.scenarios.runs.broker.answers import note_answer
 from tornlog.store.broker.requests import ResponseCode
 from tornlog.store.formats.host import Host, encode_message_id
+from tornlog.store.formats.messages import PutMessageStatus
 from tornlog.store.formats.remoting.command import RemotingCommand
 
 STORED = {"msgId": encode_message_id(Host(*PLAIN.store_host), 500), "queueId": "0", "queueOffset": "3"}
 
 
 def put_after(
-    code: ResponseCode, fields: dict[str, str], *, sync_flush: bool = False, is_late: bool = False
+    code: ResponseCode, fields: dict[str, str], *, sync_flush: bool = False, is_late: bool = False, wait: bool = True
 ) -> tuple[PutEntry, BrokerAccount]:
     """Return a put after its answer, and what is known of the broker."""
     account = BrokerAccount(Ledger(), sync_flush)
-    put = PutEntry("m0", "T0", 0, "", b"body", b"KEYS\1m0", True, 0)
+    put = PutEntry("m0", "T0", 0, "", b"body", b"KEYS\1m0", wait, 0)
     account.ledger.ask(put)
     response = RemotingCommand(code, 0, ext_fields=fields)
-    assert not list(note_answer(account, put, response, asked_in=-is_late, now_ns=7))
+    assert not list(note_answer(account, [put], response, None, asked_in=-is_late, now_ns=7))
     return put, account
 
 
@@ -53,10 +54,48 @@ def test_a_late_answer_promises_what_the_ended_life_did(*, sync_flush: bool) -> 
     assert account.hits["late answer"] == 1
 
 
+def test_a_late_answer_promises_nothing_of_a_put_that_did_not_wait() -> None:
+    put, account = put_after(ResponseCode.SUCCESS, STORED, sync_flush=True, is_late=True, wait=False)
+    assert (account.ledger.promised, put.physical_offset) == ({}, None)
+
+
+def test_the_answer_to_a_batch_has_the_places_of_all_its_messages() -> None:
+    account = BrokerAccount(Ledger(), False)
+    puts = [PutEntry(f"m{number}", "T0", 0, "", b"body", b"KEYS\1m%d" % number, True, 0) for number in range(2)]
+    for put in puts:
+        account.ledger.ask(put)
+    ids = ",".join(encode_message_id(Host(*PLAIN.store_host), offset) for offset in (500, 600))
+    response = RemotingCommand(ResponseCode.SUCCESS, 0, ext_fields=STORED | {"msgId": ids})
+    assert not list(note_answer(account, puts, response, None, asked_in=0, now_ns=7))
+    assert [(put.physical_offset, put.queue_offset) for put in puts] == [(500, 3), (600, 4)]
+    (found,) = note_answer(account, puts[:1], response, None, asked_in=0, now_ns=7)
+    assert (found.invariant, found.field) == ("QOFF", "msgId")
+
+
+@pytest.mark.parametrize(
+    ("code", "refusal", "broken"),
+    [
+        (ResponseCode.MESSAGE_ILLEGAL, PutMessageStatus.MESSAGE_ILLEGAL, []),
+        (ResponseCode.MESSAGE_ILLEGAL, None, ["STATUS"]),
+        (ResponseCode.SUCCESS, PutMessageStatus.MESSAGE_ILLEGAL, ["STATUS"]),
+        (ResponseCode.SYSTEM_ERROR, PutMessageStatus.MESSAGE_ILLEGAL, []),
+        (ResponseCode.TOPIC_NOT_EXIST, None, []),
+    ],
+)
+def test_a_broker_refuses_what_no_record_can_hold_and_nothing_else(
+    code: ResponseCode, refusal: PutMessageStatus | None, broken: list[str]
+) -> None:
+    account = BrokerAccount(Ledger(), False)
+    put = PutEntry("m0", "T0", 0, "", b"body", b"KEYS\1m0", True, 0)
+    account.ledger.ask(put)
+    found = note_answer(account, [put], RemotingCommand(code, 0), refusal, asked_in=0, now_ns=7)
+    assert [one.invariant for one in found] == broken
+
+
 def test_an_answer_with_the_place_of_another_put_is_a_violation() -> None:
     put, account = put_after(ResponseCode.SUCCESS, STORED)
     other = replace(put, name="m1", properties=b"KEYS\1m1", asked_ns=9, queue_offset=None, physical_offset=None)
     account.ledger.ask(other)
     response = RemotingCommand(ResponseCode.SUCCESS, 0, ext_fields=STORED)
-    (found,) = note_answer(account, other, response, asked_in=0, now_ns=9)
+    (found,) = note_answer(account, [other], response, None, asked_in=0, now_ns=9)
     assert (found.invariant, found.field) == ("QOFF", "order")

@@ -1,0 +1,151 @@
+"""A door to brokers over a network: each draft becomes a request, which may be lost, answered late, or sent again.
+
+Each send of a message makes a put with a name of its own. The broker stores properties in the order of a Java map, adds
+CLUSTER, and takes WAIT out of a message, not out of a batch.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from ....sim.choices import Stream
+from ....store.broker.requests import ResponseCode
+from ....store.formats.host import Host, decode_message_id
+from ....store.world import World
+from ...claims.plan import Plan
+from ...oracle.evidence import Violation
+from ...oracle.put_entry import PutEntry
+from ...oracle.reader import in_map_order, properties_of
+from ...oracle.transactions import Behaviour
+from ...workload.drawing import Draft, Drawing, DrawnMessage
+from ...workload.producer import Producer
+from ...workload.skew import EVEN
+from .account import BrokerAccount
+from .answers import note_answer
+from .client_machine import ClientMachine
+from .commands import send_command, sent_properties
+from .message_options import put_name
+from .routes import Routes
+from .transaction_listener import TransactionListener
+
+_CLUSTER = {"CLUSTER": "DefaultCluster"}
+"""What a broker adds to the properties of a message, and of a batch."""
+_ROLLBACK_CHANCE = 0.3
+_WAITS_CHANCE = 0.3
+
+
+def draw_behaviour(stream: Stream) -> Behaviour:
+    """Draw how a client handles a transaction: it decides at once, or waits to be asked."""
+    commits = not stream.chance(_ROLLBACK_CHANCE, "is rolled back")
+    waits = stream.chance(_WAITS_CHANCE, "waits to be asked")
+    return Behaviour(commits, None if waits else 0, False, 0, 0, 0)
+
+
+@dataclass(slots=True)
+class SentState:
+    """What a producer remembers over all its machines."""
+
+    turn: int
+    """Whose turn it is among queues and brokers."""
+    failed: str = ""
+    """The name of the broker that did not answer SUCCESS the last time; empty if it did."""
+
+
+class RemotingDoor:
+    """The door of one producer's machine."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        producer: Producer,
+        drawing: Drawing,
+        state: SentState,
+        world: World,
+        machine: ClientMachine,
+        routes: Routes,
+        accounts: Mapping[str, BrokerAccount],
+        listener: TransactionListener | None,
+        report: Callable[[Iterable[Violation]], None],
+        answered_us: list[int],
+    ) -> None:
+        """Make a door.
+
+        routes: to brokers; accounts: of each broker, by its name; answered_us: gets the time of each send that is
+        answered SUCCESS.
+        """
+        self._plan = plan
+        self._producer = producer
+        self._drawing = drawing
+        self._state = state
+        self._world = world
+        self._machine = machine
+        self._routes = routes
+        self._accounts = accounts
+        self._listener = listener
+        self._report = report
+        self._answered_us = answered_us
+        self._host = Host.of_address(f"{machine.host}:0")
+
+    def draw(self, stream: Stream, name: str) -> Draft:
+        """Draw what is sent next."""
+        return self._drawing.draw(stream, name, self._world.clock.now_ms())
+
+    def put(self, draft: Draft) -> bool:
+        """Send a draft once, to its queue or to the one whose turn it is; return whether it was answered for good."""
+        clock, state = self._world.clock, self._state
+        broker = self._routes.to_send(draft.topic, state.turn, state.failed)
+        if broker is None:
+            return False
+        account = self._accounts[broker.broker]
+        account.hits["sent to another broker"] += state.failed not in ("", broker.broker)
+        state.failed = broker.broker
+        queue_id = draft.queue_id
+        if self._drawing.skew == EVEN:
+            queue_id, state.turn = state.turn % self._plan.queues_per_topic, state.turn + 1
+        draft.sends += 1
+        began_ns, host = clock.monotonic_ns(), Host.of_address(broker.address)
+        puts = [self._put(draft, each, queue_id, began_ns, host) for each in draft.messages]
+        ledger, refusal = account.ledger, draft.refusal(puts, self._plan)
+        for put in puts:
+            ledger.ask(put)
+        if draft.behaviour is not None:
+            ledger.transactions.prepare(puts[0].name, draft.behaviour).is_insisted_on = self._producer.insists
+        asked_in = ledger.life
+        try:
+            self._machine.may_die("in a send")
+            command = send_command(draft, puts, self._plan.queues_per_topic)
+            response = self._routes.client(broker).invoke(command, self._plan.broker.send_timeout_ms)
+        except OSError:
+            return False
+        finally:
+            for put in puts:
+                put.over_in = ledger.life
+        now_ns = clock.monotonic_ns()
+        self._report(note_answer(account, puts, response, refusal, asked_in=asked_in, now_ns=now_ns))
+        if refusal is not None and response.code == ResponseCode.MESSAGE_ILLEGAL:
+            account.hits["refused for good"] += 1
+            return True
+        if response.code != ResponseCode.SUCCESS:
+            return False
+        state.failed = ""
+        self._answered_us.append((now_ns - began_ns) // 1000)
+        if draft.behaviour is not None and draft.behaviour.own_after_ms is not None:
+            assert self._listener is not None, "there are half messages"
+            _, log_offset = decode_message_id(response.ext_fields["msgId"])
+            self._listener.decide(puts[0].name, int(response.ext_fields["queueOffset"]), log_offset, asked=False)
+        return True
+
+    def _put(
+        self, draft: Draft, message: DrawnMessage, queue_id: int, now_ns: int, store_host: tuple[bytes, int]
+    ) -> PutEntry:
+        """Return the put of one message in one send."""
+        name = put_name(message.name, draft.sends)
+        if draft.in_batch:
+            shared = in_map_order({"WAIT": "true" if draft.wait else "false", **_CLUSTER}).decode()
+            properties = message.properties(name, shared).encode()
+        else:
+            named = properties_of(sent_properties(draft, name).encode())
+            properties = in_map_order(named | _CLUSTER)
+        given = message.given._replace(born_host=self._host, store_host=store_host)
+        put = draft.put(message, name, properties, now_ns, queue_id, given)
+        put.knows_port, put.over_in = False, None
+        return put

@@ -1,0 +1,72 @@
+"""A transaction listener: decides the half messages of one producer, at once or when it is asked about them.
+
+The decision about a message is drawn before the message is sent, and never changes. The request that carries it may be
+lost.
+"""
+
+from collections import deque
+from contextlib import suppress
+
+from ....store.broker.requests import RequestCode
+from ....store.formats.message import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
+from ....store.formats.remoting.command import RemotingCommand
+from ....store.world import World
+from .account import BrokerAccount
+from .commands import HEARTBEAT_MS, end_transaction_command, producer_heartbeat
+from .routes import BrokerAddress, Routes
+
+_ANSWER_MS = 3_000
+
+
+class TransactionListener:
+    """Decides the transactions of one producer's group; whoever of the group is asked, the answer is the same."""
+
+    def __init__(
+        self, world: World, routes: Routes, broker: BrokerAddress, client_id: str, account: BrokerAccount
+    ) -> None:
+        """Make one for a lone broker, which asks over the producer's connection."""
+        self._world = world
+        self._client_id = client_id
+        self._account = account
+        self._asked: deque[RemotingCommand] = deque()
+        self._more = world.tasks.signal(f"asked {client_id}")
+        routes.on_request = self._on_request
+        self._client = routes.client(broker)
+
+    def start(self) -> None:
+        """Begin to say who it is, and to answer what it is asked."""
+        self._world.tasks.spawn(f"heartbeat {self._client_id}", self._beat)
+        self._world.tasks.spawn(f"decide {self._client_id}", self._answer)
+
+    def _on_request(self, request: RemotingCommand) -> None:
+        """Take note of what the broker asks; the task that receives must not wait."""
+        if request.code == RequestCode.CHECK_TRANSACTION_STATE:
+            self._asked.append(request)
+            self._more.notify()
+
+    def decide(self, name: str, queue_offset: int, log_offset: int, *, asked: bool) -> None:
+        """Say what is to become of a half message, if that gets through."""
+        transactions = self._account.ledger.transactions
+        transaction = transactions.by_name.get(name)
+        assert transaction is not None, f"asked about {name}, which nobody sent"
+        commits = transaction.behaviour.commits
+        decision = TRANSACTION_COMMIT if commits else TRANSACTION_ROLLBACK
+        transactions.ask(transaction, commits=commits, now_ns=self._world.clock.monotonic_ns())
+        self._account.hits["decided when asked"] += asked
+        command = end_transaction_command(name, queue_offset, log_offset, decision, asked=asked)
+        with suppress(OSError):
+            self._client.send_one_way(command, _ANSWER_MS)
+
+    def _beat(self) -> None:
+        while True:
+            with suppress(OSError):
+                self._client.invoke(producer_heartbeat(self._client_id), _ANSWER_MS)
+            self._world.tasks.sleep(HEARTBEAT_MS)
+
+    def _answer(self) -> None:
+        while True:
+            while not self._asked:
+                self._more.wait(None)
+            fields = self._asked.popleft().ext_fields
+            offsets = int(fields["tranStateTableOffset"]), int(fields["commitLogOffset"])
+            self.decide(fields["transactionId"], *offsets, asked=True)

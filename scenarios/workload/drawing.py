@@ -1,0 +1,235 @@
+"""Drawing: decides what a producer sends, from a stream of its own.
+
+Choices depend on the plan, the stream and the message's name, so that no schedule changes them. A lone producer also
+knows where its last record ended.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ...sim.choices import Stream
+from ...store.formats.batch import BatchUnit, encode_batch
+from ...store.formats.message import BLANK_BYTES, MAX_TOPIC_BYTES
+from ...store.formats.messages import PutMessageStatus
+from ..claims.plan import Plan
+from ..oracle.ledger import HALF_TOPIC
+from ..oracle.put_entry import PLAIN, Detour, PutContent, PutEntry, refusal
+from ..oracle.transactions import Behaviour
+from . import options, transaction_traffic
+from .longest import Longest, draw_longest
+from .sizes import draw_body_bytes
+from .skew import Skew
+
+TAGS = ("", "TagA", "TagB", "TagC")
+ILLEGAL_TOPICS = ("no/topic", "t" * (MAX_TOPIC_BYTES + 1), "\N{CJK UNIFIED IDEOGRAPH-4E3B}" * 43)
+"""A character that no path may have, one byte too many, and too many bytes in few characters."""
+LONGEST_TOPIC = "t" * MAX_TOPIC_BYTES
+ILLEGAL_NUMBERS = (1 << 31, -(1 << 31) - 1, 1 << 63)
+"""None fits the 32 bits of reconsumeTimes."""
+_BATCH_UNITS_MAX = 4
+_TIERS = 4
+_ODD_NUMBER_CHANCE = 0.25
+_SHARED_PROPERTY = "batch\1all"
+"""A property of the whole batch. A batch has it if one of its messages has the longest possible properties."""
+
+
+def topic_of_users(number: int) -> str:
+    """Return the name of a topic that producers send to."""
+    return f"T{number}"
+
+
+@dataclass(slots=True)
+class DrawnMessage:
+    """One message as it was drawn. Each send makes a put of it, under a name of its own."""
+
+    name: str
+    tags: str
+    keys: str
+    """The keys after the name of the put, each after a space."""
+    pieces: list[str]
+    """The other properties."""
+    given: PutContent
+    level: int = 0
+    """The delay level, 0 for a message that is due at once."""
+    light_names: tuple[str, ...] = ()
+    body: bytes = b""
+
+    def properties(self, put_name: str, *shared: str) -> str:
+        """Return the properties with which a put of that name is sent, then those that it shares."""
+        return "\2".join((f"KEYS\1{put_name:<10}{self.keys}", *self.pieces, *shared))
+
+
+@dataclass(slots=True)
+class Draft:
+    """What a producer sends at once: one message, or the messages of a batch."""
+
+    topic: str
+    queue_id: int
+    wait: bool
+    given: PutContent
+    is_legal: bool
+    """Whether its topic and its numbers can be stored."""
+    messages: list[DrawnMessage] = field(default_factory=list)
+    in_batch: bool = False
+    shared: tuple[str, ...] = ()
+    """The properties of the whole batch: one, or none."""
+    behaviour: Behaviour | None = None
+    """How its producer handles the transaction, None for a message that is no half message."""
+    log_end: int = 0
+    """Where the log ended before the messages were drawn. Only beside a store."""
+    sends: int = 0
+    """How often it was sent."""
+
+    def put(
+        self, message: DrawnMessage, name: str, properties: bytes, asked_ns: int, queue_id: int, given: PutContent
+    ) -> PutEntry:
+        """Return a put of one of its messages. properties: as its record has them."""
+        put = PutEntry(name, self.topic, queue_id, message.tags, message.body, properties, self.wait, asked_ns)
+        put.given = given
+        put.light_names = message.light_names
+        if message.level:
+            options.redirect(put, message.level)
+        elif self.behaviour is not None:
+            options.make_detour(put, Detour((HALF_TOPIC, 0)))
+        return put
+
+    def batch_body(self, names: Iterable[str]) -> bytes:
+        """Return the body of the batch, whose messages are put under those names."""
+        return encode_batch(
+            BatchUnit(each.given.flag, each.body, each.properties(name).encode())
+            for each, name in zip(self.messages, names, strict=True)
+        )
+
+    def refusal(self, puts: Sequence[PutEntry], plan: Plan) -> PutMessageStatus | None:
+        """Return how its puts have to be refused, None if they can be stored."""
+        content = self.batch_body(put.name for put in puts) if self.in_batch else puts[0].body
+        if self.behaviour is not None:
+            fits = transaction_traffic.fits(puts[0], plan)
+        else:
+            fits = sum([options.widest_bytes(put) for put in puts]) + BLANK_BYTES <= plan.commit_log_bytes
+        is_admitted = not plan.messages.limit_bytes or len(content) <= plan.messages.limit_bytes
+        is_possible = self.is_legal and fits and is_admitted
+        return refusal(self.topic, [put.properties for put in puts], in_batch=self.in_batch, is_possible=is_possible)
+
+
+@dataclass(slots=True)
+class Drawing:
+    """Draws what producers send."""
+
+    plan: Plan
+    streams: Callable[[str], Stream]
+    skew: Skew
+    draw_behaviour: Callable[[Stream], Behaviour] | None = None
+    """Draws how a transaction is handled, None if no half messages are sent."""
+    log_end: int | None = field(default=None, init=False)
+    """Where the last record of a lone producer ends."""
+
+    def draw(self, stream: Stream, name: str, now_ms: int, place: tuple[str, int] | None = None) -> Draft:
+        """Draw a message of a name, or a batch. place: its topic and queue, if they are given."""
+        plan = self.plan
+        # A client of a broker checks topics and numbers itself.
+        is_odd = not plan.broker.serves and stream.chance(plan.messages.illegal_chance, "illegal")
+        topic_number, queue_id = self.skew.place(stream, plan)
+        topic = topic_of_users(topic_number)
+        odd_number = None
+        if is_odd:
+            possible = () if plan.messages.equal_sizes else (LONGEST_TOPIC,)
+            topic = stream.pick(ILLEGAL_TOPICS + possible, "odd topic")
+            numbers = self.streams(f"{stream.name}/odd numbers").within(name)
+            if topic in ILLEGAL_TOPICS and numbers.chance(_ODD_NUMBER_CHANCE, "odd number"):
+                topic, odd_number = topic_of_users(topic_number), numbers.pick(ILLEGAL_NUMBERS, "which number")
+        elif place is not None:
+            topic, queue_id = place
+        wait = not stream.chance(plan.messages.no_wait_chance, "no wait")
+        about = self.streams(f"{stream.name}/headers").within(name)
+        # The hosts of a client's message are those of its connection.
+        given = options.draw_given(about, now_ms, one_size=plan.messages.equal_sizes or plan.broker.serves)
+        if odd_number is not None:
+            given = given._replace(reconsume_times=odd_number)
+        is_legal = topic not in ILLEGAL_TOPICS and odd_number is None
+        draft = Draft(topic, queue_id, wait, given, is_legal)
+        if self.draw_behaviour is not None and stream.chance(plan.transactions.chance, "transaction"):
+            draft.behaviour = self.draw_behaviour(stream)
+            draft.given = given._replace(born_timestamp_ms=now_ms)  # immunity counts from it
+            self._draw_message(draft, stream, about, name)
+            return draft
+        longest = draw_longest(about, plan)
+        draft.in_batch = stream.chance(plan.messages.batch_chance, "batch")
+        if draft.in_batch:
+            self._draw_batch(draft, stream, about, name, longest)
+            return draft
+        level = options.draw_level(stream, plan, self.skew) if plan.delay.chance else 0
+        light_names = options.draw_light_names(stream, plan) if plan.light_queues.chance else ()
+        longest = None if level or light_names else longest
+        self._draw_message(draft, stream, about, name, level, light_names, longest)
+        return draft
+
+    def _draw_batch(self, draft: Draft, stream: Stream, about: Stream, name: str, longest: Longest | None) -> None:
+        """Draw the messages of a batch, whose records follow each other in the log."""
+        log_end, given = self.log_end, draft.given
+        units = stream.between(1, _BATCH_UNITS_MAX, "units")
+        lengths: list[Longest | None] = [None] * units
+        if longest is not None:  # its length has to fit the two bytes that a batch has for it, too
+            draft.shared = (_SHARED_PROPERTY,)
+            lengths[about.below(units, "longest unit")] = longest._replace(by_bytes=True)
+        for number, length in enumerate(lengths):
+            unit = f"{name}.{number}"
+            self._draw_message(draft, stream.within(unit), about.within(unit), unit, longest=length)
+            if self.log_end is not None:
+                drawn = draft.messages[-1]
+                properties = drawn.properties(unit, *draft.shared).encode()
+                self.log_end += given.record_bytes(drawn.body, draft.topic, properties)
+        self.log_end = log_end
+        if given is not PLAIN:
+            for each in draft.messages[1:]:  # each has a flag of its own
+                each.given = given._replace(flag=options.draw_flag(about.within(each.name)))
+
+    def _draw_message(
+        self,
+        draft: Draft,
+        stream: Stream,
+        about: Stream,
+        name: str,
+        level: int = 0,
+        light_names: tuple[str, ...] = (),
+        longest: Longest | None = None,
+    ) -> None:
+        """Draw one message of a draft, the only one with its properties.
+
+        about: the stream for what is odd about it. longest: the length of its properties, if it matters.
+        """
+        plan = self.plan
+        fixed, body_bytes = plan.messages.equal_sizes, plan.messages.body_bytes_max
+        extra_bytes = plan.messages.property_bytes_max
+        if extra_bytes and not fixed:
+            extra_bytes = stream.below(extra_bytes + 1, "property bytes")
+        tags = "TagA" if fixed else stream.pick(TAGS, "tags")
+        odd = options.NO_ODDITIES if fixed else options.draw_oddities(about)
+        tags = tags if odd.tags is None else odd.tags
+        pieces = [f"TAGS\1{tags}"] if tags else []
+        keys: list[str] = []
+        if plan.index.keys_chance and not fixed:
+            keys, unique = options.draw_keys(stream, plan, name, self.skew)
+            if unique:
+                pieces.append(f"UNIQ_KEY\1{unique}")
+        if plan.broker.serves and plan.consuming.filtered:
+            tier = stream.pick((None, *range(_TIERS)), "tier")
+            if tier is not None:
+                pieces.append(f"tier\1{tier}")
+        if extra_bytes:
+            pieces.append(f"extra\1{'p' * extra_bytes}")
+        if level:
+            pieces.append(f"DELAY\1{level}")
+        if light_names:
+            pieces.append(f"INNER_MULTI_DISPATCH\1{','.join(light_names)}")
+        all_keys = "".join(f" {word}" for word in (*keys, *odd.words))
+        drawn = DrawnMessage(name, tags, all_keys, pieces, draft.given, level, light_names)
+        if longest is not None:
+            pieces.append(longest.filling([drawn.properties(name)], draft.shared))
+        if draft.behaviour is not None:
+            pieces += draft.behaviour.properties
+        if not fixed:
+            other_bytes = draft.given.record_bytes(b"", draft.topic, drawn.properties(name, *draft.shared).encode())
+            body_bytes = draw_body_bytes(stream, plan, self.log_end, other_bytes)
+        drawn.body = (f"{name}|".encode() * (body_bytes // len(name) + 1))[:body_bytes]
+        draft.messages.append(drawn)

@@ -1,0 +1,164 @@
+"""A door to a store in the same process: users call its methods, and each answer is judged at once."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from ...faults.disk.disk import Disk
+from ...sim.choices import Stream
+from ...sim.kernel import Kernel
+from ...store.formats.messages import MessageBatch, PutMessageResult, PutMessageStatus
+from ...store.message_store import MessageStore
+from ...store.world import Signal
+from ..claims.plan import Plan
+from ..oracle.disk_space import Room
+from ..oracle.evidence import Violation, services_text
+from ..oracle.invariants import live, status
+from ..oracle.ledger import Ledger
+from ..oracle.put_entry import PutEntry
+from . import options
+from .drawing import Draft, Drawing
+from .transaction_traffic import TransactionTraffic
+
+OnAnswer = Callable[[PutEntry, PutMessageResult], Iterable[Violation]]
+
+
+@dataclass(slots=True)
+class StopDue:
+    """Counts puts down, and notifies the signal at the last."""
+
+    puts: int
+    signal: Signal
+    has_begun: bool = False
+    """Whether the store is being stopped, or has been: it may refuse users."""
+    ended_ns: int | None = None
+    """When it had stopped, None before."""
+
+    def count(self) -> None:
+        """Count a put that is about to be made."""
+        self.puts -= 1
+        if self.puts == 0:
+            self.signal.notify()
+
+
+@dataclass(slots=True)
+class StoreDoor:
+    """The door of all users of one life of a store."""
+
+    plan: Plan
+    kernel: Kernel
+    store: MessageStore
+    disk: Disk
+    ledger: Ledger
+    report: Callable[[Iterable[Violation]], None]
+    drawing: Drawing
+    transactions: TransactionTraffic | None = None
+    room: Room | None = None
+    """The room of the disk, if it is limited."""
+    paused_ns: Callable[[int], int] = lambda _: 0
+    """Returns the sum of all pauses that have begun, counting only what is later than a moment."""
+    on_answer: OnAnswer | None = None
+    """Judges answers, too."""
+    stop: StopDue | None = None
+    """The stop that is due under the users, if there is one."""
+
+    @property
+    def is_stopping(self) -> bool:
+        """Return whether the store is being stopped under its users, or has been."""
+        return self.stop is not None and self.stop.has_begun
+
+    def draw(self, stream: Stream, name: str, place: tuple[str, int] | None = None) -> Draft:
+        """Draw what is put next, after a look at the store. place: its topic and queue, if they are given."""
+        if self.stop is not None:
+            self.stop.count()
+        with self.kernel.at_one_moment():
+            busy = status.check_busy(self.store)
+            log_end = self.store.log.put_offset
+        self.report(busy)
+        draft = self.drawing.draw(stream, name, self.store.world.clock.now_ms(), place)
+        draft.log_end = log_end
+        return draft
+
+    def put(self, draft: Draft) -> bool:
+        """Put a message or a batch, note the answer in the ledger, and judge it. A store is asked once."""
+        puts = [
+            draft.put(
+                each,
+                each.name,
+                each.properties(each.name, *draft.shared).encode(),
+                self.kernel.now_ns,
+                draft.queue_id,
+                each.given,
+            )
+            for each in draft.messages
+        ]
+        for put in puts:
+            self.ledger.ask(put)
+        first, refusal = puts[0], draft.refusal(puts, self.plan)
+        if draft.behaviour is not None:
+            assert self.transactions is not None, "half messages are sent"
+            result = self.transactions.prepare(first, draft.behaviour)
+            self._answered(puts, result, refusal, draft.log_end)
+            self.transactions.decide(first)
+            return True
+        place, given = (draft.topic, draft.queue_id), draft.given
+        if draft.in_batch:
+            head = options.message_of(place[0], b"", place[1], "".join(draft.shared), given, wait=draft.wait)
+            batch = MessageBatch(head, draft.batch_body(put.name for put in puts))
+            result = self.store.put_messages(batch)
+        else:
+            properties = first.properties.decode()
+            message = options.message_of(place[0], first.body, place[1], properties, given, wait=draft.wait)
+            result = self.store.put_message(message)
+        self._answered(puts, result, refusal, draft.log_end)
+        return True
+
+    def _answered(
+        self, puts: Sequence[PutEntry], result: PutMessageResult, refusal: PutMessageStatus | None, asked_at: int
+    ) -> None:
+        """Note the answer to puts, and judge it.
+
+        refusal: how they have to be refused, None if they can be stored. asked_at: where the log ended when they were
+        put.
+        """
+        plan = self.plan
+        answer, append = result
+        if append is not None and plan.producers == 1:
+            self.drawing.log_end = append.wrote_offset + append.wrote_bytes
+        now_ns = self.kernel.now_ns
+        for number, put in enumerate(puts):
+            put.answered_ns = now_ns
+            put.status = answer
+            if append is not None:
+                put.physical_offset = append.wrote_offset + append.record_starts[number]
+                put.queue_offset = append.queue_offset + number
+                put.stored_ms = append.store_timestamp_ms
+                if put.light_names:
+                    put.wrote_bytes = append.wrote_bytes
+        first = puts[0]
+        with self.kernel.at_one_moment():
+            untrue = status.check(
+                plan,
+                self.store,
+                self.disk,
+                first,
+                result,
+                refusal=refusal,
+                room=self.room,
+                expired_to=self.ledger.expired_to,
+                stopping=self.is_stopping,
+            )
+            made = self.store.log.put_offset // plan.commit_log_bytes - asked_at // plan.commit_log_bytes
+        if untrue:
+            self.report(untrue)
+        if self.on_answer is not None:
+            self.report(self.on_answer(first, result))
+        paused_ms = -(-self.paused_ns(first.asked_ns) // 1_000_000)
+        late = live.check_answer(live.answer_ms_max(plan), first, made * live.segment_ms_max(plan) + paused_ms)
+        if late:
+            detail = services_text(self.store, self.store.flush.name)
+            self.report([replace(each, detail=detail) for each in late])
+        if not self.is_stopping:
+            now_ms = self.store.world.clock.now_ms()
+            self.report(live.check_flush_wait(plan, first, result, now_ms - paused_ms))
+        if self.stop is not None and self.stop.ended_ns is not None:
+            self.report(live.check_left_over(plan, first, self.stop.ended_ns))
