@@ -84,7 +84,7 @@ class DyingRun(Run):
         if life is not self._lives[-1]:
             super()._end(disk, life, crashed=crashed)
         elif crashed:
-            self._ledger.progress_is_final = False
+            self._progress.note_crash(None)
             before = self._ledger.savepoint()
             self.disk = disk
             self.guarantees = {profile: self._promised(disk, profile, before) for profile in self._profiles}

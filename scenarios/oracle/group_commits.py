@@ -1,142 +1,158 @@
-"""Group commits: the offsets that consumers have asked a broker to keep, and where their group may be found.
+"""Group commits: the offsets that consumer groups have committed, and where a group may be found.
 
-a commit that was answered      the group is there, or where it has committed since
-one that was not                the group may be there from now on, as long as its broker may carry it out
-a clean stop                    keeps what was answered
-a crash                         takes what was answered less than an interval of persisting ago, and nothing older
-a recovery                      takes the group back to the queue's end, durably
+acknowledged commit     the group is at that offset, or at one that it has committed since
+other commit            the group may be there from now on, as long as the present life may carry it out
+clean stop              keeps what was acknowledged; if nothing is pending, the next start finds exactly that
+crash                   loses what was acknowledged less than an interval of persisting ago, and nothing older
+recovery                takes a group back to the end of its queue, durably
+corrupt file            the next start finds the backup
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from .evidence import Violation, tried
 from .group_delivery import Queue
+
+Group = tuple[str, str, int]
+"""A consumer group in one queue: group, topic, queue id."""
 
 
 @dataclass(slots=True, eq=False)
 class Commit:
     """One request of a consumer to keep an offset."""
 
-    queue: Queue
+    group: Group
     offset: int
     asked_in: int
     is_answered: bool = False
     given_up_in: int | None = None
-    """The life in which nobody waited for its answer any more; None: somebody does."""
+    """The life in which nobody waited for its answer any more, None while somebody waits."""
 
 
+@dataclass(slots=True, eq=False)
 class GroupCommits:
-    """Of one group, at one broker and whoever takes its place."""
+    """The commits to one store, or to one broker and the slave that takes its place."""
 
-    def __init__(self, now_ns: Callable[[], int] = int) -> None:
-        """now_ns: the time of the run."""
-        self._now_ns = now_ns
-        self._life = 0
-        """How many lives of the broker have ended."""
-        self._furthest: dict[Queue, int] = {}
-        """The greatest offset that the group has ever asked to be kept, and that no recovery has taken."""
-        self._furthest_ever: dict[Queue, int] = {}
-        """The same, and what recoveries have taken."""
-        self._answered: dict[Queue, list[tuple[int, int]]] = {}
-        """Those of this life whose request was answered in it: when, and the offset."""
-        self._unanswered: list[Commit] = []
-        """Those that may be carried out at any time: somebody waits for the answer, or has given up in this life."""
-        self._kept: dict[Queue, int] = {}
-        """The least that ends of lives have kept."""
-        self._kept_by_crash: set[Queue] = set()
-        """Of which queues it was a crash that has kept it."""
+    at: dict[Group, int] = field(default_factory=dict)
+    """The offset that each group has committed last, or that the last start has found."""
+    furthest: dict[Group, int] = field(default_factory=dict)
+    """The greatest offset that each group has committed and that no recovery has taken back."""
+    furthest_ever: dict[Group, int] = field(default_factory=dict)
+    """The greatest offset that each group has ever committed."""
+    kept: dict[Group, int] = field(default_factory=dict)
+    """The least offset that the ends of lives have kept of each group."""
+    kept_by_crash: set[Group] = field(default_factory=set)
+    """The groups of which a crash has kept it."""
+    final: dict[Group, int] = field(default_factory=dict)
+    """Where each group has to be found exactly, since a clean stop or a start."""
+    life: int = field(default=0, compare=False)
+    """How many lives have ended."""
+    answered: dict[Group, list[tuple[int, int]]] = field(default_factory=dict, compare=False)
+    """The commits of this life that were acknowledged in it: time and offset."""
+    _unanswered: list[Commit] = field(default_factory=list, compare=False)
+    """The commits that may be carried out at any time: somebody waits for the answer, or has given up in this life."""
 
     @contextmanager
-    def committing(self, queue: Queue, offset: int) -> Iterator[Commit]:
-        """Note that an offset is being committed, and in the end what came of it; its consumer may die meanwhile."""
-        commit = Commit(queue, offset, self._life)
-        for furthest in (self._furthest, self._furthest_ever):
-            furthest[queue] = max(furthest.get(queue, 0), offset)
-        if queue in self._kept:
-            self._kept[queue] = min(self._kept[queue], offset)
+    def committing(self, group: Group, offset: int, now_ns: Callable[[], int]) -> Iterator[Commit]:
+        """Note a commit, and after the block its answer. Its consumer may die meanwhile."""
+        commit = Commit(group, offset, self.life)
+        self.at[group] = offset
+        self.final.pop(group, None)
+        for furthest in (self.furthest, self.furthest_ever):
+            furthest[group] = max(furthest.get(group, 0), offset)
+        if group in self.kept:
+            self.kept[group] = min(self.kept[group], offset)
         self._unanswered.append(commit)
         try:
             yield commit
         finally:
-            commit.given_up_in = self._life
+            commit.given_up_in = self.life
             if commit.is_answered:
                 self._unanswered.remove(commit)
-                if commit.asked_in == self._life:
-                    self._answered.setdefault(queue, []).append((self._now_ns(), offset))
+                if commit.asked_in == self.life:
+                    self.answered.setdefault(group, []).append((now_ns(), offset))
             else:
                 self._forget()
 
     def _forget(self) -> None:
-        """Forget those that nobody waits for and that a life which has ended took with it."""
-        self._unanswered = [each for each in self._unanswered if each.given_up_in in (None, self._life)]
+        """Forget the commits that nobody waits for and that an ended life can carry out no more."""
+        self._unanswered = [each for each in self._unanswered if each.given_up_in in (None, self.life)]
 
-    def check(self, queue: Queue, offset: int, *, asked_in: int | None) -> Iterator[Violation]:
-        """Yield what is wrong with a committed offset that is answered.
+    def least(self, group: Group) -> int:
+        """Return the least offset at which a group may be in this life."""
+        answered = self.answered.get(group)
+        return self._or_unanswered(group, answered[-1][1] if answered else self.kept.get(group, 0))
 
-        asked_in: in which life the broker was asked. An earlier one has not seen what came since, nor what a recovery
-        has taken; its answer may have been under way for long. None: a slave was asked, which may be behind any time.
-        """
-        tried("META")
-        is_of_now = asked_in == self._life
-        low = self._least(queue) if is_of_now else 0
-        high = (self._furthest if is_of_now else self._furthest_ever).get(queue, 0)
-        where = f"the group's offset in {queue[0]}/{queue[1]}"
-        if offset < low and queue in self._kept_by_crash and queue not in self._answered:
-            summary = f"{where} is taken back by more than an interval of persisting"
-            yield Violation("REDEL", summary, field="offset", expected=f">= {low}", found=str(offset))
-        elif not low <= offset <= high:
-            summary = f"{where} is none that was committed"
-            yield Violation("META", summary, field="offset", expected=f"{low} to {high}", found=str(offset))
+    def _or_unanswered(self, group: Group, offset: int) -> int:
+        return min([offset, *self._pending(group)])
 
-    def _least(self, queue: Queue) -> int:
-        """Return the least offset at which the group may be in this life."""
-        answered = self._answered.get(queue)
-        return self._or_unanswered(queue, answered[-1][1] if answered else self._kept.get(queue, 0))
-
-    def _or_unanswered(self, queue: Queue, offset: int) -> int:
-        return min([offset, *(each.offset for each in self._unanswered if each.queue == queue)])
+    def _pending(self, group: Group) -> list[int]:
+        """Return the offsets of a group that may be carried out at any time."""
+        return [each.offset for each in self._unanswered if each.group == group]
 
     # -- lives -------------------------------------------------------------------------------------
 
-    def note_kept(self) -> None:
-        """Note that what was answered is durable, or that a slave has it which is about to take over."""
-        self._kept |= {queue: self._least(queue) for queue in self._answered}
-        self._kept_by_crash.clear()
+    def note_stop(self, *, is_kept: bool = True) -> None:
+        """Note a clean stop. is_kept: whether what was acknowledged is durable, or a slave has it that takes over."""
+        if not is_kept:
+            self.final.clear()
+            return
+        self.kept |= {group: self.least(group) for group in self.answered}
+        self.kept_by_crash.clear()
+        self.final |= {group: answered[-1][1] for group, answered in self.answered.items()}
+        self.final = {group: offset for group, offset in self.final.items() if not self._pending(group)}
 
     def note_crash(self, persisted_within_ms: int | None, died_ns: int) -> None:
-        """Note that a machine died then; after how long an answered commit is durable, None: nobody knows.
+        """Note that a machine died then. persisted_within_ms: after how long a commit is durable, None if unknown.
 
-        What is persisted is what counts at that moment: the newest that is old enough, or one that came later. What an
-        earlier crash has left is claimed until this one only, as of a lone consumer's groups.
+        The persisted offset is the newest that is old enough, or a later one. What an earlier crash has kept is claimed
+        until this one only.
         """
-        for queue in self._kept_by_crash:
-            del self._kept[queue]
-        self._kept_by_crash.clear()
+        self.final.clear()
+        for group in self.kept_by_crash:
+            del self.kept[group]
+        self.kept_by_crash.clear()
         if persisted_within_ms is None:
             return
-        tried("REDEL")
         durable_until_ns = died_ns - persisted_within_ms * 1_000_000
-        for queue, answered in self._answered.items():
+        for group, answered in self.answered.items():
             older = [number for number, (at_ns, _) in enumerate(answered) if at_ns < durable_until_ns]
             if older:
-                least = self._or_unanswered(queue, min(offset for _, offset in answered[older[-1] :]))
-                if least > self._kept.get(queue, -1):
-                    self._kept[queue] = least
-                    self._kept_by_crash.add(queue)
+                least = self._or_unanswered(group, min(offset for _, offset in answered[older[-1] :]))
+                if least > self.kept.get(group, -1):
+                    self.kept[group] = least
+                    self.kept_by_crash.add(group)
 
     def end_life(self) -> None:
-        """Begin another life of the broker."""
-        self._life += 1
-        self._answered.clear()
+        """Begin another life of the store."""
+        self.life += 1
+        self.answered.clear()
         self._forget()
 
+    def note_found(self, offsets: Mapping[Group, int]) -> None:
+        """Note that a start has brought groups to these offsets, durably; below 0: it does not know the group."""
+        self.at = {group: offset for group, offset in offsets.items() if offset >= 0}
+        self.final = dict(self.at)
+        self._lower({group: max(offset, 0) for group, offset in offsets.items()})
+
     def take_back(self, ends: Mapping[Queue, int]) -> None:
-        """Note that a start has taken the group back to the ends of queues, but for what may still be committed."""
-        for queue, furthest in self._furthest.items():
-            end = ends.get(queue, 0)
-            coming = [each.offset for each in self._unanswered if each.queue == queue]
-            self._furthest[queue] = min(furthest, max([end, *coming]))
-            if queue in self._kept:
-                self._kept[queue] = min(self._kept[queue], end)
+        """Note that a start has taken groups back to the ends of queues, but for what may still be committed."""
+        limits = {group: ends.get(group[1:], 0) for group in self.furthest}
+        self._lower(limits)
+        self.final = {group: min(offset, limits[group]) for group, offset in self.final.items()}
+
+    def _lower(self, limits: Mapping[Group, int]) -> None:
+        """Lower what is known of groups to limits."""
+        for group, limit in limits.items():
+            assert limit >= 0, (group, limit)
+            self.furthest[group] = min(self.furthest[group], max([limit, *self._pending(group)]))
+            if group in self.kept:
+                self.kept[group] = min(self.kept[group], limit)
+
+    def lose(self) -> None:
+        """Note that the newest version of the file cannot be read any more: the next start finds the backup."""
+        self.final.clear()
+        self.kept.clear()
+        self.kept_by_crash.clear()
+        self.furthest = dict(self.furthest_ever)

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from ...sim.disturbances import SetBack
 from ...store.formats.delay_level import SCHEDULE_TOPIC
 from ..claims.machine import CONFIG
+from .group_commits import GroupCommits
 from .known_damage import KnownDamage
 from .put_entry import PutEntry
 from .reader import LogRecord, properties_of
@@ -88,10 +89,6 @@ class Pull:
         """Walk from the queue's first message on: what was given before is gone, and its offsets are others' now."""
         self.puts.clear()
         self.begin_offset = self.end_offset = 0
-
-
-Group = tuple[str, str, int]
-"""A consumer group in one queue: group, topic, queue id."""
 
 
 class Delivery(NamedTuple):
@@ -167,14 +164,8 @@ class Ledger:
     deliveries: list[Delivery] = field(default_factory=list)
     delivered_into_damage: set[str] = field(default_factory=set)
     """Delayed puts whose copies, made before a stop, may be in what was damaged after it."""
-    reported: dict[Group, int] = field(default_factory=dict)
-    """The offset each consumer group is at: as it last said, or as the last start found it."""
-    reports: dict[Group, list[tuple[int, int]]] = field(default_factory=dict, compare=False)
-    """When each said what in the present life."""
-    furthest: dict[Group, int] = field(default_factory=dict)
-    """The greatest offset each has said since a start took it back durably, or ever."""
-    furthest_in_backup: dict[Group, int] = field(default_factory=dict)
-    """The greatest each ever said before that, which only a backup can have."""
+    commits: GroupCommits = field(default_factory=GroupCommits)
+    """What consumer groups have committed."""
     delay_progress: Versions = field(default_factory=lambda: Versions(f"{CONFIG}/delayOffset.json"))
     group_progress: Versions = field(default_factory=lambda: Versions(f"{CONFIG}/consumerOffset.json"))
     unreported_damage: str = ""
@@ -238,7 +229,6 @@ class Ledger:
         self._life_begins_at = len(self.puts)
         self.seen = []
         self.pulls = []
-        self.reports = {}
         self.queues_going = 0
         self._on_queue_end = None
         self.transactions.begin_life()
@@ -337,25 +327,11 @@ class Ledger:
         """Return whether retention has set out to remove a put's own record: consumers may be given it or not."""
         return put.physical_offset is not None and put.physical_offset < self.expired_to
 
-    def report_offset(self, group: Group, offset: int, *, now_ns: int = 0) -> None:
-        """Note what a consumer group is about to commit."""
-        self.reported[group] = offset
-        self.reports.setdefault(group, []).append((now_ns, offset))
-        self.furthest[group] = max(offset, self.furthest.get(group, 0))
-
-    def take_back(self, offsets: dict[Group, int]) -> None:
-        """Note that a start has brought every group that ever said anything to these offsets, durably."""
-        for group, offset in self.furthest.items():
-            self.furthest_in_backup[group] = max(offset, self.furthest_in_backup.get(group, 0))
-        self.furthest = {group: max(offset, 0) for group, offset in offsets.items()}
-
     def lose_progress(self) -> None:
-        """Note that what groups have said last cannot be read any more: a start finds the backup."""
+        """Note that what groups have committed last cannot be read any more: a start finds the backup."""
         self.group_progress.lose_durable()
         self.progress_is_final = False
-        self.furthest |= {
-            group: max(offset, self.furthest_in_backup.get(group, 0)) for group, offset in self.furthest.items()
-        }
+        self.commits.lose()
 
     def may_still_come(self, put: PutEntry) -> bool:
         """Return whether the present life may yet store a put: its client waits, or stopped waiting in this life."""

@@ -13,10 +13,11 @@ from ...store.services.consumer_offsets import ConsumerOffsetManager
 from ..claims.machine import CONSUMER_OFFSET_INTERVAL_MS
 from ..claims.plan import Plan
 from .evidence import Violation, error_text
+from .group_commits import Group
 from .invariants import delivery, live, quiescence, side_files
 from .invariants.quiescence import Cursor
 from .invariants.side_files import WatchedSideFile
-from .ledger import Group, Ledger, Versions
+from .ledger import Ledger, Versions
 
 
 class GroupProgress:
@@ -29,8 +30,6 @@ class GroupProgress:
         self._ledger = ledger
         self._on_persist: Callable[[], None] | None = None
         self._is_calm = live.is_calm(plan)
-        self._kept: dict[Group, int] = {}
-        """The least offset that each group may be found at by the next start."""
 
     def begin_life(self, on_persist: Callable[[], None] | None = None, *, is_calm: bool = False) -> None:
         """Begin a life of the store. on_persist is called once, when a file of progress is about to be written.
@@ -40,14 +39,23 @@ class GroupProgress:
         self._on_persist = on_persist
         self._is_calm = is_calm or live.is_calm(self._plan)
 
-    def note_crash(self, now_ns: int) -> None:
-        """Note a crash: it takes no more of what groups have said than an interval of persisting."""
+    def note_stop(self) -> None:
+        """Note a clean stop, which persists all progress if the disk lets it."""
+        is_kept = self._ledger.delay_progress.is_persisted and self._ledger.group_progress.is_persisted
+        self._ledger.progress_is_final = is_kept
+        self._ledger.commits.note_stop(is_kept=is_kept)
+        self._ledger.commits.end_life()
+
+    def note_crash(self, died_ns: int | None) -> None:
+        """Note a crash: it takes no more of what groups committed than an interval of persisting.
+
+        died_ns: when the machine died, None if only a later time is known.
+        """
         limit_ms = CONSUMER_OFFSET_INTERVAL_MS + 2 * live.start_ms_max(self._plan)
-        self._kept = {}
-        for group, said in self._ledger.reports.items() if self._is_calm else ():
-            older = [number for number, (at_ns, _) in enumerate(said) if now_ns - at_ns > limit_ms * 1_000_000]
-            if older:
-                self._kept[group] = min(offset for _, offset in said[older[-1] :])
+        is_known = self._is_calm and died_ns is not None
+        self._ledger.progress_is_final = False
+        self._ledger.commits.note_crash(limit_ms if is_known else None, died_ns or 0)
+        self._ledger.commits.end_life()
 
     def attach(self, store: MessageStore) -> None:
         """Watch the files of a store that is not loaded yet, and make the manager beside it."""
@@ -82,15 +90,13 @@ class GroupProgress:
         manager.load()
         yield from self._found(self._ledger.group_progress)
         found = self._offsets(manager)
-        yield from side_files.check_reported(self._ledger, found)
-        yield from delivery.check_groups(self._ledger, found)
-        yield from delivery.check_kept(self._kept, found)
-        self._kept = {}  # of the last crash: a life that ends in a stop comes behind it, and its groups may go back
+        commits = self._ledger.commits
+        for group, offset in found.items():
+            yield from delivery.check_group(commits, group, offset, asked_in=commits.life)
         manager.clamp(store)
         clamped = self._offsets(manager)
         yield from side_files.check_clamped(store, found, clamped)
-        self._ledger.reported = {group: offset for group, offset in clamped.items() if offset >= 0}
-        self._ledger.take_back(clamped)
+        commits.note_found(clamped)
 
     def _found(self, versions: Versions) -> Iterator[Violation]:
         yield from side_files.check_version(versions)
@@ -98,7 +104,7 @@ class GroupProgress:
 
     def _offsets(self, manager: ConsumerOffsetManager) -> dict[Group, int]:
         """Return what the manager knows of every group that ever reported."""
-        return {group: manager.query_offset(*group) for group in self._ledger.furthest}
+        return {group: manager.query_offset(*group) for group in self._ledger.commits.furthest}
 
     def start(self, store: MessageStore) -> None:
         """Let consumers commit and delivery begin, from where they are now. Before the store's services start."""
@@ -115,11 +121,6 @@ class GroupProgress:
         if self.manager is not None:
             self.manager.shutdown()
 
-    @property
-    def is_persisted(self) -> bool:
-        """Return whether no attempt to persist failed or is under way."""
-        return self._ledger.delay_progress.is_persisted and self._ledger.group_progress.is_persisted
-
     def cursors(self, store: MessageStore, disk: Disk) -> Iterator[Cursor]:
         """Yield what is to come to its end when nothing is put any more: delivery, and all progress on the disk."""
         plan = self._plan
@@ -128,7 +129,7 @@ class GroupProgress:
         manager = self.manager
         if manager is None:
             return
-        for group, offset in self._ledger.reported.items():
+        for group, offset in self._ledger.commits.at.items():
             name, topic, queue_id = group
             yield Cursor(f"{name} in {topic}/{queue_id}", manager.name, manager.query_offset(*group), offset, 0)
         yield from quiescence.consuming(store, plan, disk, manager, CONSUMER_OFFSET_INTERVAL_MS)

@@ -240,12 +240,12 @@ class Run(Execution):
     def _end(self, disk: Disk, life: Life, *, crashed: bool) -> None:
         """End a life: note what it promised, and keep what it leaves."""
         self._marks.note_end(life, disk, crashed=crashed, recovered=self._store is not None)
-        self._ledger.progress_is_final = not crashed and self._progress.is_persisted
         offline_faults, store = self._offline_faults, self._store
         offline_faults.note_damage(disk.damage)
         if not crashed:
             assert store is not None, "a store that was stopped had been opened"
             guarantees.note_stop(self._ledger)
+            self._progress.note_stop()
             after_stop = partial(offline_faults.after_stop, life, store=store)
             self.lasting.leave_after_stop(disk, after_stop, power_cut=self._power_cut_after_stop(life))
         else:

@@ -96,10 +96,11 @@ class Consumer:
 
     def _commit(self, progress: ConsumerOffsetManager, offset: int) -> None:
         """Say, now and then, how far it came."""
-        said = self._ledger.reported.get(self._group, -1)
+        said = self._ledger.commits.at.get(self._group, -1)
         if offset != said and not progress.is_stopping and self._stream.chance(_COMMIT_CHANCE, "commit"):
-            self._ledger.report_offset(self._group, offset, now_ns=self._kernel.now_ns)
-            progress.commit_offset(*self._group, offset)
+            with self._ledger.commits.committing(self._group, offset, lambda: self._kernel.now_ns) as commit:
+                progress.commit_offset(*self._group, offset)
+                commit.is_answered = True
 
     def _pull_once(self, pull: Pull) -> bool:
         """Ask for what comes next; return whether anything came, after a pause if nothing did.

@@ -5,11 +5,12 @@ the clock when they are given one, and a start compares where consumer groups be
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from ....store.formats.delay_level import SCHEDULE_TOPIC
 from ..evidence import Evidence, Violation, tried
-from ..ledger import Group, Ledger
+from ..group_commits import Group, GroupCommits
+from ..ledger import Ledger
 from ..put_entry import PutEntry
 from ..recovered import FoundRecord
 from ..returned import RETURNED
@@ -165,26 +166,34 @@ def check_redel(evidence: Evidence) -> Iterator[Violation]:
                 yield _broken("REDEL", own, summary, "progress", f"beyond {offset}", str(delivered_to))
 
 
-def check_groups(ledger: Ledger, found: Mapping[Group, int]) -> Iterator[Violation]:
-    """REDEL: yield every consumer group that begins elsewhere than it was at a clean stop."""
-    if not ledger.progress_is_final:
+def check_group(commits: GroupCommits, group: Group, offset: int, *, asked_in: int | None) -> Iterator[Violation]:
+    """META, REDEL: yield what is wrong with the offset of a consumer group in an answer, or at a start.
+
+    asked_in: the life that was asked. An earlier life does not know later commits, nor what a recovery has taken back;
+    its answer may arrive late. None: a slave was asked, which may be behind at any time.
+    """
+    tried("META")
+    is_of_now = asked_in == commits.life
+    low = commits.least(group) if is_of_now else 0
+    high = (commits.furthest if is_of_now else commits.furthest_ever).get(group, 0)
+    final = commits.final.get(group) if is_of_now else None
+    is_kept_by_crash = is_of_now and group in commits.kept_by_crash and group not in commits.answered
+    if final is not None or is_kept_by_crash:
+        tried("REDEL")
+    invariant, summary, expected = "META", "is none that was committed", f"{low} to {high}"
+    if offset > high:
+        summary, expected = "is ahead of what was committed", f"<= {high}"
+    elif final is not None and offset != final:
+        invariant, summary, expected = "REDEL", "is not where a clean stop left it", str(final)
+    elif is_kept_by_crash and offset < low:
+        invariant, expected = "REDEL", f">= {low}"
+        summary = "is taken back by more than an interval of persisting"
+    elif max(offset, 0) >= low:
         return
-    for group, offset in ledger.reported.items():
-        tried("REDEL")
-        if found[group] != offset:
-            name, topic, queue_id = group
-            summary = f"{name} in {topic}/{queue_id} does not begin where a clean stop left it"
-            yield Violation("REDEL", summary, "", -1, "offset", str(offset), str(found[group]))
-
-
-def check_kept(kept: Mapping[Group, int], found: Mapping[Group, int]) -> Iterator[Violation]:
-    """REDEL: yield every consumer group that a crash has taken back further than what had not been persisted yet."""
-    for group, offset in kept.items():
-        tried("REDEL")
-        if found[group] < offset:
-            name, topic, queue_id = group
-            summary = f"{name} in {topic}/{queue_id} is taken back by more than an interval of persisting"
-            yield Violation("REDEL", summary, "", -1, "offset", f">= {offset}", str(found[group]))
+    name, topic, queue_id = group
+    yield Violation(
+        invariant, f"{name} in {topic}/{queue_id} {summary}", field="offset", expected=expected, found=str(offset)
+    )
 
 
 def _broken(invariant: str, found: FoundRecord, summary: str, field: str, expected: str, seen: str) -> Violation:

@@ -16,7 +16,8 @@ from ....store.message_store import MessageStore
 from ....store.side_file import SideFile
 from ....store.world import Files
 from ..evidence import Violation, tried
-from ..ledger import Group, Ledger, Versions
+from ..group_commits import Group
+from ..ledger import Ledger, Versions
 from ..reader import ENTRY, UnreadableError, leads_to_a_record, walk
 
 Value = TypeVar("Value")
@@ -109,26 +110,14 @@ def check_levels(store: MessageStore) -> Iterator[Violation]:
             )
 
 
-def check_reported(ledger: Ledger, found: Mapping[Group, int]) -> Iterator[Violation]:
-    """META: yield every group that was found to be further than it ever said."""
-    for group, offset in found.items():
-        tried("META")
-        if offset > ledger.furthest[group]:
-            yield _group_violation(group, "is ahead of what it reported", f"<= {ledger.furthest[group]}", offset)
-
-
 def check_clamped(store: MessageStore, found: Mapping[Group, int], clamped: Mapping[Group, int]) -> Iterator[Violation]:
     """META: yield every group that was not brought to where its queue ends, or was moved without need."""
     for group, offset in found.items():
-        _, topic, queue_id = group
+        name, topic, queue_id = group
         wanted = min(offset, store.get_max_offset_in_queue(topic, queue_id))
         if clamped[group] != wanted:
-            yield _group_violation(group, "is not brought into its queue", str(wanted), clamped[group])
-
-
-def _group_violation(group: Group, what: str, expected: str, found: int) -> Violation:
-    name, topic, queue_id = group
-    return Violation("META", f"{name} in {topic}/{queue_id} {what}", "", -1, "offset", expected, str(found))
+            summary = f"{name} in {topic}/{queue_id} is not brought into its queue"
+            yield Violation("META", summary, field="offset", expected=str(wanted), found=str(clamped[group]))
 
 
 # -- what the checkpoint claims --------------------------------------------------------------------

@@ -8,7 +8,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from ...oracle import guarantees
-from ...oracle.group_commits import GroupCommits
 from ...oracle.group_delivery import GroupDelivery, user_places
 from ...oracle.ledger import Ledger
 from ...oracle.pull_times import PullTimes
@@ -26,7 +25,6 @@ class BrokerAccount:
     subscription: Subscription = EVERYTHING
     """What the group of consumers wants."""
     pull_times: PullTimes = field(default_factory=PullTimes)
-    commits: GroupCommits = field(default_factory=GroupCommits)
     has_steady_clock: bool = True
     """Whether no machine's clock steps, so that no message may be delivered before its time."""
     hits: Counter[str] = field(default_factory=Counter)
@@ -40,25 +38,24 @@ class BrokerAccount:
     def note_stop(self, *, keeps_progress: bool = True) -> None:
         """Note a clean stop. keeps_progress: whether the disk let the broker persist the progress of groups."""
         guarantees.note_stop(self.ledger)
-        if keeps_progress:
-            self.commits.note_kept()
+        self.ledger.commits.note_stop(is_kept=keeps_progress)
         self._end_life()
 
     def note_crash(self, persisted_within_ms: int | None, died_ns: int) -> None:
         """Note a crash that the judge has noted in the ledger. The arguments are those of `GroupCommits`."""
-        self.commits.note_crash(persisted_within_ms, died_ns)
+        self.ledger.commits.note_crash(persisted_within_ms, died_ns)
         self._end_life()
 
     def _end_life(self) -> None:
         self.ledger.begin_life()
+        self.ledger.commits.end_life()
         self.pull_times.begin_life()
-        self.commits.end_life()
 
     def note_recovery(self, found: RecoveredStore) -> None:
         """Note what a recovery found, after the judge has noted it in the ledger."""
         places = dict(user_places(found.records))
         ends = {queue: one.max_offset for queue, one in found.queues.items()} if self.ledger.expired_to else {}
-        self.commits.take_back(self.group.note_recovery(self.ledger.life, places, ends))
+        self.ledger.commits.take_back(self.group.note_recovery(self.ledger.life, places, ends))
         puts = (self.ledger.seen_in(one.record) for one in places.values())
         copies = Counter(message_of(put.name) for put in puts if put is not None)
         self.hits["stored twice"] += any(count > 1 for count in copies.values())

@@ -5,7 +5,7 @@ another member of the group does.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -19,8 +19,9 @@ from ...claims.machine import DELAYS_MS
 from ...claims.plan import Plan
 from ...oracle.evidence import Violation
 from ...oracle.given import GivenMessages
+from ...oracle.group_commits import Commit
 from ...oracle.group_delivery import MessagePlace, Queue
-from ...oracle.invariants import consumers
+from ...oracle.invariants import consumers, delivery
 from ...oracle.invariants.side_files import check_topic
 from ...oracle.misfiled import may_be_misfiled
 from ...oracle.reader import LogRecord, Reading, UnreadableError
@@ -178,7 +179,8 @@ class BrokerConsumer:
             if asked is not None and response is not None and response.code == ResponseCode.SUCCESS:
                 offset = int(response.ext_fields["offset"])
                 known_in = None if asked.is_slave else asked_in
-                self._report(account.commits.check(queue.queue, offset, asked_in=known_in))
+                group = (CONSUMER_GROUP, *queue.queue)
+                self._report(delivery.check_group(account.ledger.commits, group, offset, asked_in=known_in))
                 return offset
             self._world.tasks.sleep(RETRY_MS)
 
@@ -190,7 +192,7 @@ class BrokerConsumer:
         commits = broker.commits_with_pulls and not is_slave
         command = pull_command(*queue.queue, position, self._wanted, most=most, suspend_ms=suspend_ms, commit=commits)
         asked_in, is_made = ledger.life, queue.topic in ledger.topics
-        with account.commits.committing(queue.queue, position) if commits else nullcontext() as commit:
+        with self._committing(queue, position) if commits else nullcontext() as commit:
             response, sent_ns = self._timed(asked, command, suspend_ms + PATIENCE_MS)
             if commit is not None and response is not None:
                 commit.is_answered = response.code in PULLED
@@ -258,11 +260,15 @@ class BrokerConsumer:
         account.group.deal_with(given)
         self._move(queue, position, following)
         if not self._plan.broker.commits_with_pulls:
-            with account.commits.committing(queue.queue, following) as commit:
+            with self._committing(queue, following) as commit:
                 kept_by = self._routes.for_progress(queue.broker, queue.topic)
                 answer = self._invoke(kept_by, update_offset_command(*queue.queue, following), PATIENCE_MS)
                 is_kept = kept_by is not None and not kept_by.is_slave  # a slave takes over what its master has
                 commit.is_answered = is_kept and answer is not None and answer.code == ResponseCode.SUCCESS
+
+    def _committing(self, queue: BrokerQueue, offset: int) -> AbstractContextManager[Commit]:
+        commits = self._accounts[queue.broker].ledger.commits
+        return commits.committing((CONSUMER_GROUP, *queue.queue), offset, self._world.clock.monotonic_ns)
 
     def _seen_place(self, queue: BrokerQueue, following: int, record: LogRecord) -> MessagePlace:
         """Return the place of a record that was given; a torn record names another one than it is at."""

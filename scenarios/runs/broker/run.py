@@ -26,7 +26,6 @@ from ....store.world import World
 from ...claims.machine import CONSUMER_OFFSET_INTERVAL_MS, DELAYS_MS, config_of
 from ...claims.plan import Life, LifeEnding, Plan
 from ...oracle import allowances
-from ...oracle.group_commits import GroupCommits
 from ...oracle.invariants import live
 from ...oracle.pull_times import PullTimes
 from ...oracle.replicas import MasterHistory
@@ -91,12 +90,12 @@ class BrokerRun(Execution):
         for identity in self._identities:
             if not identity.address.is_slave:
                 name = identity.address.broker
-                times, commits = PullTimes(plan, self._held_up_until_ns), GroupCommits(lambda: self._kernel.now_ns)
+                times = PullTimes(plan, self._held_up_until_ns)
                 settling = settlings[name] = self._settling if identity.is_first else self._settling.beside()
                 settling.ledger.clock_set_back = self._disturbances.set_back
                 settling.ledger.transactions.check_max = TRANSACTION_CHECKS
                 self._accounts[name] = BrokerAccount(
-                    settling.ledger, plan.sync_flush, subscription, times, commits, has_steady_clock, hits
+                    settling.ledger, plan.sync_flush, subscription, times, has_steady_clock, hits
                 )
                 histories[name] = MasterHistory()
         self._nodes = [
@@ -362,7 +361,7 @@ class BrokerRun(Execution):
     def _take_over(self, number: int) -> None:
         """Lose the first master for good, and have its first slave, which has all of it, restarted as master."""
         lost, heir, *others = self._nodes
-        lost.account.commits.note_kept()
+        lost.account.ledger.commits.note_stop()
         lost.running[2].dies_silently = False
         self._finish(lost, _OFF)
         self._finish(heir, HEAL)

@@ -178,7 +178,7 @@ class ClusterRun(Execution):
             node.lasting.leave_after_stop(node.life.disk, power_cut=power_cut)
             if node.is_master:
                 self._marks.note_end(life, node.life.disk, crashed=False, recovered=True)
-                self._ledger.progress_is_final = self._progress.is_persisted
+                self._progress.note_stop()
                 guarantees.note_stop(self._ledger)
             return
         if node.is_alive:
@@ -209,7 +209,7 @@ class ClusterRun(Execution):
         self._note_crash(ends_life=life is not _OFF)
         if node.is_master:
             self._marks.note_end(life, disk, crashed=True, recovered=node.store is not None)
-            self._ledger.progress_is_final = False
+            self._progress.note_crash(None)  # its death was only noticed a while later
             self._judge.crash(node.store, disk, profile)
             self._judge.note_damage(node.config, disk.damage)
         else:

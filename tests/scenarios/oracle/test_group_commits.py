@@ -1,6 +1,10 @@
-from tornlog.scenarios.oracle.group_commits import GroupCommits
+import pytest
 
-QUEUE = ("T0", 0)
+from tornlog.scenarios.oracle.group_commits import GroupCommits
+from tornlog.scenarios.oracle.invariants.delivery import check_group
+
+GROUP = ("G0", "T0", 0)
+QUEUE = GROUP[1:]
 PERSISTED_MS = 100
 
 
@@ -8,36 +12,33 @@ class Group(GroupCommits):
     """Commits at times that a test sets."""
 
     def __init__(self) -> None:
-        super().__init__(lambda: self.now_ms * 1_000_000)
+        super().__init__()
         self.now_ms = 0
-        self.life = 0
 
     def commit(self, offset: int, *, is_answered: bool = True) -> None:
         """Commit an offset now."""
-        with self.committing(QUEUE, offset) as one:
+        with self.committing(GROUP, offset, lambda: self.now_ms * 1_000_000) as one:
             one.is_answered = is_answered
 
     def stop(self) -> None:
         """End a life in good order."""
-        self.note_kept()
+        self.note_stop()
         self.end_life()
-        self.life += 1
 
     def crash(self, persisted_within_ms: int | None = PERSISTED_MS) -> None:
         """End a life otherwise."""
         self.note_crash(persisted_within_ms, self.now_ms * 1_000_000)
         self.end_life()
-        self.life += 1
 
     def found(self, offset: int) -> list[tuple[str, str]]:
         """Return what is wrong with an offset that is answered in this life: the invariant, and what it expects."""
-        return [(one.invariant, one.expected) for one in self.check(QUEUE, offset, asked_in=self.life)]
+        return [(one.invariant, one.expected) for one in check_group(self, GROUP, offset, asked_in=self.life)]
 
 
 def test_a_committed_offset_is_one_that_was_committed_and_no_older_than_the_newest_answer() -> None:
     group = Group()
     assert not group.found(0)
-    assert group.found(1) == [("META", "0 to 0")]
+    assert group.found(1) == [("META", "<= 0")]
     group.commit(3)
     assert group.found(2) == [("META", "3 to 3")]
     group.commit(1)
@@ -59,8 +60,8 @@ def test_an_answer_of_a_life_that_has_ended_says_nothing_of_what_came_since() ->
     group = Group()
     group.commit(3)
     group.stop()
-    assert not list(group.check(QUEUE, 0, asked_in=0))
-    assert not list(group.check(QUEUE, 0, asked_in=None)), "a slave may be behind"
+    assert not list(check_group(group, GROUP, 0, asked_in=0))
+    assert not list(check_group(group, GROUP, 0, asked_in=None)), "a slave may be behind"
 
 
 def test_what_a_stop_has_kept_is_kept_by_later_ends_too() -> None:
@@ -119,15 +120,15 @@ def test_a_start_takes_a_group_back_to_the_end_of_its_queue() -> None:
     group = taken_back(5, 3)
     assert not group.found(3)
     assert group.found(2) == [("REDEL", ">= 3")]
-    assert group.found(4) == [("META", "3 to 3")]
+    assert group.found(4) == [("META", "<= 3")]
 
 
 def test_an_answer_of_an_earlier_life_or_of_a_slave_may_be_what_a_start_has_taken_back() -> None:
     group = taken_back(5, 3)
     for asked_in in (0, None):
-        assert [list(group.check(QUEUE, offset, asked_in=asked_in)) for offset in range(6)] == [[]] * 6
-        assert [one.expected for one in group.check(QUEUE, 6, asked_in=asked_in)] == ["0 to 5"]
-    assert group.found(5) == [("META", "3 to 3")]
+        assert [list(check_group(group, GROUP, offset, asked_in=asked_in)) for offset in range(6)] == [[]] * 6
+        assert [one.expected for one in check_group(group, GROUP, 6, asked_in=asked_in)] == ["<= 5"]
+    assert group.found(5) == [("META", "<= 3")]
 
 
 def test_a_group_that_went_back_and_was_not_answered_may_be_found_back_after_a_stop() -> None:
@@ -137,3 +138,54 @@ def test_a_group_that_went_back_and_was_not_answered_may_be_found_back_after_a_s
     group.stop()
     assert not group.found(3)
     assert group.found(2) == [("META", "3 to 5")]
+
+
+@pytest.mark.parametrize("found", [-1, 3, 5])
+def test_a_clean_stop_leaves_a_group_exactly_where_it_is(found: int) -> None:
+    group = Group()
+    group.commit(5)
+    group.commit(4)
+    group.stop()
+    assert group.found(found) == [("REDEL", "4")]
+    assert not group.found(4)
+    group.crash()
+    assert not group.found(5)
+
+
+def test_a_stop_that_could_not_persist_keeps_nothing_of_its_life() -> None:
+    group = Group()
+    group.commit(4)
+    group.note_stop(is_kept=False)
+    group.end_life()
+    assert not group.found(0)
+
+
+def test_a_start_says_where_groups_are() -> None:
+    group = Group()
+    group.commit(7)
+    group.crash()
+    group.note_found({GROUP: 3})
+    assert (group.at, group.furthest) == ({GROUP: 3}, {GROUP: 3})
+    assert group.found(2) == [("REDEL", "3")]
+    assert group.found(7) == [("META", "<= 3")]
+    group.note_found({GROUP: -1})
+    assert (group.at, group.furthest) == ({}, {GROUP: 0})
+
+
+def test_a_corrupt_file_takes_groups_back_to_any_version() -> None:
+    group = Group()
+    group.commit(7)
+    group.crash()
+    group.note_found({GROUP: 3})
+    group.stop()
+    group.lose()
+    assert not group.found(0)
+    assert not group.found(7)
+    assert group.found(8) == [("META", "<= 7")]
+
+
+def test_a_group_is_where_it_last_committed_and_has_been_as_far_as_it_ever_did() -> None:
+    group = Group()
+    for offset in (3, 7, 5):
+        group.commit(offset)
+    assert (group.at, group.furthest) == ({GROUP: 5}, {GROUP: 7})

@@ -82,13 +82,6 @@ def test_what_a_life_begins_to_deliver_with_does_not_change_as_it_delivers() -> 
     assert ledger.deliveries[0].offsets == {1: 1}
 
 
-def test_a_group_is_where_it_last_said_and_has_been_as_far_as_it_ever_said() -> None:
-    ledger, group = Ledger(), ("G0", "T0", 0)
-    for offset in (3, 7, 5):
-        ledger.report_offset(group, offset)
-    assert (ledger.reported, ledger.furthest) == ({group: 5}, {group: 7})
-
-
 @pytest.mark.parametrize("own", [True, False])
 @pytest.mark.parametrize("copied", [True, False])
 def test_what_was_seen_is_as_durable_as_the_record_it_was_seen_in(

@@ -47,9 +47,9 @@ def test_consumers_go_on_where_the_last_life_left_them(plan: Plan) -> None:
 
     ledger = run._ledger
     assert all(pull.begin_offset > 6 for pull in ledger.pulls), "of the life that healed"
-    assert ledger.reported
-    assert run._ledger.group_progress.durable is not None
-    assert run._progress.is_persisted
+    assert ledger.commits.at
+    assert ledger.group_progress.durable is not None
+    assert ledger.progress_is_final
 
 
 def test_nothing_is_beside_the_log_if_the_plan_has_no_progress(quiet_plan: Plan) -> None:
@@ -165,7 +165,7 @@ def test_a_manager_that_runs_ahead_of_its_groups_breaks_meta(
     invariant, summary = first_violation(execute(plan))
 
     assert invariant == "META"
-    assert summary.endswith("in T0/0 is ahead of what it reported")
+    assert summary.endswith("in T0/0 is ahead of what was committed")
 
 
 def test_a_manager_that_does_not_persist_in_a_stop_breaks_redel(
@@ -200,7 +200,7 @@ def test_what_consumers_commit_does_not_depend_on_the_schedule(plan: Plan) -> No
     by_priority = replace(plan, policy="pct", policy_parameter=3)
     first, second = (Run(one, simulation_of(one, Choices("1"))) for one in (walking, by_priority))
     assert first.execute().violations == second.execute().violations == []
-    assert sorted(first._ledger.reported) == sorted(second._ledger.reported)
+    assert sorted(first._ledger.commits.at) == sorted(second._ledger.commits.at)
 
 
 def test_consumers_without_a_manager_begin_at_the_front_and_commit_nothing(plan: Plan) -> None:
@@ -208,7 +208,7 @@ def test_consumers_without_a_manager_begin_at_the_front_and_commit_nothing(plan:
     run = Run(plan, simulation_of(plan, Choices("1")))
     assert run.execute().violations == []
     assert all(pull.begin_offset == 0 for pull in run._ledger.pulls)
-    assert run._ledger.reported == {}
+    assert run._ledger.commits.at == {}
 
 
 def test_the_traffic_of_each_life_commits_to_the_manager_of_that_life(

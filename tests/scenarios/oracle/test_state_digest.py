@@ -63,7 +63,7 @@ CHANGES: dict[str, Callable[[Ledger], object]] = {
     "what was seen": lambda ledger: ledger.stable.append(ConsumedMessage("T", 0, 0, ledger.puts[0])),
     "a delivery": lambda ledger: ledger.deliveries.append(Delivery(300, {1: 2})),
     "a delivery into damage": lambda ledger: ledger.delivered_into_damage.add("m1"),
-    "what was reported": lambda ledger: ledger.report_offset(("g", "T", 0), 3),
+    "what a group has committed": lambda ledger: ledger.commits.furthest.setdefault(("g", "T", 0), 3),
     "final progress": lambda ledger: setattr(ledger, "progress_is_final", True),
     "what has expired": lambda ledger: setattr(ledger, "expired_to", 2048),
     "a queue's end": lambda ledger: ledger.ended_queues.add(("T", 0)),

@@ -5,13 +5,10 @@ import pytest
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.invariants import delivery, quiescence
-from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.recovered import FoundRecord
 from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.store.delivery.schedule import ScheduleMessageService
 from tornlog.store.formats.messages import Message, PutMessageResult
-
-GROUP = ("G0", "T0", 0)
 
 
 def copy_again(evidence: Evidence, *, at: int) -> None:
@@ -97,34 +94,6 @@ def test_progress_that_a_crash_took_may_still_be_missing_after_a_later_life_stop
     delayed_evidence.store.delivered_to = {}
 
     assert list(delivery.check_redel(delayed_evidence)) == []
-
-
-def test_groups_that_begin_where_a_clean_stop_left_them_hold() -> None:
-    ledger = Ledger()
-    ledger.report_offset(GROUP, 4)
-    ledger.progress_is_final = True
-
-    assert list(delivery.check_groups(ledger, {GROUP: 4})) == []
-
-
-@pytest.mark.parametrize("found", [-1, 3, 5])
-def test_a_group_that_begins_elsewhere_is_found_after_a_clean_stop_only(found: int) -> None:
-    ledger = Ledger()
-    ledger.report_offset(GROUP, 4)
-    assert list(delivery.check_groups(ledger, {GROUP: found})) == []
-
-    ledger.progress_is_final = True
-    (violation,) = delivery.check_groups(ledger, {GROUP: found})
-
-    assert violation.summary == "G0 in T0/0 does not begin where a clean stop left it"
-    assert (violation.expected, violation.found) == ("4", str(found))
-
-
-@pytest.mark.parametrize(("found", "is_broken"), [(4, False), (7, False), (3, True), (-1, True)])
-def test_a_group_that_a_crash_takes_back_beyond_what_was_persisted_is_found(found: int, is_broken: bool) -> None:
-    violations = list(delivery.check_kept({GROUP: 4}, {GROUP: found}))
-
-    assert [(each.invariant, each.expected) for each in violations] == [("REDEL", ">= 4")] * is_broken
 
 
 def test_a_store_that_delivers_twice_is_found(
