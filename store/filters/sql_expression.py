@@ -63,11 +63,6 @@ def compare(left: str | bool | int | float, right: str | bool | int | float) -> 
     return (left > right) - (left < right)
 
 
-def compare_as_doubles(left: str, right: str) -> int:
-    """Compare two strings as numbers. Raises NotComparableError unless both are numbers."""
-    return compare(_double(left), _double(right))
-
-
 def _as_kind(text: str, other: bool | int | float) -> bool | int | float:
     if isinstance(other, bool):
         return text.lower() == "true"  # Boolean.valueOf: any other text is false
@@ -225,7 +220,7 @@ def ordering(left: SqlNode, symbol: str, right: SqlNode) -> SqlNode:
         if first is None or (second := evaluate_right(properties)) is None:
             return None
         if isinstance(first, str) and isinstance(second, str):
-            return holds(compare_as_doubles(first, second))
+            return holds(compare(_double(first), _double(second)))
         return holds(compare(first, second))
 
     return _condition(ordered, left, right)

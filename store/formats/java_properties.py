@@ -62,16 +62,12 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
         if line.startswith(("#", "!")):
             continue
         parts = []
-        while _is_continued(line):
+        while (len(line) - len(line.rstrip("\\"))) % 2:
             parts.append(line[:-1])
             line = next(lines, (number, ""))[1].lstrip(_BLANKS)
         logical = "".join([*parts, line])
         if logical:
             yield number, logical
-
-
-def _is_continued(line: str) -> bool:
-    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
 
 
 def _unescape(text: str, line: int) -> str:

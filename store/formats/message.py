@@ -141,14 +141,9 @@ def head_layout(sys_flag: int) -> Struct:
 
 
 @lru_cache(maxsize=4096)
-def tail_layout(topic_bytes: int, properties_bytes: int) -> Struct:
-    """Return the layout of fields 16 and 17 of a V1 record."""
-    return Struct(f">B{topic_bytes}sH{properties_bytes}s")
-
-
-@lru_cache(maxsize=256)
-def _tail_v2(topic_bytes: int, properties_bytes: int) -> Struct:
-    return Struct(f">H{topic_bytes}sH{properties_bytes}s")
+def tail_layout(topic_bytes: int, properties_bytes: int, length: str = "B") -> Struct:
+    """Return the layout of fields 16 and 17 of a record. The topic's length has format B in V1 and H in V2."""
+    return Struct(f">{length}{topic_bytes}sH{properties_bytes}s")
 
 
 def encode_record(
@@ -254,8 +249,8 @@ def encode_message_record(record: MessageRecord) -> bytes:
         record.prepared_transaction_offset,
         len(record.body),
     )
-    layout = _tail_v2 if record.magic == MESSAGE_MAGIC_V2 else tail_layout
-    tail = layout(len(topic), len(properties)).pack(len(topic), topic, len(properties), properties)
+    length = "H" if record.magic == MESSAGE_MAGIC_V2 else "B"
+    tail = tail_layout(len(topic), len(properties), length).pack(len(topic), topic, len(properties), properties)
     raw = b"".join((head, record.body, tail))
     assert len(raw) == record.size_bytes, (len(raw), record.size_bytes)
     return raw

@@ -203,7 +203,7 @@ def scan_records(
         at += scanned.size_bytes
 
 
-def behind_damage(view: memoryview, at: int, base_offset: int) -> int | None:
+def after_damage(view: memoryview, at: int, base_offset: int) -> int | None:
     """Return where a segment continues after a corrupt record at `at`, or None. base_offset is the segment's log
     offset.
 

@@ -198,7 +198,7 @@ class DispatchService(Service):
             if plain.scan(view, position, segment.base_offset, check_crc=False):
                 assert position < plain.end <= end, (position, plain.end, end)
                 self._run_queues = [self._queues.find_or_create(*plain.queues[run[0]]) for run in plain.runs()]
-                if _follow_on(plain.runs(), self._run_queues):
+                if _continue_queues(plain.runs(), self._run_queues):
                     yield plain
                     position = plain.end
                     continue
@@ -231,7 +231,7 @@ class DispatchService(Service):
             try:
                 dispatch(record)
             except MisplacedRecordError as error:
-                self._pass_over(record, segment, error)
+                self._skip(record, segment, error)
         if record.topic == SCHEDULE_TOPIC:
             self.on_scheduled()
         elif self._plain is not None and is_queued(record):
@@ -255,7 +255,7 @@ class DispatchService(Service):
                 try:
                     dispatch(record)
                 except MisplacedRecordError as error:
-                    self._pass_over(record, segment, error)
+                    self._skip(record, segment, error)
         if self.on_arriving:
             self._announce(segment, begin, run)
         if self.passed_over is None:
@@ -269,7 +269,7 @@ class DispatchService(Service):
                 for listener in self.on_arriving:
                     listener(record)
 
-    def _pass_over(self, record: ScannedRecord, segment: Segment, error: MisplacedRecordError) -> None:
+    def _skip(self, record: ScannedRecord, segment: Segment, error: MisplacedRecordError) -> None:
         """Skip a record that has no place in its queue.
 
         The checkpoint stays before it, so that the next recovery scans it again.
@@ -307,7 +307,7 @@ class DispatchService(Service):
             self.last_error = error
 
 
-def _follow_on(runs: list[Run], queues: list[ConsumeQueue]) -> bool:
+def _continue_queues(runs: list[Run], queues: list[ConsumeQueue]) -> bool:
     """Return whether each run continues its queue, after the runs before it."""
     ends: dict[int, tuple[int, int]] = {}
     for queue, (number, queue_offset, entries, _) in zip(queues, runs, strict=True):
@@ -323,15 +323,11 @@ def _always(topic: str, queue_id: int) -> bool:
     return True
 
 
-def _no_bits(record: ScannedRecord) -> bytes:
-    return b""
-
-
 class ExtendedQueueDispatcher:
     """Replaces `DispatchService.dispatch_to_queue` for extended queues."""
 
     def __init__(self, queues: ConsumeQueueTable, delays_ms: Mapping[int, int]) -> None:
-        self.bit_map_of: Callable[[ScannedRecord], bytes] = _no_bits
+        self.bit_map_of: Callable[[ScannedRecord], bytes] = lambda _: b""
         """Returns the bit map of a record's unit."""
         self._queues = queues
         self._delays_ms = delays_ms

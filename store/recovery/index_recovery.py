@@ -15,7 +15,7 @@ from ..errors import CorruptFileError, is_disk_full
 from ..formats.columns import PlainRecords
 from ..formats.index import IndexEntry, header_defects, header_error, time_diff_s
 from ..formats.index_key import key_hash, keys_of, may_have_keys
-from ..formats.scan import ScannedRecord, behind_damage, scan_records
+from ..formats.scan import ScannedRecord, after_damage, scan_records
 from ..index.index_file import IndexFile, defects
 from ..index.index_service import IndexService
 from ..log.checkpoint import StoreCheckpoint
@@ -159,7 +159,7 @@ class IndexRecovery:
         if header.end_physical_offset < log_min_offset:
             return (header.end_physical_offset, 0), None  # all of its records have expired
         if header.begin_physical_offset >= log_min_offset:
-            due, due_hash = self._due_behind(begin)
+            due, due_hash = self._key_due_after(begin)
             first = file.entry(1)
             found = (header.begin_physical_offset, first.physical_offset, first.key_hash)
             if found != (due, due, due_hash):
@@ -171,7 +171,7 @@ class IndexRecovery:
             return None, header_error(path, "endPhyOffset", expected, header.end_physical_offset)
         return end, None
 
-    def _due_behind(self, place: Place) -> tuple[int, int]:
+    def _key_due_after(self, place: Place) -> tuple[int, int]:
         """Return log offset and hash of the next key after a place, or (-1, -1)."""
         offset, done = place
         for record in self._keyed_records(max(offset, self._log.min_offset)):
@@ -206,9 +206,9 @@ class IndexRecovery:
             if segment.end_offset <= offset:
                 continue
             view = segment.file.view(0, segment.size_bytes)
-            behind: int | None = max(offset - segment.base_offset, 0)
-            while behind is not None:
-                at = behind
+            start: int | None = max(offset - segment.base_offset, 0)
+            while start is not None:
+                at = start
                 try:
                     for record in scan_records(
                         view,
@@ -221,9 +221,10 @@ class IndexRecovery:
                         at = record.physical_offset - segment.base_offset + record.size_bytes
                         if may_have_keys(record):
                             yield record
-                    behind = None
+                    start = None
                 except CorruptFileError:
-                    behind = behind_damage(view, at, segment.base_offset)
+                    start = after_damage(view, at, segment.base_offset)
+                    assert start is None or start > at, (start, at)  # or the loop never ends
 
 
 def _is_entry_of(file: IndexFile, number: int, record: ScannedRecord, key: bytes) -> bool:

@@ -91,7 +91,7 @@ def can_be_first(record: ScannedRecord, queues: ConsumeQueueTable) -> bool:
         return False
     before = queue.entry(queue_offset - 1)
     reaches_it = before is not None and _is_there(before) and before.physical_offset < record.physical_offset
-    return reaches_it or _leads_to(queue.entry(queue_offset), record)
+    return reaches_it or _matches(queue.entry(queue_offset), record)
 
 
 def witnessed_first(record: ScannedRecord, queues: ConsumeQueueTable) -> int:
@@ -101,10 +101,10 @@ def witnessed_first(record: ScannedRecord, queues: ConsumeQueueTable) -> int:
     No checksum covers queueOffset, but an entry with the record's position and size cannot be a coincidence.
     """
     queue = queues.find(record.topic, record.queue_id)
-    if queue is None or _leads_to(queue.entry(record.queue_offset), record):
+    if queue is None or _matches(queue.entry(record.queue_offset), record):
         return record.queue_offset
     found = queue.index_of(record.physical_offset)
-    return found if found is not None and _leads_to(queue.entry(found), record) else record.queue_offset
+    return found if found is not None and _matches(queue.entry(found), record) else record.queue_offset
 
 
 class QueueReplay:
@@ -153,8 +153,8 @@ class QueueReplay:
         if not whole_log and (not is_continued or self._is_taken(first)):
             raise EarlierEntriesMissing
         if not is_continued:
-            self._bridge_from_the_front(first)
-        self._blank_the_front(first.queue_offset, whole_log=whole_log)
+            self._bridge_to_first(first)
+        self._blank_before_first(first.queue_offset, whole_log=whole_log)
         self.first = first.queue_offset
         self.next = first.queue_offset
 
@@ -175,25 +175,25 @@ class QueueReplay:
 
     def _is_continued_by(self, first: ScannedRecord) -> bool:
         """Return whether the entries before the first record exist."""
-        begin, _ = self._row_bounds()
+        begin, _ = self._file_bounds()
         if first.queue_offset <= begin:
             return first.queue_offset == begin
         before = self.queue.entry(first.queue_offset - 1)
         return before is not None and is_valid(before) and before.physical_offset < first.physical_offset
 
-    def _bridge_from_the_front(self, first: ScannedRecord) -> None:
+    def _bridge_to_first(self, first: ScannedRecord) -> None:
         """Fill the hole before the first record with blanks, except for entries that point into damage.
 
         Other earlier entries belong to expired records. If the files end before the record's place, the queue restarts
         in the file that contains it.
         """
         queue_offset, row = first.queue_offset, self.queue.queue
-        begin, end = self._row_bounds()
-        last = self._last_into_damage(min(queue_offset, end))
+        begin, end = self._file_bounds()
+        last = self._last_in_damage(min(queue_offset, end))
         if (
             last is not None
             and queue_offset - last[0] > records_in(first.physical_offset - last[1])
-            and not _leads_to(self.queue.entry(queue_offset), first)
+            and not _matches(self.queue.entry(queue_offset), first)
         ):
             raise RecordMisplaced
         if last is None and not begin <= queue_offset < end:
@@ -207,16 +207,16 @@ class QueueReplay:
         for start in range(hole, queue_offset, _CHUNK_ENTRIES):
             self._place(start, BLANK_ENTRY_BYTES * min(_CHUNK_ENTRIES, queue_offset - start))
 
-    def _row_bounds(self) -> tuple[int, int]:
+    def _file_bounds(self) -> tuple[int, int]:
         """Return the first index of the queue's files and the index after the last."""
         segments = self.queue.queue.segments
         if not segments:
             return 0, 0
         return segments[0].base_offset // ENTRY_BYTES, segments[-1].end_offset // ENTRY_BYTES
 
-    def _last_into_damage(self, end: int) -> tuple[int, int] | None:
+    def _last_in_damage(self, end: int) -> tuple[int, int] | None:
         """Return index and log offset of the last entry below `end` that points into skipped damage."""
-        begin, _ = self._row_bounds()
+        begin, _ = self._file_bounds()
         for index in range(end - 1, begin - 1, -1):
             entry = self.queue.entry(index)
             if entry is not None and self._skipped.hold(entry):
@@ -230,7 +230,7 @@ class QueueReplay:
             return False
         return _is_unscanned(entry, self._scanned_from, self._skipped)
 
-    def _blank_the_front(self, queue_offset: int, *, whole_log: bool) -> None:
+    def _blank_before_first(self, queue_offset: int, *, whole_log: bool) -> None:
         """Blank earlier entries that point into the scanned log, because the scan found no such record of this
         queue.
         """
@@ -294,7 +294,7 @@ class QueueReplay:
         place = self.queue.index_of(entry.physical_offset)
         if place is None or not self.next <= place < self.next + GAP_ENTRIES_MAX:
             return
-        if not _leads_to(self.queue.entry(place), entry) or self._leads_twice(entry, place):
+        if not _matches(self.queue.entry(place), entry) or self._is_indexed_twice(entry, place):
             return
         self.next -= 1
         self.misplaced.append(Misplaced(entry.physical_offset, place, self.next))
@@ -303,7 +303,7 @@ class QueueReplay:
         self._pending += encode_entry(*entry)
         self.next = place + 1
 
-    def _leads_twice(self, last: QueueEntry, place: int) -> bool:
+    def _is_indexed_twice(self, last: QueueEntry, place: int) -> bool:
         """Return whether an entry between the last record's number and `place` matches one of the last two records.
 
         Then there is no gap: a store that indexed records twice has entries beyond their numbers. Entries that match
@@ -314,9 +314,9 @@ class QueueReplay:
         before = decode_entry(pending, 0) if pending else self.queue.entry(self.next - 2)
         known = [last] if before is None or not is_valid(before) else [last, before]
         in_front = map(self.queue.entry, range(self.next - 1, place))
-        return any(_leads_to(each, one) for each in in_front for one in known)
+        return any(_matches(each, one) for each in in_front for one in known)
 
-    def _has_more_behind(self) -> bool:
+    def _has_data_after_last(self) -> bool:
         """Return whether there is any data after the last record, within the longest possible gap."""
         row, begin = self.queue.queue, self.next * ENTRY_BYTES
         segment = row.find(begin)
@@ -332,16 +332,16 @@ class QueueReplay:
         if said == self.next:
             return said  # doubted because of the previous record's number, which has been moved since
         is_ahead = said > self.next
-        if following is not None and _leads_to(self.queue.entry(self.next), doubted):
+        if following is not None and _matches(self.queue.entry(self.next), doubted):
             return self.next  # even if the next number fits: a wrong number may precede a gap that seems to confirm it
         if is_ahead and following == said + 1 and said - self.next <= GAP_ENTRIES_MAX:
             return said
-        if is_ahead and _leads_to(self.queue.entry(said), doubted):
+        if is_ahead and _matches(self.queue.entry(said), doubted):
             return said  # the next record's number is wrong: it ignores the gap before this record
         if following == self.next + 1:
             return self.next
         for place in (said, self.next, self.queue.index_of(doubted.physical_offset)):
-            if place is not None and place >= self.next and _leads_to(self.queue.entry(place), doubted):
+            if place is not None and place >= self.next and _matches(self.queue.entry(place), doubted):
                 return place
         if following is None and 0 < said - self.next <= GAP_ENTRIES_MAX:
             return said  # a gap or not: the next record continues after it
@@ -365,7 +365,9 @@ class QueueReplay:
     def _bridge(self, queue_offset: int) -> None:
         """Skip the indexes of unreadable records. Entries that point into damage are kept, others are blanked."""
         self._write()
-        for index in range(self.next, queue_offset):
+        begin = self.next
+        assert begin <= queue_offset, (begin, queue_offset)  # lower places have their records
+        for index in range(begin, queue_offset):
             if not self._skipped.hold(self.queue.entry(index)):
                 hit("hole in a queue")
                 self._place(index, BLANK_ENTRY_BYTES)
@@ -397,7 +399,7 @@ class QueueReplay:
         """
         if self._doubted is not None:
             self._settle(self._doubted, None)
-        if self._has_more_behind():
+        if self._has_data_after_last():
             self._move_last()
         self._write()
         end = self.next if self.lacks_room is None else self._end_in_files()
@@ -412,7 +414,7 @@ class QueueReplay:
 
     def _end_in_files(self) -> int:
         """Return the index after the last real entry in the files. Blanks after it are written again later."""
-        begin, end = self._row_bounds()
+        begin, end = self._file_bounds()
         end = min(end, self.next)
         while end > begin and not ((entry := self.queue.entry(end - 1)) is not None and is_valid(entry)):
             end -= 1
@@ -451,7 +453,7 @@ def _is_unscanned(entry: QueueEntry | None, log_offset: int, skipped: SkippedRan
     return entry.physical_offset < log_offset or skipped.hold(entry)
 
 
-def _leads_to(entry: QueueEntry | None, record: ScannedRecord | QueueEntry | _Doubted) -> bool:
+def _matches(entry: QueueEntry | None, record: ScannedRecord | QueueEntry | _Doubted) -> bool:
     """Return whether an entry has a record's log position and size."""
     return entry is not None and entry[:2] == (record.physical_offset, record.size_bytes)
 

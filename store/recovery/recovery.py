@@ -16,7 +16,7 @@ from ..formats.delay_level import entry_tags_code
 from ..formats.index_key import MAYBE_KEYED
 from ..formats.light_queues import LIGHT_MARK, LIGHT_PREFIX, light_records
 from ..formats.message import BLANK_BYTES, QUEUE_OFFSET_AT, TRANSACTION_MASK
-from ..formats.scan import ScannedRecord, behind_damage, scan_records
+from ..formats.scan import ScannedRecord, after_damage, scan_records
 from ..log.checkpoint import StoreCheckpoint
 from ..log.segment import Segment
 from ..log.segment_queue import SegmentQueue
@@ -225,6 +225,7 @@ class Recovery:
         segments = self._log.segments
         if not segments:
             return None
+        assert 0 <= first < len(segments), (first, len(segments))
         report = self._report
         report.start_offset = report.end_offset = segments[first].base_offset
         for number, segment in enumerate(segments[first:], first):
@@ -249,11 +250,11 @@ class Recovery:
     def _pass_damage(self, segment: Segment, offset: int) -> int | None:
         """Mark damage at a log offset as skipped. Returns where the segment continues, or None."""
         view, at = segment.file.view(0, segment.size_bytes), offset - segment.base_offset
-        behind = behind_damage(view, at, segment.base_offset)
-        assert behind is None or behind > at, (behind, at)
-        end = segment.size_bytes if behind is None else behind
+        following = after_damage(view, at, segment.base_offset)
+        assert following is None or following > at, (following, at)
+        end = segment.size_bytes if following is None else following
         self._skipped.add(offset, segment.base_offset + end)
-        return behind
+        return following
 
     def _scan_segment(self, segment: Segment, start: int, *, whole_log: bool) -> None:
         """Replay a segment's records from position `start` into their queues.
@@ -389,6 +390,7 @@ class Recovery:
         After a process kill they may be only in the page cache, and the next power cut would remove them.
         """
         segments = self._log.segments
+        assert 0 <= trusted <= len(segments), (trusted, len(segments))
         for number, segment in enumerate(segments):
             wrote = min(self._report.end_offset - segment.base_offset, segment.size_bytes)
             # RocketMQ marks all of it as flushed. After a kill, pages that are only cached would then never be synced.

@@ -80,6 +80,7 @@ class DiskWatermark:
         is_known = of_queues is not None and None not in of_log
         log_ratio = min((ratio for ratio in of_log if ratio is not None), default=0.0)
         most = max(log_ratio, of_queues or 0.0)
+        assert 0 <= most <= 1, (of_log, of_queues)
         if most > config.disk_space_warning_level_ratio:
             self._flags.refuse(Refusal.DISK_FULL)
         elif is_known and most <= config.disk_space_clean_forcibly_ratio:
