@@ -60,8 +60,7 @@ def redirection(message: Message, levels: int) -> Redirection | None:
     properties |= {PROPERTY_REAL_TOPIC: message.topic, PROPERTY_REAL_QID: str(message.queue_id)}
     text = rebuild_properties(properties, map_buckets(list(given)))
     return Redirection(
-        replace(message, topic=SCHEDULE_TOPIC, queue_id=level - 1, properties=text),
-        replace(message, properties=text),
+        replace(message, topic=SCHEDULE_TOPIC, queue_id=level - 1, properties=text), replace(message, properties=text)
     )
 
 

@@ -211,13 +211,7 @@ class IndexFile:
     # -- reading -----------------------------------------------------------------------------------
 
     def select(
-        self,
-        key_hash: int,
-        begin_ms: int,
-        end_ms: int,
-        found: list[int],
-        max_num: int,
-        accept: Callable[[int], bool],
+        self, key_hash: int, begin_ms: int, end_ms: int, found: list[int], max_num: int, accept: Callable[[int], bool]
     ) -> None:
         """Append to `found`, up to max_num, the log offsets of a hash that `accept` approves, newest first.
 

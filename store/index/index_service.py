@@ -13,13 +13,7 @@ from ..config import StoreConfig
 from ..directories import directory_of, make_directory
 from ..errors import CorruptFileError, is_disk_full
 from ..formats.columns import PlainRecords
-from ..formats.index import (
-    LOCAL_MS_MAX,
-    index_file_bytes,
-    index_file_name,
-    index_names_in_order,
-    parse_index_file_name,
-)
+from ..formats.index import LOCAL_MS_MAX, index_file_bytes, index_file_name, index_names_in_order, parse_index_file_name
 from ..formats.index_key import key_hash, key_hashes, may_have_keys
 from ..formats.scan import ScannedRecord
 from ..marks import hit
@@ -313,13 +307,7 @@ class IndexService:
     # -- asking ------------------------------------------------------------------------------------
 
     def query_offset(
-        self,
-        topic: str,
-        key: bytes,
-        max_num: int,
-        begin_ms: int,
-        end_ms: int,
-        accept: Callable[[int], bool],
+        self, topic: str, key: bytes, max_num: int, begin_ms: int, end_ms: int, accept: Callable[[int], bool]
     ) -> list[int]:
         """Return the log offsets of up to max_num records that `accept` approves, newest first.
 

@@ -21,12 +21,7 @@ class FlushCommitLogService(Service):
     """Base of both flush modes: one flush at a time, and the reaction to a failed one."""
 
     def __init__(
-        self,
-        world: World,
-        config: StoreConfig,
-        queue: SegmentQueue,
-        checkpoint: StoreCheckpoint,
-        flags: RunningFlags,
+        self, world: World, config: StoreConfig, queue: SegmentQueue, checkpoint: StoreCheckpoint, flags: RunningFlags
     ) -> None:
         super().__init__(world)
         self.config = config
@@ -189,12 +184,7 @@ class GroupCommitService(FlushCommitLogService):
     name = "group-commit"
 
     def __init__(
-        self,
-        world: World,
-        config: StoreConfig,
-        queue: SegmentQueue,
-        checkpoint: StoreCheckpoint,
-        flags: RunningFlags,
+        self, world: World, config: StoreConfig, queue: SegmentQueue, checkpoint: StoreCheckpoint, flags: RunningFlags
     ) -> None:
         super().__init__(world, config, queue, checkpoint, flags)
         self._lock = self.world.tasks.lock("group commit requests")

@@ -24,12 +24,7 @@ class SegmentDirectories:
     """The directories of one queue."""
 
     def __init__(
-        self,
-        files: Files,
-        writable: Sequence[str],
-        read_only: Sequence[str] = (),
-        *,
-        used_ratio_max: float = 1.0,
+        self, files: Files, writable: Sequence[str], read_only: Sequence[str] = (), *, used_ratio_max: float = 1.0
     ) -> None:
         assert writable, "a queue without a directory for its segments"
         self.writable = tuple(sorted(writable))

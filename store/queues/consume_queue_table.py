@@ -166,7 +166,4 @@ class ConsumeQueueTable:
 
 def _rows(queues: list[ConsumeQueue]) -> list[SegmentQueue]:
     """Return the segment queues of these queues, then those of their extensions."""
-    return [
-        *(queue.queue for queue in queues),
-        *(queue.ext.queue for queue in queues if queue.ext is not None),
-    ]
+    return [*(queue.queue for queue in queues), *(queue.ext.queue for queue in queues if queue.ext is not None)]

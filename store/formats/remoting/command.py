@@ -48,21 +48,7 @@ from .json_body import Members
 
 RESPONSE_FLAG = 0x1
 ONE_WAY_FLAG = 0x2
-LANGUAGES = (
-    "JAVA",
-    "CPP",
-    "DOTNET",
-    "PYTHON",
-    "DELPHI",
-    "ERLANG",
-    "RUBY",
-    "OTHER",
-    "HTTP",
-    "GO",
-    "PHP",
-    "OMS",
-    "RUST",
-)
+LANGUAGES = ("JAVA", "CPP", "DOTNET", "PYTHON", "DELPHI", "ERLANG", "RUBY", "OTHER", "HTTP", "GO", "PHP", "OMS", "RUST")
 """Client languages by code."""
 OTHER_LANGUAGE = LANGUAGES.index("OTHER")
 _LANGUAGE_CODES = {name: code for code, name in enumerate(LANGUAGES)}

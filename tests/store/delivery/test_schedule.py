@@ -37,9 +37,7 @@ PATH = "/store/config/delayOffset.json"
 @pytest.fixture
 def config(small: Make) -> StoreConfig:
     made: StoreConfig = small(
-        message_delay_level="1s 2s 5s",
-        mapped_file_size_commit_log=1 << 16,
-        mapped_file_size_consume_queue=200,
+        message_delay_level="1s 2s 5s", mapped_file_size_commit_log=1 << 16, mapped_file_size_consume_queue=200
     )
     return made
 
@@ -71,12 +69,7 @@ def test_a_delayed_message_is_seen_by_consumers_when_its_delay_is_over(lab: Make
         assert store.get_max_offset_in_queue("T", 3) == 1
         assert copy.store_timestamp_ms >= put.append.store_timestamp_ms + 2_000
         assert (copy.body, copy.queue_id) == (b"late", 3)
-        assert decode_properties(copy.properties) == {
-            "REAL_TOPIC": "T",
-            "REAL_QID": "3",
-            "DELAY": "2",
-            "TAGS": "A",
-        }
+        assert decode_properties(copy.properties) == {"REAL_TOPIC": "T", "REAL_QID": "3", "DELAY": "2", "TAGS": "A"}
         assert len(store.get_message("T", 3, 0, tags="A").records) == 1
         assert store.schedule.offsets == {2: 1}
         assert store.shutdown()
@@ -544,12 +537,7 @@ def test_a_slave_delivers_nothing(lab: Make, small: Make, config: StoreConfig) -
         store.put_message(delayed(1))
         assert store.shutdown()
         slave = started(
-            world,
-            small(
-                message_delay_level="1s",
-                mapped_file_size_commit_log=1 << 16,
-                broker_role=BrokerRole.SLAVE,
-            ),
+            world, small(message_delay_level="1s", mapped_file_size_commit_log=1 << 16, broker_role=BrokerRole.SLAVE)
         )
         world.tasks.sleep(5_000)
         assert bodies(slave) == []
@@ -788,16 +776,7 @@ def test_a_store_of_rocketmq_that_died_after_delivery_delivers_again_what_rocket
     copies = [fields for fields in records_of(store) if fields["offset"] >= before_end]
     assert store.shutdown()
 
-    compared = (
-        "topic",
-        "queueId",
-        "queueOffset",
-        "properties",
-        "bodySha256",
-        "bornTimestamp",
-        "size",
-        "flag",
-    )
+    compared = ("topic", "queueId", "queueOffset", "properties", "bodySha256", "bornTimestamp", "size", "flag")
     for topic in ("DelayA", "DelayB"):
         assert [{name: fields[name] for name in compared} for fields in copies if fields["topic"] == topic] == [
             {name: fields[name] for name in compared} for fields in expected if fields["topic"] == topic

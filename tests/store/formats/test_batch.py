@@ -3,13 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tornlog.store.errors import CorruptFileError, InvalidMessageError
-from tornlog.store.formats.batch import (
-    BatchUnit,
-    decode_batch,
-    encode_batch,
-    encode_batch_records,
-    join_properties,
-)
+from tornlog.store.formats.batch import BatchUnit, decode_batch, encode_batch, encode_batch_records, join_properties
 from tornlog.store.formats.host import Host
 from tornlog.store.formats.message import decode_record, encode_record, place_records
 
@@ -118,10 +112,7 @@ def records_of(units: bytes, shared: bytes = b"") -> tuple[bytearray, tuple[int,
 PROPERTIES = st.binary(max_size=40).map(lambda raw: raw.replace(b"\0", b"."))
 
 
-@given(
-    st.lists(st.builds(BatchUnit, st.integers(-(2**31), 2**31 - 1), st.binary(max_size=60), PROPERTIES)),
-    PROPERTIES,
-)
+@given(st.lists(st.builds(BatchUnit, st.integers(-(2**31), 2**31 - 1), st.binary(max_size=60), PROPERTIES)), PROPERTIES)
 def test_a_batch_becomes_the_records_its_units_become_alone(units: list[BatchUnit], shared: bytes) -> None:
     raw = encode_batch(units)
     records, starts = records_of(raw, shared)

@@ -42,13 +42,7 @@ def test_the_chain_ends_in_front_of_what_does_not_end_in_time(segment: tuple[byt
 
 @pytest.mark.parametrize(
     ("at", "raw"),
-    [
-        (0, b"\0\0\0\1"),
-        (0, b"\x7f\xff\xff\xff"),
-        (0, b"\xff\xff\xff\xff"),
-        (4, b"\0\0\0\0"),
-        (28, b"\1"),
-    ],
+    [(0, b"\0\0\0\1"), (0, b"\x7f\xff\xff\xff"), (0, b"\xff\xff\xff\xff"), (4, b"\0\0\0\0"), (28, b"\1")],
     ids=["too short", "too long", "negative", "another magic", "another place"],
 )
 def test_the_chain_ends_at_what_is_no_record(segment: tuple[bytes, list[int]], at: int, raw: bytes) -> None:

@@ -1,12 +1,7 @@
 import pytest
 
 from tornlog.store.formats.consume_queue import is_ext_address, tags_code
-from tornlog.store.formats.delay_level import (
-    DEFAULT_DELAY_LEVELS,
-    SCHEDULE_TOPIC,
-    parse_delay_levels,
-    record_tags_code,
-)
+from tornlog.store.formats.delay_level import DEFAULT_DELAY_LEVELS, SCHEDULE_TOPIC, parse_delay_levels, record_tags_code
 from tornlog.store.formats.scan import ScannedRecord
 
 STORED_MS = 1_600_000_000_123

@@ -47,12 +47,7 @@ def scanned_of(case: str) -> list[ScannedRecord]:
         if path.startswith("commitlog/") and int(Path(path).name) < end:
             base = int(Path(path).name)
             records += scan_records(
-                memoryview(content),
-                0,
-                min(len(content), end - base),
-                file=path,
-                base_offset=base,
-                check_crc=True,
+                memoryview(content), 0, min(len(content), end - base), file=path, base_offset=base, check_crc=True
             )
     return records
 

@@ -55,9 +55,7 @@ def test_a_topic_that_no_property_can_hold_cannot_be_prepared() -> None:
     assert half_message.prepared(Message("Ord\x02ers")) is None
 
 
-def test_a_commit_makes_the_real_message_with_everything_the_producer_gave(
-    half: Callable[..., HalfMessage],
-) -> None:
+def test_a_commit_makes_the_real_message_with_everything_the_producer_gave(half: Callable[..., HalfMessage]) -> None:
     message = half_message.committed(half())
     assert message is not None
     assert (message.topic, message.queue_id, message.body) == ("Orders", 3, b"body")
@@ -93,9 +91,7 @@ def test_an_op_names_its_half_message_and_comes_from_the_broker() -> None:
     assert not op.wait_store_ok
 
 
-def test_putting_back_counts_the_questions_and_keeps_the_first_offset(
-    half: Callable[..., HalfMessage],
-) -> None:
+def test_putting_back_counts_the_questions_and_keeps_the_first_offset(half: Callable[..., HalfMessage]) -> None:
     first = half_message.put_back(half(), asked=True)
     assert (first.topic, first.queue_id, first.flag, first.reconsume_times) == (HALF_TOPIC, 0, 5, 2)
     properties = decode_properties(first.properties)

@@ -10,8 +10,7 @@ from tornlog.store.formats.scan import ScannedRecord
 
 
 @pytest.mark.parametrize(
-    ("topic", "key", "expected"),
-    [("T1", "k1", 79072524), ("TopicTest", "key", 85128477), ("中文", "键", 621223909)],
+    ("topic", "key", "expected"), [("T1", "k1", 79072524), ("TopicTest", "key", 85128477), ("中文", "键", 621223909)]
 )
 def test_hashes_are_those_of_the_specification(topic: str, key: str, expected: int) -> None:
     assert key_hash(topic, key.encode()) == expected

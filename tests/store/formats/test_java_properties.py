@@ -10,8 +10,7 @@ def parsed(text: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    "line",
-    ["key=value", "key:value", "key value", "key = value", " \t\fkey\t:\tvalue", "key\fvalue", "key  =value"],
+    "line", ["key=value", "key:value", "key value", "key = value", " \t\fkey\t:\tvalue", "key\fvalue", "key  =value"]
 )
 def test_the_first_separator_ends_the_key_and_blanks_around_it_do_not_count(line: str) -> None:
     assert parsed(line) == [("key", "value")]

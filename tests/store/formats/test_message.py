@@ -119,12 +119,7 @@ def test_placing_a_record_changes_the_three_fields_known_late_and_no_other(
     before = decode_record(raw, 0, file="f")
     buffer = bytearray(b"before") + raw + b"after"
     place_records(
-        buffer,
-        (6,),
-        queue_offset=99,
-        physical_offset=2**40 - 6,
-        store_timestamp_ms=5,
-        born_host_v6=born_host.is_ipv6,
+        buffer, (6,), queue_offset=99, physical_offset=2**40 - 6, store_timestamp_ms=5, born_host_v6=born_host.is_ipv6
     )
 
     assert decode_record(buffer, 6, file="f") == replace(
@@ -211,11 +206,7 @@ def test_a_broken_field_is_named_with_its_place(vector: bytes, at: int, data: st
     with pytest.raises(CorruptFileError) as caught:
         decode_record(bytes(10) + patched(vector, at, bytes.fromhex(data)), 10, file="commitlog/0", file_offset=1000)
 
-    assert (caught.value.file, caught.value.field, caught.value.offset) == (
-        "commitlog/0",
-        field,
-        1010 + offset,
-    )
+    assert (caught.value.file, caught.value.field, caught.value.offset) == ("commitlog/0", field, 1010 + offset)
 
 
 @pytest.mark.parametrize("kept", [0, 1, 7, 8, 40, 90, 111])

@@ -37,12 +37,7 @@ def test_a_delayed_message_waits_in_the_queue_of_its_level_and_says_where_to(sys
     assert redirected is not None
     waiting, due = redirected
     assert (waiting.topic, waiting.queue_id) == (SCHEDULE_TOPIC, 2)
-    assert decode_properties(waiting.properties) == {
-        "DELAY": "3",
-        "K": "v",
-        "REAL_TOPIC": "Real",
-        "REAL_QID": "7",
-    }
+    assert decode_properties(waiting.properties) == {"DELAY": "3", "K": "v", "REAL_TOPIC": "Real", "REAL_QID": "7"}
     assert replace(waiting, topic="Real", queue_id=7) == due
 
 

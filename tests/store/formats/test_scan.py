@@ -117,9 +117,7 @@ def test_an_empty_range_holds_no_records(vector: bytes) -> None:
     assert scanned(vector, end=0) == []
 
 
-def test_a_scan_starts_where_it_is_told_and_measures_from_the_files_beginning(
-    make_record: MakeRecord,
-) -> None:
+def test_a_scan_starts_where_it_is_told_and_measures_from_the_files_beginning(make_record: MakeRecord) -> None:
     log = small_log(make_record, {}, {})
     view = memoryview(bytes(log))
     found = list(scan_records(view, 112, 224, file="f", base_offset=BASE, check_crc=True))
@@ -174,9 +172,7 @@ def test_a_broken_field_is_named_with_its_place(
     assert flaw(log) == (field, 112 + offset)
 
 
-def test_a_record_reaching_past_the_end_of_the_scan_is_corrupt_though_the_file_goes_on(
-    make_record: MakeRecord,
-) -> None:
+def test_a_record_reaching_past_the_end_of_the_scan_is_corrupt_though_the_file_goes_on(make_record: MakeRecord) -> None:
     log = small_log(make_record, {}, {})
 
     with pytest.raises(CorruptFileError, match="4096 @ 112: totalSize: expected 91 to 100, found 112"):
@@ -191,9 +187,7 @@ def test_a_topic_cut_to_one_that_is_known_is_still_cut(make_record: MakeRecord) 
     assert flaw(log) == ("topicLength", 112 + 88)
 
 
-def test_a_negative_body_length_is_corrupt_where_header_bytes_would_pass_for_a_topic(
-    make_record: MakeRecord,
-) -> None:
+def test_a_negative_body_length_is_corrupt_where_header_bytes_would_pass_for_a_topic(make_record: MakeRecord) -> None:
     log = small_log(make_record, {}, {"body": b"", "properties": b""})
     log[112 + 68 : 112 + 88] = b"\x02T1\x00" + bytes([len(log) - 112 - 73]) + b"v" * 11 + (-20).to_bytes(4, signed=True)
     log[112 + 88 :] = b"v" * 5
@@ -231,9 +225,7 @@ def test_a_zeroed_sector_of_properties_is_torn_wherever_it_lies(make_record: Mak
     assert flaw(log) == ("properties", 98)
 
 
-def test_properties_that_are_zero_from_some_byte_on_to_the_end_of_its_sector_are_torn(
-    make_record: MakeRecord,
-) -> None:
+def test_properties_that_are_zero_from_some_byte_on_to_the_end_of_its_sector_are_torn(make_record: MakeRecord) -> None:
     log = small_log(make_record, {"properties": b"a\x01" + b"v" * 2000})
     log[700:1024] = bytes(324)
 
@@ -277,8 +269,7 @@ def test_the_torn_rule_can_be_replaced_and_put_back(make_record: MakeRecord, mon
 @settings(max_examples=100)
 @given(
     st.lists(
-        st.tuples(st.binary(max_size=40), st.sampled_from(["a", "bb", "主题"]), st.binary(max_size=40)),
-        max_size=5,
+        st.tuples(st.binary(max_size=40), st.sampled_from(["a", "bb", "主题"]), st.binary(max_size=40)), max_size=5
     ),
     st.lists(st.tuples(st.integers(0, 2**16), st.binary(min_size=1, max_size=4)), max_size=3),
 )

@@ -146,11 +146,7 @@ def test_a_table_that_is_missing_or_null_is_empty() -> None:
 
 
 def test_offsets_have_integer_keys_and_values_and_come_in_order() -> None:
-    assert list(numbered_offsets({"10": 1, "2": 5, "-1": 0}, "t", file=FILE).items()) == [
-        (-1, 0),
-        (2, 5),
-        (10, 1),
-    ]
+    assert list(numbered_offsets({"10": 1, "2": 5, "-1": 0}, "t", file=FILE).items()) == [(-1, 0), (2, 5), (10, 1)]
     with pytest.raises(CorruptFileError, match="integer keys, found x"):
         numbered_offsets({"x": 1}, "t", file=FILE)
     for value in ("1", True, 1.5, None, {}):

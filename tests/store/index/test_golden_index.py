@@ -34,19 +34,9 @@ DIFFERENT = (
     | dict.fromkeys(
         (
             *("14-abn-bodylen-huge", "14-abn-ckpt-future", "14-abn-control", "14-abn-cq-deleted"),
-            *(
-                "14-abn-cq-mid-zero",
-                "14-abn-cq-tail-garbage",
-                "14-abn-early-flip",
-                "14-abn-first-files-deleted",
-            ),
+            *("14-abn-cq-mid-zero", "14-abn-cq-tail-garbage", "14-abn-early-flip", "14-abn-first-files-deleted"),
             *("14-abn-flip-5th-last-magic", "14-abn-flip-last-body", "14-abn-flip-props"),
-            *(
-                "14-abn-lost-tail-cq-ahead",
-                "14-abn-size-plus1",
-                "14-abn-torn-tail",
-                "14-abn-zero-page-mid-last",
-            ),
+            *("14-abn-lost-tail-cq-ahead", "14-abn-size-plus1", "14-abn-torn-tail", "14-abn-zero-page-mid-last"),
             *("14-cln-abort-created", "14-cln-cq-deleted"),
         ),
         TWICE,

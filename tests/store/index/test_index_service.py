@@ -453,8 +453,7 @@ def test_a_file_behind_one_that_only_the_first_record_of_the_log_fills_begins_wi
 
 
 @pytest.mark.parametrize(
-    ("name", "is_whole"),
-    [("99991231235959999", False), ("99991231235959999", True), ("999991231235959999", False)],
+    ("name", "is_whole"), [("99991231235959999", False), ("99991231235959999", True), ("999991231235959999", False)]
 )
 def test_a_stray_file_with_the_latest_name_does_not_end_dispatch(
     lab: Make, small: Make, exact: Make, name: str, is_whole: bool

@@ -83,10 +83,7 @@ def test_recovery_believes_the_earlier_time_less_a_margin(
         (bytes(1), None),
         (bytes(23), None),
         (b"short", f"{PATH} @ 5: size: expected at least 24 bytes, found 5 bytes"),
-        (
-            (10_000).to_bytes(8) + b"\xff" * 8 + bytes(8),
-            f"{PATH} @ 8: logicsMsgTimestamp: expected 0 or more",
-        ),
+        ((10_000).to_bytes(8) + b"\xff" * 8 + bytes(8), f"{PATH} @ 8: logicsMsgTimestamp: expected 0 or more"),
     ],
 )
 def test_a_file_that_is_no_checkpoint_stands_for_zeros_and_is_one_from_then_on(

@@ -380,9 +380,7 @@ def test_an_untimed_flusher_is_woken_by_commits_and_a_timed_one_is_not(timed: bo
 def test_an_untimed_flusher_without_a_pool_is_woken_by_puts(timed: bool, lab: Make, small: Make) -> None:
     def body(world: World) -> None:
         config = small(
-            mapped_file_size_commit_log=1 << 20,
-            flush_commit_log_timed=timed,
-            flush_interval_commit_log_ms=600_000,
+            mapped_file_size_commit_log=1 << 20, flush_commit_log_timed=timed, flush_interval_commit_log_ms=600_000
         )
         store = started(world, config)
         store.put_message(Message.of("T", bytes(5 * 4096)))
@@ -493,10 +491,7 @@ def test_with_fast_failing_no_more_segments_are_ordered_than_there_are_buffers(l
         world.tasks.sleep(10)
         assert store.pool is not None
         assert store.pool.available == 0  # the segment made ahead has the other
-        assert world.files.list_directory("/store/commitlog") == [
-            "00000000000000000000",
-            "00000000000000001024",
-        ]
+        assert world.files.list_directory("/store/commitlog") == ["00000000000000000000", "00000000000000001024"]
         for _ in range(20):
             assert store.put_message(Message.of("T", BODY)).status in (OK, NO_SEGMENT)
             world.tasks.sleep(300)

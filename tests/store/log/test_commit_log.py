@@ -40,10 +40,7 @@ def test_a_stop_in_the_midst_of_traffic_keeps_every_stored_put_and_refuses_the_r
 
     bench.run(body)
     stored = [result.append for result in results if result.append is not None]
-    assert {result.status for result in results} <= {
-        PutMessageStatus.PUT_OK,
-        PutMessageStatus.SERVICE_NOT_AVAILABLE,
-    }
+    assert {result.status for result in results} <= {PutMessageStatus.PUT_OK, PutMessageStatus.SERVICE_NOT_AVAILABLE}
 
     def again(world: World) -> None:
         store = MessageStore(world, small())

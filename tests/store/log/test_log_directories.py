@@ -301,9 +301,7 @@ def verified(config: StoreConfig, geometry: Geometry) -> Verification:
     return verify_directory(overlay_world().files, config.store_path_root_dir, geometry, lambda read_bytes: None)
 
 
-def test_inspection_and_verification_find_the_log_where_the_broker_was_told_to_put_it(
-    real_store: StoreConfig,
-) -> None:
+def test_inspection_and_verification_find_the_log_where_the_broker_was_told_to_put_it(real_store: StoreConfig) -> None:
     found = inspect_directory(overlay_world(), real_store.store_path_root_dir, told(real_store))
     assert found.findings == []
     fields = found.everything()

@@ -135,8 +135,7 @@ def test_a_put_that_is_promised_nothing_does_not_wait(lab: Make, small: Make, fl
 
 
 @pytest.mark.parametrize(
-    ("reports_ms", "expected", "known_ms"),
-    [(500, OK, SYNC_MS), (1_500, OK, 1_500), (None, SLAVE_TIMEOUT, 2_000)],
+    ("reports_ms", "expected", "known_ms"), [(500, OK, SYNC_MS), (1_500, OK, 1_500), (None, SLAVE_TIMEOUT, 2_000)]
 )
 def test_a_put_of_a_sync_master_waits_for_disk_and_slave_and_the_slave_counts_more(
     lab: Make, small: Make, reports_ms: int | None, expected: PutMessageStatus, known_ms: int

@@ -164,10 +164,7 @@ def test_a_recovered_queue_knows_what_is_durable_and_what_is_indexed(lab: Make) 
         assert queue.max_offset == 13
         assert queue.max_physical_offset == 1300
         assert queue.queue.flushed_where.get() == 11 * ENTRY_BYTES
-        assert [(s.wrote.get(), s.flushed.get()) for s in queue.queue.segments] == [
-            (200, 200),
-            (60, 20),
-        ]
+        assert [(s.wrote.get(), s.flushed.get()) for s in queue.queue.segments] == [(200, 200), (60, 20)]
 
     lab().run(body)
 
@@ -179,17 +176,12 @@ def test_truncating_forgets_what_follows_for_good(lab: Make) -> None:
         assert not queue.truncate(12)
         assert offsets(queue) == [number * 100 for number in range(12)]
         assert queue.entry(13) == (0, 0, 0)
-        assert world.files.list_directory(queue.queue.directory) == [
-            "00000000000000000000",
-            "00000000000000000200",
-        ]
+        assert world.files.list_directory(queue.queue.directory) == ["00000000000000000000", "00000000000000000200"]
 
     lab().run(body)
 
 
-def test_truncating_before_the_first_file_leaves_that_empty_for_its_name_says_how_far_it_had_counted(
-    lab: Make,
-) -> None:
+def test_truncating_before_the_first_file_leaves_that_empty_for_its_name_says_how_far_it_had_counted(lab: Make) -> None:
     def body(world: World) -> None:
         queue = queue_of(world)
         queue.put(5000, 100, 0, 22)
@@ -283,10 +275,7 @@ def test_only_new_files_have_their_directories_synced(lab: Make) -> None:
 
 @pytest.mark.parametrize(
     ("path", "field"),
-    [
-        ("/store/consumequeue/T/0", "queueId"),
-        ("/store/consumequeue/T/0/00000000000000000010", "file name"),
-    ],
+    [("/store/consumequeue/T/0", "queueId"), ("/store/consumequeue/T/0/00000000000000000010", "file name")],
 )
 def test_what_is_in_the_way_of_a_queue_or_of_another_geometry_is_refused(path: str, field: str, lab: Make) -> None:
     def body(world: World) -> None:

@@ -6,12 +6,7 @@ import pytest
 from tests.store.rigs import started
 from tornlog.store.config import BrokerRole, FlushDiskType
 from tornlog.store.formats.host import Host
-from tornlog.store.formats.message import (
-    TRANSACTION_PREPARED,
-    TRANSACTION_ROLLBACK,
-    encode_record,
-    place_records,
-)
+from tornlog.store.formats.message import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, encode_record, place_records
 from tornlog.store.formats.messages import GetMessageStatus, Message, PutMessageStatus
 from tornlog.store.formats.scan import ScannedRecord
 from tornlog.store.queues.dispatch import is_queued

@@ -97,11 +97,7 @@ def test_a_pull_from_far_behind_gets_what_a_disk_can_give_and_is_sent_to_the_sla
 
     asked(check, physical_memory_bytes=5_000, max_transfer_count_on_message_in_disk=2)
     record_bytes = 91 + 100 + len("T") + len("TAGS\1A")
-    asked(
-        check,
-        physical_memory_bytes=5_000,
-        max_transfer_bytes_on_message_in_disk=2 * record_bytes,
-    )
+    asked(check, physical_memory_bytes=5_000, max_transfer_bytes_on_message_in_disk=2 * record_bytes)
 
 
 def test_records_that_left_the_log_are_passed_over_a_segment_at_a_time(asked: Make) -> None:

@@ -515,8 +515,7 @@ def test_a_segment_made_ahead_does_not_make_a_clean_exit_vouch_for_more(
     filled = fill(small(), 10)
     ahead = filled.puts[-1].wrote_offset // PAIR * PAIR + PAIR
     image = Image(
-        {**filled.image.files, log_file(ahead): FileImage(bytes(PAIR), 1_600_000_000_000)},
-        filled.image.directories,
+        {**filled.image.files, log_file(ahead): FileImage(bytes(PAIR), 1_600_000_000_000)}, filled.image.directories
     )
     bad = filled.at(4)
     found = recover(patched(image, log_file(bad), bad % PAIR + BODY_AT, b"?"), small())

@@ -120,11 +120,7 @@ TABLE = {
         }
     },
 }
-BROKER = {
-    "brokerAddrs": {"0": "127.0.0.1:10911", "1": "[::1]:10911"},
-    "brokerName": "broker-a",
-    "cluster": "C",
-}
+BROKER = {"brokerAddrs": {"0": "127.0.0.1:10911", "1": "[::1]:10911"}, "brokerName": "broker-a", "cluster": "C"}
 WRITTEN_AS = {
     "header": {
         "code": 310,

@@ -17,12 +17,7 @@ from tornlog.store.formats.remoting.frame import (
 PEER = "10.0.0.1:40001"
 
 SEND = RemotingCommand(
-    310,
-    opaque=7,
-    language=LANGUAGES.index("GO"),
-    version=409,
-    ext_fields={"a": "group", "b": "T1"},
-    body=b"hello",
+    310, opaque=7, language=LANGUAGES.index("GO"), version=409, ext_fields={"a": "group", "b": "T1"}, body=b"hello"
 )
 
 JSON_FRAME = (
@@ -251,11 +246,5 @@ def test_what_does_not_fit_a_frame_is_refused_by_name(command: RemotingCommand, 
 
 
 def test_a_flag_tells_responses_and_who_waits_for_none() -> None:
-    assert (RemotingCommand(0, 1, flag=1).is_response, RemotingCommand(0, 1, flag=1).is_one_way) == (
-        True,
-        False,
-    )
-    assert (RemotingCommand(0, 1, flag=2).is_response, RemotingCommand(0, 1, flag=2).is_one_way) == (
-        False,
-        True,
-    )
+    assert (RemotingCommand(0, 1, flag=1).is_response, RemotingCommand(0, 1, flag=1).is_one_way) == (True, False)
+    assert (RemotingCommand(0, 1, flag=2).is_response, RemotingCommand(0, 1, flag=2).is_one_way) == (False, True)
