@@ -237,11 +237,13 @@ class Broker(BrokerParts):
                 **names,
             },
         }
-        return {
+        routes = {
             code: Route(pool, answering(processor), _body_bytes_max(pool, code))
             for pool, of_pool in processors.items()
             for code, processor in of_pool.items()
         }
+        assert len(routes) == sum(map(len, processors.values())), "a code has two processors"
+        return routes
 
 
 def _body_bytes_max(pool: Pool, code: int) -> int:

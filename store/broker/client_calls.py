@@ -69,7 +69,10 @@ class ClientCalls:
                 remark = "other clients are being asked: try again"
                 raise RequestRefusedError(remark, ResponseCode.SYSTEM_BUSY)
             self._operators += 1
-            self._calls |= calls  # before the first send: an answer may come at once
+            known = self._calls
+            assert known.keys().isdisjoint(calls), "an opaque is in use"
+            known |= calls  # before the first send: an answer may come at once
+            self._calls = known
         try:
             sent = [
                 (channel, call)

@@ -200,6 +200,7 @@ class ConsumerManager:
             info.subscriptions = {each.topic: _newer(before, each) for each in consumer.subscriptions}
             changed = changed or before.keys() != info.subscriptions.keys()
             channels = list(info.clients)
+            assert client.channel in channels, client
             wants = info.subscriptions != before
         # Without the lock: listeners take locks of their own, and may send.
         if wants:
@@ -217,6 +218,7 @@ class ConsumerManager:
             if not info.clients:
                 del self._groups[group]
             channels = list(info.clients)
+            assert channel not in channels, channel
         if not channels:
             self.on_gone(group)
         elif notify:

@@ -282,7 +282,8 @@ class Connections(Service):
         self._counts.accepted += 1
         session = self._sessions[connection] = Session(self.world, connection, self, host)
         self._hosts[name] = host  # not earlier: `_remove` never runs for a refused connection
-        host.connections += 1
+        host.connections = connections = host.connections + 1
+        assert connections <= self.limits.connections_per_host_max, (name, connections)
         self._patience.came(session, now_ns)
         self._watch(session, receives=True, sends=False)
 

@@ -61,10 +61,13 @@ class Deadlines(Generic[_Who]):
     def pop_due(self, now_ns: int, count_max: int) -> list[_Who]:
         """Remove and return at most count_max keys that are due, the earliest first."""
         due: list[_Who] = []
+        last_ns = 0
         for who, due_ns in self._due_ns.items():
+            assert last_ns <= due_ns, (last_ns, due_ns)
             if due_ns > now_ns or len(due) == count_max:
                 break
             due.append(who)
+            last_ns = due_ns
         for who in due:
             del self._due_ns[who]
         return due

@@ -38,8 +38,10 @@ class DailyTotals:
         with self._lock:
             if today > self._day:  # not `!=`: a clock that steps back over midnight must not begin the day again
                 self._day = today
-                self._puts = self._puts[1], self._stats.put_messages_total
-                self._gets = self._gets[1], self._stats.messages_transferred
+                self._puts = puts = self._puts[1], self._stats.put_messages_total
+                self._gets = gets = self._gets[1], self._stats.messages_transferred
+                assert puts[0] <= puts[1], puts
+                assert gets[0] <= gets[1], gets
 
     def fields(self) -> dict[str, str]:
         """Return the totals at the start of yesterday and today, and now, under RocketMQ's names."""

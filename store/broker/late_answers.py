@@ -59,7 +59,9 @@ class LateAnswers(Service):
         with self._lock:
             number = self._count
             self._count += 1
-            self._waiting[number] = request, late
+            waiting = self._waiting
+            assert number not in waiting, number
+            waiting[number] = request, late
             heappush(self._due, (due_ns, number))
             is_first = due_ns < self._wake_ns
         if is_first:

@@ -89,6 +89,7 @@ class LiveSettings:
             spelled_right = {_SPELLINGS.get(one_spelling(key), key): text for key, text in wanted.items()}
             changes = {key: text for key, text in spelled_right.items() if table.get(key) != text}
             store, config = self._checked(changes, table)
+            assert len(store) + len(config) == len(changes), (changes, store, config)  # all of them or none
             if changes and self.file is not None:
                 self.file.write(changes)  # before they take effect: if the write fails, no setting has changed
             _take_over(self._store, store)

@@ -73,8 +73,10 @@ class HeldPulls:
         assert pull not in self._of_queue.get(pull.queue, ()), pull
         self._of_queue.setdefault(pull.queue, {})[pull] = None
         self._of_channel.setdefault(pull.channel, {})[pull] = None
-        heappush(self._due, (pull.due_ns, next(self._numbers), pull))
-        self.count += 1
+        heap = self._due
+        heappush(heap, (pull.due_ns, next(self._numbers), pull))
+        self.count = count = self.count + 1
+        assert count <= len(heap), (count, len(heap))
 
     def take(self, pulls: Iterable[HeldPull]) -> list[HeldPull]:
         """Remove pulls. Return those that were held."""

@@ -39,6 +39,10 @@ class Metric:
     values: Mapping[tuple[str, ...], float] = field(default_factory=dict)
     """By label values. A histogram has no labels: cumulative, by the upper bound of each bucket."""
 
+    def __post_init__(self) -> None:
+        size = len(self.labels) + (self.kind is Kind.HISTOGRAM)
+        assert all(len(key) == size for key in self.values), (self.name, self.labels)
+
 
 def _counter(name: str, meaning: str, value: float) -> Metric:
     return Metric(name, meaning, Kind.COUNTER, (), {(): value})

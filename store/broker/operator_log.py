@@ -102,7 +102,8 @@ class OperatorLog:
             if self._lines == LINES_MAX or len(self._waiting) >= WAITING_MAX:
                 self._left_out += 1
                 return
-            self._lines += 1
+            self._lines = lines = self._lines + 1
+            assert lines <= LINES_MAX, lines
             shown = "".join(c if c.isprintable() else "?" for c in line[:LINE_CHARACTERS_MAX])
             self._waiting.append(LogLine.of(level, shown))
         self._signal.notify()

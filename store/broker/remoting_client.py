@@ -153,7 +153,9 @@ class _Link:
         with self._guard:
             if self.is_broken:
                 raise ConnectionError(f"{self.address}: the connection broke")
-            self._expected[opaque] = invocation
+            expected = self._expected
+            assert opaque not in expected, opaque  # its response would go to another request
+            expected[opaque] = invocation
         return invocation
 
     def give_up(self, opaque: int) -> None:

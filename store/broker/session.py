@@ -49,7 +49,8 @@ class ClientHost:
 
     def began(self) -> None:
         """Count a connection with pending requests."""
-        self._busy.add(1)
+        busy = self._busy.add(1)
+        assert busy > 0, busy
 
     def done(self) -> None:
         """Uncount a connection without pending requests."""

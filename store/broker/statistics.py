@@ -109,6 +109,7 @@ class BrokerStatistics:
 
     def given(self, topic: str, group: str, records: list[bytes]) -> None:
         """Count messages delivered to a group."""
+        assert records, (topic, group)
         count = _count_of(self._gets, f"{topic}@{group}")
         if count is not None:
             count.total += len(records)

@@ -230,6 +230,7 @@ def _row(one: str, pattern: str) -> tuple[Container[int], ...]:
             raise AddressPatternError(pattern, "four parts")
     last = len(parts) - 1
     row = tuple(_allowed(part, base, most, pattern, is_last=n == last) for n, part in enumerate(parts))
+    assert len(row) in (4, 8), row
     first_range = next((n for n, part in enumerate(parts) if part == "*" or "-" in part), len(parts))
     if any(part != "*" for part in parts[first_range + 1 :]):
         raise AddressPatternError(pattern, "nothing but * after a range")

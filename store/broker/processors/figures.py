@@ -122,6 +122,7 @@ class FiguresProcessor:
 
 
 def _entries(queue: ConsumeQueue, index: int, count: int) -> list[dict[str, Any]]:
+    assert 0 <= count <= ENTRIES_MAX, count
     entries = []
     for offset in range(max(index, queue.min_offset), min(index + count, queue.max_offset)):
         entry = queue.entry(offset)

@@ -147,6 +147,7 @@ class GroupAdminProcessor:
                 wanted = parts.max_offset(topic, queue_id)
             else:
                 wanted = max(0, parts.offset_by_time(topic, queue_id, timestamp_ms))
+            assert wanted >= 0, (topic, queue_id, wanted)
             queue = MessageQueue(topic, parts.config.broker_name, queue_id)
             offsets[queue] = wanted if is_forced or wanted < own or own < 0 else own
         pushed = {"topic": topic, "group": group, "timestamp": str(timestamp_ms), "isForce": "false"}

@@ -224,6 +224,7 @@ class SendMessageProcessor:
 
     def _again(self, record: MessageRecord, topic: TopicConfig, level: int) -> Message:
         """Return a record as a message for another topic. `level` is the delay level, 0 for none."""
+        assert level >= 0, level
         text = record.properties.encode(errors="surrogateescape").decode(errors="replace")
         properties = decode_properties(text)
         # The first topic and id stay, because a message that comes back again is in the retry topic by then.
