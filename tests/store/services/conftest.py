@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.services.one_life import call_in_one_life
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats.half_message import HALF_TOPIC, OP_TOPIC, EndTransaction, HalfMessage
 from tornlog.store.formats.message import MessageRecord, decode_record
@@ -110,3 +111,13 @@ def live(lab: Callable[..., Any], config: StoreConfig) -> Callable[..., Any]:
         return (bench or lab()).run(lambda world: body(Broker(world, config, **settings)))
 
     return run
+
+
+@pytest.fixture
+def broker(live: Callable[..., Any]) -> Callable[..., Any]:
+    """Make the test one life of a broker: the argument is its `Broker`."""
+    return live
+
+
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    return call_in_one_life(pyfuncitem, "broker")

@@ -1,6 +1,5 @@
 """What is remembered of decisions: the first of two counts, until nobody can tell any more that there was one."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -121,15 +120,12 @@ def test_a_half_queue_that_counts_anew_has_nothing_to_do_with_what_was_decided(d
         assert decide(decisions, half_at(offset))
 
 
-def test_what_the_check_has_passed_is_not_decided_a_second_time(live: Callable[..., Any]) -> None:
-    def body(broker: Any) -> None:
-        assert broker.check() == []  # what comes from now on is of this life
-        request = broker.prepare("one")
-        broker.commit(request)
-        assert broker.check() == []
-        assert broker.check() == []
-        status = broker.transactions.rollback(request).status
-        assert status is broker.transactions.commit(request).status is EndTransactionStatus.ALREADY_DECIDED
-        assert broker.visible() == ["one"]
-
-    live(body)
+def test_what_the_check_has_passed_is_not_decided_a_second_time(broker: Any) -> None:
+    assert broker.check() == []  # what comes from now on is of this life
+    request = broker.prepare("one")
+    broker.commit(request)
+    assert broker.check() == []
+    assert broker.check() == []
+    status = broker.transactions.rollback(request).status
+    assert status is broker.transactions.commit(request).status is EndTransactionStatus.ALREADY_DECIDED
+    assert broker.visible() == ["one"]

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.services.one_life import with_settings
 from tornlog.store.config import StoreConfig
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.consume_queue import ENTRY_BYTES
@@ -44,187 +45,150 @@ def refusing(broker: Any, topic: str, status: PutMessageStatus, times: int) -> l
     return refused
 
 
-def test_an_undecided_transaction_is_asked_about_in_every_pass_until_it_is_decided(live: Live) -> None:
-    def body(broker: Any) -> None:
-        broker.prepare("one")
-        for times in range(1, 4):
-            assert broker.check() == ["one"]
-            properties = decode_properties(broker.asked[-1].properties)
-            assert properties["TRANSACTION_CHECK_TIMES"] == str(times)
-            assert properties["TRAN_PREPARED_QUEUE_OFFSET"] == "0"
-        broker.commit(broker.last_asked())
-        assert broker.visible() == ["one"]
-        assert broker.check() == []
-        assert broker.check() == []
-
-    live(body)
-
-
-def test_the_question_holds_the_record_as_it_was_put_back(live: Live) -> None:
-    def body(broker: Any) -> None:
-        broker.prepare("one")
-        broker.check()
-        _, again = broker.records(HALF_TOPIC)
-        asked = replace(broker.asked[0], magic=again.magic, body_crc=again.body_crc)
-        assert asked == again
-        assert encode_message_record(asked) == encode_message_record(again)
-
-    live(body)
-
-
-def test_decided_transactions_are_not_asked_about(live: Live) -> None:
-    def body(broker: Any) -> None:
-        one, two, _ = (broker.prepare(name) for name in ("one", "two", "three"))
-        broker.commit(one)
-        broker.rollback(two)
-        assert broker.check() == ["three"]
-        assert broker.visible() == ["one"]
-
-    live(body)
-
-
-def test_a_young_one_ends_the_pass_and_is_asked_about_later(live: Live) -> None:
-    def body(broker: Any) -> None:
-        broker.prepare("old")
-        broker.world.tasks.sleep(7_000)
-        broker.prepare("young")
-        assert broker.check(after_ms=0) == ["old"]
-        assert broker.check(after_ms=6_000) == ["young", "old"]
-
-    live(body)
-
-
-def test_a_limit_that_passes_while_a_half_message_is_judged_does_not_let_it_slip_through(live: Live) -> None:
-    def body(broker: Any) -> None:
-        broker.prepare("one", **IMMUNE)
-        born_ms = broker.records(HALF_TOPIC)[0].born_timestamp_ms
-        checker, clock = broker.transactions.checker, broker.world.clock
-        readings = [born_ms + 59_999]
-
-        class Jumping:
-            """Says that the limit passed right after it was first looked at."""
-
-            monotonic_ns = staticmethod(clock.monotonic_ns)
-
-            def now_ms(self) -> int:
-                return readings.pop() if readings else born_ms + 60_000
-
-        checker.world = replace(broker.world, clock=Jumping())
-        assert broker.check() == []
-        assert readings == []
-        assert len(broker.records(HALF_TOPIC)) == 2
+def test_an_undecided_transaction_is_asked_about_in_every_pass_until_it_is_decided(broker: Any) -> None:
+    broker.prepare("one")
+    for times in range(1, 4):
         assert broker.check() == ["one"]
-
-    live(body)
-
-
-def test_an_immune_one_is_put_back_without_being_asked_about_and_lets_others_pass(live: Live) -> None:
-    def body(broker: Any) -> None:
-        broker.prepare("immune", **IMMUNE)
-        broker.prepare("other")
-        assert broker.check() == ["other"]
-        immune = broker.records(HALF_TOPIC)[2]
-        properties = decode_properties(immune.properties)
+        properties = decode_properties(broker.asked[-1].properties)
+        assert properties["TRANSACTION_CHECK_TIMES"] == str(times)
         assert properties["TRAN_PREPARED_QUEUE_OFFSET"] == "0"
-        assert "TRANSACTION_CHECK_TIMES" not in properties
-        assert broker.check(after_ms=60_000) == ["immune", "other"]
+    broker.commit(broker.last_asked())
+    assert broker.visible() == ["one"]
+    assert broker.check() == []
+    assert broker.check() == []
 
-    live(body)
+
+def test_the_question_holds_the_record_as_it_was_put_back(broker: Any) -> None:
+    broker.prepare("one")
+    broker.check()
+    _, again = broker.records(HALF_TOPIC)
+    asked = replace(broker.asked[0], magic=again.magic, body_crc=again.body_crc)
+    assert asked == again
+    assert encode_message_record(asked) == encode_message_record(again)
 
 
-def test_immunity_that_outlasts_all_questions_does_not_use_them_up(live: Live) -> None:
-    def body(broker: Any) -> None:
-        broker.prepare("immune", **IMMUNE)
-        for _ in range(5):
-            assert broker.check() == []
-        assert broker.check() == ["immune"]
+def test_decided_transactions_are_not_asked_about(broker: Any) -> None:
+    one, two, _ = (broker.prepare(name) for name in ("one", "two", "three"))
+    broker.commit(one)
+    broker.rollback(two)
+    assert broker.check() == ["three"]
+    assert broker.visible() == ["one"]
 
-    live(body, transaction_check_max=2)
+
+def test_a_young_one_ends_the_pass_and_is_asked_about_later(broker: Any) -> None:
+    broker.prepare("old")
+    broker.world.tasks.sleep(7_000)
+    broker.prepare("young")
+    assert broker.check(after_ms=0) == ["old"]
+    assert broker.check(after_ms=6_000) == ["young", "old"]
+
+
+def test_a_limit_that_passes_while_a_half_message_is_judged_does_not_let_it_slip_through(broker: Any) -> None:
+    broker.prepare("one", **IMMUNE)
+    born_ms = broker.records(HALF_TOPIC)[0].born_timestamp_ms
+    checker, clock = broker.transactions.checker, broker.world.clock
+    readings = [born_ms + 59_999]
+
+    class Jumping:
+        """Says that the limit passed right after it was first looked at."""
+
+        monotonic_ns = staticmethod(clock.monotonic_ns)
+
+        def now_ms(self) -> int:
+            return readings.pop() if readings else born_ms + 60_000
+
+    checker.world = replace(broker.world, clock=Jumping())
+    assert broker.check() == []
+    assert readings == []
+    assert len(broker.records(HALF_TOPIC)) == 2
+    assert broker.check() == ["one"]
+
+
+def test_an_immune_one_is_put_back_without_being_asked_about_and_lets_others_pass(broker: Any) -> None:
+    broker.prepare("immune", **IMMUNE)
+    broker.prepare("other")
+    assert broker.check() == ["other"]
+    immune = broker.records(HALF_TOPIC)[2]
+    properties = decode_properties(immune.properties)
+    assert properties["TRAN_PREPARED_QUEUE_OFFSET"] == "0"
+    assert "TRANSACTION_CHECK_TIMES" not in properties
+    assert broker.check(after_ms=60_000) == ["immune", "other"]
+
+
+@with_settings(transaction_check_max=2)
+def test_immunity_that_outlasts_all_questions_does_not_use_them_up(broker: Any) -> None:
+    broker.prepare("immune", **IMMUNE)
+    for _ in range(5):
+        assert broker.check() == []
+    assert broker.check() == ["immune"]
 
 
 @pytest.mark.parametrize("decide", ["commit", "rollback"])
-def test_a_decision_about_the_first_record_ends_one_that_was_put_back(live: Live, decide: str) -> None:
-    def body(broker: Any) -> None:
-        first = broker.prepare("one", **IMMUNE)
+def test_a_decision_about_the_first_record_ends_one_that_was_put_back(broker: Any, decide: str) -> None:
+    first = broker.prepare("one", **IMMUNE)
+    assert broker.check() == []
+    getattr(broker, decide)(first)
+    for _ in range(8):
         assert broker.check() == []
-        getattr(broker, decide)(first)
-        for _ in range(8):
-            assert broker.check() == []
-        assert broker.visible() == (["one"] if decide == "commit" else [])
-
-    live(body)
+    assert broker.visible() == (["one"] if decide == "commit" else [])
 
 
-def test_a_decision_about_an_earlier_question_ends_what_was_put_back_since(live: Live) -> None:
-    def body(broker: Any) -> None:
-        broker.prepare("one")
-        assert broker.check() == ["one"]
-        earlier = broker.last_asked()
-        assert broker.check() == ["one"]
-        broker.commit(earlier)
-        assert [op.body for op in broker.records(OP_TOPIC)] == [b"1", b"0"]
-        assert broker.check() == []
-        assert broker.visible() == ["one"]
-
-    live(body)
+def test_a_decision_about_an_earlier_question_ends_what_was_put_back_since(broker: Any) -> None:
+    broker.prepare("one")
+    assert broker.check() == ["one"]
+    earlier = broker.last_asked()
+    assert broker.check() == ["one"]
+    broker.commit(earlier)
+    assert [op.body for op in broker.records(OP_TOPIC)] == [b"1", b"0"]
+    assert broker.check() == []
+    assert broker.visible() == ["one"]
 
 
-def test_of_two_answers_that_cross_only_one_is_carried_out(live: Live) -> None:
-    def body(broker: Any) -> None:
-        first = broker.prepare("one")
-        assert broker.check() == ["one"]
-        broker.commit(first)
-        broker.settle()
-        broker.prepare("next")  # its own decision drops what is remembered of visible ones
-        broker.commit(broker.prepare("another"))
-        assert broker.transactions.commit(broker.last_asked()).status is ALREADY_DECIDED
-        assert broker.visible() == ["one", "another"]
-
-    live(body)
+def test_of_two_answers_that_cross_only_one_is_carried_out(broker: Any) -> None:
+    first = broker.prepare("one")
+    assert broker.check() == ["one"]
+    broker.commit(first)
+    broker.settle()
+    broker.prepare("next")  # its own decision drops what is remembered of visible ones
+    broker.commit(broker.prepare("another"))
+    assert broker.transactions.commit(broker.last_asked()).status is ALREADY_DECIDED
+    assert broker.visible() == ["one", "another"]
 
 
-def test_an_answer_from_within_the_question_is_carried_out(live: Live) -> None:
-    def body(broker: Any) -> None:
-        def answer(record: Any) -> None:
-            broker.asked.append(record)
-            broker.commit(broker.last_asked())
+def test_an_answer_from_within_the_question_is_carried_out(broker: Any) -> None:
+    def answer(record: Any) -> None:
+        broker.asked.append(record)
+        broker.commit(broker.last_asked())
 
-        broker.transactions.on_check = answer
-        broker.prepare("one")
-        assert broker.transactions.on_check is answer
-        assert broker.check() == ["one"]
-        assert broker.check() == []
-        assert broker.visible() == ["one"]
-
-    live(body)
+    broker.transactions.on_check = answer
+    broker.prepare("one")
+    assert broker.transactions.on_check is answer
+    assert broker.check() == ["one"]
+    assert broker.check() == []
+    assert broker.visible() == ["one"]
 
 
-def test_a_listener_that_fails_does_not_end_the_pass(live: Live) -> None:
-    def body(broker: Any) -> None:
-        def fail(record: Any) -> None:
-            broker.asked.append(record)
-            raise ValueError("no connection")
+def test_a_listener_that_fails_does_not_end_the_pass(broker: Any) -> None:
+    def fail(record: Any) -> None:
+        broker.asked.append(record)
+        raise ValueError("no connection")
 
-        broker.transactions.on_check = fail
-        broker.prepare("one")
-        broker.prepare("two")
-        assert broker.check() == ["one", "two"]
-        assert str(broker.transactions.checker.last_error) == "no connection"
-        assert broker.check() == ["one", "two"]
-
-    live(body)
+    broker.transactions.on_check = fail
+    broker.prepare("one")
+    broker.prepare("two")
+    assert broker.check() == ["one", "two"]
+    assert str(broker.transactions.checker.last_error) == "no connection"
+    assert broker.check() == ["one", "two"]
 
 
-def test_one_asked_about_too_often_is_given_up(live: Live) -> None:
-    def body(broker: Any) -> None:
-        broker.prepare("one")
-        assert [broker.check() for _ in range(4)] == [["one"], ["one"], [], []]
-        (record,) = broker.records(GIVEN_UP_TOPIC)
-        assert (record.body, decode_properties(record.properties)["TRANSACTION_CHECK_TIMES"]) == (b"one", "2")
-        assert broker.visible() == []
-        assert broker.transactions.checker._decisions._put_back == {}
-
-    live(body, transaction_check_max=2)
+@with_settings(transaction_check_max=2)
+def test_one_asked_about_too_often_is_given_up(broker: Any) -> None:
+    broker.prepare("one")
+    assert [broker.check() for _ in range(4)] == [["one"], ["one"], [], []]
+    (record,) = broker.records(GIVEN_UP_TOPIC)
+    assert (record.body, decode_properties(record.properties)["TRANSACTION_CHECK_TIMES"]) == (b"one", "2")
+    assert broker.visible() == []
+    assert broker.transactions.checker._decisions._put_back == {}
 
 
 def given_up(broker: Any, name: str = "one") -> Any:
@@ -239,53 +203,47 @@ def resume(broker: Any, record: Any) -> Any:
     return broker.transactions.resume(record.physical_offset)
 
 
-def test_one_that_was_given_up_is_asked_about_as_often_again_once_an_operator_wants_it(live: Live) -> None:
-    def body(broker: Any) -> None:
-        _, record = given_up(broker)
-        assert resume(broker, record) is None
-        assert [broker.check() for _ in range(3)] == [["one"], ["one"], []]
-        first, again = broker.records(GIVEN_UP_TOPIC)
-        assert first.properties == again.properties
-        assert resume(broker, again) is None
-        assert broker.check() == ["one"]
-        broker.commit(broker.last_asked())
-        assert [broker.check() for _ in range(2)] == [[], []]
-        assert broker.visible() == ["one"]
-        assert broker.transactions.checker._decisions._put_back == {}
-
-    live(body, transaction_check_max=2)
+@with_settings(transaction_check_max=2)
+def test_one_that_was_given_up_is_asked_about_as_often_again_once_an_operator_wants_it(broker: Any) -> None:
+    _, record = given_up(broker)
+    assert resume(broker, record) is None
+    assert [broker.check() for _ in range(3)] == [["one"], ["one"], []]
+    first, again = broker.records(GIVEN_UP_TOPIC)
+    assert first.properties == again.properties
+    assert resume(broker, again) is None
+    assert broker.check() == ["one"]
+    broker.commit(broker.last_asked())
+    assert [broker.check() for _ in range(2)] == [[], []]
+    assert broker.visible() == ["one"]
+    assert broker.transactions.checker._decisions._put_back == {}
 
 
-def test_one_that_was_resumed_is_decided_once_under_whichever_of_its_names(live: Live) -> None:
-    def body(broker: Any) -> None:
-        request, record = given_up(broker)
-        assert resume(broker, record) is None
-        broker.commit(request)
+@with_settings(transaction_check_max=1)
+def test_one_that_was_resumed_is_decided_once_under_whichever_of_its_names(broker: Any) -> None:
+    request, record = given_up(broker)
+    assert resume(broker, record) is None
+    broker.commit(request)
+    assert broker.check() == []
+    assert broker.transactions.commit(request).status is ALREADY_DECIDED
+    assert broker.visible() == ["one"]
+
+
+@with_settings(transaction_check_max=1)
+def test_one_is_not_resumed_that_is_decided_or_on_its_way_or_no_given_up_message(broker: Any) -> None:
+    request, record = given_up(broker)
+    halves = broker.records(HALF_TOPIC)
+    assert GIVEN_UP_TOPIC in resume(broker, halves[0])
+    assert resume(broker, record) is None
+    assert "already" in resume(broker, record)
+    broker.commit(request)
+    for _ in range(2):
+        assert "decided" in resume(broker, record)
         assert broker.check() == []
-        assert broker.transactions.commit(request).status is ALREADY_DECIDED
-        assert broker.visible() == ["one"]
-
-    live(body, transaction_check_max=1)
-
-
-def test_one_is_not_resumed_that_is_decided_or_on_its_way_or_no_given_up_message(live: Live) -> None:
-    def body(broker: Any) -> None:
-        request, record = given_up(broker)
-        halves = broker.records(HALF_TOPIC)
-        assert GIVEN_UP_TOPIC in resume(broker, halves[0])
-        assert resume(broker, record) is None
-        assert "already" in resume(broker, record)
-        broker.commit(request)
-        for _ in range(2):
-            assert "decided" in resume(broker, record)
-            assert broker.check() == []
-        _, other = given_up(broker, "two")
-        refusing(broker, HALF_TOPIC, PutMessageStatus.OS_PAGECACHE_BUSY, times=1)
-        assert "not put" in resume(broker, other)
-        assert resume(broker, other) is None
-        assert broker.check() == ["two"]
-
-    live(body, transaction_check_max=1)
+    _, other = given_up(broker, "two")
+    refusing(broker, HALF_TOPIC, PutMessageStatus.OS_PAGECACHE_BUSY, times=1)
+    assert "not put" in resume(broker, other)
+    assert resume(broker, other) is None
+    assert broker.check() == ["two"]
 
 
 def test_one_that_was_given_up_in_an_earlier_life_is_resumed(lab: Any, live: Live) -> None:
@@ -309,108 +267,86 @@ def test_one_that_was_given_up_in_an_earlier_life_is_resumed(lab: Any, live: Liv
     live(body, lab(bench.switch_off()), transaction_check_max=1)
 
 
-def test_one_older_than_messages_are_kept_is_given_up(live: Live) -> None:
-    def body(broker: Any) -> None:
-        message = Message.of("Orders", b"ancient", properties={"PGROUP": "g"})  # born in 1970
-        broker.transactions.prepare(message)
-        assert broker.check() == []
-        assert broker.visible(GIVEN_UP_TOPIC, 0) == ["ancient"]
-
-    live(body)
+def test_one_older_than_messages_are_kept_is_given_up(broker: Any) -> None:
+    message = Message.of("Orders", b"ancient", properties={"PGROUP": "g"})  # born in 1970
+    broker.transactions.prepare(message)
+    assert broker.check() == []
+    assert broker.visible(GIVEN_UP_TOPIC, 0) == ["ancient"]
 
 
 @pytest.mark.parametrize("topic", [HALF_TOPIC, GIVEN_UP_TOPIC])
-def test_one_that_cannot_be_put_back_or_given_up_now_is_not_passed_over(live: Live, topic: str) -> None:
-    def body(broker: Any) -> None:
-        broker.prepare("one")
-        broker.prepare("two")
-        if topic == GIVEN_UP_TOPIC:
-            assert broker.check() == ["one", "two"]
-        refusing(broker, topic, PutMessageStatus.OS_PAGECACHE_BUSY, times=1)
-        assert broker.check() == []
-        found = broker.check()
-        if topic == GIVEN_UP_TOPIC:
-            assert (found, broker.visible(topic, 0)) == ([], ["one", "two"])
-        else:
-            assert found == ["one", "two"]
-
-    live(body, transaction_check_max=1)
+@with_settings(transaction_check_max=1)
+def test_one_that_cannot_be_put_back_or_given_up_now_is_not_passed_over(broker: Any, topic: str) -> None:
+    broker.prepare("one")
+    broker.prepare("two")
+    if topic == GIVEN_UP_TOPIC:
+        assert broker.check() == ["one", "two"]
+    refusing(broker, topic, PutMessageStatus.OS_PAGECACHE_BUSY, times=1)
+    assert broker.check() == []
+    found = broker.check()
+    if topic == GIVEN_UP_TOPIC:
+        assert (found, broker.visible(topic, 0)) == ([], ["one", "two"])
+    else:
+        assert found == ["one", "two"]
 
 
-def test_one_that_has_no_room_for_more_properties_is_put_back_as_it_was(live: Live) -> None:
-    def body(broker: Any) -> None:
-        full = {"PGROUP": "g", "REAL_TOPIC": "Orders", "REAL_QID": "1", "X": "x"}
-        message = Message.of(HALF_TOPIC, b"full", properties=full)
-        message.body = bytes(16_384 - 8 - 91 - len(HALF_TOPIC) - len(message.properties))
-        message.born_timestamp_ms = broker.world.clock.now_ms()
-        broker.store.put_message(message)
-        broker.check()
-        broker.check()
-        first, *others = broker.records(HALF_TOPIC)
-        assert [decode_properties(other.properties) for other in others] == [full, full]
-        assert len(first.body) == len(others[0].body)
-        assert broker.asked
-
-    live(body)
+def test_one_that_has_no_room_for_more_properties_is_put_back_as_it_was(broker: Any) -> None:
+    full = {"PGROUP": "g", "REAL_TOPIC": "Orders", "REAL_QID": "1", "X": "x"}
+    message = Message.of(HALF_TOPIC, b"full", properties=full)
+    message.body = bytes(16_384 - 8 - 91 - len(HALF_TOPIC) - len(message.properties))
+    message.born_timestamp_ms = broker.world.clock.now_ms()
+    broker.store.put_message(message)
+    broker.check()
+    broker.check()
+    first, *others = broker.records(HALF_TOPIC)
+    assert [decode_properties(other.properties) for other in others] == [full, full]
+    assert len(first.body) == len(others[0].body)
+    assert broker.asked
 
 
-def test_one_that_fits_nowhere_is_passed_over_when_it_is_given_up(live: Live) -> None:
-    def body(broker: Any) -> None:
-        broker.prepare("one")
-        broker.prepare("two")
-        refusing(broker, GIVEN_UP_TOPIC, PutMessageStatus.MESSAGE_ILLEGAL, times=1)
-        assert broker.check() == []
-        assert broker.visible(GIVEN_UP_TOPIC, 0) == ["two"]
-
-    live(body, transaction_check_max=0)
+@with_settings(transaction_check_max=0)
+def test_one_that_fits_nowhere_is_passed_over_when_it_is_given_up(broker: Any) -> None:
+    broker.prepare("one")
+    broker.prepare("two")
+    refusing(broker, GIVEN_UP_TOPIC, PutMessageStatus.MESSAGE_ILLEGAL, times=1)
+    assert broker.check() == []
+    assert broker.visible(GIVEN_UP_TOPIC, 0) == ["two"]
 
 
-def test_one_that_can_never_be_put_back_is_given_up_and_does_not_hold_up_those_behind_it(live: Live) -> None:
-    def body(broker: Any) -> None:
-        broker.prepare("one")
-        broker.prepare("two")
-        refusing(broker, HALF_TOPIC, PutMessageStatus.MESSAGE_ILLEGAL, times=2)  # also as it was: limits have shrunk
-        assert broker.check() == ["two"]
-        assert broker.visible(GIVEN_UP_TOPIC, 0) == ["one"]
-
-    live(body)
+def test_one_that_can_never_be_put_back_is_given_up_and_does_not_hold_up_those_behind_it(broker: Any) -> None:
+    broker.prepare("one")
+    broker.prepare("two")
+    refusing(broker, HALF_TOPIC, PutMessageStatus.MESSAGE_ILLEGAL, times=2)  # also as it was: limits have shrunk
+    assert broker.check() == ["two"]
+    assert broker.visible(GIVEN_UP_TOPIC, 0) == ["one"]
 
 
-def test_an_empty_op_queue_and_a_consumed_one_reset_nothing(live: Live) -> None:
-    def body(broker: Any) -> None:
-        for name in ("one", "two"):
-            broker.commit(broker.prepare(name))
-            for _ in range(3):
-                assert broker.check() == []
-                broker.flush()
-        assert broker.check() == []
-        assert broker.progress() == (2, 2)
-        assert broker.visible() == ["one", "two"]
-
-    live(body)
+def test_an_empty_op_queue_and_a_consumed_one_reset_nothing(broker: Any) -> None:
+    for name in ("one", "two"):
+        broker.commit(broker.prepare(name))
+        for _ in range(3):
+            assert broker.check() == []
+            broker.flush()
+    assert broker.check() == []
+    assert broker.progress() == (2, 2)
+    assert broker.visible() == ["one", "two"]
 
 
-def test_nothing_is_published_for_queues_that_were_never_used(live: Live) -> None:
-    def body(broker: Any) -> None:
-        broker.check()
-        assert broker.progress() == (-1, -1)
-
-    live(body)
+def test_nothing_is_published_for_queues_that_were_never_used(broker: Any) -> None:
+    broker.check()
+    assert broker.progress() == (-1, -1)
 
 
-def test_progress_is_published_once_what_it_rests_upon_is_durable(live: Live) -> None:
-    def body(broker: Any) -> None:
-        broker.store.flush.shutdown()  # nobody flushes but this test
-        broker.commit(broker.prepare("one"))
-        broker.prepare("two")
-        assert broker.check() == ["two"]
-        assert broker.check() == ["two"]
-        assert broker.progress() == (-1, -1)
-        broker.flush()
-        broker.transactions.checker.finish()
-        assert broker.progress() == (3, 1)
-
-    live(body)
+def test_progress_is_published_once_what_it_rests_upon_is_durable(broker: Any) -> None:
+    broker.store.flush.shutdown()  # nobody flushes but this test
+    broker.commit(broker.prepare("one"))
+    broker.prepare("two")
+    assert broker.check() == ["two"]
+    assert broker.check() == ["two"]
+    assert broker.progress() == (-1, -1)
+    broker.flush()
+    broker.transactions.checker.finish()
+    assert broker.progress() == (3, 1)
 
 
 POOLED = StoreConfig(
@@ -423,182 +359,149 @@ POOLED = StoreConfig(
 
 
 @pytest.mark.parametrize("config", [POOLED])
-def test_progress_with_a_pool_is_published_once_what_is_in_its_buffers_is_durable(live: Live) -> None:
-    def body(broker: Any) -> None:
-        broker.store.flush.shutdown()  # nobody flushes but this test
-        broker.prepare("one")
-        broker.world.tasks.sleep(7_000)
-        broker.settle()
-        broker.flush()
-        broker.store.commit.shutdown()  # and nobody commits
-        broker.transactions.checker.check()
-        assert broker.store.log.flushed_where.get() == broker.store.max_phy_offset, "all that is in the files"
-        assert broker.progress() == (-1, -1)
-        broker.store.log.commit()
-        broker.flush()
-        broker.transactions.checker.finish()
-        assert broker.progress() == (1, -1)
-
-    live(body)
+def test_progress_with_a_pool_is_published_once_what_is_in_its_buffers_is_durable(broker: Any) -> None:
+    broker.store.flush.shutdown()  # nobody flushes but this test
+    broker.prepare("one")
+    broker.world.tasks.sleep(7_000)
+    broker.settle()
+    broker.flush()
+    broker.store.commit.shutdown()  # and nobody commits
+    broker.transactions.checker.check()
+    assert broker.store.log.flushed_where.get() == broker.store.max_phy_offset, "all that is in the files"
+    assert broker.progress() == (-1, -1)
+    broker.store.log.commit()
+    broker.flush()
+    broker.transactions.checker.finish()
+    assert broker.progress() == (1, -1)
 
 
 @pytest.mark.parametrize("config", [POOLED])
-def test_with_a_pool_nobody_is_asked_about_what_a_look_up_does_not_find_yet(live: Live) -> None:
-    def body(broker: Any) -> None:
-        readable: list[int] = []
+def test_with_a_pool_nobody_is_asked_about_what_a_look_up_does_not_find_yet(broker: Any) -> None:
+    readable: list[int] = []
 
-        def answer(record: Any) -> None:
-            broker.asked.append(record)
-            readable.append(broker.store.max_phy_offset - record.physical_offset - record.size_bytes)
-            broker.commit(broker.last_asked())
+    def answer(record: Any) -> None:
+        broker.asked.append(record)
+        readable.append(broker.store.max_phy_offset - record.physical_offset - record.size_bytes)
+        broker.commit(broker.last_asked())
 
-        broker.transactions.on_check = answer
-        broker.prepare("one")
-        broker.prepare("two")
-        broker.world.tasks.sleep(7_000)  # so that both can be pulled
-        assert broker.check() == ["one", "two"]
-        assert min(readable) >= 0
-        broker.world.tasks.sleep(1_000)
-        assert broker.visible() == ["one", "two"]
-
-    live(body)
+    broker.transactions.on_check = answer
+    broker.prepare("one")
+    broker.prepare("two")
+    broker.world.tasks.sleep(7_000)  # so that both can be pulled
+    assert broker.check() == ["one", "two"]
+    assert min(readable) >= 0
+    broker.world.tasks.sleep(1_000)
+    assert broker.visible() == ["one", "two"]
 
 
 @pytest.mark.parametrize("config", [POOLED])
-def test_a_buffer_that_is_never_committed_holds_a_pass_up_for_a_while_only(live: Live) -> None:
-    def body(broker: Any) -> None:
-        broker.prepare("one")
-        broker.world.tasks.sleep(7_000)
-        broker.store.commit.shutdown()
-        began_ms = broker.world.clock.now_ms()
-        broker.transactions.checker.check()
-        assert [record.body for record in broker.asked] == [b"one"]
-        assert broker.world.clock.now_ms() - began_ms == pytest.approx(5_000, abs=100)
-
-    live(body)
+def test_a_buffer_that_is_never_committed_holds_a_pass_up_for_a_while_only(broker: Any) -> None:
+    broker.prepare("one")
+    broker.world.tasks.sleep(7_000)
+    broker.store.commit.shutdown()
+    began_ms = broker.world.clock.now_ms()
+    broker.transactions.checker.check()
+    assert [record.body for record in broker.asked] == [b"one"]
+    assert broker.world.clock.now_ms() - began_ms == pytest.approx(5_000, abs=100)
 
 
-def test_an_op_is_needed_as_long_as_what_it_decided_may_come_up_again(live: Live) -> None:
-    def body(broker: Any) -> None:
-        broker.prepare("filler")
-        first = broker.prepare("one", **IMMUNE)
-        broker.commit(EndTransaction("sellers", 0, 0))
-        assert broker.check() == []  # "one" is at 2 now
-        broker.commit(first)
-        broker.flush()
-        broker.transactions.checker._ops.read()
-        broker.transactions.checker._ops.forget(broker.transactions.checker._is_settled)
-        assert broker.transactions.checker._ops.needed_from == 1
-        assert broker.check() == []
-        broker.flush()
-        broker.check()
-        assert broker.progress() == (3, 2)
-
-    live(body)
+def test_an_op_is_needed_as_long_as_what_it_decided_may_come_up_again(broker: Any) -> None:
+    broker.prepare("filler")
+    first = broker.prepare("one", **IMMUNE)
+    broker.commit(EndTransaction("sellers", 0, 0))
+    assert broker.check() == []  # "one" is at 2 now
+    broker.commit(first)
+    broker.flush()
+    broker.transactions.checker._ops.read()
+    broker.transactions.checker._ops.forget(broker.transactions.checker._is_settled)
+    assert broker.transactions.checker._ops.needed_from == 1
+    assert broker.check() == []
+    broker.flush()
+    broker.check()
+    assert broker.progress() == (3, 2)
 
 
-def test_ops_that_name_no_half_message_are_passed_over(live: Live) -> None:
-    def body(broker: Any) -> None:
-        for text, tags in ((b"x", "d"), (b"", "d"), (b"0", "e"), (b"99", "d"), (b"\xff", "d")):
-            broker.store.put_message(Message.of(OP_TOPIC, text, tags=tags))
-        broker.prepare("one")
-        assert broker.check() == ["one"]
-        broker.flush()
-        broker.check()
-        assert broker.progress()[1] == 5
-
-    live(body)
+def test_ops_that_name_no_half_message_are_passed_over(broker: Any) -> None:
+    for text, tags in ((b"x", "d"), (b"", "d"), (b"0", "e"), (b"99", "d"), (b"\xff", "d")):
+        broker.store.put_message(Message.of(OP_TOPIC, text, tags=tags))
+    broker.prepare("one")
+    assert broker.check() == ["one"]
+    broker.flush()
+    broker.check()
+    assert broker.progress()[1] == 5
 
 
 def test_a_half_message_that_left_the_log_while_a_pass_had_it_is_done_with(
-    live: Live, monkeypatch: pytest.MonkeyPatch
+    broker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def body(broker: Any) -> None:
-        broker.prepare("one")
-        broker.prepare("two")
-        two = broker.records(HALF_TOPIC)[1]
-        monkeypatch.setattr(MessageStore, "min_phy_offset", two.physical_offset)
-        assert broker.check() == ["two"]
-        assert broker.check() == ["two"]
-
-    live(body)
+    broker.prepare("one")
+    broker.prepare("two")
+    two = broker.records(HALF_TOPIC)[1]
+    monkeypatch.setattr(MessageStore, "min_phy_offset", two.physical_offset)
+    assert broker.check() == ["two"]
+    assert broker.check() == ["two"]
 
 
-def test_an_op_message_of_rocketmq_5_decides_several(live: Live) -> None:
-    def body(broker: Any) -> None:
-        for name in ("one", "two", "three"):
-            broker.prepare(name)
-        broker.store.put_message(Message.of(OP_TOPIC, b"0,2", tags="d"))
-        assert broker.check() == ["two"]
-
-    live(body)
+def test_an_op_message_of_rocketmq_5_decides_several(broker: Any) -> None:
+    for name in ("one", "two", "three"):
+        broker.prepare(name)
+    broker.store.put_message(Message.of(OP_TOPIC, b"0,2", tags="d"))
+    assert broker.check() == ["two"]
 
 
-def test_a_decision_whose_op_cannot_be_pulled_yet_is_waited_for(live: Live) -> None:
-    def body(broker: Any) -> None:
-        request = broker.prepare("one")
-        broker.prepare("two")
-        broker.world.tasks.sleep(10_000)
-        dispatch, broker.store.dispatch.dispatch_available = (
-            broker.store.dispatch.dispatch_available,
-            lambda: False,
-        )
-        broker.commit(request)
-        broker.transactions.checker.check()
-        assert broker.asked == []
-        broker.store.dispatch.dispatch_available = dispatch
-        broker.store.dispatch.wake()
-        assert broker.check() == ["two"]
-
-    live(body)
+def test_a_decision_whose_op_cannot_be_pulled_yet_is_waited_for(broker: Any) -> None:
+    request = broker.prepare("one")
+    broker.prepare("two")
+    broker.world.tasks.sleep(10_000)
+    dispatch, broker.store.dispatch.dispatch_available = (
+        broker.store.dispatch.dispatch_available,
+        lambda: False,
+    )
+    broker.commit(request)
+    broker.transactions.checker.check()
+    assert broker.asked == []
+    broker.store.dispatch.dispatch_available = dispatch
+    broker.store.dispatch.wake()
+    assert broker.check() == ["two"]
 
 
-def test_a_decision_that_arrives_while_a_pass_is_under_way_counts(live: Live) -> None:
-    def body(broker: Any) -> None:
-        broker.prepare("one")
-        second = broker.prepare("two")
+def test_a_decision_that_arrives_while_a_pass_is_under_way_counts(broker: Any) -> None:
+    broker.prepare("one")
+    second = broker.prepare("two")
 
-        def answer(record: Any) -> None:
-            broker.asked.append(record)
-            broker.rollback(second)
-            broker.settle()
+    def answer(record: Any) -> None:
+        broker.asked.append(record)
+        broker.rollback(second)
+        broker.settle()
 
-        broker.transactions.on_check = answer
-        assert broker.check() == ["one"]
-
-    live(body)
+    broker.transactions.on_check = answer
+    assert broker.check() == ["one"]
 
 
-def test_a_pass_ends_after_a_minute_and_the_next_goes_on(live: Live) -> None:
-    def body(broker: Any) -> None:
-        broker.transactions.on_check = lambda record: (
-            broker.asked.append(record),
-            broker.world.tasks.sleep(40_000),
-        )
-        for name in ("one", "two", "three"):
-            broker.prepare(name)
-        assert broker.check() == ["one", "two"]
-        assert broker.check() == ["three", "one"]
-
-    live(body)
+def test_a_pass_ends_after_a_minute_and_the_next_goes_on(broker: Any) -> None:
+    broker.transactions.on_check = lambda record: (
+        broker.asked.append(record),
+        broker.world.tasks.sleep(40_000),
+    )
+    for name in ("one", "two", "three"):
+        broker.prepare(name)
+    assert broker.check() == ["one", "two"]
+    assert broker.check() == ["three", "one"]
 
 
-def test_damaged_half_messages_are_passed_over(live: Live) -> None:
-    def body(broker: Any) -> None:
-        broker.prepare("one")
-        broker.prepare("two")
-        get = broker.store.get_message
+def test_damaged_half_messages_are_passed_over(broker: Any) -> None:
+    broker.prepare("one")
+    broker.prepare("two")
+    get = broker.store.get_message
 
-        def damaged(*arguments: Any) -> GetMessageResult:
-            result: GetMessageResult = get(*arguments)
-            if arguments[0] == HALF_TOPIC:
-                result.records = [raw.replace(b"one", b"eno") for raw in result.records]
-            return result
+    def damaged(*arguments: Any) -> GetMessageResult:
+        result: GetMessageResult = get(*arguments)
+        if arguments[0] == HALF_TOPIC:
+            result.records = [raw.replace(b"one", b"eno") for raw in result.records]
+        return result
 
-        broker.store.get_message = damaged
-        assert broker.check() == ["two"]
-
-    live(body)
+    broker.store.get_message = damaged
+    assert broker.check() == ["two"]
 
 
 @pytest.mark.parametrize(
@@ -614,93 +517,76 @@ def test_damaged_half_messages_are_passed_over(live: Live) -> None:
     ],
 )
 def test_every_answer_to_a_pull_leads_on_or_ends_the_reading(
-    live: Live, status: GetMessageStatus, following: int, expected: list[tuple[int, bool]]
+    broker: Any, status: GetMessageStatus, following: int, expected: list[tuple[int, bool]]
 ) -> None:
-    def body(broker: Any) -> None:
-        for number in range(4):
-            broker.store.put_message(Message.of(HALF_TOPIC, b"%d" % number))
-        broker.settle()
-        get, answers = broker.store.get_message, [GetMessageResult(status, following, 0, 4)]
+    for number in range(4):
+        broker.store.put_message(Message.of(HALF_TOPIC, b"%d" % number))
+    broker.settle()
+    get, answers = broker.store.get_message, [GetMessageResult(status, following, 0, 4)]
 
-        def answer(*arguments: Any) -> Any:
-            return answers.pop() if answers else get(*arguments)
+    def answer(*arguments: Any) -> Any:
+        return answers.pop() if answers else get(*arguments)
 
-        broker.store.get_message = answer
-        found = list(pull_from(broker.store, HALF_TOPIC, 0, 4))
-        assert [(pulled.offset, pulled.record is not None) for pulled in found] == expected
-
-    live(body)
+    broker.store.get_message = answer
+    found = list(pull_from(broker.store, HALF_TOPIC, 0, 4))
+    assert [(pulled.offset, pulled.record is not None) for pulled in found] == expected
 
 
 @pytest.mark.parametrize("skipped", [1, 5])
-def test_a_pass_asks_once_about_half_messages_around_numbers_that_their_queue_skips(live: Live, skipped: int) -> None:
-    def body(broker: Any) -> None:
-        one = broker.prepare("one")
-        broker.store.queues.find(HALF_TOPIC, 0).append_entries(bytes(ENTRY_BYTES) * skipped)
-        broker.store.commit_log.topic_queue_table[HALF_TOPIC, 0] = end = 1 + skipped
-        assert [at.offset for at in pull_from(broker.store, HALF_TOPIC, 0, end)] == [0, end - 1]
-        two = broker.prepare("two")
-        assert (one.tran_state_table_offset, two.tran_state_table_offset) == (0, end)
-        assert [at.offset for at in pull_from(broker.store, HALF_TOPIC, 0, end)] == [0, end - 1]
-        assert broker.check() == ["one", "two"]
-        assert broker.check() == ["one", "two"]
-
-    live(body)
+def test_a_pass_asks_once_about_half_messages_around_numbers_that_their_queue_skips(broker: Any, skipped: int) -> None:
+    one = broker.prepare("one")
+    broker.store.queues.find(HALF_TOPIC, 0).append_entries(bytes(ENTRY_BYTES) * skipped)
+    broker.store.commit_log.topic_queue_table[HALF_TOPIC, 0] = end = 1 + skipped
+    assert [at.offset for at in pull_from(broker.store, HALF_TOPIC, 0, end)] == [0, end - 1]
+    two = broker.prepare("two")
+    assert (one.tran_state_table_offset, two.tran_state_table_offset) == (0, end)
+    assert [at.offset for at in pull_from(broker.store, HALF_TOPIC, 0, end)] == [0, end - 1]
+    assert broker.check() == ["one", "two"]
+    assert broker.check() == ["one", "two"]
 
 
-def test_progress_beyond_queues_that_began_anew_goes_back_with_them(live: Live) -> None:
-    def body(broker: Any) -> None:
-        broker.offsets.commit_offset(check_module.CHECK_GROUP, HALF_TOPIC, 0, 50)
-        broker.offsets.commit_offset(check_module.CHECK_GROUP, OP_TOPIC, 0, 50)
-        assert broker.check() == []
-        broker.prepare("one")
-        broker.commit(broker.prepare("two"))
-        assert broker.check() == ["one"]
-
-    live(body)
+def test_progress_beyond_queues_that_began_anew_goes_back_with_them(broker: Any) -> None:
+    broker.offsets.commit_offset(check_module.CHECK_GROUP, HALF_TOPIC, 0, 50)
+    broker.offsets.commit_offset(check_module.CHECK_GROUP, OP_TOPIC, 0, 50)
+    assert broker.check() == []
+    broker.prepare("one")
+    broker.commit(broker.prepare("two"))
+    assert broker.check() == ["one"]
 
 
-def test_an_op_queue_that_lost_its_end_is_read_from_its_beginning(live: Live) -> None:
-    def body(broker: Any) -> None:
-        broker.store.put_message(Message.of(OP_TOPIC, b"3", tags="d"))
-        broker.settle()
-        ops = OpQueue(broker.store, 20)
-        ops.read()
-        assert ops.needed_from == 0
-
-    live(body)
+def test_an_op_queue_that_lost_its_end_is_read_from_its_beginning(broker: Any) -> None:
+    broker.store.put_message(Message.of(OP_TOPIC, b"3", tags="d"))
+    broker.settle()
+    ops = OpQueue(broker.store, 20)
+    ops.read()
+    assert ops.needed_from == 0
 
 
-def test_a_pass_that_cannot_read_is_survived_and_the_next_goes_on(live: Live) -> None:
-    def body(broker: Any) -> None:
-        broker.prepare("one")
-        get = broker.store.get_message
+@with_settings(transaction_check_interval_ms=10_000)
+def test_a_pass_that_cannot_read_is_survived_and_the_next_goes_on(broker: Any) -> None:
+    broker.prepare("one")
+    get = broker.store.get_message
 
-        def fail(*arguments: Any) -> Any:
-            raise CorruptFileError("commitlog", 0, "x", "y", "z")
+    def fail(*arguments: Any) -> Any:
+        raise CorruptFileError("commitlog", 0, "x", "y", "z")
 
-        broker.store.get_message = fail
-        broker.transactions.start()
-        broker.world.tasks.sleep(15_000)
-        assert isinstance(broker.transactions.checker.last_error, CorruptFileError)
-        broker.store.get_message = get
-        broker.world.tasks.sleep(10_000)
-        assert [record.body for record in broker.asked] == [b"one"]
-        broker.stop()
-
-    live(body, transaction_check_interval_ms=10_000)
+    broker.store.get_message = fail
+    broker.transactions.start()
+    broker.world.tasks.sleep(15_000)
+    assert isinstance(broker.transactions.checker.last_error, CorruptFileError)
+    broker.store.get_message = get
+    broker.world.tasks.sleep(10_000)
+    assert [record.body for record in broker.asked] == [b"one"]
+    broker.stop()
 
 
-def test_the_service_asks_every_interval_and_stops_when_told(live: Live) -> None:
-    def body(broker: Any) -> None:
-        broker.transactions.start()
-        broker.prepare("one")
-        broker.world.tasks.sleep(181_000)
-        assert len(broker.asked) == 3
-        broker.stop()
-        assert len(broker.asked) == 3
-
-    live(body)
+def test_the_service_asks_every_interval_and_stops_when_told(broker: Any) -> None:
+    broker.transactions.start()
+    broker.prepare("one")
+    broker.world.tasks.sleep(181_000)
+    assert len(broker.asked) == 3
+    broker.stop()
+    assert len(broker.asked) == 3
 
 
 @pytest.mark.parametrize("pool", [False, True])

@@ -38,174 +38,138 @@ def refusing(store: MessageStore, topic: str, times: int = 1) -> None:
     store.put_message = put_message  # type: ignore[method-assign]
 
 
-def test_a_prepared_message_is_seen_by_nobody_until_it_is_committed(live: Live) -> None:
-    def body(broker: Any) -> None:
-        request = broker.prepare("one")
-        assert broker.visible() == []
-        result = broker.transactions.commit(request)
-        assert (result.status, result.put.status) == (DECIDED, PutMessageStatus.PUT_OK)
-        assert result.op_is_stored
-        (record,) = broker.records("Orders", 1)
-        assert (record.body, record.sys_flag & 12) == (b"one", 8)
-        assert record.prepared_transaction_offset == request.commit_log_offset
-        assert {"REAL_TOPIC", "REAL_QID", "TRAN_MSG", "PGROUP"} <= decode_properties(record.properties).keys()
-        (op,) = broker.records(OP_TOPIC)
-        assert op.body == b"%d" % request.tran_state_table_offset
-        assert op.physical_offset > record.physical_offset
-
-    live(body)
+def test_a_prepared_message_is_seen_by_nobody_until_it_is_committed(broker: Any) -> None:
+    request = broker.prepare("one")
+    assert broker.visible() == []
+    result = broker.transactions.commit(request)
+    assert (result.status, result.put.status) == (DECIDED, PutMessageStatus.PUT_OK)
+    assert result.op_is_stored
+    (record,) = broker.records("Orders", 1)
+    assert (record.body, record.sys_flag & 12) == (b"one", 8)
+    assert record.prepared_transaction_offset == request.commit_log_offset
+    assert {"REAL_TOPIC", "REAL_QID", "TRAN_MSG", "PGROUP"} <= decode_properties(record.properties).keys()
+    (op,) = broker.records(OP_TOPIC)
+    assert op.body == b"%d" % request.tran_state_table_offset
+    assert op.physical_offset > record.physical_offset
 
 
-def test_a_rolled_back_message_is_never_seen(live: Live) -> None:
-    def body(broker: Any) -> None:
-        result = broker.transactions.rollback(broker.prepare("one"))
-        assert result == (DECIDED, None, True)
-        assert broker.visible() == []
-        assert [op.body for op in broker.records(OP_TOPIC)] == [b"0"]
-
-    live(body)
+def test_a_rolled_back_message_is_never_seen(broker: Any) -> None:
+    result = broker.transactions.rollback(broker.prepare("one"))
+    assert result == (DECIDED, None, True)
+    assert broker.visible() == []
+    assert [op.body for op in broker.records(OP_TOPIC)] == [b"0"]
 
 
-def test_a_delay_counts_from_the_commit_on(live: Live) -> None:
-    def body(broker: Any) -> None:
-        request = broker.prepare("one", DELAY="2")
-        assert [record.topic for record in broker.records(HALF_TOPIC)] == [HALF_TOPIC]
-        broker.commit(request)
-        (waiting,) = broker.records("SCHEDULE_TOPIC_XXXX", 1)
-        assert (waiting.sys_flag & 12, waiting.body) == (8, b"one")
-
-    live(body)
+def test_a_delay_counts_from_the_commit_on(broker: Any) -> None:
+    request = broker.prepare("one", DELAY="2")
+    assert [record.topic for record in broker.records(HALF_TOPIC)] == [HALF_TOPIC]
+    broker.commit(request)
+    (waiting,) = broker.records("SCHEDULE_TOPIC_XXXX", 1)
+    assert (waiting.sys_flag & 12, waiting.body) == (8, b"one")
 
 
-def test_a_decision_has_to_name_group_queue_offset_and_log_offset_of_a_half_message(live: Live) -> None:
-    def body(broker: Any) -> None:
-        request = broker.prepare("one")
-        other = broker.store.put_message(Message.of("Orders", b"", queue_id=1, properties={"PGROUP": "sellers"}))
-        broker.settle()
-        wrong = {
-            request._replace(producer_group="buyers"): EndTransactionStatus.PRODUCER_GROUP_WRONG,
-            request._replace(tran_state_table_offset=1): EndTransactionStatus.TRAN_STATE_TABLE_OFFSET_WRONG,
-            request._replace(commit_log_offset=1): NOT_FOUND,
-            request._replace(commit_log_offset=-1): NOT_FOUND,
-            request._replace(commit_log_offset=10**9): NOT_FOUND,
-            EndTransaction("sellers", 0, other.append.wrote_offset): NOT_FOUND,
-        }
-        for each, status in wrong.items():
-            assert broker.transactions.commit(each).status is status
-            assert broker.transactions.rollback(each).status is status
-        assert broker.records(OP_TOPIC) == []
-        broker.commit(request)
-
-    live(body)
+def test_a_decision_has_to_name_group_queue_offset_and_log_offset_of_a_half_message(broker: Any) -> None:
+    request = broker.prepare("one")
+    other = broker.store.put_message(Message.of("Orders", b"", queue_id=1, properties={"PGROUP": "sellers"}))
+    broker.settle()
+    wrong = {
+        request._replace(producer_group="buyers"): EndTransactionStatus.PRODUCER_GROUP_WRONG,
+        request._replace(tran_state_table_offset=1): EndTransactionStatus.TRAN_STATE_TABLE_OFFSET_WRONG,
+        request._replace(commit_log_offset=1): NOT_FOUND,
+        request._replace(commit_log_offset=-1): NOT_FOUND,
+        request._replace(commit_log_offset=10**9): NOT_FOUND,
+        EndTransaction("sellers", 0, other.append.wrote_offset): NOT_FOUND,
+    }
+    for each, status in wrong.items():
+        assert broker.transactions.commit(each).status is status
+        assert broker.transactions.rollback(each).status is status
+    assert broker.records(OP_TOPIC) == []
+    broker.commit(request)
 
 
-def test_a_half_message_without_a_producer_group_is_nobodys_to_decide(live: Live) -> None:
-    def body(broker: Any) -> None:
-        append = broker.transactions.prepare(Message.of("Orders", b"")).append
-        request = EndTransaction("", append.queue_offset, append.wrote_offset)
-        assert broker.transactions.commit(request).status is EndTransactionStatus.PRODUCER_GROUP_WRONG
-
-    live(body)
+def test_a_half_message_without_a_producer_group_is_nobodys_to_decide(broker: Any) -> None:
+    append = broker.transactions.prepare(Message.of("Orders", b"")).append
+    request = EndTransaction("", append.queue_offset, append.wrote_offset)
+    assert broker.transactions.commit(request).status is EndTransactionStatus.PRODUCER_GROUP_WRONG
 
 
-def test_the_first_of_two_decisions_counts(live: Live) -> None:
-    def body(broker: Any) -> None:
-        request = broker.prepare("one")
-        broker.rollback(request)
-        assert broker.transactions.commit(request).status is ALREADY_DECIDED
-        assert broker.visible() == []
-
-    live(body)
+def test_the_first_of_two_decisions_counts(broker: Any) -> None:
+    request = broker.prepare("one")
+    broker.rollback(request)
+    assert broker.transactions.commit(request).status is ALREADY_DECIDED
+    assert broker.visible() == []
 
 
-def test_a_second_decision_does_not_count_whether_the_check_has_passed_the_first_or_not(live: Live) -> None:
-    def body(broker: Any) -> None:
-        request = broker.prepare("one")
-        broker.commit(request)
-        broker.settle()  # the op can be seen by everyone
-        assert broker.transactions.rollback(request).status is ALREADY_DECIDED
-        assert broker.transactions.commit(request).status is ALREADY_DECIDED
-        assert broker.visible() == ["one"]
-        assert broker.check() == []
-        assert broker.transactions.commit(request).status is ALREADY_DECIDED
-        assert broker.visible() == ["one"]
-
-    live(body)
+def test_a_second_decision_does_not_count_whether_the_check_has_passed_the_first_or_not(broker: Any) -> None:
+    request = broker.prepare("one")
+    broker.commit(request)
+    broker.settle()  # the op can be seen by everyone
+    assert broker.transactions.rollback(request).status is ALREADY_DECIDED
+    assert broker.transactions.commit(request).status is ALREADY_DECIDED
+    assert broker.visible() == ["one"]
+    assert broker.check() == []
+    assert broker.transactions.commit(request).status is ALREADY_DECIDED
+    assert broker.visible() == ["one"]
 
 
-def test_a_decision_made_while_another_is_carried_out_does_not_count(live: Live) -> None:
-    def body(broker: Any) -> None:
-        request, put, found = broker.prepare("one"), broker.store.put_message, []
+def test_a_decision_made_while_another_is_carried_out_does_not_count(broker: Any) -> None:
+    request, put, found = broker.prepare("one"), broker.store.put_message, []
 
-        def put_message(message: Message) -> PutMessageResult:
-            found.append(broker.transactions.rollback(request).status)
-            return put(message)
+    def put_message(message: Message) -> PutMessageResult:
+        found.append(broker.transactions.rollback(request).status)
+        return put(message)
 
-        broker.store.put_message = put_message
-        broker.commit(request)
-        assert set(found) == {ALREADY_DECIDED}
-        assert broker.visible() == ["one"]
-
-    live(body)
+    broker.store.put_message = put_message
+    broker.commit(request)
+    assert set(found) == {ALREADY_DECIDED}
+    assert broker.visible() == ["one"]
 
 
-def test_a_commit_that_is_not_stored_leaves_the_transaction_undecided(live: Live) -> None:
-    def body(broker: Any) -> None:
-        request = broker.prepare("one")
-        refusing(broker.store, "Orders")
-        result = broker.transactions.commit(request)
-        assert result.status is EndTransactionStatus.PUT_FAILED
-        assert result.put.status is PutMessageStatus.OS_PAGECACHE_BUSY
-        assert broker.records(OP_TOPIC) == []
-        broker.commit(request)
-        assert broker.visible() == ["one"]
-
-    live(body)
+def test_a_commit_that_is_not_stored_leaves_the_transaction_undecided(broker: Any) -> None:
+    request = broker.prepare("one")
+    refusing(broker.store, "Orders")
+    result = broker.transactions.commit(request)
+    assert result.status is EndTransactionStatus.PUT_FAILED
+    assert result.put.status is PutMessageStatus.OS_PAGECACHE_BUSY
+    assert broker.records(OP_TOPIC) == []
+    broker.commit(request)
+    assert broker.visible() == ["one"]
 
 
-def test_a_commit_whose_put_raises_leaves_the_transaction_undecided(live: Live) -> None:
-    def body(broker: Any) -> None:
-        request, put = broker.prepare("one"), broker.store.put_message
+def test_a_commit_whose_put_raises_leaves_the_transaction_undecided(broker: Any) -> None:
+    request, put = broker.prepare("one"), broker.store.put_message
 
-        def put_message(message: Message) -> PutMessageResult:
-            raise OSError("no more")
+    def put_message(message: Message) -> PutMessageResult:
+        raise OSError("no more")
 
-        broker.store.put_message = put_message
-        with pytest.raises(OSError, match="no more"):
-            broker.transactions.commit(request)
-        result = broker.transactions.rollback(request)
-        assert (result.status, result.op_is_stored) == (DECIDED, False)
-        broker.store.put_message = put
-        assert broker.check() == []
-        assert [op.body for op in broker.records(OP_TOPIC)] == [b"0"]
-
-    live(body)
+    broker.store.put_message = put_message
+    with pytest.raises(OSError, match="no more"):
+        broker.transactions.commit(request)
+    result = broker.transactions.rollback(request)
+    assert (result.status, result.op_is_stored) == (DECIDED, False)
+    broker.store.put_message = put
+    assert broker.check() == []
+    assert [op.body for op in broker.records(OP_TOPIC)] == [b"0"]
 
 
-def test_an_op_that_was_not_stored_is_put_by_the_next_check_which_does_not_ask(live: Live) -> None:
-    def body(broker: Any) -> None:
-        request = broker.prepare("one")
-        refusing(broker.store, OP_TOPIC, times=2)
-        result = broker.transactions.commit(request)
-        assert (result.status, result.op_is_stored) == (DECIDED, False)
-        assert broker.check() == []  # refused a second time: it waits
-        assert broker.transactions.rollback(request).status is ALREADY_DECIDED
-        assert broker.records(OP_TOPIC) == []
-        assert broker.check() == []
-        assert [op.body for op in broker.records(OP_TOPIC)] == [b"0"]
-        assert broker.check() == []
-        assert broker.visible() == ["one"]
-
-    live(body)
+def test_an_op_that_was_not_stored_is_put_by_the_next_check_which_does_not_ask(broker: Any) -> None:
+    request = broker.prepare("one")
+    refusing(broker.store, OP_TOPIC, times=2)
+    result = broker.transactions.commit(request)
+    assert (result.status, result.op_is_stored) == (DECIDED, False)
+    assert broker.check() == []  # refused a second time: it waits
+    assert broker.transactions.rollback(request).status is ALREADY_DECIDED
+    assert broker.records(OP_TOPIC) == []
+    assert broker.check() == []
+    assert [op.body for op in broker.records(OP_TOPIC)] == [b"0"]
+    assert broker.check() == []
+    assert broker.visible() == ["one"]
 
 
-def test_a_half_message_that_does_not_say_where_it_belongs_cannot_be_committed(live: Live) -> None:
-    def body(broker: Any) -> None:
-        append = broker.store.put_message(Message.of(HALF_TOPIC, b"", properties={"PGROUP": "g"})).append
-        result = broker.transactions.commit(EndTransaction("g", append.queue_offset, append.wrote_offset))
-        assert (result.status, result.put) == (EndTransactionStatus.PUT_FAILED, None)
-
-    live(body)
+def test_a_half_message_that_does_not_say_where_it_belongs_cannot_be_committed(broker: Any) -> None:
+    append = broker.store.put_message(Message.of(HALF_TOPIC, b"", properties={"PGROUP": "g"})).append
+    result = broker.transactions.commit(EndTransaction("g", append.queue_offset, append.wrote_offset))
+    assert (result.status, result.put) == (EndTransactionStatus.PUT_FAILED, None)
 
 
 @pytest.mark.parametrize(
@@ -220,13 +184,10 @@ def test_a_half_message_that_does_not_say_where_it_belongs_cannot_be_committed(l
     ],
 )
 def test_what_could_not_be_committed_or_put_back_later_is_not_prepared(
-    live: Live, message: Message, status: PutMessageStatus
+    broker: Any, message: Message, status: PutMessageStatus
 ) -> None:
-    def body(broker: Any) -> None:
-        assert broker.transactions.prepare(message) == PutMessageResult(status)
-        assert broker.store.max_phy_offset == 0
-
-    live(body)
+    assert broker.transactions.prepare(message) == PutMessageResult(status)
+    assert broker.store.max_phy_offset == 0
 
 
 def test_a_slave_decides_and_asks_nothing(lab: Callable[..., Any], live: Live, config: StoreConfig) -> None:
@@ -260,14 +221,11 @@ class NoOffsets:
         raise AssertionError
 
 
-def test_a_store_that_is_shut_down_cannot_be_asked_for_the_half_message(live: Live) -> None:
-    def body(broker: Any) -> None:
-        request = broker.prepare("one")
-        broker.stop()
-        with pytest.raises(StoreNotReadableError):
-            broker.transactions.commit(request)
-
-    live(body)
+def test_a_store_that_is_shut_down_cannot_be_asked_for_the_half_message(broker: Any) -> None:
+    request = broker.prepare("one")
+    broker.stop()
+    with pytest.raises(StoreNotReadableError):
+        broker.transactions.commit(request)
 
 
 def test_under_sync_flush_a_half_message_can_be_decided_as_soon_as_it_is_answered(

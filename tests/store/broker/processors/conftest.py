@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.services.one_life import call_in_one_life
 from tornlog.store.broker.broker import Broker
 from tornlog.store.broker.broker_config import BrokerConfig
 from tornlog.store.broker.requests import RequestCode
@@ -209,3 +210,13 @@ def live(lab: Callable[..., Any], small: Callable[..., StoreConfig]) -> Callable
         return (bench or lab()).run(life)
 
     return run
+
+
+@pytest.fixture
+def bench(live: Callable[..., Any]) -> Callable[..., Any]:
+    """Make the test one life of a broker: the argument is its `Bench`."""
+    return live
+
+
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    return call_in_one_life(pyfuncitem, "bench")

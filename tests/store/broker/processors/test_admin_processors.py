@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.services.one_life import with_settings
 from tornlog.store.broker.housekeeping import DailyTotals
 from tornlog.store.broker.operator_log import Level, level_of
 from tornlog.store.broker.requests import RequestCode, ResponseCode
@@ -29,28 +30,25 @@ TOPIC = {
 }
 
 
-def test_a_topic_is_made_changed_and_removed(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        assert client.answer(RequestCode.UPDATE_AND_CREATE_TOPIC, **TOPIC).code == ResponseCode.SUCCESS
-        told = json.loads(client.answer(RequestCode.GET_ALL_TOPIC_CONFIG).body)
-        assert told["topicConfigTable"]["Made"] == {
-            "order": False,
-            "perm": 6,
-            "readQueueNums": 3,
-            "topicFilterType": "SINGLE_TAG",
-            "topicName": "Made",
-            "topicSysFlag": 0,
-            "writeQueueNums": 2,
-        }
-        client.answer(RequestCode.UPDATE_AND_CREATE_TOPIC, **{**TOPIC, "perm": 4})
-        again = json.loads(client.answer(RequestCode.GET_ALL_TOPIC_CONFIG).body)
-        assert again["topicConfigTable"]["Made"]["perm"] == 4
-        assert again["dataVersion"]["counter"] == told["dataVersion"]["counter"] + 1
-        client.answer(RequestCode.DELETE_TOPIC_IN_BROKER, topic="Made")
-        assert "Made" not in json.loads(client.answer(RequestCode.GET_ALL_TOPIC_CONFIG).body)["topicConfigTable"]
-
-    live(body)
+def test_a_topic_is_made_changed_and_removed(bench: Any) -> None:
+    client = bench.client()
+    assert client.answer(RequestCode.UPDATE_AND_CREATE_TOPIC, **TOPIC).code == ResponseCode.SUCCESS
+    told = json.loads(client.answer(RequestCode.GET_ALL_TOPIC_CONFIG).body)
+    assert told["topicConfigTable"]["Made"] == {
+        "order": False,
+        "perm": 6,
+        "readQueueNums": 3,
+        "topicFilterType": "SINGLE_TAG",
+        "topicName": "Made",
+        "topicSysFlag": 0,
+        "writeQueueNums": 2,
+    }
+    client.answer(RequestCode.UPDATE_AND_CREATE_TOPIC, **{**TOPIC, "perm": 4})
+    again = json.loads(client.answer(RequestCode.GET_ALL_TOPIC_CONFIG).body)
+    assert again["topicConfigTable"]["Made"]["perm"] == 4
+    assert again["dataVersion"]["counter"] == told["dataVersion"]["counter"] + 1
+    client.answer(RequestCode.DELETE_TOPIC_IN_BROKER, topic="Made")
+    assert "Made" not in json.loads(client.answer(RequestCode.GET_ALL_TOPIC_CONFIG).body)["topicConfigTable"]
 
 
 @pytest.mark.parametrize(
@@ -66,223 +64,191 @@ def test_a_topic_is_made_changed_and_removed(live: Live) -> None:
         {"topicFilterType": "NO_TAG"},
     ],
 )
-def test_no_operator_makes_a_topic_that_cannot_be(live: Live, wrong: dict[str, object]) -> None:
-    def body(bench: Any) -> None:
-        before = bench.broker.topics.version
-        answer = bench.client().answer(RequestCode.UPDATE_AND_CREATE_TOPIC, **{**TOPIC, **wrong})
-        assert answer.code == ResponseCode.SYSTEM_ERROR
-        assert bench.broker.topics.version == before
-
-    live(body)
+def test_no_operator_makes_a_topic_that_cannot_be(bench: Any, wrong: dict[str, object]) -> None:
+    before = bench.broker.topics.version
+    answer = bench.client().answer(RequestCode.UPDATE_AND_CREATE_TOPIC, **{**TOPIC, **wrong})
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert bench.broker.topics.version == before
 
 
-def test_messages_of_a_removed_topic_are_there_again_with_it(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
+def test_messages_of_a_removed_topic_are_there_again_with_it(bench: Any) -> None:
+    client = bench.client()
+    client.send_message(b"m")
+    client.answer(RequestCode.DELETE_TOPIC_IN_BROKER, topic="Orders")
+    assert client.pull().code == ResponseCode.TOPIC_NOT_EXIST
+    assert client.send_message(b"n").ext_fields["queueOffset"] == "1"
+    assert [record.body for record in client.pulled()] == [b"m", b"n"]
+
+
+def test_topic_stats_are_keyed_by_queue_in_the_form_that_java_clients_read(bench: Any) -> None:
+    client = bench.client()
+    client.send_message(b"m", e=1, d=2)
+    stored_ms = client.pulled(queueId=1)[0].store_timestamp_ms
+    answer = client.answer(RequestCode.GET_TOPIC_STATS_INFO, topic="Orders")
+    assert answer.body.decode() == (
+        '{"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"Orders"}:'
+        '{"lastUpdateTimestamp":0,"maxOffset":0,"minOffset":0},'
+        '{"brokerName":"broker-a","queueId":1,"topic":"Orders"}:'
+        f'{{"lastUpdateTimestamp":{stored_ms},"maxOffset":1,"minOffset":0}}}}}}'
+    )
+    assert client.answer(RequestCode.GET_TOPIC_STATS_INFO, topic="No").code == ResponseCode.TOPIC_NOT_EXIST
+
+
+def test_a_group_is_made_told_of_and_removed_with_its_offsets(bench: Any) -> None:
+    client = bench.client()
+    client.send_message(b"m")
+    group = {"groupName": GROUP, "retryMaxTimes": 3}
+    client.answer(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, json.dumps(group).encode())
+    told = json.loads(client.answer(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG).body)
+    assert told["subscriptionGroupTable"][GROUP] == {
+        "brokerId": 0,
+        "consumeBroadcastEnable": True,
+        "consumeEnable": True,
+        "consumeFromMinEnable": True,
+        "groupName": GROUP,
+        "notifyConsumerIdsChangedEnable": True,
+        "retryMaxTimes": 3,
+        "retryQueueNums": 1,
+        "whichBrokerWhenConsumeSlowly": 1,
+    }
+    fields = {"consumerGroup": GROUP, "topic": "Orders", "queueId": 0, "commitOffset": 1}
+    client.answer(RequestCode.UPDATE_CONSUMER_OFFSET, **fields)
+    client.answer(RequestCode.DELETE_SUBSCRIPTIONGROUP, groupName=GROUP, removeOffset="true")
+    assert bench.broker.groups.get(GROUP) is None
+    assert bench.broker.offsets.members == {"offsetTable": {}}
+
+
+def test_connections_are_told_as_tools_read_them(bench: Any) -> None:
+    client = bench.client()
+    client.heartbeat(expression="A || B", version=5)
+    connection = {
+        "clientAddr": client.remote_address,
+        "clientId": client.client_id,
+        "language": "JAVA",
+        "version": 409,
+    }
+    consumers = json.loads(client.answer(RequestCode.GET_CONSUMER_CONNECTION_LIST, consumerGroup=GROUP).body)
+    assert consumers == {
+        "connectionSet": [connection],
+        "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET",
+        "consumeType": "CONSUME_PASSIVELY",
+        "messageModel": "CLUSTERING",
+        "subscriptionTable": {
+            "Orders": {
+                "classFilterMode": False,
+                "codeSet": [65, 66],
+                "expressionType": "TAG",
+                "subString": "A || B",
+                "subVersion": 5,
+                "tagsSet": ["A", "B"],
+                "topic": "Orders",
+            }
+        },
+    }
+    producers = client.answer(RequestCode.GET_PRODUCER_CONNECTION_LIST, producerGroup="sellers")
+    assert json.loads(producers.body) == {"connectionSet": [connection]}
+    everyone = json.loads(client.answer(RequestCode.GET_ALL_PRODUCER_INFO).body)
+    assert everyone["data"]["sellers"][0]["lastUpdateTimestamp"] == bench.world.clock.now_ms()
+    nobody = client.answer(RequestCode.GET_CONSUMER_CONNECTION_LIST, consumerGroup="other")
+    assert nobody.code == ResponseCode.CONSUMER_NOT_ONLINE
+    who = client.answer(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, topic="Orders")
+    assert json.loads(who.body) == {"groupList": [GROUP]}
+
+
+def test_progress_is_told_and_reset(bench: Any) -> None:
+    client = bench.client()
+    for _ in range(3):
+        client.send_message(b"m", d=1)
+        bench.sleep(1000)
+    stored_ms = [record.store_timestamp_ms for record in client.pulled()]
+    commit = {"consumerGroup": GROUP, "topic": "Orders", "queueId": 0, "commitOffset": 2}
+    client.answer(RequestCode.UPDATE_CONSUMER_OFFSET, **commit)
+    stats = client.answer(RequestCode.GET_CONSUME_STATS, consumerGroup=GROUP)
+    queue = '{"brokerName":"broker-a","queueId":0,"topic":"Orders"}'
+    told = f'{{"brokerOffset":3,"consumerOffset":2,"lastTimestamp":{stored_ms[1]}}}'
+    assert stats.body.decode() == f'{{"consumeTps":0.3,"offsetTable":{{{queue}:{told}}}}}'
+
+    reset = {"topic": "Orders", "group": GROUP, "timestamp": stored_ms[1], "isForce": "false"}
+    offline = client.answer(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, **reset)
+    assert offline.code == ResponseCode.CONSUMER_NOT_ONLINE
+    client.heartbeat()
+    client.got.clear()
+    answer = client.answer(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, **reset)
+    assert answer.body.decode() == f'{{"offsetTable":{{{queue}:1}}}}'
+    (push,) = client.got
+    assert (push.code, push.body) == (RequestCode.RESET_CONSUMER_CLIENT_OFFSET, answer.body)
+    forward = client.answer(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, **{**reset, "timestamp": -1})
+    assert forward.body.decode() == f'{{"offsetTable":{{{queue}:2}}}}'
+    forced = {**reset, "timestamp": -1, "isForce": "true"}
+    assert client.answer(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, **forced).body.endswith(b":3}}")
+
+
+def test_a_groups_rate_is_that_of_the_last_minute(bench: Any) -> None:
+    client = bench.client()
+    for _ in range(5):
         client.send_message(b"m")
-        client.answer(RequestCode.DELETE_TOPIC_IN_BROKER, topic="Orders")
-        assert client.pull().code == ResponseCode.TOPIC_NOT_EXIST
-        assert client.send_message(b"n").ext_fields["queueOffset"] == "1"
-        assert [record.body for record in client.pulled()] == [b"m", b"n"]
+    bench.sleep(10_000)
+    for _ in range(4):
+        client.pulled()
+    bench.sleep(10_000)
+    given = 4 * len(client.pulled())
 
-    live(body)
+    def rate() -> float:
+        stats = client.answer(RequestCode.GET_CONSUME_STATS, consumerGroup=GROUP, topic="Orders")
+        return float(stats.body.partition(b":")[2].partition(b",")[0])
 
-
-def test_topic_stats_are_keyed_by_queue_in_the_form_that_java_clients_read(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.send_message(b"m", e=1, d=2)
-        stored_ms = client.pulled(queueId=1)[0].store_timestamp_ms
-        answer = client.answer(RequestCode.GET_TOPIC_STATS_INFO, topic="Orders")
-        assert answer.body.decode() == (
-            '{"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"Orders"}:'
-            '{"lastUpdateTimestamp":0,"maxOffset":0,"minOffset":0},'
-            '{"brokerName":"broker-a","queueId":1,"topic":"Orders"}:'
-            f'{{"lastUpdateTimestamp":{stored_ms},"maxOffset":1,"minOffset":0}}}}}}'
-        )
-        assert client.answer(RequestCode.GET_TOPIC_STATS_INFO, topic="No").code == ResponseCode.TOPIC_NOT_EXIST
-
-    live(body)
+    assert given / 30 <= rate() <= given / 5
+    bench.sleep(90_000)
+    assert rate() == 0.0
 
 
-def test_a_group_is_made_told_of_and_removed_with_its_offsets(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.send_message(b"m")
-        group = {"groupName": GROUP, "retryMaxTimes": 3}
-        client.answer(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, json.dumps(group).encode())
-        told = json.loads(client.answer(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG).body)
-        assert told["subscriptionGroupTable"][GROUP] == {
-            "brokerId": 0,
-            "consumeBroadcastEnable": True,
-            "consumeEnable": True,
-            "consumeFromMinEnable": True,
-            "groupName": GROUP,
-            "notifyConsumerIdsChangedEnable": True,
-            "retryMaxTimes": 3,
-            "retryQueueNums": 1,
-            "whichBrokerWhenConsumeSlowly": 1,
-        }
-        fields = {"consumerGroup": GROUP, "topic": "Orders", "queueId": 0, "commitOffset": 1}
-        client.answer(RequestCode.UPDATE_CONSUMER_OFFSET, **fields)
-        client.answer(RequestCode.DELETE_SUBSCRIPTIONGROUP, groupName=GROUP, removeOffset="true")
-        assert bench.broker.groups.get(GROUP) is None
-        assert bench.broker.offsets.members == {"offsetTable": {}}
-
-    live(body)
+def test_slaves_are_given_what_they_copy(bench: Any) -> None:
+    client = bench.client()
+    client.send_message(b"m", properties={"DELAY": "1"})
+    bench.sleep(2_000)
+    commit = {"consumerGroup": GROUP, "topic": "Orders", "queueId": 0, "commitOffset": 1}
+    client.answer(RequestCode.UPDATE_CONSUMER_OFFSET, **commit)
+    offsets = client.answer(RequestCode.GET_ALL_CONSUMER_OFFSET)
+    assert offsets.body == b'{"offsetTable":{"Orders@billing":{0:1}}}'
+    delays = decode_side_json(client.answer(RequestCode.GET_ALL_DELAY_OFFSET).body, file="body")
+    assert delays["offsetTable"]["1"] == 1
 
 
-def test_connections_are_told_as_tools_read_them(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.heartbeat(expression="A || B", version=5)
-        connection = {
-            "clientAddr": client.remote_address,
-            "clientId": client.client_id,
-            "language": "JAVA",
-            "version": 409,
-        }
-        consumers = json.loads(client.answer(RequestCode.GET_CONSUMER_CONNECTION_LIST, consumerGroup=GROUP).body)
-        assert consumers == {
-            "connectionSet": [connection],
-            "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET",
-            "consumeType": "CONSUME_PASSIVELY",
-            "messageModel": "CLUSTERING",
-            "subscriptionTable": {
-                "Orders": {
-                    "classFilterMode": False,
-                    "codeSet": [65, 66],
-                    "expressionType": "TAG",
-                    "subString": "A || B",
-                    "subVersion": 5,
-                    "tagsSet": ["A", "B"],
-                    "topic": "Orders",
-                }
-            },
-        }
-        producers = client.answer(RequestCode.GET_PRODUCER_CONNECTION_LIST, producerGroup="sellers")
-        assert json.loads(producers.body) == {"connectionSet": [connection]}
-        everyone = json.loads(client.answer(RequestCode.GET_ALL_PRODUCER_INFO).body)
-        assert everyone["data"]["sellers"][0]["lastUpdateTimestamp"] == bench.world.clock.now_ms()
-        nobody = client.answer(RequestCode.GET_CONSUMER_CONNECTION_LIST, consumerGroup="other")
-        assert nobody.code == ResponseCode.CONSUMER_NOT_ONLINE
-        who = client.answer(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, topic="Orders")
-        assert json.loads(who.body) == {"groupList": [GROUP]}
-
-    live(body)
-
-
-def test_progress_is_told_and_reset(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        for _ in range(3):
-            client.send_message(b"m", d=1)
-            bench.sleep(1000)
-        stored_ms = [record.store_timestamp_ms for record in client.pulled()]
-        commit = {"consumerGroup": GROUP, "topic": "Orders", "queueId": 0, "commitOffset": 2}
-        client.answer(RequestCode.UPDATE_CONSUMER_OFFSET, **commit)
-        stats = client.answer(RequestCode.GET_CONSUME_STATS, consumerGroup=GROUP)
-        queue = '{"brokerName":"broker-a","queueId":0,"topic":"Orders"}'
-        told = f'{{"brokerOffset":3,"consumerOffset":2,"lastTimestamp":{stored_ms[1]}}}'
-        assert stats.body.decode() == f'{{"consumeTps":0.3,"offsetTable":{{{queue}:{told}}}}}'
-
-        reset = {"topic": "Orders", "group": GROUP, "timestamp": stored_ms[1], "isForce": "false"}
-        offline = client.answer(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, **reset)
-        assert offline.code == ResponseCode.CONSUMER_NOT_ONLINE
-        client.heartbeat()
-        client.got.clear()
-        answer = client.answer(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, **reset)
-        assert answer.body.decode() == f'{{"offsetTable":{{{queue}:1}}}}'
-        (push,) = client.got
-        assert (push.code, push.body) == (RequestCode.RESET_CONSUMER_CLIENT_OFFSET, answer.body)
-        forward = client.answer(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, **{**reset, "timestamp": -1})
-        assert forward.body.decode() == f'{{"offsetTable":{{{queue}:2}}}}'
-        forced = {**reset, "timestamp": -1, "isForce": "true"}
-        assert client.answer(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, **forced).body.endswith(b":3}}")
-
-    live(body)
-
-
-def test_a_groups_rate_is_that_of_the_last_minute(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        for _ in range(5):
-            client.send_message(b"m")
-        bench.sleep(10_000)
-        for _ in range(4):
-            client.pulled()
-        bench.sleep(10_000)
-        given = 4 * len(client.pulled())
-
-        def rate() -> float:
-            stats = client.answer(RequestCode.GET_CONSUME_STATS, consumerGroup=GROUP, topic="Orders")
-            return float(stats.body.partition(b":")[2].partition(b",")[0])
-
-        assert given / 30 <= rate() <= given / 5
-        bench.sleep(90_000)
-        assert rate() == 0.0
-
-    live(body)
-
-
-def test_slaves_are_given_what_they_copy(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.send_message(b"m", properties={"DELAY": "1"})
-        bench.sleep(2_000)
-        commit = {"consumerGroup": GROUP, "topic": "Orders", "queueId": 0, "commitOffset": 1}
-        client.answer(RequestCode.UPDATE_CONSUMER_OFFSET, **commit)
-        offsets = client.answer(RequestCode.GET_ALL_CONSUMER_OFFSET)
-        assert offsets.body == b'{"offsetTable":{"Orders@billing":{0:1}}}'
-        delays = decode_side_json(client.answer(RequestCode.GET_ALL_DELAY_OFFSET).body, file="body")
-        assert delays["offsetTable"]["1"] == 1
-
-    live(body)
-
-
-def test_a_broker_tells_its_settings_and_how_it_is(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.send_message(b"m")
-        answer = client.answer(RequestCode.GET_BROKER_CONFIG)
-        lines = answer.body.decode().splitlines()
-        assert {"brokerName=broker-a", "traceOn=true", "flushDiskType=ASYNC_FLUSH"} <= set(lines)
-        assert json.loads(answer.ext_fields["version"])["counter"] == 0
-        info = json.loads(client.answer(RequestCode.GET_BROKER_RUNTIME_INFO).body)["table"]
-        assert all(type(value) is str for value in info.values())
-        assert (info["brokerVersionDesc"], info["putMessageTimesTotal"]) == ("V4_9_8", "1")
-        for code in (RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, RequestCode.DELETE_EXPIRED_COMMITLOG):
-            assert client.answer(code).code == ResponseCode.SUCCESS
-
-    live(body)
+def test_a_broker_tells_its_settings_and_how_it_is(bench: Any) -> None:
+    client = bench.client()
+    client.send_message(b"m")
+    answer = client.answer(RequestCode.GET_BROKER_CONFIG)
+    lines = answer.body.decode().splitlines()
+    assert {"brokerName=broker-a", "traceOn=true", "flushDiskType=ASYNC_FLUSH"} <= set(lines)
+    assert json.loads(answer.ext_fields["version"])["counter"] == 0
+    info = json.loads(client.answer(RequestCode.GET_BROKER_RUNTIME_INFO).body)["table"]
+    assert all(type(value) is str for value in info.values())
+    assert (info["brokerVersionDesc"], info["putMessageTimesTotal"]) == ("V4_9_8", "1")
+    for code in (RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, RequestCode.DELETE_EXPIRED_COMMITLOG):
+        assert client.answer(code).code == ResponseCode.SUCCESS
 
 
 @pytest.mark.parametrize("queues", [-1, 65_537])
-def test_a_group_with_too_many_or_too_few_retry_queues_is_refused(live: Live, queues: int) -> None:
-    def body(bench: Any) -> None:
-        config = json.dumps({"groupName": GROUP, "retryQueueNums": queues}).encode()
-        answer = bench.client().answer(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, config)
-        assert answer.code == ResponseCode.SYSTEM_ERROR
-        assert f"retryQueueNums: expected 0 to 65536, found '{queues}'" in answer.remark
-        assert bench.broker.groups.get(GROUP) is None
-
-    live(body)
+def test_a_group_with_too_many_or_too_few_retry_queues_is_refused(bench: Any, queues: int) -> None:
+    config = json.dumps({"groupName": GROUP, "retryQueueNums": queues}).encode()
+    answer = bench.client().answer(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, config)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert f"retryQueueNums: expected 0 to 65536, found '{queues}'" in answer.remark
+    assert bench.broker.groups.get(GROUP) is None
 
 
 @pytest.mark.parametrize("topic", ["broker-a", "DefaultCluster", "DefaultCluster_REPLY_TOPIC", "my_traces", "TBW102"])
-def test_topics_that_a_broker_has_by_its_settings_are_the_systems(live: Live, topic: str) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        answer = client.answer(RequestCode.DELETE_TOPIC_IN_BROKER, topic=topic)
-        assert answer.code == ResponseCode.SYSTEM_ERROR
-        assert bench.broker.topics.get(topic) is not None
-        for code in (
-            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER,
-            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS,
-        ):
-            assert json.loads(client.answer(code).body)["topicList"].count(topic) == 1
-
-    live(body, trace_topic_enable=True, msg_trace_topic_name="my_traces")
+@with_settings(trace_topic_enable=True, msg_trace_topic_name="my_traces")
+def test_topics_that_a_broker_has_by_its_settings_are_the_systems(bench: Any, topic: str) -> None:
+    client = bench.client()
+    answer = client.answer(RequestCode.DELETE_TOPIC_IN_BROKER, topic=topic)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert bench.broker.topics.get(topic) is not None
+    for code in (
+        RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER,
+        RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS,
+    ):
+        assert json.loads(client.answer(code).body)["topicList"].count(topic) == 1
 
 
 def runtime(bench: Any) -> dict[str, str]:
@@ -330,20 +296,17 @@ def test_totals_are_told_as_of_two_local_midnights_and_now(live: Live, zone_hour
     ]
 
 
-def test_the_age_of_the_log_is_that_of_its_first_message(live: Live) -> None:
-    def body(bench: Any) -> None:
-        assert int(runtime(bench)["msgPutTotalTodayNow"]) == 0
-        assert runtime(bench)["earliestMessageTimeStamp"] == "-1"
-        bench.client().send_message(b"first")
-        first_ms = bench.client().pulled()[0].store_timestamp_ms
-        bench.sleep(5_000)
-        bench.client().send_message(b"second")
-        found = runtime(bench)
-        assert found["earliestMessageTimeStamp"] == str(first_ms)
-        assert found["remainTransientStoreBufferNumbs"] == "2147483647"
-        assert found["commitLogDirCapacity"].startswith("Total : ")
-
-    live(body)
+def test_the_age_of_the_log_is_that_of_its_first_message(bench: Any) -> None:
+    assert int(runtime(bench)["msgPutTotalTodayNow"]) == 0
+    assert runtime(bench)["earliestMessageTimeStamp"] == "-1"
+    bench.client().send_message(b"first")
+    first_ms = bench.client().pulled()[0].store_timestamp_ms
+    bench.sleep(5_000)
+    bench.client().send_message(b"second")
+    found = runtime(bench)
+    assert found["earliestMessageTimeStamp"] == str(first_ms)
+    assert found["remainTransientStoreBufferNumbs"] == "2147483647"
+    assert found["commitLogDirCapacity"].startswith("Total : ")
 
 
 def test_the_log_counts_slow_puts_and_long_holds_of_the_lock_every_ten_seconds(live: Live) -> None:

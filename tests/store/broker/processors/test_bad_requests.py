@@ -134,10 +134,7 @@ def test_junk_is_answered_and_nothing_else_comes_of_it(live: Live, code: Request
 
 
 @pytest.mark.parametrize("code", CODES, ids=lambda code: code.name)
-def test_a_request_without_anything_is_answered(live: Live, code: RequestCode) -> None:
-    def body(bench: Any) -> None:
-        end = bench.broker.store.max_phy_offset
-        assert bench.ask(bench.client(), code, b"", 409, {}) is not None
-        assert bench.broker.store.max_phy_offset == end
-
-    live(body)
+def test_a_request_without_anything_is_answered(bench: Any, code: RequestCode) -> None:
+    end = bench.broker.store.max_phy_offset
+    assert bench.ask(bench.client(), code, b"", 409, {}) is not None
+    assert bench.broker.store.max_phy_offset == end

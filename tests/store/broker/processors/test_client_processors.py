@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.services.one_life import with_settings
 from tornlog.store.broker.requests import RequestCode, ResponseCode
 
 from .conftest import GROUP
@@ -19,111 +20,86 @@ def members(client: Any, group: str = GROUP) -> list[str]:
     return json.loads(answer.body)["consumerIdList"] if answer.code == ResponseCode.SUCCESS else []
 
 
-def test_a_heartbeat_makes_a_member_and_the_groups_retry_topic(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        assert client.heartbeat().code == ResponseCode.SUCCESS
-        assert members(client) == [client.client_id]
-        assert bench.broker.topics.get(f"%RETRY%{GROUP}").read_queue_nums == 1
-        assert [info.client_id for info in bench.broker.producers.clients("sellers")] == [client.client_id]
-
-    live(body)
+def test_a_heartbeat_makes_a_member_and_the_groups_retry_topic(bench: Any) -> None:
+    client = bench.client()
+    assert client.heartbeat().code == ResponseCode.SUCCESS
+    assert members(client) == [client.client_id]
+    assert bench.broker.topics.get(f"%RETRY%{GROUP}").read_queue_nums == 1
+    assert [info.client_id for info in bench.broker.producers.clients("sellers")] == [client.client_id]
 
 
-def test_members_are_told_when_one_comes_or_goes_and_not_otherwise(live: Live) -> None:
-    def body(bench: Any) -> None:
-        first, second = bench.client(), bench.client()
+def test_members_are_told_when_one_comes_or_goes_and_not_otherwise(bench: Any) -> None:
+    first, second = bench.client(), bench.client()
+    first.heartbeat()
+    first.heartbeat()
+    assert first.codes() == [CHANGED]
+    second.heartbeat()
+    assert (first.codes(), second.codes()) == ([CHANGED] * 2, [CHANGED])
+    assert first.got[-1].ext_fields == {"consumerGroup": GROUP}
+    assert members(first) == [first.client_id, second.client_id]
+    second.answer(
+        RequestCode.UNREGISTER_CLIENT,
+        clientID=second.client_id,
+        consumerGroup=GROUP,
+        producerGroup="sellers",
+    )
+    assert (first.codes(), second.codes()) == ([CHANGED] * 3, [CHANGED])
+    assert members(first) == [first.client_id]
+    assert len(bench.broker.producers.clients("sellers")) == 1
+
+
+def test_a_closed_connection_takes_its_client_out_of_every_group(bench: Any) -> None:
+    first, second = bench.client(), bench.client()
+    for group in (GROUP, "audit"):
+        first.heartbeat(group)
+        second.heartbeat(group)
+    second.close()
+    assert members(first) == members(first, "audit") == [first.client_id]
+    first.close()
+    assert members(first) == []
+    assert bench.broker.producers.groups == {}
+
+
+def test_a_heartbeat_over_a_connection_that_has_ended_leaves_no_member(bench: Any) -> None:
+    client = bench.client()
+    client.is_open = False
+    client.heartbeat()
+    assert members(bench.client()) == []
+
+
+def test_a_client_that_falls_silent_is_dead_after_two_minutes(bench: Any) -> None:
+    first, second = bench.client(), bench.client()
+    first.heartbeat()
+    second.heartbeat()
+    for _ in range(5):
+        bench.sleep(30_000)
         first.heartbeat()
-        first.heartbeat()
-        assert first.codes() == [CHANGED]
-        second.heartbeat()
-        assert (first.codes(), second.codes()) == ([CHANGED] * 2, [CHANGED])
-        assert first.got[-1].ext_fields == {"consumerGroup": GROUP}
-        assert members(first) == [first.client_id, second.client_id]
-        second.answer(
-            RequestCode.UNREGISTER_CLIENT,
-            clientID=second.client_id,
-            consumerGroup=GROUP,
-            producerGroup="sellers",
-        )
-        assert (first.codes(), second.codes()) == ([CHANGED] * 3, [CHANGED])
-        assert members(first) == [first.client_id]
-        assert len(bench.broker.producers.clients("sellers")) == 1
-
-    live(body)
+    assert (first.is_open, second.is_open) == (True, False)
+    assert members(first) == [first.client_id]
 
 
-def test_a_closed_connection_takes_its_client_out_of_every_group(live: Live) -> None:
-    def body(bench: Any) -> None:
-        first, second = bench.client(), bench.client()
-        for group in (GROUP, "audit"):
-            first.heartbeat(group)
-            second.heartbeat(group)
-        second.close()
-        assert members(first) == members(first, "audit") == [first.client_id]
-        first.close()
-        assert members(first) == []
-        assert bench.broker.producers.groups == {}
-
-    live(body)
+def test_a_message_that_no_frame_can_hold_is_not_sent_and_harms_nobody(bench: Any) -> None:
+    client = bench.client()
+    assert not bench.broker.pushes.send(client, CHANGED, {"consumerGroup": "g" * (16 << 20)})
+    assert bench.broker.pushes.send(client, CHANGED, {"consumerGroup": GROUP})
+    assert client.codes() == [CHANGED]
 
 
-def test_a_heartbeat_over_a_connection_that_has_ended_leaves_no_member(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.is_open = False
-        client.heartbeat()
-        assert members(bench.client()) == []
-
-    live(body)
-
-
-def test_a_client_that_falls_silent_is_dead_after_two_minutes(live: Live) -> None:
-    def body(bench: Any) -> None:
-        first, second = bench.client(), bench.client()
-        first.heartbeat()
-        second.heartbeat()
-        for _ in range(5):
-            bench.sleep(30_000)
-            first.heartbeat()
-        assert (first.is_open, second.is_open) == (True, False)
-        assert members(first) == [first.client_id]
-
-    live(body)
-
-
-def test_a_message_that_no_frame_can_hold_is_not_sent_and_harms_nobody(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        assert not bench.broker.pushes.send(client, CHANGED, {"consumerGroup": "g" * (16 << 20)})
-        assert bench.broker.pushes.send(client, CHANGED, {"consumerGroup": GROUP})
-        assert client.codes() == [CHANGED]
-
-    live(body)
-
-
-def test_a_producer_group_may_be_as_long_as_its_client_lets_it_be(live: Live) -> None:
+def test_a_producer_group_may_be_as_long_as_its_client_lets_it_be(bench: Any) -> None:
     """A client that traces makes one of its own that begins with the name of the other."""
-
-    def body(bench: Any) -> None:
-        group = "_INNER_TRACE_PRODUCER-" + "g" * 233
-        said = {"clientID": "c", "producerDataSet": [{"groupName": group}]}
-        client = bench.client()
-        assert client.answer(RequestCode.HEART_BEAT, json.dumps(said).encode()).code == ResponseCode.SUCCESS
-        assert list(bench.broker.producers.groups) == [group]
-
-    live(body)
+    group = "_INNER_TRACE_PRODUCER-" + "g" * 233
+    said = {"clientID": "c", "producerDataSet": [{"groupName": group}]}
+    client = bench.client()
+    assert client.answer(RequestCode.HEART_BEAT, json.dumps(said).encode()).code == ResponseCode.SUCCESS
+    assert list(bench.broker.producers.groups) == [group]
 
 
-def test_a_group_may_want_not_to_be_told(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        group = {"groupName": GROUP, "notifyConsumerIdsChangedEnable": False}
-        client.answer(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, json.dumps(group).encode())
-        client.heartbeat()
-        assert client.codes() == []
-
-    live(body)
+def test_a_group_may_want_not_to_be_told(bench: Any) -> None:
+    client = bench.client()
+    group = {"groupName": GROUP, "notifyConsumerIdsChangedEnable": False}
+    client.answer(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, json.dumps(group).encode())
+    client.heartbeat()
+    assert client.codes() == []
 
 
 @pytest.mark.parametrize(
@@ -148,13 +124,10 @@ def test_a_group_may_want_not_to_be_told(live: Live) -> None:
         (b'{"clientID":"c","consumerDataSet":[{"groupName":"a@b"}]}', "group: expected letters"),
     ],
 )
-def test_a_heartbeat_that_is_none_is_answered_with_what_is_wrong(live: Live, heartbeat: bytes, word: str) -> None:
-    def body(bench: Any) -> None:
-        answer = bench.client().answer(RequestCode.HEART_BEAT, heartbeat)
-        assert answer.code == ResponseCode.SYSTEM_ERROR
-        assert word in answer.remark
-
-    live(body)
+def test_a_heartbeat_that_is_none_is_answered_with_what_is_wrong(bench: Any, heartbeat: bytes, word: str) -> None:
+    answer = bench.client().answer(RequestCode.HEART_BEAT, heartbeat)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert word in answer.remark
 
 
 def test_a_client_learns_whether_messages_can_be_filtered_as_it_wants(live: Live) -> None:
@@ -180,47 +153,39 @@ def test_a_client_learns_whether_messages_can_be_filtered_as_it_wants(live: Live
 # -- offsets ---------------------------------------------------------------------------------------
 
 
-def test_a_group_that_is_new_begins_at_0_if_nothing_has_gone(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.send_message(b"m")
-        query = {"consumerGroup": GROUP, "topic": "Orders", "queueId": 0}
-        assert client.answer(RequestCode.QUERY_CONSUMER_OFFSET, **query).ext_fields == {"offset": "0"}
-        client.answer(RequestCode.UPDATE_CONSUMER_OFFSET, commitOffset=5, **query)
-        assert client.answer(RequestCode.QUERY_CONSUMER_OFFSET, **query).ext_fields == {"offset": "5"}
-
-    live(body)
+def test_a_group_that_is_new_begins_at_0_if_nothing_has_gone(bench: Any) -> None:
+    client = bench.client()
+    client.send_message(b"m")
+    query = {"consumerGroup": GROUP, "topic": "Orders", "queueId": 0}
+    assert client.answer(RequestCode.QUERY_CONSUMER_OFFSET, **query).ext_fields == {"offset": "0"}
+    client.answer(RequestCode.UPDATE_CONSUMER_OFFSET, commitOffset=5, **query)
+    assert client.answer(RequestCode.QUERY_CONSUMER_OFFSET, **query).ext_fields == {"offset": "5"}
 
 
-def test_a_group_that_is_new_to_a_queue_far_behind_is_not_told_to_begin_there(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        for _ in range(20):
-            client.send_message(b"x" * 100)
-        query = {"consumerGroup": GROUP, "topic": "Orders", "queueId": 0}
-        assert client.answer(RequestCode.QUERY_CONSUMER_OFFSET, **query).code == ResponseCode.QUERY_NOT_FOUND
-
-    live(body, store={"physical_memory_bytes": 2048})
+@with_settings(store={"physical_memory_bytes": 2048})
+def test_a_group_that_is_new_to_a_queue_far_behind_is_not_told_to_begin_there(bench: Any) -> None:
+    client = bench.client()
+    for _ in range(20):
+        client.send_message(b"x" * 100)
+    query = {"consumerGroup": GROUP, "topic": "Orders", "queueId": 0}
+    assert client.answer(RequestCode.QUERY_CONSUMER_OFFSET, **query).code == ResponseCode.QUERY_NOT_FOUND
 
 
-def test_offsets_are_kept_for_queues_that_exist_only(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.send_message(b"m")
-        for fields, code in (
-            ({"topic": "Nothing", "queueId": 0, "commitOffset": 1}, ResponseCode.TOPIC_NOT_EXIST),
-            ({"topic": "Orders", "queueId": 9, "commitOffset": 1}, ResponseCode.TOPIC_NOT_EXIST),
-            ({"topic": "Orders", "queueId": 0, "commitOffset": -1}, ResponseCode.SYSTEM_ERROR),
-        ):
-            answer = client.answer(RequestCode.UPDATE_CONSUMER_OFFSET, consumerGroup=GROUP, **fields)
-            assert answer.code == code
-        for group in ("", "a@b", "x" * 200):
-            fields = {"topic": "Orders", "queueId": 0, "commitOffset": 1, "consumerGroup": group}
-            answer = client.answer(RequestCode.UPDATE_CONSUMER_OFFSET, **fields)
-            assert answer.code == ResponseCode.SYSTEM_ERROR
-        assert bench.broker.offsets.members == {"offsetTable": {}}
-
-    live(body)
+def test_offsets_are_kept_for_queues_that_exist_only(bench: Any) -> None:
+    client = bench.client()
+    client.send_message(b"m")
+    for fields, code in (
+        ({"topic": "Nothing", "queueId": 0, "commitOffset": 1}, ResponseCode.TOPIC_NOT_EXIST),
+        ({"topic": "Orders", "queueId": 9, "commitOffset": 1}, ResponseCode.TOPIC_NOT_EXIST),
+        ({"topic": "Orders", "queueId": 0, "commitOffset": -1}, ResponseCode.SYSTEM_ERROR),
+    ):
+        answer = client.answer(RequestCode.UPDATE_CONSUMER_OFFSET, consumerGroup=GROUP, **fields)
+        assert answer.code == code
+    for group in ("", "a@b", "x" * 200):
+        fields = {"topic": "Orders", "queueId": 0, "commitOffset": 1, "consumerGroup": group}
+        answer = client.answer(RequestCode.UPDATE_CONSUMER_OFFSET, **fields)
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert bench.broker.offsets.members == {"offsetTable": {}}
 
 
 # -- locks -----------------------------------------------------------------------------------------
@@ -234,34 +199,28 @@ def lock(client: Any, *queue_ids: int, code: int = RequestCode.LOCK_BATCH_MQ) ->
     return [queue["queueId"] for queue in json.loads(answer.body)["lockOKMQSet"]] if answer.body else []
 
 
-def test_a_queue_is_locked_by_one_client_until_it_gives_it_back_or_forgets_it(live: Live) -> None:
-    def body(bench: Any) -> None:
-        first, second = bench.client(), bench.client()
-        first.send_message(b"m")
-        assert lock(first, 0, 1) == [0, 1]
-        assert lock(second, 1, 2) == [2]
-        lock(second, 0, 1, code=RequestCode.UNLOCK_BATCH_MQ)
-        assert lock(second, 0, 1) == []
-        lock(first, 1, code=RequestCode.UNLOCK_BATCH_MQ)
-        assert lock(second, 0, 1) == [1]
-        bench.sleep(59_000)
-        assert lock(second, 0) == []
-        bench.sleep(2_000)
-        assert lock(second, 0) == [0]
-        assert lock(first, 4, -1) == []
-
-    live(body)
+def test_a_queue_is_locked_by_one_client_until_it_gives_it_back_or_forgets_it(bench: Any) -> None:
+    first, second = bench.client(), bench.client()
+    first.send_message(b"m")
+    assert lock(first, 0, 1) == [0, 1]
+    assert lock(second, 1, 2) == [2]
+    lock(second, 0, 1, code=RequestCode.UNLOCK_BATCH_MQ)
+    assert lock(second, 0, 1) == []
+    lock(first, 1, code=RequestCode.UNLOCK_BATCH_MQ)
+    assert lock(second, 0, 1) == [1]
+    bench.sleep(59_000)
+    assert lock(second, 0) == []
+    bench.sleep(2_000)
+    assert lock(second, 0) == [0]
+    assert lock(first, 4, -1) == []
 
 
-def test_a_client_that_says_another_id_over_its_connection_has_that_one(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.heartbeat()
-        before, client.client_id = client.client_id, "renamed"
-        client.heartbeat()
-        producers = bench.broker.producers
-        assert [info.client_id for info in producers.clients("sellers")] == ["renamed"]
-        assert producers.find_channel("renamed") is client
-        assert producers.find_channel(before) is None
-
-    live(body)
+def test_a_client_that_says_another_id_over_its_connection_has_that_one(bench: Any) -> None:
+    client = bench.client()
+    client.heartbeat()
+    before, client.client_id = client.client_id, "renamed"
+    client.heartbeat()
+    producers = bench.broker.producers
+    assert [info.client_id for info in producers.clients("sellers")] == ["renamed"]
+    assert producers.find_channel("renamed") is client
+    assert producers.find_channel(before) is None

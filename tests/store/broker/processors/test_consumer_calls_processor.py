@@ -1,13 +1,10 @@
 """Operators ask consumers through the broker, and a consumer that does not answer holds nobody up for long."""
 
-from collections.abc import Callable
 from typing import Any
 
 from tornlog.store.broker.requests import RequestCode, ResponseCode, response_to
 
 from .conftest import GROUP, records_of
-
-Live = Callable[..., Any]
 
 
 def ask(operator: Any, consumer: Any, code: int = RequestCode.GET_CONSUMER_RUNNING_INFO, **more: Any) -> Any:
@@ -29,67 +26,55 @@ def answers_with(bench: Any, consumer: Any, code: int, body: bytes) -> list[Any]
     return asked
 
 
-def test_what_a_consumer_answers_is_handed_back(live: Live) -> None:
-    def body(bench: Any) -> None:
-        operator, consumer = bench.client(), bench.client()
-        consumer.heartbeat()
-        asked = answers_with(bench, consumer, 5, b"{}")
-        answer = ask(operator, consumer, jstackEnable="false")
-        assert (answer.code, answer.remark, answer.ext_fields, answer.body) == (5, "so", {"a": "b"}, b"{}")
-        assert asked[0].ext_fields["jstackEnable"] == "false"
-
-    live(body)
+def test_what_a_consumer_answers_is_handed_back(bench: Any) -> None:
+    operator, consumer = bench.client(), bench.client()
+    consumer.heartbeat()
+    asked = answers_with(bench, consumer, 5, b"{}")
+    answer = ask(operator, consumer, jstackEnable="false")
+    assert (answer.code, answer.remark, answer.ext_fields, answer.body) == (5, "so", {"a": "b"}, b"{}")
+    assert asked[0].ext_fields["jstackEnable"] == "false"
 
 
-def test_a_consumer_is_given_one_message_to_deal_with(live: Live) -> None:
-    def body(bench: Any) -> None:
-        operator, consumer = bench.client(), bench.client()
-        consumer.heartbeat()
-        message_id = operator.send_message(b"this one").ext_fields["msgId"]
-        asked = answers_with(bench, consumer, 0, b"done")
-        directly = RequestCode.CONSUME_MESSAGE_DIRECTLY
-        assert ask(operator, consumer, directly, msgId=message_id).body == b"done"
-        assert [record.body for record in records_of(asked[0])] == [b"this one"]
-        for wrong in ("x", message_id[:-1] + "7"):
-            assert "msgId" in ask(operator, consumer, directly, msgId=wrong).remark
-
-    live(body)
+def test_a_consumer_is_given_one_message_to_deal_with(bench: Any) -> None:
+    operator, consumer = bench.client(), bench.client()
+    consumer.heartbeat()
+    message_id = operator.send_message(b"this one").ext_fields["msgId"]
+    asked = answers_with(bench, consumer, 0, b"done")
+    directly = RequestCode.CONSUME_MESSAGE_DIRECTLY
+    assert ask(operator, consumer, directly, msgId=message_id).body == b"done"
+    assert [record.body for record in records_of(asked[0])] == [b"this one"]
+    for wrong in ("x", message_id[:-1] + "7"):
+        assert "msgId" in ask(operator, consumer, directly, msgId=wrong).remark
 
 
-def test_a_consumer_that_is_not_there_or_does_not_answer_is_said_to_be_so(live: Live) -> None:
-    def body(bench: Any) -> None:
-        operator, consumer = bench.client(), bench.client()
-        assert ask(operator, consumer).code == ResponseCode.SYSTEM_ERROR
-        consumer.heartbeat()
-        begin_ns = bench.world.clock.monotonic_ns()
-        assert ask(operator, consumer).code == ResponseCode.CONSUME_MSG_TIMEOUT
-        assert bench.world.clock.monotonic_ns() - begin_ns == 5_000 * 1_000_000
-        question = consumer.got[-1]
-        assert not bench.broker.calls.answered(consumer, response_to(question, 0))
-
-    live(body)
+def test_a_consumer_that_is_not_there_or_does_not_answer_is_said_to_be_so(bench: Any) -> None:
+    operator, consumer = bench.client(), bench.client()
+    assert ask(operator, consumer).code == ResponseCode.SYSTEM_ERROR
+    consumer.heartbeat()
+    begin_ns = bench.world.clock.monotonic_ns()
+    assert ask(operator, consumer).code == ResponseCode.CONSUME_MSG_TIMEOUT
+    assert bench.world.clock.monotonic_ns() - begin_ns == 5_000 * 1_000_000
+    question = consumer.got[-1]
+    assert not bench.broker.calls.answered(consumer, response_to(question, 0))
 
 
-def test_few_calls_are_under_way_at_a_time_and_only_the_one_asked_answers(live: Live) -> None:
-    def body(bench: Any) -> None:
-        operator, consumer, other = (bench.client() for _ in range(3))
-        consumer.heartbeat()
-        consumer.got.clear()
-        answers: list[Any] = []
-        tasks = [
-            bench.world.tasks.spawn(f"operator {number}", lambda: answers.append(ask(operator, consumer)))
-            for number in range(3)
-        ]
-        bench.sleep(100)
-        assert [answer.code for answer in answers] == [ResponseCode.SYSTEM_BUSY]
-        for question in consumer.got:
-            assert not bench.broker.calls.answered(other, response_to(question, 0))
-            assert bench.broker.calls.answered(consumer, response_to(question, 0))
-        for task in tasks:
-            task.join(None)
-        assert sorted(answer.code for answer in answers) == [0, 0, ResponseCode.SYSTEM_BUSY]
-
-    live(body)
+def test_few_calls_are_under_way_at_a_time_and_only_the_one_asked_answers(bench: Any) -> None:
+    operator, consumer, other = (bench.client() for _ in range(3))
+    consumer.heartbeat()
+    consumer.got.clear()
+    answers: list[Any] = []
+    tasks = [
+        bench.world.tasks.spawn(f"operator {number}", lambda: answers.append(ask(operator, consumer)))
+        for number in range(3)
+    ]
+    bench.sleep(100)
+    assert [answer.code for answer in answers] == [ResponseCode.SYSTEM_BUSY]
+    for question in consumer.got:
+        assert not bench.broker.calls.answered(other, response_to(question, 0))
+        assert bench.broker.calls.answered(consumer, response_to(question, 0))
+    for task in tasks:
+        task.join(None)
+    assert sorted(answer.code for answer in answers) == [0, 0, ResponseCode.SYSTEM_BUSY]
 
 
 STATUS = RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS
@@ -101,39 +86,33 @@ def status(operator: Any, client_id: str = "") -> Any:
     return operator.answer(STATUS, topic="Orders", group=GROUP, **more)
 
 
-def test_how_far_each_member_of_a_group_says_it_is_comes_in_one_table(live: Live) -> None:
-    def body(bench: Any) -> None:
-        operator, one, other = (bench.client() for _ in range(3))
-        assert status(operator).code == ResponseCode.CONSUMER_NOT_ONLINE
-        one.heartbeat()
-        other.heartbeat()
-        asked = answers_with(bench, one, 0, AT_7)
-        answers_with(bench, other, 0, b'{"messageQueueTable":{}}')
-        found = status(operator).body.decode()
-        queue = '{"brokerName":"broker-a","queueId":1,"topic":"Orders"}'
-        members = f'"{one.client_id}":{{{queue}:7}},"{other.client_id}":{{}}'
-        assert found == f'{{"consumerTable":{{{members}}},"messageQueueTable":{{}}}}'
-        assert (asked[0].code, asked[0].ext_fields) == (221, {"topic": "Orders", "group": GROUP})
-        assert other.client_id not in status(operator, one.client_id).body.decode()
-        assert len(asked) == 2
-        assert '"consumerTable":{}' in status(operator, "nobody").body.decode()
-
-    live(body)
+def test_how_far_each_member_of_a_group_says_it_is_comes_in_one_table(bench: Any) -> None:
+    operator, one, other = (bench.client() for _ in range(3))
+    assert status(operator).code == ResponseCode.CONSUMER_NOT_ONLINE
+    one.heartbeat()
+    other.heartbeat()
+    asked = answers_with(bench, one, 0, AT_7)
+    answers_with(bench, other, 0, b'{"messageQueueTable":{}}')
+    found = status(operator).body.decode()
+    queue = '{"brokerName":"broker-a","queueId":1,"topic":"Orders"}'
+    members = f'"{one.client_id}":{{{queue}:7}},"{other.client_id}":{{}}'
+    assert found == f'{{"consumerTable":{{{members}}},"messageQueueTable":{{}}}}'
+    assert (asked[0].code, asked[0].ext_fields) == (221, {"topic": "Orders", "group": GROUP})
+    assert other.client_id not in status(operator, one.client_id).body.decode()
+    assert len(asked) == 2
+    assert '"consumerTable":{}' in status(operator, "nobody").body.decode()
 
 
-def test_members_that_do_not_answer_are_waited_for_together_and_left_out(live: Live) -> None:
-    def body(bench: Any) -> None:
-        operator, sound, failing, garbled = (bench.client() for _ in range(4))
-        silent = [bench.client() for _ in range(5)]
-        for client in (sound, failing, garbled, *silent):
-            client.heartbeat()
-        answers_with(bench, sound, 0, AT_7)
-        answers_with(bench, failing, 1, AT_7)
-        answers_with(bench, garbled, 0, AT_7[:-3])
-        begin_ns = bench.world.clock.monotonic_ns()
-        found = status(operator).body.decode()
-        assert bench.world.clock.monotonic_ns() - begin_ns == 5_000 * 1_000_000
-        assert sound.client_id in found
-        assert not any(each.client_id in found for each in (failing, garbled, *silent))
-
-    live(body)
+def test_members_that_do_not_answer_are_waited_for_together_and_left_out(bench: Any) -> None:
+    operator, sound, failing, garbled = (bench.client() for _ in range(4))
+    silent = [bench.client() for _ in range(5)]
+    for client in (sound, failing, garbled, *silent):
+        client.heartbeat()
+    answers_with(bench, sound, 0, AT_7)
+    answers_with(bench, failing, 1, AT_7)
+    answers_with(bench, garbled, 0, AT_7[:-3])
+    begin_ns = bench.world.clock.monotonic_ns()
+    found = status(operator).body.decode()
+    assert bench.world.clock.monotonic_ns() - begin_ns == 5_000 * 1_000_000
+    assert sound.client_id in found
+    assert not any(each.client_id in found for each in (failing, garbled, *silent))

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.services.one_life import with_settings
 from tornlog.store.broker.requests import RequestCode, ResponseCode
 from tornlog.store.formats.host import encode_message_id
 from tornlog.store.formats.message import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
@@ -33,30 +34,24 @@ def decide(client: Any, named: dict[str, object], decision: int) -> Any:
     return client.ask(RequestCode.END_TRANSACTION, commitOrRollback=decision, **named)
 
 
-def test_a_commit_makes_the_message_visible_once(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        named = prepare(client)
-        assert client.pulled(queueId=2) == []
-        assert decide(client, named, TRANSACTION_COMMIT).code == ResponseCode.SUCCESS
-        assert decide(client, named, TRANSACTION_COMMIT).code == ResponseCode.SUCCESS
-        bench.settle()
-        (record,) = client.pulled(queueId=2)
-        assert (record.body, record.prepared_transaction_offset) == (b"half", named["commitLogOffset"])
-
-    live(body)
+def test_a_commit_makes_the_message_visible_once(bench: Any) -> None:
+    client = bench.client()
+    named = prepare(client)
+    assert client.pulled(queueId=2) == []
+    assert decide(client, named, TRANSACTION_COMMIT).code == ResponseCode.SUCCESS
+    assert decide(client, named, TRANSACTION_COMMIT).code == ResponseCode.SUCCESS
+    bench.settle()
+    (record,) = client.pulled(queueId=2)
+    assert (record.body, record.prepared_transaction_offset) == (b"half", named["commitLogOffset"])
 
 
-def test_a_rollback_leaves_nothing_to_see(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        named = prepare(client)
-        assert decide(client, named, TRANSACTION_ROLLBACK).code == ResponseCode.SUCCESS
-        decide(client, named, TRANSACTION_COMMIT)
-        bench.settle()
-        assert client.pulled(queueId=2) == []
-
-    live(body)
+def test_a_rollback_leaves_nothing_to_see(bench: Any) -> None:
+    client = bench.client()
+    named = prepare(client)
+    assert decide(client, named, TRANSACTION_ROLLBACK).code == ResponseCode.SUCCESS
+    decide(client, named, TRANSACTION_COMMIT)
+    bench.settle()
+    assert client.pulled(queueId=2) == []
 
 
 @pytest.mark.parametrize(
@@ -70,42 +65,37 @@ def test_a_rollback_leaves_nothing_to_see(live: Live) -> None:
         {"commitLogOffset": "x"},
     ],
 )
-def test_a_decision_about_something_else_decides_nothing(live: Live, wrong: dict[str, object]) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        fields = {**prepare(client), "commitOrRollback": TRANSACTION_COMMIT, **wrong}
-        assert client.answer(RequestCode.END_TRANSACTION, **fields).code == ResponseCode.SYSTEM_ERROR
-        bench.settle()
-        assert client.pulled(queueId=2) == []
-
-    live(body)
+def test_a_decision_about_something_else_decides_nothing(bench: Any, wrong: dict[str, object]) -> None:
+    client = bench.client()
+    fields = {**prepare(client), "commitOrRollback": TRANSACTION_COMMIT, **wrong}
+    assert client.answer(RequestCode.END_TRANSACTION, **fields).code == ResponseCode.SYSTEM_ERROR
+    bench.settle()
+    assert client.pulled(queueId=2) == []
 
 
-def test_a_producer_that_does_not_decide_is_asked_and_its_answer_counts(live: Live) -> None:
-    def body(bench: Any) -> None:
-        producer, other = bench.client(), bench.client()
-        producer.heartbeat()
-        producer.got.clear()
-        named = prepare(producer)
-        assert decide(producer, named, UNDECIDED) is None
-        bench.sleep(3_000)
-        (question,) = producer.got
-        assert (question.code, question.is_one_way) == (RequestCode.CHECK_TRANSACTION_STATE, True)
-        (shown,) = records_of(question)
-        assert (shown.topic, shown.queue_id, shown.body) == ("Orders", 2, b"half")
-        assert decode_properties(shown.properties)["TRANSACTION_CHECK_TIMES"] == "1"
-        fields = question.ext_fields
-        assert (fields["msgId"], fields["transactionId"]) == ("U1", "U1")
-        assert int(fields["offsetMsgId"][-16:], 16) == int(fields["commitLogOffset"])
-        answer = {**named, **{name: fields[name] for name in ("tranStateTableOffset", "commitLogOffset")}}
-        answer["fromTransactionCheck"] = "true"
-        assert decide(producer, answer, TRANSACTION_COMMIT).code == ResponseCode.SUCCESS
-        bench.settle()
-        assert len(other.pulled(queueId=2)) == 1
-        bench.sleep(10_000)
-        assert len(producer.got) == 1
-
-    live(body, transaction_timeout_ms=1_000, transaction_check_interval_ms=2_000)
+@with_settings(transaction_timeout_ms=1_000, transaction_check_interval_ms=2_000)
+def test_a_producer_that_does_not_decide_is_asked_and_its_answer_counts(bench: Any) -> None:
+    producer, other = bench.client(), bench.client()
+    producer.heartbeat()
+    producer.got.clear()
+    named = prepare(producer)
+    assert decide(producer, named, UNDECIDED) is None
+    bench.sleep(3_000)
+    (question,) = producer.got
+    assert (question.code, question.is_one_way) == (RequestCode.CHECK_TRANSACTION_STATE, True)
+    (shown,) = records_of(question)
+    assert (shown.topic, shown.queue_id, shown.body) == ("Orders", 2, b"half")
+    assert decode_properties(shown.properties)["TRANSACTION_CHECK_TIMES"] == "1"
+    fields = question.ext_fields
+    assert (fields["msgId"], fields["transactionId"]) == ("U1", "U1")
+    assert int(fields["offsetMsgId"][-16:], 16) == int(fields["commitLogOffset"])
+    answer = {**named, **{name: fields[name] for name in ("tranStateTableOffset", "commitLogOffset")}}
+    answer["fromTransactionCheck"] = "true"
+    assert decide(producer, answer, TRANSACTION_COMMIT).code == ResponseCode.SUCCESS
+    bench.settle()
+    assert len(other.pulled(queueId=2)) == 1
+    bench.sleep(10_000)
+    assert len(producer.got) == 1
 
 
 def test_members_of_the_producers_group_are_asked_in_turn(live: Live) -> None:
@@ -122,35 +112,31 @@ def test_members_of_the_producers_group_are_asked_in_turn(live: Live) -> None:
     assert asked[0] == asked[1] > 0
 
 
-def test_a_broker_that_takes_no_transactions_says_so(live: Live) -> None:
-    def body(bench: Any) -> None:
-        answer = bench.client().send_message(b"half", properties=HALF)
-        assert answer.code == ResponseCode.NO_PERMISSION
-
-    live(body, reject_transaction_message=True)
+@with_settings(reject_transaction_message=True)
+def test_a_broker_that_takes_no_transactions_says_so(bench: Any) -> None:
+    answer = bench.client().send_message(b"half", properties=HALF)
+    assert answer.code == ResponseCode.NO_PERMISSION
 
 
-def test_an_operator_has_a_message_that_was_given_up_asked_about_again(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client, operator = bench.client(), bench.client()
-        client.heartbeat()
-        client.got.clear()
-        named = prepare(client)
-        for _ in range(2):
-            bench.sleep(10_000)
-            bench.settle()
-            bench.broker.transactions.checker.check()
-        bench.settle()
-        (given_up,) = client.pulled(topic="TRANS_CHECK_MAX_TIME_TOPIC")
-        resumed = RequestCode.RESUME_CHECK_HALF_MESSAGE
-        message_id = encode_message_id(given_up.store_host, given_up.physical_offset)
-        half_id = encode_message_id(given_up.store_host, named["commitLogOffset"])
-        for wrong in ("x", half_id, message_id[:-4] + "7FFF"):
-            refused = operator.answer(resumed, msgId=wrong)
-            assert (refused.code, refused.remark[:6]) == (ResponseCode.SYSTEM_ERROR, "msgId:")
-        assert operator.answer(resumed, msgId=message_id).code == ResponseCode.SUCCESS
+@with_settings(transaction_check_max=1, transaction_check_interval_ms=3_600_000)
+def test_an_operator_has_a_message_that_was_given_up_asked_about_again(bench: Any) -> None:
+    client, operator = bench.client(), bench.client()
+    client.heartbeat()
+    client.got.clear()
+    named = prepare(client)
+    for _ in range(2):
+        bench.sleep(10_000)
         bench.settle()
         bench.broker.transactions.checker.check()
-        assert client.codes() == [RequestCode.CHECK_TRANSACTION_STATE] * 2
-
-    live(body, transaction_check_max=1, transaction_check_interval_ms=3_600_000)
+    bench.settle()
+    (given_up,) = client.pulled(topic="TRANS_CHECK_MAX_TIME_TOPIC")
+    resumed = RequestCode.RESUME_CHECK_HALF_MESSAGE
+    message_id = encode_message_id(given_up.store_host, given_up.physical_offset)
+    half_id = encode_message_id(given_up.store_host, named["commitLogOffset"])
+    for wrong in ("x", half_id, message_id[:-4] + "7FFF"):
+        refused = operator.answer(resumed, msgId=wrong)
+        assert (refused.code, refused.remark[:6]) == (ResponseCode.SYSTEM_ERROR, "msgId:")
+    assert operator.answer(resumed, msgId=message_id).code == ResponseCode.SUCCESS
+    bench.settle()
+    bench.broker.transactions.checker.check()
+    assert client.codes() == [RequestCode.CHECK_TRANSACTION_STATE] * 2

@@ -1,7 +1,6 @@
 """Figures that RocketMQ's tools, exporter and dashboard ask for."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 from tornlog.store.broker.requests import LONG_MAX, RequestCode, ResponseCode
@@ -9,172 +8,139 @@ from tornlog.store.formats.side_json import decode_side_json
 
 from .conftest import GROUP
 
-Live = Callable[..., Any]
-
 
 def statistics(client: Any, name: str, key: str) -> Any:
     answer = client.answer(RequestCode.VIEW_BROKER_STATS_DATA, statsName=name, statsKey=key)
     return json.loads(answer.body) if answer.code == ResponseCode.SUCCESS else answer.remark
 
 
-def test_messages_are_counted_by_topic_by_group_and_for_the_broker(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        assert statistics(client, "TOPIC_PUT_NUMS", "Orders") == "The stats <TOPIC_PUT_NUMS> <Orders> not exist"
-        for number in range(5):
-            client.send_message(b"%d" % number)
-        given = [client.pulled(offset, q=None, queueId=queue_id) for queue_id in range(4) for offset in (0,)]
-        size_bytes = bench.broker.own_store.stats.put_totals("Orders").size_bytes
-        puts = statistics(client, "TOPIC_PUT_NUMS", "Orders")
-        assert puts["statsMinute"] == {"avgpt": 1.0, "sum": 5, "tps": 0.5}
-        assert puts["statsDay"]["sum"] == puts["statsHour"]["sum"] == 5
-        assert statistics(client, "TOPIC_PUT_SIZE", "Orders")["statsMinute"]["sum"] == size_bytes
-        assert sum(map(len, given)) == 5
-        assert statistics(client, "GROUP_GET_NUMS", f"Orders@{GROUP}")["statsMinute"]["sum"] == 5
-        assert statistics(client, "GROUP_GET_SIZE", f"Orders@{GROUP}")["statsMinute"]["sum"] == size_bytes
-        assert statistics(client, "BROKER_PUT_NUMS", "DefaultCluster")["statsMinute"]["sum"] == 5
-        assert statistics(client, "BROKER_GET_NUMS", "DefaultCluster")["statsMinute"]["sum"] == 5
-        for wrong in (("TOPIC_PUT_NUMS", "Other"), ("SNDBCK_PUT_NUMS", f"Orders@{GROUP}"), ("NO_NUMS", "Orders")):
-            assert "not exist" in statistics(client, *wrong)
-
-    live(body)
+def test_messages_are_counted_by_topic_by_group_and_for_the_broker(bench: Any) -> None:
+    client = bench.client()
+    assert statistics(client, "TOPIC_PUT_NUMS", "Orders") == "The stats <TOPIC_PUT_NUMS> <Orders> not exist"
+    for number in range(5):
+        client.send_message(b"%d" % number)
+    given = [client.pulled(offset, q=None, queueId=queue_id) for queue_id in range(4) for offset in (0,)]
+    size_bytes = bench.broker.own_store.stats.put_totals("Orders").size_bytes
+    puts = statistics(client, "TOPIC_PUT_NUMS", "Orders")
+    assert puts["statsMinute"] == {"avgpt": 1.0, "sum": 5, "tps": 0.5}
+    assert puts["statsDay"]["sum"] == puts["statsHour"]["sum"] == 5
+    assert statistics(client, "TOPIC_PUT_SIZE", "Orders")["statsMinute"]["sum"] == size_bytes
+    assert sum(map(len, given)) == 5
+    assert statistics(client, "GROUP_GET_NUMS", f"Orders@{GROUP}")["statsMinute"]["sum"] == 5
+    assert statistics(client, "GROUP_GET_SIZE", f"Orders@{GROUP}")["statsMinute"]["sum"] == size_bytes
+    assert statistics(client, "BROKER_PUT_NUMS", "DefaultCluster")["statsMinute"]["sum"] == 5
+    assert statistics(client, "BROKER_GET_NUMS", "DefaultCluster")["statsMinute"]["sum"] == 5
+    for wrong in (("TOPIC_PUT_NUMS", "Other"), ("SNDBCK_PUT_NUMS", f"Orders@{GROUP}"), ("NO_NUMS", "Orders")):
+        assert "not exist" in statistics(client, *wrong)
 
 
-def test_what_was_a_while_ago_counts_in_the_hour_and_no_more_in_the_minute(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.send_message(b"early")
-        bench.sleep(300_000)
-        client.send_message(b"late")
-        found = statistics(client, "TOPIC_PUT_NUMS", "Orders")
-        assert found["statsMinute"]["sum"] == 1
-        assert 0 < found["statsMinute"]["tps"] < 0.1
-        assert found["statsHour"]["sum"] == found["statsDay"]["sum"] == 2
-
-    live(body)
+def test_what_was_a_while_ago_counts_in_the_hour_and_no_more_in_the_minute(bench: Any) -> None:
+    client = bench.client()
+    client.send_message(b"early")
+    bench.sleep(300_000)
+    client.send_message(b"late")
+    found = statistics(client, "TOPIC_PUT_NUMS", "Orders")
+    assert found["statsMinute"]["sum"] == 1
+    assert 0 < found["statsMinute"]["tps"] < 0.1
+    assert found["statsHour"]["sum"] == found["statsDay"]["sum"] == 2
 
 
-def test_a_message_sent_back_is_counted(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.heartbeat()
-        client.send_message(b"m")
-        back = {"group": GROUP, "originTopic": "Orders", "offset": 0, "delayLevel": 0, "originMsgId": "x"}
-        assert client.answer(RequestCode.CONSUMER_SEND_MSG_BACK, **back).code == ResponseCode.SUCCESS
-        assert statistics(client, "SNDBCK_PUT_NUMS", f"Orders@{GROUP}")["statsMinute"]["sum"] == 1
-
-    live(body)
+def test_a_message_sent_back_is_counted(bench: Any) -> None:
+    client = bench.client()
+    client.heartbeat()
+    client.send_message(b"m")
+    back = {"group": GROUP, "originTopic": "Orders", "offset": 0, "delayLevel": 0, "originMsgId": "x"}
+    assert client.answer(RequestCode.CONSUMER_SEND_MSG_BACK, **back).code == ResponseCode.SUCCESS
+    assert statistics(client, "SNDBCK_PUT_NUMS", f"Orders@{GROUP}")["statsMinute"]["sum"] == 1
 
 
-def test_how_far_every_group_is_in_ordered_topics_and_in_the_others(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.heartbeat()
-        for _ in range(3):
-            client.send_message(b"m", e=0)
-        commit = {"consumerGroup": GROUP, "topic": "Orders", "queueId": 0, "commitOffset": 1}
-        client.answer(RequestCode.UPDATE_CONSUMER_OFFSET, **commit)
-        ends = [bench.broker.max_offset("Orders", queue_id) for queue_id in range(4)]
-        answer = client.answer(RequestCode.GET_BROKER_CONSUME_STATS, isOrder="false")
-        text = answer.body.decode()
-        queue = (
-            f'{{"brokerName":"broker-a","queueId":0,"topic":"Orders"}}:{{"brokerOffset":{ends[0]},"consumerOffset":1,'
-        )
-        assert queue in text
-        assert f'"totalDiff":{sum(ends) - 1}' in text
-        assert '"brokerAddr":"127.0.0.1:10911"' in text
-        ordered = client.answer(RequestCode.GET_BROKER_CONSUME_STATS, isOrder="true").body.decode()
-        assert f'{{"{GROUP}":[]}}' in ordered
-        assert '"totalDiff":0' in ordered
-
-    live(body)
-
-
-def test_how_late_a_group_is_in_each_queue(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.send_message(b"first", e=1)
-        bench.sleep(2_000)
-        client.send_message(b"second", e=1)
-        bench.sleep(3_000)
-        client.answer(
-            RequestCode.UPDATE_CONSUMER_OFFSET, consumerGroup=GROUP, topic="Orders", queueId=1, commitOffset=1
-        )
-        answer = client.answer(RequestCode.QUERY_CONSUME_TIME_SPAN, topic="Orders", group=GROUP)
-        spans = json.loads(answer.body)["consumeTimeSpanSet"]
-        span = spans[1]
-        assert span["messageQueue"] == {"brokerName": "broker-a", "queueId": 1, "topic": "Orders"}
-        assert span["consumeTimeStamp"] == span["minTimeStamp"]
-        assert 2_000 <= span["maxTimeStamp"] - span["minTimeStamp"] < 2_100
-        assert 3_000 <= span["delayTime"] < 3_100
-        assert spans[0]["delayTime"] == 0
-        none = client.answer(RequestCode.QUERY_CONSUME_TIME_SPAN, topic="Missing", group=GROUP)
-        assert none.code == ResponseCode.TOPIC_NOT_EXIST
-
-    live(body)
-
-
-def test_the_least_offset_of_all_groups_is_told_unless_one_to_compare_is_behind_it(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
+def test_how_far_every_group_is_in_ordered_topics_and_in_the_others(bench: Any) -> None:
+    client = bench.client()
+    client.heartbeat()
+    for _ in range(3):
         client.send_message(b"m", e=0)
-        for group, offset in (("one", 3), ("two", 2), ("behind", 1)):
-            bench.broker.offsets.commit_offset(group, "Orders", 0, offset)
-
-        def asked(filter_groups: str, compare: str) -> Any:
-            fields = {"topic": "Orders", "filterGroups": filter_groups, "compareGroup": compare}
-            answer = client.answer(RequestCode.QUERY_CORRECTION_OFFSET, **fields)
-            return decode_side_json(answer.body, file="body")["correctionOffsets"]
-
-        assert asked("behind", "one") == {"0": 2}
-        assert asked("behind", "behind") == {"0": LONG_MAX}
-        assert asked("", "behind") == {"0": 1}
-
-    live(body)
-
-
-def test_entries_of_a_queue_are_shown_with_what_a_group_wants(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.heartbeat()
-        for number in range(3):
-            client.send_message(b"%d" % number, e=0)
-        fields = {"topic": "Orders", "queueId": 0, "index": 1, "count": 5}
-        found = json.loads(client.answer(RequestCode.QUERY_CONSUME_QUEUE, **fields, consumerGroup=GROUP).body)
-        assert (found["minQueueIndex"], found["maxQueueIndex"]) == (0, 3)
-        assert found["subscriptionData"]["topic"] == "Orders"
-        assert found["filterData"] == "null"
-        second, third = found["queueData"]
-        assert second["physicOffset"] + second["physicSize"] == third["physicOffset"]
-        offline = json.loads(client.answer(RequestCode.QUERY_CONSUME_QUEUE, **fields, consumerGroup="idle").body)
-        assert offline["filterData"] == "idle@Orders is not online!"
-        for wrong, remark in (({"queueId": 9}, "9@Orders is not exist!"), ({"index": 3}, "Index 3 of 0@Orders")):
-            assert remark in client.answer(RequestCode.QUERY_CONSUME_QUEUE, **{**fields, **wrong}).remark
-
-    live(body)
+    commit = {"consumerGroup": GROUP, "topic": "Orders", "queueId": 0, "commitOffset": 1}
+    client.answer(RequestCode.UPDATE_CONSUMER_OFFSET, **commit)
+    ends = [bench.broker.max_offset("Orders", queue_id) for queue_id in range(4)]
+    answer = client.answer(RequestCode.GET_BROKER_CONSUME_STATS, isOrder="false")
+    text = answer.body.decode()
+    queue = f'{{"brokerName":"broker-a","queueId":0,"topic":"Orders"}}:{{"brokerOffset":{ends[0]},"consumerOffset":1,'
+    assert queue in text
+    assert f'"totalDiff":{sum(ends) - 1}' in text
+    assert '"brokerAddr":"127.0.0.1:10911"' in text
+    ordered = client.answer(RequestCode.GET_BROKER_CONSUME_STATS, isOrder="true").body.decode()
+    assert f'{{"{GROUP}":[]}}' in ordered
+    assert '"totalDiff":0' in ordered
 
 
-def test_a_group_is_made_as_far_as_another(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.send_message(b"m", e=0)
-        bench.broker.offsets.commit_offset("one", "Orders", 0, 1)
-        client.answer(RequestCode.CLONE_GROUP_OFFSET, srcGroup="one", destGroup="two", topic="")
-        assert bench.broker.offsets.query_offset("two", "Orders", 0) == 1
-        assert bench.broker.offsets.query_offset("two", "Orders", 1) == -1
+def test_how_late_a_group_is_in_each_queue(bench: Any) -> None:
+    client = bench.client()
+    client.send_message(b"first", e=1)
+    bench.sleep(2_000)
+    client.send_message(b"second", e=1)
+    bench.sleep(3_000)
+    client.answer(RequestCode.UPDATE_CONSUMER_OFFSET, consumerGroup=GROUP, topic="Orders", queueId=1, commitOffset=1)
+    answer = client.answer(RequestCode.QUERY_CONSUME_TIME_SPAN, topic="Orders", group=GROUP)
+    spans = json.loads(answer.body)["consumeTimeSpanSet"]
+    span = spans[1]
+    assert span["messageQueue"] == {"brokerName": "broker-a", "queueId": 1, "topic": "Orders"}
+    assert span["consumeTimeStamp"] == span["minTimeStamp"]
+    assert 2_000 <= span["maxTimeStamp"] - span["minTimeStamp"] < 2_100
+    assert 3_000 <= span["delayTime"] < 3_100
+    assert spans[0]["delayTime"] == 0
+    none = client.answer(RequestCode.QUERY_CONSUME_TIME_SPAN, topic="Missing", group=GROUP)
+    assert none.code == ResponseCode.TOPIC_NOT_EXIST
 
-    live(body)
+
+def test_the_least_offset_of_all_groups_is_told_unless_one_to_compare_is_behind_it(bench: Any) -> None:
+    client = bench.client()
+    client.send_message(b"m", e=0)
+    for group, offset in (("one", 3), ("two", 2), ("behind", 1)):
+        bench.broker.offsets.commit_offset(group, "Orders", 0, offset)
+
+    def asked(filter_groups: str, compare: str) -> Any:
+        fields = {"topic": "Orders", "filterGroups": filter_groups, "compareGroup": compare}
+        answer = client.answer(RequestCode.QUERY_CORRECTION_OFFSET, **fields)
+        return decode_side_json(answer.body, file="body")["correctionOffsets"]
+
+    assert asked("behind", "one") == {"0": 2}
+    assert asked("behind", "behind") == {"0": LONG_MAX}
+    assert asked("", "behind") == {"0": 1}
 
 
-def test_how_long_puts_took_is_told_of_the_last_whole_minute(live: Live) -> None:
-    def body(bench: Any) -> None:
-        stats = bench.broker.own_store.stats
-        for ms in (*[5] * 98, 30, 700):
-            stats.put_was_slow(ms * 1_000_000)
-        bench.sleep(75_000)
-        table = json.loads(bench.client().answer(RequestCode.GET_BROKER_RUNTIME_INFO).body)["table"]
-        assert table["putLatency99"] == "50.00"
-        assert 1.0 <= float(table["putLatency999"]) <= 1_000.0
-        assert table["putMessageFailedTimes"] == "0"
+def test_entries_of_a_queue_are_shown_with_what_a_group_wants(bench: Any) -> None:
+    client = bench.client()
+    client.heartbeat()
+    for number in range(3):
+        client.send_message(b"%d" % number, e=0)
+    fields = {"topic": "Orders", "queueId": 0, "index": 1, "count": 5}
+    found = json.loads(client.answer(RequestCode.QUERY_CONSUME_QUEUE, **fields, consumerGroup=GROUP).body)
+    assert (found["minQueueIndex"], found["maxQueueIndex"]) == (0, 3)
+    assert found["subscriptionData"]["topic"] == "Orders"
+    assert found["filterData"] == "null"
+    second, third = found["queueData"]
+    assert second["physicOffset"] + second["physicSize"] == third["physicOffset"]
+    offline = json.loads(client.answer(RequestCode.QUERY_CONSUME_QUEUE, **fields, consumerGroup="idle").body)
+    assert offline["filterData"] == "idle@Orders is not online!"
+    for wrong, remark in (({"queueId": 9}, "9@Orders is not exist!"), ({"index": 3}, "Index 3 of 0@Orders")):
+        assert remark in client.answer(RequestCode.QUERY_CONSUME_QUEUE, **{**fields, **wrong}).remark
 
-    live(body)
+
+def test_a_group_is_made_as_far_as_another(bench: Any) -> None:
+    client = bench.client()
+    client.send_message(b"m", e=0)
+    bench.broker.offsets.commit_offset("one", "Orders", 0, 1)
+    client.answer(RequestCode.CLONE_GROUP_OFFSET, srcGroup="one", destGroup="two", topic="")
+    assert bench.broker.offsets.query_offset("two", "Orders", 0) == 1
+    assert bench.broker.offsets.query_offset("two", "Orders", 1) == -1
+
+
+def test_how_long_puts_took_is_told_of_the_last_whole_minute(bench: Any) -> None:
+    stats = bench.broker.own_store.stats
+    for ms in (*[5] * 98, 30, 700):
+        stats.put_was_slow(ms * 1_000_000)
+    bench.sleep(75_000)
+    table = json.loads(bench.client().answer(RequestCode.GET_BROKER_RUNTIME_INFO).body)["table"]
+    assert table["putLatency99"] == "50.00"
+    assert 1.0 <= float(table["putLatency999"]) <= 1_000.0
+    assert table["putMessageFailedTimes"] == "0"

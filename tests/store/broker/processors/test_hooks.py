@@ -58,33 +58,27 @@ def watched(bench: Any, *hooks: Watch) -> None:
         bench.broker.hooks.register_consume_message_hook(hook)
 
 
-def test_a_send_is_seen_before_it_is_stored_and_after_it_is_answered(live: Live) -> None:
-    def body(bench: Any) -> None:
-        watch = Watch()
-        watched(bench, watch)
-        answer = bench.client().send_message(b"hello", properties={"KEYS": "k"})
-        (before, sent), (after, stored) = watch.seen
-        assert (before, after) == ("send before", "send after")
-        assert (sent.producer_group, sent.topic, sent.queue_id, sent.body_length) == ("sellers", "Orders", 0, 5)
-        assert (sent.born_host, sent.born_timestamp_ms) == ("10.0.0.1:50000", 1_600_000_000_000)
-        assert (sent.broker_address, sent.region_id) == ("127.0.0.1:10911", "DefaultRegion")
-        assert decode_properties(sent.properties) == {"KEYS": "k"}
-        assert (stored.code, stored.message_id, stored.queue_offset) == (0, answer.ext_fields["msgId"], 0)
-
-    live(body)
+def test_a_send_is_seen_before_it_is_stored_and_after_it_is_answered(bench: Any) -> None:
+    watch = Watch()
+    watched(bench, watch)
+    answer = bench.client().send_message(b"hello", properties={"KEYS": "k"})
+    (before, sent), (after, stored) = watch.seen
+    assert (before, after) == ("send before", "send after")
+    assert (sent.producer_group, sent.topic, sent.queue_id, sent.body_length) == ("sellers", "Orders", 0, 5)
+    assert (sent.born_host, sent.born_timestamp_ms) == ("10.0.0.1:50000", 1_600_000_000_000)
+    assert (sent.broker_address, sent.region_id) == ("127.0.0.1:10911", "DefaultRegion")
+    assert decode_properties(sent.properties) == {"KEYS": "k"}
+    assert (stored.code, stored.message_id, stored.queue_offset) == (0, answer.ext_fields["msgId"], 0)
 
 
-def test_a_send_that_is_refused_is_seen_with_its_code_and_remark(live: Live) -> None:
-    def body(bench: Any) -> None:
-        watch = Watch()
-        watched(bench, watch)
-        answer = bench.client().send_message(b"hello", e=99)
-        _, (_, refused) = watch.seen
-        assert (refused.code, refused.error_message) == (answer.code, answer.remark)
-        assert refused.code == ResponseCode.SYSTEM_ERROR
-        assert refused.message_id == ""
-
-    live(body)
+def test_a_send_that_is_refused_is_seen_with_its_code_and_remark(bench: Any) -> None:
+    watch = Watch()
+    watched(bench, watch)
+    answer = bench.client().send_message(b"hello", e=99)
+    _, (_, refused) = watch.seen
+    assert (refused.code, refused.error_message) == (answer.code, answer.remark)
+    assert refused.code == ResponseCode.SYSTEM_ERROR
+    assert refused.message_id == ""
 
 
 def test_a_hook_may_change_the_properties_that_are_stored(live: Live) -> None:
@@ -101,55 +95,46 @@ def test_a_hook_may_change_the_properties_that_are_stored(live: Live) -> None:
     live(body)
 
 
-def test_pulls_are_seen_when_they_are_answered_and_messages_that_are_sent_back(live: Live) -> None:
-    def body(bench: Any) -> None:
-        watch = Watch()
-        watched(bench, watch)
-        client = bench.client()
-        client.heartbeat()
-        client.send_message(b"hello")
-        record = client.pulled()[0]
-        pulled = watch.seen[-1][1]
-        assert (pulled.consumer_group, pulled.topic, pulled.queue_id, pulled.offset) == ("billing", "Orders", 0, 0)
-        assert pulled.code == ResponseCode.SUCCESS
-        assert pulled.body_length == record.size_bytes
-        fields = {"group": "billing", "offset": record.physical_offset, "delayLevel": 3}
-        client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, **fields)
-        assert watch.moments == ["send before", "send after", "consume before"]  # the client does not say which
-        client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, **fields, originMsgId="ID", originTopic="Orders")
-        moment, back = watch.seen[-1]
-        assert (moment, back.topic, back.message_id) == ("consume after", "Orders", "ID")
-
-    live(body)
+def test_pulls_are_seen_when_they_are_answered_and_messages_that_are_sent_back(bench: Any) -> None:
+    watch = Watch()
+    watched(bench, watch)
+    client = bench.client()
+    client.heartbeat()
+    client.send_message(b"hello")
+    record = client.pulled()[0]
+    pulled = watch.seen[-1][1]
+    assert (pulled.consumer_group, pulled.topic, pulled.queue_id, pulled.offset) == ("billing", "Orders", 0, 0)
+    assert pulled.code == ResponseCode.SUCCESS
+    assert pulled.body_length == record.size_bytes
+    fields = {"group": "billing", "offset": record.physical_offset, "delayLevel": 3}
+    client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, **fields)
+    assert watch.moments == ["send before", "send after", "consume before"]  # the client does not say which
+    client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, **fields, originMsgId="ID", originTopic="Orders")
+    moment, back = watch.seen[-1]
+    assert (moment, back.topic, back.message_id) == ("consume after", "Orders", "ID")
 
 
-def test_a_pull_that_is_held_is_seen_once_when_it_is_answered(live: Live) -> None:
-    def body(bench: Any) -> None:
-        watch = Watch()
-        client = bench.client()
-        client.send_message(b"one")
-        watched(bench, watch)
-        assert client.pull(1, sysFlag=6) is None
-        assert watch.seen == []
-        bench.client().send_message(b"two")
-        bench.settle()
-        assert watch.moments.count("consume before") == 1
-        assert isinstance(client.got[-1], RemotingCommand)
-
-    live(body)
+def test_a_pull_that_is_held_is_seen_once_when_it_is_answered(bench: Any) -> None:
+    watch = Watch()
+    client = bench.client()
+    client.send_message(b"one")
+    watched(bench, watch)
+    assert client.pull(1, sysFlag=6) is None
+    assert watch.seen == []
+    bench.client().send_message(b"two")
+    bench.settle()
+    assert watch.moments.count("consume before") == 1
+    assert isinstance(client.got[-1], RemotingCommand)
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_hook_that_fails_is_logged_and_fails_no_request(live: Live, is_first: bool) -> None:
-    def body(bench: Any) -> None:
-        watch, lines = Watch(), []
-        bench.broker.hooks.emit = lines.append
-        watched(bench, *((Failing(), watch) if is_first else (watch, Failing())))
-        client = bench.client()
-        assert client.send_message(b"hello").code == ResponseCode.SUCCESS
-        assert client.pulled()[0].body == b"hello"
-        assert watch.moments == ["send before", "send after", "consume before"]
-        assert lines == ["hook failing: RuntimeError: planted"] * 3
-        assert {level_of(line) for line in lines} == {Level.ERROR}
-
-    live(body)
+def test_a_hook_that_fails_is_logged_and_fails_no_request(bench: Any, is_first: bool) -> None:
+    watch, lines = Watch(), []
+    bench.broker.hooks.emit = lines.append
+    watched(bench, *((Failing(), watch) if is_first else (watch, Failing())))
+    client = bench.client()
+    assert client.send_message(b"hello").code == ResponseCode.SUCCESS
+    assert client.pulled()[0].body == b"hello"
+    assert watch.moments == ["send before", "send after", "consume before"]
+    assert lines == ["hook failing: RuntimeError: planted"] * 3
+    assert {level_of(line) for line in lines} == {Level.ERROR}

@@ -31,41 +31,32 @@ def shown(client: Any) -> dict[str, str]:
     return dict(line.split("=", 1) for line in text.splitlines())
 
 
-def test_a_change_counts_from_the_next_request_on_and_is_shown(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        before = client.answer(RequestCode.GET_BROKER_CONFIG).ext_fields["version"]
-        assert client.send_message(b"m", topic="First").code == ResponseCode.SUCCESS
-        assert change(client, "autoCreateTopicEnable=false\nmaxMessageSize=2").code == ResponseCode.SUCCESS
-        assert client.send_message(b"m", topic="Second").code == ResponseCode.TOPIC_NOT_EXIST
-        assert client.send_message(b"long", topic="First").code == ResponseCode.MESSAGE_ILLEGAL
-        assert (shown(client)["autoCreateTopicEnable"], shown(client)["maxMessageSize"]) == ("false", "2")
-        after = client.answer(RequestCode.GET_BROKER_CONFIG).ext_fields["version"]
-        assert ('"counter":0' in before, '"counter":1' in after) == (True, True)
-
-    live(body)
+def test_a_change_counts_from_the_next_request_on_and_is_shown(bench: Any) -> None:
+    client = bench.client()
+    before = client.answer(RequestCode.GET_BROKER_CONFIG).ext_fields["version"]
+    assert client.send_message(b"m", topic="First").code == ResponseCode.SUCCESS
+    assert change(client, "autoCreateTopicEnable=false\nmaxMessageSize=2").code == ResponseCode.SUCCESS
+    assert client.send_message(b"m", topic="Second").code == ResponseCode.TOPIC_NOT_EXIST
+    assert client.send_message(b"long", topic="First").code == ResponseCode.MESSAGE_ILLEGAL
+    assert (shown(client)["autoCreateTopicEnable"], shown(client)["maxMessageSize"]) == ("false", "2")
+    after = client.answer(RequestCode.GET_BROKER_CONFIG).ext_fields["version"]
+    assert ('"counter":0' in before, '"counter":1' in after) == (True, True)
 
 
-def test_settings_of_which_there_are_copies_change_there_too(live: Live) -> None:
-    def body(bench: Any) -> None:
-        change(bench.client(), "transactionCheckMax=3\ntransactionTimeOut=77\nflushConsumerOffsetInterval=88")
-        broker = bench.broker
-        assert broker.transactions.checker.config.transaction_check_max == 3
-        assert broker.transactions.config.transaction_timeout_ms == 77
-        assert broker.offsets.flush_interval_ms == 88
-
-    live(body)
+def test_settings_of_which_there_are_copies_change_there_too(bench: Any) -> None:
+    change(bench.client(), "transactionCheckMax=3\ntransactionTimeOut=77\nflushConsumerOffsetInterval=88")
+    broker = bench.broker
+    assert broker.transactions.checker.config.transaction_check_max == 3
+    assert broker.transactions.config.transaction_timeout_ms == 77
+    assert broker.offsets.flush_interval_ms == 88
 
 
-def test_a_change_of_what_the_broker_permits_is_another_version_of_its_topics(live: Live) -> None:
-    def body(bench: Any) -> None:
-        before = bench.broker.topics.version
-        change(bench.client(), "brokerPermission=4")
-        assert bench.broker.topics.version.counter == before.counter + 1
-        route = bench.client().answer(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="TBW102").body
-        assert b'"perm":4' in route
-
-    live(body)
+def test_a_change_of_what_the_broker_permits_is_another_version_of_its_topics(bench: Any) -> None:
+    before = bench.broker.topics.version
+    change(bench.client(), "brokerPermission=4")
+    assert bench.broker.topics.version.counter == before.counter + 1
+    route = bench.client().answer(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="TBW102").body
+    assert b'"perm":4' in route
 
 
 def test_what_the_broker_permits_counts_though_another_version_of_its_topics_cannot_be_written(
@@ -102,46 +93,37 @@ def test_what_the_broker_permits_counts_though_another_version_of_its_topics_can
     ],
 )
 def test_what_cannot_change_is_refused_by_name_and_nothing_else_changes(
-    live: Live, text: str, code: ResponseCode, remark: str
+    bench: Any, text: str, code: ResponseCode, remark: str
 ) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        before = shown(client)
-        answer = change(client, f"traceOn=false\n{text}" if text else text)
-        assert answer.code == code
-        assert remark in answer.remark
-        assert shown(client) == before
-
-    live(body)
+    client = bench.client()
+    before = shown(client)
+    answer = change(client, f"traceOn=false\n{text}" if text else text)
+    assert answer.code == code
+    assert remark in answer.remark
+    assert shown(client) == before
 
 
-def test_what_a_setting_is_already_is_no_change(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        assert change(client, "brokerName=broker-a\nbrokerRole=ASYNC_MASTER").code == ResponseCode.SUCCESS
-        assert bench.broker.settings.version.counter == 0
-
-    live(body)
+def test_what_a_setting_is_already_is_no_change(bench: Any) -> None:
+    client = bench.client()
+    assert change(client, "brokerName=broker-a\nbrokerRole=ASYNC_MASTER").code == ResponseCode.SUCCESS
+    assert bench.broker.settings.version.counter == 0
 
 
-def test_a_change_is_written_to_the_file_before_it_counts(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client, settings, told = bench.client(), bench.broker.settings, []
-        bench.world.files.make_directories("/etc")
-        bench.world.files.write("/etc/broker.conf", b"# ours\ntraceOn = true\nbrokerName=broker-a\n")
-        settings.file, settings.emit = ConfFile(bench.world.files, "/etc/broker.conf"), told.append
-        assert change(client, "traceOn=false\nfileReservedTime=48").code == ResponseCode.SUCCESS
-        expected = b"# ours\ntraceOn=false\nbrokerName=broker-a\nfileReservedTime=48\n"
-        assert bench.world.files.read("/etc/broker.conf") == expected
-        assert bench.world.files.read("/etc/broker.conf.bak").startswith(b"# ours\ntraceOn = true")
-        assert "traceOn=false (was true), fileReservedTime=48 (was 72)" in told[0]
-        assert client.remote_address in told[0]
-        settings.file = ConfFile(bench.world.files, "/nowhere/else/broker.conf/file")
-        bench.world.files.write("/nowhere", b"")
-        assert change(client, "traceOn=true").code == ResponseCode.SYSTEM_ERROR
-        assert shown(client)["traceOn"] == "false"
-
-    live(body)
+def test_a_change_is_written_to_the_file_before_it_counts(bench: Any) -> None:
+    client, settings, told = bench.client(), bench.broker.settings, []
+    bench.world.files.make_directories("/etc")
+    bench.world.files.write("/etc/broker.conf", b"# ours\ntraceOn = true\nbrokerName=broker-a\n")
+    settings.file, settings.emit = ConfFile(bench.world.files, "/etc/broker.conf"), told.append
+    assert change(client, "traceOn=false\nfileReservedTime=48").code == ResponseCode.SUCCESS
+    expected = b"# ours\ntraceOn=false\nbrokerName=broker-a\nfileReservedTime=48\n"
+    assert bench.world.files.read("/etc/broker.conf") == expected
+    assert bench.world.files.read("/etc/broker.conf.bak").startswith(b"# ours\ntraceOn = true")
+    assert "traceOn=false (was true), fileReservedTime=48 (was 72)" in told[0]
+    assert client.remote_address in told[0]
+    settings.file = ConfFile(bench.world.files, "/nowhere/else/broker.conf/file")
+    bench.world.files.write("/nowhere", b"")
+    assert change(client, "traceOn=true").code == ResponseCode.SYSTEM_ERROR
+    assert shown(client)["traceOn"] == "false"
 
 
 @pytest.mark.parametrize(
@@ -174,9 +156,6 @@ def test_nobody_keeps_a_copy_of_a_setting_that_can_change() -> None:
     assert [found for path in sorted(store.rglob("*.py")) for found in _reads_at_construction(path, names)] == []
 
 
-def test_a_setting_with_a_long_name_is_refused_and_not_quoted(live: Live) -> None:
-    def body(bench: Any) -> None:
-        refused = change(bench.client(), "k" * 256 + "=1")
-        assert refused.remark == "settings: expected names of 255 characters or fewer, found 256"
-
-    live(body)
+def test_a_setting_with_a_long_name_is_refused_and_not_quoted(bench: Any) -> None:
+    refused = change(bench.client(), "k" * 256 + "=1")
+    assert refused.remark == "settings: expected names of 255 characters or fewer, found 256"

@@ -2,13 +2,12 @@
 
 import json
 import zlib
-from collections.abc import Callable
 from typing import Any
 
+from tests.store.services.one_life import with_settings
 from tornlog.store.broker.kv_config import KVConfig
 from tornlog.store.broker.requests import RequestCode, ResponseCode
 
-Live = Callable[..., Any]
 SLAVE = {
     "brokerName": "broker-a",
     "clusterName": "DefaultCluster",
@@ -35,252 +34,206 @@ def route(client: Any, topic: str = "Orders", **given: Any) -> str:
     return text
 
 
-def test_a_route_names_broker_and_queues(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        answer = client.answer(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="Orders")
-        assert answer.code == ResponseCode.TOPIC_NOT_EXIST
-        client.send_message(b"m")
-        assert route(client) == (
-            '{"brokerDatas":[{"brokerAddrs":{"0":"127.0.0.1:10911"},"brokerName":"broker-a",'
-            '"cluster":"DefaultCluster"}],"filterServerTable":{},"queueDatas":[{"brokerName":"broker-a","perm":6,'
-            '"readQueueNums":4,"topicSysFlag":0,"writeQueueNums":4}]}'
-        )
-        assert '"perm":7,"readQueueNums":8' in route(client, "TBW102")
-
-    live(body)
+def test_a_route_names_broker_and_queues(bench: Any) -> None:
+    client = bench.client()
+    answer = client.answer(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="Orders")
+    assert answer.code == ResponseCode.TOPIC_NOT_EXIST
+    client.send_message(b"m")
+    assert route(client) == (
+        '{"brokerDatas":[{"brokerAddrs":{"0":"127.0.0.1:10911"},"brokerName":"broker-a",'
+        '"cluster":"DefaultCluster"}],"filterServerTable":{},"queueDatas":[{"brokerName":"broker-a","perm":6,'
+        '"readQueueNums":4,"topicSysFlag":0,"writeQueueNums":4}]}'
+    )
+    assert '"perm":7,"readQueueNums":8' in route(client, "TBW102")
 
 
-def test_clients_of_old_get_broker_ids_without_quotes_unless_they_ask_for_them(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        assert '{0:"127.0.0.1:10911"}' in route(client, "TBW102", version=400)
-        assert '{"0":"127.0.0.1:10911"}' in route(client, "TBW102", version=401)
-        assert '{"0":"127.0.0.1:10911"}' in route(client, "TBW102", version=1, acceptStandardJsonOnly="true")
-
-    live(body)
+def test_clients_of_old_get_broker_ids_without_quotes_unless_they_ask_for_them(bench: Any) -> None:
+    client = bench.client()
+    assert '{0:"127.0.0.1:10911"}' in route(client, "TBW102", version=400)
+    assert '{"0":"127.0.0.1:10911"}' in route(client, "TBW102", version=401)
+    assert '{"0":"127.0.0.1:10911"}' in route(client, "TBW102", version=1, acceptStandardJsonOnly="true")
 
 
-def test_a_broker_that_may_not_be_written_says_so_in_its_routes(live: Live) -> None:
-    def body(bench: Any) -> None:
-        assert '"perm":4' in route(bench.client(), "TBW102")
-
-    live(body, broker_permission=4)
+@with_settings(broker_permission=4)
+def test_a_broker_that_may_not_be_written_says_so_in_its_routes(bench: Any) -> None:
+    assert '"perm":4' in route(bench.client(), "TBW102")
 
 
-def test_producers_are_led_away_from_a_broker_and_back(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.send_message(b"m")
-        wiped = client.answer(RequestCode.WIPE_WRITE_PERM_OF_BROKER, brokerName="broker-a")
-        assert wiped.ext_fields == {"wipeTopicCount": str(len(bench.broker.topics.table))}
-        assert '"perm":4' in route(client)
-        client.answer(RequestCode.ADD_WRITE_PERM_OF_BROKER, brokerName="broker-a")
-        assert '"perm":6' in route(client)
-        none = client.answer(RequestCode.WIPE_WRITE_PERM_OF_BROKER, brokerName="broker-x")
-        assert none.ext_fields == {"wipeTopicCount": "0"}
-
-    live(body)
+def test_producers_are_led_away_from_a_broker_and_back(bench: Any) -> None:
+    client = bench.client()
+    client.send_message(b"m")
+    wiped = client.answer(RequestCode.WIPE_WRITE_PERM_OF_BROKER, brokerName="broker-a")
+    assert wiped.ext_fields == {"wipeTopicCount": str(len(bench.broker.topics.table))}
+    assert '"perm":4' in route(client)
+    client.answer(RequestCode.ADD_WRITE_PERM_OF_BROKER, brokerName="broker-a")
+    assert '"perm":6' in route(client)
+    none = client.answer(RequestCode.WIPE_WRITE_PERM_OF_BROKER, brokerName="broker-x")
+    assert none.ext_fields == {"wipeTopicCount": "0"}
 
 
-def test_cluster_and_topics_are_told(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        assert client.answer(RequestCode.GET_BROKER_CLUSTER_INFO).body.decode() == (
-            '{"brokerAddrTable":{"broker-a":{"brokerAddrs":{0:"127.0.0.1:10911"},"brokerName":"broker-a",'
-            '"cluster":"DefaultCluster"}},"clusterAddrTable":{"DefaultCluster":["broker-a"]}}'
-        )
-        client.send_message(b"m")
-        topics = json.loads(client.answer(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER).body)["topicList"]
-        assert {"Orders", "TBW102", "SCHEDULE_TOPIC_XXXX"} <= set(topics)
-        of_cluster = client.answer(RequestCode.GET_TOPICS_BY_CLUSTER, cluster="DefaultCluster").body
-        assert json.loads(of_cluster)["topicList"] == topics
-        none = client.answer(RequestCode.GET_TOPICS_BY_CLUSTER, cluster="Other").body
-        assert json.loads(none)["topicList"] == []
-        system = json.loads(client.answer(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS).body)
-        assert "Orders" not in system["topicList"]
-        assert system["brokerAddr"] == "127.0.0.1:10911"
-
-    live(body)
+def test_cluster_and_topics_are_told(bench: Any) -> None:
+    client = bench.client()
+    assert client.answer(RequestCode.GET_BROKER_CLUSTER_INFO).body.decode() == (
+        '{"brokerAddrTable":{"broker-a":{"brokerAddrs":{0:"127.0.0.1:10911"},"brokerName":"broker-a",'
+        '"cluster":"DefaultCluster"}},"clusterAddrTable":{"DefaultCluster":["broker-a"]}}'
+    )
+    client.send_message(b"m")
+    topics = json.loads(client.answer(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER).body)["topicList"]
+    assert {"Orders", "TBW102", "SCHEDULE_TOPIC_XXXX"} <= set(topics)
+    of_cluster = client.answer(RequestCode.GET_TOPICS_BY_CLUSTER, cluster="DefaultCluster").body
+    assert json.loads(of_cluster)["topicList"] == topics
+    none = client.answer(RequestCode.GET_TOPICS_BY_CLUSTER, cluster="Other").body
+    assert json.loads(none)["topicList"] == []
+    system = json.loads(client.answer(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS).body)
+    assert "Orders" not in system["topicList"]
+    assert system["brokerAddr"] == "127.0.0.1:10911"
 
 
-def test_a_slave_registers_is_told_its_master_and_shows_up_beside_it(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.send_message(b"m")
-        answer = register(client, {"Orders": {"topicName": "Orders", "perm": 4}})
-        assert answer.ext_fields["masterAddr"] == "127.0.0.1:10911"
-        found = json.loads(route(client))
-        addresses = {"0": "127.0.0.1:10911", "1": "10.0.0.9:10911"}
-        assert found["brokerDatas"][0]["brokerAddrs"] == addresses
-        assert [queues["perm"] for queues in found["queueDatas"]] == [6]
-        client.answer(RequestCode.UNREGISTER_BROKER, **SLAVE)
-        assert json.loads(route(client))["brokerDatas"][0]["brokerAddrs"] == {"0": "127.0.0.1:10911"}
-
-    live(body)
+def test_a_slave_registers_is_told_its_master_and_shows_up_beside_it(bench: Any) -> None:
+    client = bench.client()
+    client.send_message(b"m")
+    answer = register(client, {"Orders": {"topicName": "Orders", "perm": 4}})
+    assert answer.ext_fields["masterAddr"] == "127.0.0.1:10911"
+    found = json.loads(route(client))
+    addresses = {"0": "127.0.0.1:10911", "1": "10.0.0.9:10911"}
+    assert found["brokerDatas"][0]["brokerAddrs"] == addresses
+    assert [queues["perm"] for queues in found["queueDatas"]] == [6]
+    client.answer(RequestCode.UNREGISTER_BROKER, **SLAVE)
+    assert json.loads(route(client))["brokerDatas"][0]["brokerAddrs"] == {"0": "127.0.0.1:10911"}
 
 
-def test_a_broker_that_falls_silent_is_gone_after_two_minutes(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        register(client, {"Theirs": {"topicName": "Theirs"}}, brokerName="broker-b", brokerId=0)
-        assert "broker-b" in route(client, "Theirs")
-        client.answer(RequestCode.DELETE_TOPIC_IN_NAMESRV, topic="Theirs")
-        answer = client.answer(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="Theirs")
-        assert answer.code == ResponseCode.TOPIC_NOT_EXIST
-        register(client, {"Theirs": {"topicName": "Theirs"}}, brokerName="broker-b", brokerId=0)
-        bench.sleep(121_000)
-        answer = client.answer(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="Theirs")
-        assert answer.code == ResponseCode.TOPIC_NOT_EXIST
-
-    live(body)
+def test_a_broker_that_falls_silent_is_gone_after_two_minutes(bench: Any) -> None:
+    client = bench.client()
+    register(client, {"Theirs": {"topicName": "Theirs"}}, brokerName="broker-b", brokerId=0)
+    assert "broker-b" in route(client, "Theirs")
+    client.answer(RequestCode.DELETE_TOPIC_IN_NAMESRV, topic="Theirs")
+    answer = client.answer(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="Theirs")
+    assert answer.code == ResponseCode.TOPIC_NOT_EXIST
+    register(client, {"Theirs": {"topicName": "Theirs"}}, brokerName="broker-b", brokerId=0)
+    bench.sleep(121_000)
+    answer = client.answer(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="Theirs")
+    assert answer.code == ResponseCode.TOPIC_NOT_EXIST
 
 
-def test_a_broker_whose_connection_ends_is_gone_unless_it_has_registered_over_another(live: Live) -> None:
-    def body(bench: Any) -> None:
-        other, client = {"brokerName": "broker-b", "brokerId": 0}, bench.client()
-        first, second = bench.client(), bench.client()
-        topics = {"Theirs": {"topicName": "Theirs"}}
-        register(first, topics, **other)
-        register(second, topics, **other)
-        first.close()
-        assert "broker-b" in route(client, "Theirs")
-        second.close()
-        assert client.answer(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="Theirs").code == ResponseCode.TOPIC_NOT_EXIST
-        register(second, topics, **other)
-        answer = client.answer(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="Theirs")
-        assert answer.code == ResponseCode.TOPIC_NOT_EXIST, "a registration that outlives its connection"
-
-    live(body)
+def test_a_broker_whose_connection_ends_is_gone_unless_it_has_registered_over_another(bench: Any) -> None:
+    other, client = {"brokerName": "broker-b", "brokerId": 0}, bench.client()
+    first, second = bench.client(), bench.client()
+    topics = {"Theirs": {"topicName": "Theirs"}}
+    register(first, topics, **other)
+    register(second, topics, **other)
+    first.close()
+    assert "broker-b" in route(client, "Theirs")
+    second.close()
+    assert client.answer(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="Theirs").code == ResponseCode.TOPIC_NOT_EXIST
+    register(second, topics, **other)
+    answer = client.answer(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="Theirs")
+    assert answer.code == ResponseCode.TOPIC_NOT_EXIST, "a registration that outlives its connection"
 
 
-def test_a_registration_that_is_damaged_is_refused(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        assert register(client, {}, bodyCrc32=1).code == ResponseCode.SYSTEM_ERROR
-        assert register(client, {"T": 7}).code == ResponseCode.SYSTEM_ERROR
-        assert register(client, {}, compressed="true").code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
-
-    live(body)
+def test_a_registration_that_is_damaged_is_refused(bench: Any) -> None:
+    client = bench.client()
+    assert register(client, {}, bodyCrc32=1).code == ResponseCode.SYSTEM_ERROR
+    assert register(client, {"T": 7}).code == ResponseCode.SYSTEM_ERROR
+    assert register(client, {}, compressed="true").code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
 
 
-def test_a_broker_that_goes_and_comes_back_may_be_sent_to_again(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client, name_server = bench.client(), bench.broker.name_server
-        other = {"brokerName": "broker-b", "brokerId": 0}
-        topics = {"Theirs": {"topicName": "Theirs", "perm": 6}}
-        register(client, topics, **other)
-        client.answer(RequestCode.WIPE_WRITE_PERM_OF_BROKER, brokerName="broker-a")
-        client.answer(RequestCode.WIPE_WRITE_PERM_OF_BROKER, brokerName="broker-b")
-        register(client, topics, **other)
-        assert '"perm":4' in route(client, "Theirs")
-        client.answer(RequestCode.UNREGISTER_BROKER, **SLAVE | other)
-        assert name_server._read_only == {"broker-a"}
-        register(client, topics, **other)
-        assert '"perm":6' in route(client, "Theirs")
-        client.answer(RequestCode.WIPE_WRITE_PERM_OF_BROKER, brokerName="broker-b")
-        bench.sleep(121_000)
-        assert name_server.names == ["broker-a"]
-        assert name_server._read_only == {"broker-a"}
-
-    live(body)
+def test_a_broker_that_goes_and_comes_back_may_be_sent_to_again(bench: Any) -> None:
+    client, name_server = bench.client(), bench.broker.name_server
+    other = {"brokerName": "broker-b", "brokerId": 0}
+    topics = {"Theirs": {"topicName": "Theirs", "perm": 6}}
+    register(client, topics, **other)
+    client.answer(RequestCode.WIPE_WRITE_PERM_OF_BROKER, brokerName="broker-a")
+    client.answer(RequestCode.WIPE_WRITE_PERM_OF_BROKER, brokerName="broker-b")
+    register(client, topics, **other)
+    assert '"perm":4' in route(client, "Theirs")
+    client.answer(RequestCode.UNREGISTER_BROKER, **SLAVE | other)
+    assert name_server._read_only == {"broker-a"}
+    register(client, topics, **other)
+    assert '"perm":6' in route(client, "Theirs")
+    client.answer(RequestCode.WIPE_WRITE_PERM_OF_BROKER, brokerName="broker-b")
+    bench.sleep(121_000)
+    assert name_server.names == ["broker-a"]
+    assert name_server._read_only == {"broker-a"}
 
 
-def test_values_are_kept_by_namespace_and_key(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        for key, value in (("north", "1"), ("south", "2")):
-            client.answer(RequestCode.PUT_KV_CONFIG, namespace="PLACES", key=key, value=value)
-        assert client.answer(RequestCode.GET_KV_CONFIG, namespace="PLACES", key="north").ext_fields == {"value": "1"}
-        client.answer(RequestCode.DELETE_KV_CONFIG, namespace="PLACES", key="south")
-        client.answer(RequestCode.DELETE_KV_CONFIG, namespace="NONE", key="south")
-        none = client.answer(RequestCode.GET_KV_CONFIG, namespace="PLACES", key="south")
-        assert (none.code, none.remark) == (
-            ResponseCode.QUERY_NOT_FOUND,
-            "No config item, Namespace: PLACES Key: south",
-        )
-        for wrong in ({"namespace": "PLACES"}, {"namespace": "PLACES", "key": "east"}):
-            assert client.answer(RequestCode.PUT_KV_CONFIG, **wrong).code == ResponseCode.SYSTEM_ERROR
+def test_values_are_kept_by_namespace_and_key(bench: Any) -> None:
+    client = bench.client()
+    for key, value in (("north", "1"), ("south", "2")):
+        client.answer(RequestCode.PUT_KV_CONFIG, namespace="PLACES", key=key, value=value)
+    assert client.answer(RequestCode.GET_KV_CONFIG, namespace="PLACES", key="north").ext_fields == {"value": "1"}
+    client.answer(RequestCode.DELETE_KV_CONFIG, namespace="PLACES", key="south")
+    client.answer(RequestCode.DELETE_KV_CONFIG, namespace="NONE", key="south")
+    none = client.answer(RequestCode.GET_KV_CONFIG, namespace="PLACES", key="south")
+    assert (none.code, none.remark) == (
+        ResponseCode.QUERY_NOT_FOUND,
+        "No config item, Namespace: PLACES Key: south",
+    )
+    for wrong in ({"namespace": "PLACES"}, {"namespace": "PLACES", "key": "east"}):
+        assert client.answer(RequestCode.PUT_KV_CONFIG, **wrong).code == ResponseCode.SYSTEM_ERROR
 
-        again = KVConfig(bench.world, "/store/config/kvConfig.json")
-        again.load()
-        assert again.namespace("PLACES") == {"north": "1"}
-        listed = client.answer(RequestCode.GET_KVLIST_BY_NAMESPACE, namespace="PLACES")
-        assert json.loads(listed.body) == {"table": {"north": "1"}}
-        none = client.answer(RequestCode.GET_KVLIST_BY_NAMESPACE, namespace="NONE")
-        assert none.code == ResponseCode.QUERY_NOT_FOUND
-
-    live(body)
+    again = KVConfig(bench.world, "/store/config/kvConfig.json")
+    again.load()
+    assert again.namespace("PLACES") == {"north": "1"}
+    listed = client.answer(RequestCode.GET_KVLIST_BY_NAMESPACE, namespace="PLACES")
+    assert json.loads(listed.body) == {"table": {"north": "1"}}
+    none = client.answer(RequestCode.GET_KVLIST_BY_NAMESPACE, namespace="NONE")
+    assert none.code == ResponseCode.QUERY_NOT_FOUND
 
 
-def test_a_topic_is_ordered_while_it_has_a_value_in_the_order_configuration(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client, topics = bench.client(), bench.broker.topics
-        client.send_message(b"m")
-        order = {"namespace": "ORDER_TOPIC_CONFIG", "key": "Orders"}
-        client.answer(RequestCode.PUT_KV_CONFIG, **order, value="broker-a:4")
-        assert topics.table["Orders"].order
-        assert "orderTopicConf" not in route(client)
-        client.answer(RequestCode.UPDATE_NAMESRV_CONFIG, b"orderMessageEnable=true")
-        assert '"orderTopicConf":"broker-a:4"' in route(client)
-        registered = register(client, {})
-        assert json.loads(registered.body) == {"table": {"Orders": "broker-a:4"}}
-        client.answer(RequestCode.DELETE_KV_CONFIG, **order)
-        assert not topics.table["Orders"].order
-
-    live(body)
+def test_a_topic_is_ordered_while_it_has_a_value_in_the_order_configuration(bench: Any) -> None:
+    client, topics = bench.client(), bench.broker.topics
+    client.send_message(b"m")
+    order = {"namespace": "ORDER_TOPIC_CONFIG", "key": "Orders"}
+    client.answer(RequestCode.PUT_KV_CONFIG, **order, value="broker-a:4")
+    assert topics.table["Orders"].order
+    assert "orderTopicConf" not in route(client)
+    client.answer(RequestCode.UPDATE_NAMESRV_CONFIG, b"orderMessageEnable=true")
+    assert '"orderTopicConf":"broker-a:4"' in route(client)
+    registered = register(client, {})
+    assert json.loads(registered.body) == {"table": {"Orders": "broker-a:4"}}
+    client.answer(RequestCode.DELETE_KV_CONFIG, **order)
+    assert not topics.table["Orders"].order
 
 
-def test_settings_of_the_name_server_are_shown_and_what_cannot_change_is_refused_by_name(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        told = client.answer(RequestCode.GET_NAMESRV_CONFIG).body.decode()
-        assert "listenPort=10911\n" in told
-        assert "orderMessageEnable=false\n" in told
-        wrong = client.answer(RequestCode.UPDATE_NAMESRV_CONFIG, b"listenPort=1")
-        assert (wrong.code, wrong.remark) == (
-            ResponseCode.NO_PERMISSION,
-            "listenPort cannot change while the name server runs",
-        )
-        bad = client.answer(RequestCode.UPDATE_NAMESRV_CONFIG, b"orderMessageEnable=perhaps")
-        assert "orderMessageEnable: expected true or false" in bad.remark
-        assert "is no setting" in client.answer(RequestCode.UPDATE_NAMESRV_CONFIG, b"noSuchKey=1").remark
-        client.answer(RequestCode.UPDATE_NAMESRV_CONFIG, b"orderMessageEnable=true\nnoSuchKey=1")
-        assert "orderMessageEnable=false\n" in client.answer(RequestCode.GET_NAMESRV_CONFIG).body.decode()
-
-    live(body)
+def test_settings_of_the_name_server_are_shown_and_what_cannot_change_is_refused_by_name(bench: Any) -> None:
+    client = bench.client()
+    told = client.answer(RequestCode.GET_NAMESRV_CONFIG).body.decode()
+    assert "listenPort=10911\n" in told
+    assert "orderMessageEnable=false\n" in told
+    wrong = client.answer(RequestCode.UPDATE_NAMESRV_CONFIG, b"listenPort=1")
+    assert (wrong.code, wrong.remark) == (
+        ResponseCode.NO_PERMISSION,
+        "listenPort cannot change while the name server runs",
+    )
+    bad = client.answer(RequestCode.UPDATE_NAMESRV_CONFIG, b"orderMessageEnable=perhaps")
+    assert "orderMessageEnable: expected true or false" in bad.remark
+    assert "is no setting" in client.answer(RequestCode.UPDATE_NAMESRV_CONFIG, b"noSuchKey=1").remark
+    client.answer(RequestCode.UPDATE_NAMESRV_CONFIG, b"orderMessageEnable=true\nnoSuchKey=1")
+    assert "orderMessageEnable=false\n" in client.answer(RequestCode.GET_NAMESRV_CONFIG).body.decode()
 
 
-def test_a_broker_asks_whether_it_need_register(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
+def test_a_broker_asks_whether_it_need_register(bench: Any) -> None:
+    client = bench.client()
 
-        def asked(counter: int) -> Any:
-            version = json.dumps({"counter": counter, "timestamp": 2}).encode()
-            return client.answer(RequestCode.QUERY_DATA_VERSION, version, **SLAVE)
+    def asked(counter: int) -> Any:
+        version = json.dumps({"counter": counter, "timestamp": 2}).encode()
+        return client.answer(RequestCode.QUERY_DATA_VERSION, version, **SLAVE)
 
-        assert asked(1).ext_fields == {"changed": "true"}
-        register(client, {})
-        assert asked(1).ext_fields == {"changed": "false"}
-        assert json.loads(asked(2).body) == {"counter": 1, "timestamp": 2}
-        assert asked(2).ext_fields == {"changed": "true"}
-
-    live(body)
+    assert asked(1).ext_fields == {"changed": "true"}
+    register(client, {})
+    assert asked(1).ext_fields == {"changed": "false"}
+    assert json.loads(asked(2).body) == {"counter": 1, "timestamp": 2}
+    assert asked(2).ext_fields == {"changed": "true"}
 
 
-def test_topics_of_units_are_told_by_their_flags(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        register(
-            client, {name: {"topicName": name, "topicSysFlag": flag} for name, flag in (("a", 1), ("b", 2), ("c", 3))}
-        )
+def test_topics_of_units_are_told_by_their_flags(bench: Any) -> None:
+    client = bench.client()
+    register(client, {name: {"topicName": name, "topicSysFlag": flag} for name, flag in (("a", 1), ("b", 2), ("c", 3))})
 
-        def topics(code: RequestCode) -> list[str]:
-            found: list[str] = json.loads(client.answer(code).body)["topicList"]
-            return found
+    def topics(code: RequestCode) -> list[str]:
+        found: list[str] = json.loads(client.answer(code).body)["topicList"]
+        return found
 
-        assert topics(RequestCode.GET_UNIT_TOPIC_LIST) == ["a", "c"]
-        assert topics(RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST) == ["b", "c"]
-        assert topics(RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST) == ["b"]
-
-    live(body)
+    assert topics(RequestCode.GET_UNIT_TOPIC_LIST) == ["a", "c"]
+    assert topics(RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST) == ["b", "c"]
+    assert topics(RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST) == ["b"]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.services.one_life import with_settings
 from tornlog.store.broker.requests import RequestCode, ResponseCode
 from tornlog.store.broker.topics import TopicConfig
 from tornlog.store.config import BrokerRole
@@ -18,59 +19,50 @@ Live = Callable[..., Any]
 MAY_WAIT = 4 | 2
 
 
-def test_a_pull_gives_records_as_they_are_in_the_log_and_where_to_go_on(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        for number in range(3):
-            client.send_message(b"%d" % number)
-        answer = client.pull(1)
-        assert (answer.code, answer.remark) == (ResponseCode.SUCCESS, "FOUND")
-        assert answer.ext_fields == {
-            "suggestWhichBrokerId": "0",
-            "nextBeginOffset": "3",
-            "minOffset": "0",
-            "maxOffset": "3",
-        }
-        assert [record.body for record in records_of(answer)] == [b"1", b"2"]
-        assert len(client.pulled(0, maxMsgNums=2)) == 2
-
-    live(body)
+def test_a_pull_gives_records_as_they_are_in_the_log_and_where_to_go_on(bench: Any) -> None:
+    client = bench.client()
+    for number in range(3):
+        client.send_message(b"%d" % number)
+    answer = client.pull(1)
+    assert (answer.code, answer.remark) == (ResponseCode.SUCCESS, "FOUND")
+    assert answer.ext_fields == {
+        "suggestWhichBrokerId": "0",
+        "nextBeginOffset": "3",
+        "minOffset": "0",
+        "maxOffset": "3",
+    }
+    assert [record.body for record in records_of(answer)] == [b"1", b"2"]
+    assert len(client.pulled(0, maxMsgNums=2)) == 2
 
 
-def test_codes_follow_what_the_store_found(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.send_message(b"m", properties={"TAGS": "A"})
+def test_codes_follow_what_the_store_found(bench: Any) -> None:
+    client = bench.client()
+    client.send_message(b"m", properties={"TAGS": "A"})
 
-        def told(offset: int, **fields: Any) -> tuple[int, str, str]:
-            answer = client.pull(offset, **fields)
-            return answer.code, answer.remark, answer.ext_fields["nextBeginOffset"]
+    def told(offset: int, **fields: Any) -> tuple[int, str, str]:
+        answer = client.pull(offset, **fields)
+        return answer.code, answer.remark, answer.ext_fields["nextBeginOffset"]
 
-        assert told(1) == (19, "OFFSET_OVERFLOW_ONE", "1")
-        assert told(7) == (21, "OFFSET_OVERFLOW_BADLY", "1")
-        assert told(-1) == (21, "OFFSET_TOO_SMALL", "0")
-        assert told(0, subscription="B") == (20, "NO_MATCHED_MESSAGE", "1")
-        assert told(0, queueId=2) == (19, "NO_MESSAGE_IN_QUEUE", "0")
-        assert told(5, queueId=2) == (21, "NO_MESSAGE_IN_QUEUE", "0")
-
-    live(body)
+    assert told(1) == (19, "OFFSET_OVERFLOW_ONE", "1")
+    assert told(7) == (21, "OFFSET_OVERFLOW_BADLY", "1")
+    assert told(-1) == (21, "OFFSET_TOO_SMALL", "0")
+    assert told(0, subscription="B") == (20, "NO_MATCHED_MESSAGE", "1")
+    assert told(0, queueId=2) == (19, "NO_MESSAGE_IN_QUEUE", "0")
+    assert told(5, queueId=2) == (21, "NO_MESSAGE_IN_QUEUE", "0")
 
 
-def test_a_consumer_that_is_sent_elsewhere_leaves_an_event(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.send_message(b"m")
-        client.pull(7)
-        bench.settle()
-        event = client.pulled(topic="OFFSET_MOVED_EVENT")[0]
-        assert json.loads(event.body) == {
-            "consumerGroup": GROUP,
-            "messageQueue": {"brokerName": "broker-a", "queueId": 0, "topic": "Orders"},
-            "offsetNew": 1,
-            "offsetRequest": 7,
-        }
-
-    live(body)
+def test_a_consumer_that_is_sent_elsewhere_leaves_an_event(bench: Any) -> None:
+    client = bench.client()
+    client.send_message(b"m")
+    client.pull(7)
+    bench.settle()
+    event = client.pulled(topic="OFFSET_MOVED_EVENT")[0]
+    assert json.loads(event.body) == {
+        "consumerGroup": GROUP,
+        "messageQueue": {"brokerName": "broker-a", "queueId": 0, "topic": "Orders"},
+        "offsetNew": 1,
+        "offsetRequest": 7,
+    }
 
 
 @pytest.mark.parametrize(
@@ -96,41 +88,33 @@ def test_a_consumer_that_is_sent_elsewhere_leaves_an_event(live: Live) -> None:
         ({"queueOffset": "x"}, ResponseCode.SYSTEM_ERROR, "queueOffset"),
     ],
 )
-def test_what_is_wrong_with_a_pull_is_said(live: Live, fields: dict[str, Any], code: ResponseCode, word: str) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.send_message(b"m")
-        answer = client.pull(**fields)
-        assert answer.code == code
-        assert word in answer.remark
-
-    live(body)
+def test_what_is_wrong_with_a_pull_is_said(bench: Any, fields: dict[str, Any], code: ResponseCode, word: str) -> None:
+    client = bench.client()
+    client.send_message(b"m")
+    answer = client.pull(**fields)
+    assert answer.code == code
+    assert word in answer.remark
 
 
-def test_tags_and_expressions_choose_messages(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        for tag, amount in (("A", 1), ("B", 5), ("C", 9)):
-            client.send_message(tag.encode(), properties={"TAGS": tag, "amount": str(amount)})
-        assert [each.body for each in client.pulled(subscription="A || C")] == [b"A", b"C"]
-        sql = {"expressionType": "SQL92", "subscription": "amount > 4"}
-        assert [each.body for each in client.pulled(**sql)] == [b"B", b"C"]
-
-    live(body, enable_property_filter=True)
+@with_settings(enable_property_filter=True)
+def test_tags_and_expressions_choose_messages(bench: Any) -> None:
+    client = bench.client()
+    for tag, amount in (("A", 1), ("B", 5), ("C", 9)):
+        client.send_message(tag.encode(), properties={"TAGS": tag, "amount": str(amount)})
+    assert [each.body for each in client.pulled(subscription="A || C")] == [b"A", b"C"]
+    sql = {"expressionType": "SQL92", "subscription": "amount > 4"}
+    assert [each.body for each in client.pulled(**sql)] == [b"B", b"C"]
 
 
-def test_what_a_heartbeat_subscribed_to_counts_where_the_pull_does_not_say(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        for tag in ("A", "B"):
-            client.send_message(tag.encode(), properties={"TAGS": tag})
-        client.heartbeat(expression="B", version=7)
-        assert [each.body for each in client.pulled(sysFlag=0, subVersion=7)] == [b"B"]
-        assert client.pull(sysFlag=0, subVersion=8).code == ResponseCode.SUBSCRIPTION_NOT_LATEST
-        other = client.pull(topic="TBW102", sysFlag=0)
-        assert other.code == ResponseCode.SUBSCRIPTION_NOT_EXIST
-
-    live(body)
+def test_what_a_heartbeat_subscribed_to_counts_where_the_pull_does_not_say(bench: Any) -> None:
+    client = bench.client()
+    for tag in ("A", "B"):
+        client.send_message(tag.encode(), properties={"TAGS": tag})
+    client.heartbeat(expression="B", version=7)
+    assert [each.body for each in client.pulled(sysFlag=0, subVersion=7)] == [b"B"]
+    assert client.pull(sysFlag=0, subVersion=8).code == ResponseCode.SUBSCRIPTION_NOT_LATEST
+    other = client.pull(topic="TBW102", sysFlag=0)
+    assert other.code == ResponseCode.SUBSCRIPTION_NOT_EXIST
 
 
 def test_bit_maps_pass_over_what_registered_expressions_do_not_want(live: Live) -> None:
@@ -159,188 +143,152 @@ def test_an_expression_that_is_none_costs_only_the_pulls_that_it_is_for(live: Li
     live(body, store={"enable_consume_queue_ext": True}, **settings)
 
 
-def test_an_answer_that_cannot_be_sent_costs_only_its_client(live: Live) -> None:
-    def body(bench: Any) -> None:
-        broken, sound = bench.client(), bench.client()
-        sound.send_message(b"old")
-        broken.send = lambda command: 1 // 0
-        assert broken.pull(1, sysFlag=MAY_WAIT) is None
-        assert sound.pull(1, sysFlag=MAY_WAIT) is None
-        sound.send_message(b"new")
-        bench.sleep(1)
-        assert [record.body for record in records_of(sound.got[0])] == [b"new"]
-        assert not broken.is_open
-        assert isinstance(bench.broker.held_pulls.last_error, ZeroDivisionError)
-
-    live(body)
+def test_an_answer_that_cannot_be_sent_costs_only_its_client(bench: Any) -> None:
+    broken, sound = bench.client(), bench.client()
+    sound.send_message(b"old")
+    broken.send = lambda command: 1 // 0
+    assert broken.pull(1, sysFlag=MAY_WAIT) is None
+    assert sound.pull(1, sysFlag=MAY_WAIT) is None
+    sound.send_message(b"new")
+    bench.sleep(1)
+    assert [record.body for record in records_of(sound.got[0])] == [b"new"]
+    assert not broken.is_open
+    assert isinstance(bench.broker.held_pulls.last_error, ZeroDivisionError)
 
 
-def test_a_group_that_may_not_consume_does_not(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.send_message(b"m")
-        group = {"groupName": GROUP, "consumeEnable": False}
-        client.answer(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, json.dumps(group).encode())
-        assert client.pull().code == ResponseCode.NO_PERMISSION
-
-    live(body)
+def test_a_group_that_may_not_consume_does_not(bench: Any) -> None:
+    client = bench.client()
+    client.send_message(b"m")
+    group = {"groupName": GROUP, "consumeEnable": False}
+    client.answer(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, json.dumps(group).encode())
+    assert client.pull().code == ResponseCode.NO_PERMISSION
 
 
 # -- held pulls ------------------------------------------------------------------------------------
 
 
-def test_a_held_pull_is_answered_when_a_message_arrives(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.send_message(b"old")
-        assert client.pull(1, sysFlag=MAY_WAIT) is None
-        bench.sleep(1000)
-        assert client.got == []
-        client.send_message(b"new")
-        bench.sleep(1)
-        (answer,) = client.got
-        assert [record.body for record in records_of(answer)] == [b"new"]
-        assert bench.broker.held_pulls.held_count == 0
-
-    live(body)
+def test_a_held_pull_is_answered_when_a_message_arrives(bench: Any) -> None:
+    client = bench.client()
+    client.send_message(b"old")
+    assert client.pull(1, sysFlag=MAY_WAIT) is None
+    bench.sleep(1000)
+    assert client.got == []
+    client.send_message(b"new")
+    bench.sleep(1)
+    (answer,) = client.got
+    assert [record.body for record in records_of(answer)] == [b"new"]
+    assert bench.broker.held_pulls.held_count == 0
 
 
-def test_a_held_pull_waits_on_for_a_message_that_it_does_not_want(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.send_message(b"old")
-        sql = {"expressionType": "SQL92", "subscription": "amount > 4"}
-        assert client.pull(1, sysFlag=MAY_WAIT, subscription="B") is None
-        assert client.pull(1, sysFlag=MAY_WAIT, **sql) is None
-        client.send_message(b"other", properties={"TAGS": "A", "amount": "1"})
-        bench.sleep(100)
-        assert client.got == []
-        client.send_message(b"wanted", properties={"TAGS": "B", "amount": "5"})
-        bench.sleep(100)
-        assert [[record.body for record in records_of(answer)] for answer in client.got] == [[b"wanted"]] * 2
-
-    live(body, enable_property_filter=True)
+@with_settings(enable_property_filter=True)
+def test_a_held_pull_waits_on_for_a_message_that_it_does_not_want(bench: Any) -> None:
+    client = bench.client()
+    client.send_message(b"old")
+    sql = {"expressionType": "SQL92", "subscription": "amount > 4"}
+    assert client.pull(1, sysFlag=MAY_WAIT, subscription="B") is None
+    assert client.pull(1, sysFlag=MAY_WAIT, **sql) is None
+    client.send_message(b"other", properties={"TAGS": "A", "amount": "1"})
+    bench.sleep(100)
+    assert client.got == []
+    client.send_message(b"wanted", properties={"TAGS": "B", "amount": "5"})
+    bench.sleep(100)
+    assert [[record.body for record in records_of(answer)] for answer in client.got] == [[b"wanted"]] * 2
 
 
-def test_a_held_pull_is_answered_when_its_time_is_over_and_never_held_again(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.send_message(b"old")
-        assert client.pull(1, sysFlag=MAY_WAIT, suspendTimeoutMillis=700) is None
-        bench.sleep(690)
-        assert client.got == []
-        bench.sleep(20)
-        (answer,) = client.got
-        assert answer.code == ResponseCode.PULL_NOT_FOUND
-
-    live(body)
+def test_a_held_pull_is_answered_when_its_time_is_over_and_never_held_again(bench: Any) -> None:
+    client = bench.client()
+    client.send_message(b"old")
+    assert client.pull(1, sysFlag=MAY_WAIT, suspendTimeoutMillis=700) is None
+    bench.sleep(690)
+    assert client.got == []
+    bench.sleep(20)
+    (answer,) = client.got
+    assert answer.code == ResponseCode.PULL_NOT_FOUND
 
 
-def test_a_message_that_nobody_told_of_is_found_by_the_scan(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.send_message(b"old")
-        assert client.pull(1, sysFlag=MAY_WAIT) is None
-        bench.broker.store.on_arriving.remove(bench.broker.held_pulls.on_arriving)
-        client.send_message(b"new")
-        bench.sleep(5001)
-        assert [record.body for record in records_of(client.got[0])] == [b"new"]
-
-    live(body)
+def test_a_message_that_nobody_told_of_is_found_by_the_scan(bench: Any) -> None:
+    client = bench.client()
+    client.send_message(b"old")
+    assert client.pull(1, sysFlag=MAY_WAIT) is None
+    bench.broker.store.on_arriving.remove(bench.broker.held_pulls.on_arriving)
+    client.send_message(b"new")
+    bench.sleep(5001)
+    assert [record.body for record in records_of(client.got[0])] == [b"new"]
 
 
-def test_without_long_polling_a_pull_waits_a_second(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.send_message(b"old")
-        assert client.pull(1, sysFlag=MAY_WAIT) is None
-        bench.sleep(1001)
-        assert [answer.code for answer in client.got] == [ResponseCode.PULL_NOT_FOUND]
-
-    live(body, store={"long_polling_enable": False})
+@with_settings(store={"long_polling_enable": False})
+def test_without_long_polling_a_pull_waits_a_second(bench: Any) -> None:
+    client = bench.client()
+    client.send_message(b"old")
+    assert client.pull(1, sysFlag=MAY_WAIT) is None
+    bench.sleep(1001)
+    assert [answer.code for answer in client.got] == [ResponseCode.PULL_NOT_FOUND]
 
 
-def test_no_more_pulls_are_held_than_settings_allow(live: Live) -> None:
-    def body(bench: Any) -> None:
-        first, second, third = (bench.client() for _ in range(3))
-        first.send_message(b"old")
-        assert first.pull(1, sysFlag=MAY_WAIT) is None
-        assert first.pull(1, sysFlag=MAY_WAIT).code == ResponseCode.PULL_NOT_FOUND
-        assert second.pull(1, sysFlag=MAY_WAIT) is None
-        assert third.pull(1, sysFlag=MAY_WAIT).code == ResponseCode.PULL_NOT_FOUND
-        first.close()
-        assert bench.broker.held_pulls.held_count == 1
-        assert third.pull(1, sysFlag=MAY_WAIT) is None
-
-    live(body, held_pulls_max=2, held_pulls_of_client_max=1)
+@with_settings(held_pulls_max=2, held_pulls_of_client_max=1)
+def test_no_more_pulls_are_held_than_settings_allow(bench: Any) -> None:
+    first, second, third = (bench.client() for _ in range(3))
+    first.send_message(b"old")
+    assert first.pull(1, sysFlag=MAY_WAIT) is None
+    assert first.pull(1, sysFlag=MAY_WAIT).code == ResponseCode.PULL_NOT_FOUND
+    assert second.pull(1, sysFlag=MAY_WAIT) is None
+    assert third.pull(1, sysFlag=MAY_WAIT).code == ResponseCode.PULL_NOT_FOUND
+    first.close()
+    assert bench.broker.held_pulls.held_count == 1
+    assert third.pull(1, sysFlag=MAY_WAIT) is None
 
 
-def test_a_broker_that_stops_lets_nobody_wait(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.send_message(b"old")
-        assert client.pull(1, sysFlag=MAY_WAIT) is None
-        assert client.pull(0, queueId=1, sysFlag=MAY_WAIT) is None
-        bench.broker.held_pulls.release()
-        assert [answer.code for answer in client.got] == [ResponseCode.PULL_NOT_FOUND] * 2
-        assert client.pull(1, sysFlag=MAY_WAIT).code == ResponseCode.PULL_NOT_FOUND
-
-    live(body)
+def test_a_broker_that_stops_lets_nobody_wait(bench: Any) -> None:
+    client = bench.client()
+    client.send_message(b"old")
+    assert client.pull(1, sysFlag=MAY_WAIT) is None
+    assert client.pull(0, queueId=1, sysFlag=MAY_WAIT) is None
+    bench.broker.held_pulls.release()
+    assert [answer.code for answer in client.got] == [ResponseCode.PULL_NOT_FOUND] * 2
+    assert client.pull(1, sysFlag=MAY_WAIT).code == ResponseCode.PULL_NOT_FOUND
 
 
-def test_a_connection_that_closed_while_its_pull_was_carried_out_leaves_nothing_held(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.send_message(b"old")
-        client.close()
-        client.pull(1, sysFlag=MAY_WAIT)
-        assert bench.broker.held_pulls.held_count == 0
-
-    live(body)
+def test_a_connection_that_closed_while_its_pull_was_carried_out_leaves_nothing_held(bench: Any) -> None:
+    client = bench.client()
+    client.send_message(b"old")
+    client.close()
+    client.pull(1, sysFlag=MAY_WAIT)
+    assert bench.broker.held_pulls.held_count == 0
 
 
 # -- offsets ---------------------------------------------------------------------------------------
 
 
-def test_a_pull_commits_the_offset_that_it_brings_once(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.send_message(b"m")
-        query = {"consumerGroup": GROUP, "topic": "Orders", "queueId": 0}
-        client.pull(1, sysFlag=4 | 1, commitOffset=1)
-        assert client.answer(RequestCode.QUERY_CONSUMER_OFFSET, **query).ext_fields == {"offset": "1"}
-        assert client.pull(1, sysFlag=MAY_WAIT | 1, commitOffset=0) is None
-        client.answer(RequestCode.UPDATE_CONSUMER_OFFSET, commitOffset=1, **query)
-        client.send_message(b"m")
-        bench.sleep(1)
-        assert client.answer(RequestCode.QUERY_CONSUMER_OFFSET, **query).ext_fields == {"offset": "1"}
-
-    live(body)
+def test_a_pull_commits_the_offset_that_it_brings_once(bench: Any) -> None:
+    client = bench.client()
+    client.send_message(b"m")
+    query = {"consumerGroup": GROUP, "topic": "Orders", "queueId": 0}
+    client.pull(1, sysFlag=4 | 1, commitOffset=1)
+    assert client.answer(RequestCode.QUERY_CONSUMER_OFFSET, **query).ext_fields == {"offset": "1"}
+    assert client.pull(1, sysFlag=MAY_WAIT | 1, commitOffset=0) is None
+    client.answer(RequestCode.UPDATE_CONSUMER_OFFSET, commitOffset=1, **query)
+    client.send_message(b"m")
+    bench.sleep(1)
+    assert client.answer(RequestCode.QUERY_CONSUMER_OFFSET, **query).ext_fields == {"offset": "1"}
 
 
-def test_clients_of_old_do_as_well(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.send_message(b"m", version=VERSION)
-        assert len(client.pulled(version=63)) == 1
-
-    live(body)
+def test_clients_of_old_do_as_well(bench: Any) -> None:
+    client = bench.client()
+    client.send_message(b"m", version=VERSION)
+    assert len(client.pulled(version=63)) == 1
 
 
-def test_of_a_held_pull_little_is_kept_and_one_of_which_that_is_much_is_answered_at_once(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.send_message(b"m")
-        fields = pull_fields(1, sysFlag=MAY_WAIT)
-        assert client.ask(RequestCode.PULL_MESSAGE, bytes(1_000_000), **fields) is None
-        held = bench.broker.held_pulls._held
-        assert [pull.request.body for pull in held.of_queue(("Orders", 0))] == [b""]
+def test_of_a_held_pull_little_is_kept_and_one_of_which_that_is_much_is_answered_at_once(bench: Any) -> None:
+    client = bench.client()
+    client.send_message(b"m")
+    fields = pull_fields(1, sysFlag=MAY_WAIT)
+    assert client.ask(RequestCode.PULL_MESSAGE, bytes(1_000_000), **fields) is None
+    held = bench.broker.held_pulls._held
+    assert [pull.request.body for pull in held.of_queue(("Orders", 0))] == [b""]
 
-        answer = client.ask(RequestCode.PULL_MESSAGE, **fields, ballast="x" * 10_000)
-        assert answer.code == ResponseCode.PULL_NOT_FOUND
-        assert held.count == 1
-
-    live(body)
+    answer = client.ask(RequestCode.PULL_MESSAGE, **fields, ballast="x" * 10_000)
+    assert answer.code == ResponseCode.PULL_NOT_FOUND
+    assert held.count == 1
 
 
 @pytest.mark.parametrize("may_be_read", [True, False])
@@ -384,18 +332,15 @@ def test_a_slave_that_is_behind_sends_a_consumer_to_the_master_from_where_it_is(
     )
 
 
-def test_a_pull_that_wants_no_answer_is_not_held(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.send_message(b"m")
-        held = client.pull(1, sysFlag=MAY_WAIT)
-        assert held is None
-        fields = {name: str(value) for name, value in pull_fields(1, sysFlag=MAY_WAIT).items()}
-        request = RemotingCommand(RequestCode.PULL_MESSAGE, 4711, ONE_WAY_FLAG, version=VERSION, ext_fields=fields)
-        answer = bench.broker.routes()[request.code].processor(request, client)
-        assert answer.code == ResponseCode.PULL_NOT_FOUND
-        client.send_message(b"next")
-        bench.sleep(1_000)
-        assert [command.code for command in client.got] == [ResponseCode.SUCCESS]
-
-    live(body)
+def test_a_pull_that_wants_no_answer_is_not_held(bench: Any) -> None:
+    client = bench.client()
+    client.send_message(b"m")
+    held = client.pull(1, sysFlag=MAY_WAIT)
+    assert held is None
+    fields = {name: str(value) for name, value in pull_fields(1, sysFlag=MAY_WAIT).items()}
+    request = RemotingCommand(RequestCode.PULL_MESSAGE, 4711, ONE_WAY_FLAG, version=VERSION, ext_fields=fields)
+    answer = bench.broker.routes()[request.code].processor(request, client)
+    assert answer.code == ResponseCode.PULL_NOT_FOUND
+    client.send_message(b"next")
+    bench.sleep(1_000)
+    assert [command.code for command in client.got] == [ResponseCode.SUCCESS]

@@ -1,94 +1,79 @@
 """Messages are found by key, by their producer's id and by where they are, and queues by their ends."""
 
-from collections.abc import Callable
 from typing import Any
 
+from tests.store.services.one_life import with_settings
 from tornlog.store.broker.requests import RequestCode, ResponseCode
 
 from .conftest import records_of
 
-Live = Callable[..., Any]
 EVER = {"beginTimestamp": 0, "endTimestamp": (1 << 63) - 1}
 
 
-def test_a_key_leads_to_its_messages(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        for number in range(3):
-            client.send_message(b"%d" % number, properties={"KEYS": "k1" if number else "k0"})
-        found = client.answer(RequestCode.QUERY_MESSAGE, topic="Orders", key="k1", maxNum=10, **EVER)
-        assert found.code == ResponseCode.SUCCESS
-        assert [record.body for record in records_of(found)] == [b"1", b"2"]
-        assert int(found.ext_fields["indexLastUpdatePhyoffset"]) == records_of(found)[-1].physical_offset
-        none = client.answer(RequestCode.QUERY_MESSAGE, topic="Orders", key="k2", maxNum=10, **EVER)
-        assert none.code == ResponseCode.QUERY_NOT_FOUND
-
-    live(body)
+def test_a_key_leads_to_its_messages(bench: Any) -> None:
+    client = bench.client()
+    for number in range(3):
+        client.send_message(b"%d" % number, properties={"KEYS": "k1" if number else "k0"})
+    found = client.answer(RequestCode.QUERY_MESSAGE, topic="Orders", key="k1", maxNum=10, **EVER)
+    assert found.code == ResponseCode.SUCCESS
+    assert [record.body for record in records_of(found)] == [b"1", b"2"]
+    assert int(found.ext_fields["indexLastUpdatePhyoffset"]) == records_of(found)[-1].physical_offset
+    none = client.answer(RequestCode.QUERY_MESSAGE, topic="Orders", key="k2", maxNum=10, **EVER)
+    assert none.code == ResponseCode.QUERY_NOT_FOUND
 
 
-def test_a_producers_id_is_looked_for_as_widely_as_settings_say(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        for _ in range(3):
-            client.send_message(b"m", properties={"UNIQ_KEY": "U"})
-        fields = {"topic": "Orders", "key": "U", "maxNum": 1, "_UNIQUE_KEY_QUERY": "true", **EVER}
-        assert len(records_of(client.answer(RequestCode.QUERY_MESSAGE, **fields))) == 2
-
-    live(body, store={"default_query_max_num": 2})
+@with_settings(store={"default_query_max_num": 2})
+def test_a_producers_id_is_looked_for_as_widely_as_settings_say(bench: Any) -> None:
+    client = bench.client()
+    for _ in range(3):
+        client.send_message(b"m", properties={"UNIQ_KEY": "U"})
+    fields = {"topic": "Orders", "key": "U", "maxNum": 1, "_UNIQUE_KEY_QUERY": "true", **EVER}
+    assert len(records_of(client.answer(RequestCode.QUERY_MESSAGE, **fields))) == 2
 
 
-def test_a_message_is_viewed_by_its_offset_and_nothing_else_is(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.send_message(b"one")
-        client.send_message(b"two")
-        offset = client.pulled(1)[0].physical_offset
-        (record,) = records_of(client.answer(RequestCode.VIEW_MESSAGE_BY_ID, offset=offset))
-        assert record == client.pulled(1)[0]
-        for wrong in (offset + 1, -1, 1 << 62):
-            answer = client.answer(RequestCode.VIEW_MESSAGE_BY_ID, offset=wrong)
-            assert (answer.code, answer.body) == (ResponseCode.SYSTEM_ERROR, b"")
-
-    live(body)
+def test_a_message_is_viewed_by_its_offset_and_nothing_else_is(bench: Any) -> None:
+    client = bench.client()
+    client.send_message(b"one")
+    client.send_message(b"two")
+    offset = client.pulled(1)[0].physical_offset
+    (record,) = records_of(client.answer(RequestCode.VIEW_MESSAGE_BY_ID, offset=offset))
+    assert record == client.pulled(1)[0]
+    for wrong in (offset + 1, -1, 1 << 62):
+        answer = client.answer(RequestCode.VIEW_MESSAGE_BY_ID, offset=wrong)
+        assert (answer.code, answer.body) == (ResponseCode.SYSTEM_ERROR, b"")
 
 
-def test_queues_tell_where_they_begin_and_end(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        for _ in range(3):
-            client.send_message(b"m")
-            bench.sleep(100)
-        first, last = client.pulled()[0], client.pulled()[2]
+def test_queues_tell_where_they_begin_and_end(bench: Any) -> None:
+    client = bench.client()
+    for _ in range(3):
+        client.send_message(b"m")
+        bench.sleep(100)
+    first, last = client.pulled()[0], client.pulled()[2]
 
-        def told(code: int, **fields: Any) -> dict[str, str]:
-            answer = client.answer(code, **{"topic": "Orders", "queueId": 0, **fields})
-            assert answer.code == ResponseCode.SUCCESS
-            found: dict[str, str] = answer.ext_fields
-            return found
+    def told(code: int, **fields: Any) -> dict[str, str]:
+        answer = client.answer(code, **{"topic": "Orders", "queueId": 0, **fields})
+        assert answer.code == ResponseCode.SUCCESS
+        found: dict[str, str] = answer.ext_fields
+        return found
 
-        assert told(RequestCode.GET_MAX_OFFSET) == {"offset": "3"}
-        assert told(RequestCode.GET_MIN_OFFSET) == {"offset": "0"}
-        by_time = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
-        assert told(by_time, timestamp=last.store_timestamp_ms) == {"offset": "2"}
-        earliest = {"timestamp": str(first.store_timestamp_ms)}
-        assert told(RequestCode.GET_EARLIEST_MSG_STORETIME) == earliest
-
-    live(body)
+    assert told(RequestCode.GET_MAX_OFFSET) == {"offset": "3"}
+    assert told(RequestCode.GET_MIN_OFFSET) == {"offset": "0"}
+    by_time = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
+    assert told(by_time, timestamp=last.store_timestamp_ms) == {"offset": "2"}
+    earliest = {"timestamp": str(first.store_timestamp_ms)}
+    assert told(RequestCode.GET_EARLIEST_MSG_STORETIME) == earliest
 
 
-def test_a_queue_that_does_not_exist_is_empty_and_is_not_made_by_asking(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        before = [queue.topic for queue in bench.broker.own_store.queues.all()]
-        for topic, queue_id in (("Nothing", 0), ("../../etc", 0), ("TBW102", 99), ("TBW102", -1)):
-            for code, found in (
-                (RequestCode.GET_MAX_OFFSET, {"offset": "0"}),
-                (RequestCode.GET_MIN_OFFSET, {"offset": "0"}),
-                (RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, {"offset": "0"}),
-                (RequestCode.GET_EARLIEST_MSG_STORETIME, {"timestamp": "-1"}),
-            ):
-                answer = client.answer(code, topic=topic, queueId=queue_id, timestamp=0)
-                assert (answer.code, answer.ext_fields) == (ResponseCode.SUCCESS, found)
-        assert [queue.topic for queue in bench.broker.own_store.queues.all()] == before
-
-    live(body)
+def test_a_queue_that_does_not_exist_is_empty_and_is_not_made_by_asking(bench: Any) -> None:
+    client = bench.client()
+    before = [queue.topic for queue in bench.broker.own_store.queues.all()]
+    for topic, queue_id in (("Nothing", 0), ("../../etc", 0), ("TBW102", 99), ("TBW102", -1)):
+        for code, found in (
+            (RequestCode.GET_MAX_OFFSET, {"offset": "0"}),
+            (RequestCode.GET_MIN_OFFSET, {"offset": "0"}),
+            (RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, {"offset": "0"}),
+            (RequestCode.GET_EARLIEST_MSG_STORETIME, {"timestamp": "-1"}),
+        ):
+            answer = client.answer(code, topic=topic, queueId=queue_id, timestamp=0)
+            assert (answer.code, answer.ext_fields) == (ResponseCode.SUCCESS, found)
+    assert [queue.topic for queue in bench.broker.own_store.queues.all()] == before

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.services.one_life import with_settings
 from tornlog.store.broker.requests import RequestCode, ResponseCode
 from tornlog.store.formats.messages import Message, PutMessageResult, PutMessageStatus
 from tornlog.store.formats.properties import decode_properties, encode_properties
@@ -29,42 +30,34 @@ def reply(client: Any, to: str, body: bytes = b"yes") -> Any:
     return client.answer(RequestCode.SEND_REPLY_MESSAGE_V2, body, **fields)
 
 
-def test_a_reply_is_pushed_to_the_client_it_is_for_and_stored(live: Live) -> None:
-    def body(bench: Any) -> None:
-        asking, answering = bench.client(), bench.client()
-        asking.heartbeat()
-        asking.got.clear()
-        assert reply(answering, asking.client_id).code == ResponseCode.SUCCESS
-        (push,) = asking.got
-        assert (push.code, push.body) == (RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, b"yes")
-        assert push.ext_fields["bornHost"] == answering.remote_address
-        assert decode_properties(push.ext_fields["properties"])["CORRELATION_ID"] == "c1"
-        bench.settle()
-        assert [record.body for record in asking.pulled(topic=TOPIC)] == [b"yes"]
-
-    live(body)
+def test_a_reply_is_pushed_to_the_client_it_is_for_and_stored(bench: Any) -> None:
+    asking, answering = bench.client(), bench.client()
+    asking.heartbeat()
+    asking.got.clear()
+    assert reply(answering, asking.client_id).code == ResponseCode.SUCCESS
+    (push,) = asking.got
+    assert (push.code, push.body) == (RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, b"yes")
+    assert push.ext_fields["bornHost"] == answering.remote_address
+    assert decode_properties(push.ext_fields["properties"])["CORRELATION_ID"] == "c1"
+    bench.settle()
+    assert [record.body for record in asking.pulled(topic=TOPIC)] == [b"yes"]
 
 
-def test_a_reply_to_nobody_is_said_to_be_one(live: Live) -> None:
-    def body(bench: Any) -> None:
-        answer = reply(bench.client(), "gone")
-        assert answer.code == ResponseCode.SYSTEM_ERROR
-        assert "'gone'" in answer.remark
-
-    live(body)
+def test_a_reply_to_nobody_is_said_to_be_one(bench: Any) -> None:
+    answer = reply(bench.client(), "gone")
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "'gone'" in answer.remark
 
 
-def test_replies_are_not_stored_where_settings_say_so(live: Live) -> None:
-    def body(bench: Any) -> None:
-        asking = bench.client()
-        asking.heartbeat()
-        end = bench.broker.store.max_phy_offset
-        answer = reply(asking, asking.client_id)
-        assert answer.code == ResponseCode.SUCCESS
-        assert answer.ext_fields == {"msgId": "0", "queueId": "0", "queueOffset": "0"}
-        assert bench.broker.store.max_phy_offset == end
-
-    live(body, store_reply_message_enable=False)
+@with_settings(store_reply_message_enable=False)
+def test_replies_are_not_stored_where_settings_say_so(bench: Any) -> None:
+    asking = bench.client()
+    asking.heartbeat()
+    end = bench.broker.store.max_phy_offset
+    answer = reply(asking, asking.client_id)
+    assert answer.code == ResponseCode.SUCCESS
+    assert answer.ext_fields == {"msgId": "0", "queueId": "0", "queueOffset": "0"}
+    assert bench.broker.store.max_phy_offset == end
 
 
 @pytest.mark.parametrize("fault", [None, OSError(5, "Input/output error")])

@@ -15,25 +15,22 @@ Live = Callable[..., Any]
 RETRY, DEAD = f"%RETRY%{GROUP}", f"%DLQ%{GROUP}"
 
 
-def test_a_message_comes_back_after_the_delay_that_its_consumer_asks_for(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        sent = client.send_message(b"hard", properties={"TAGS": "A"}).ext_fields["msgId"]
-        answer = client.answer(RequestCode.CONSUMER_SEND_MSG_BACK, offset=0, group=GROUP, delayLevel=1)
-        assert answer.code == ResponseCode.SUCCESS
-        bench.sleep(900)
-        bench.settle()
-        assert client.pulled(topic=RETRY) == []
-        bench.sleep(200)
-        bench.settle()
-        (record,) = client.pulled(topic=RETRY)
-        properties = decode_properties(record.properties)
-        assert (record.body, record.reconsume_times, record.queue_id) == (b"hard", 1, 0)
-        assert properties["RETRY_TOPIC"] == "Orders"
-        assert properties["ORIGIN_MESSAGE_ID"] == sent
-        assert properties["TAGS"] == "A"
-
-    live(body)
+def test_a_message_comes_back_after_the_delay_that_its_consumer_asks_for(bench: Any) -> None:
+    client = bench.client()
+    sent = client.send_message(b"hard", properties={"TAGS": "A"}).ext_fields["msgId"]
+    answer = client.answer(RequestCode.CONSUMER_SEND_MSG_BACK, offset=0, group=GROUP, delayLevel=1)
+    assert answer.code == ResponseCode.SUCCESS
+    bench.sleep(900)
+    bench.settle()
+    assert client.pulled(topic=RETRY) == []
+    bench.sleep(200)
+    bench.settle()
+    (record,) = client.pulled(topic=RETRY)
+    properties = decode_properties(record.properties)
+    assert (record.body, record.reconsume_times, record.queue_id) == (b"hard", 1, 0)
+    assert properties["RETRY_TOPIC"] == "Orders"
+    assert properties["ORIGIN_MESSAGE_ID"] == sent
+    assert properties["TAGS"] == "A"
 
 
 def test_without_a_wish_the_delay_grows_with_each_time(live: Live) -> None:
@@ -56,45 +53,36 @@ def test_without_a_wish_the_delay_grows_with_each_time(live: Live) -> None:
     assert live(body) == ["3", "4", "5"]
 
 
-def test_a_hopeless_message_goes_to_the_dead_letters_at_once(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.send_message(b"hopeless")
-        client.send_message(b"too often")
-        back = RequestCode.CONSUMER_SEND_MSG_BACK
-        second = client.pulled(1)[0].physical_offset
-        assert client.answer(back, offset=0, group=GROUP, delayLevel=-1).code == ResponseCode.SUCCESS
-        fields = {"offset": second, "group": GROUP, "delayLevel": 0, "maxReconsumeTimes": 0}
-        assert client.answer(back, **fields).code == ResponseCode.SUCCESS
-        bench.settle()
-        assert [record.body for record in client.pulled(topic=DEAD)] == [b"hopeless", b"too often"]
-
-    live(body)
+def test_a_hopeless_message_goes_to_the_dead_letters_at_once(bench: Any) -> None:
+    client = bench.client()
+    client.send_message(b"hopeless")
+    client.send_message(b"too often")
+    back = RequestCode.CONSUMER_SEND_MSG_BACK
+    second = client.pulled(1)[0].physical_offset
+    assert client.answer(back, offset=0, group=GROUP, delayLevel=-1).code == ResponseCode.SUCCESS
+    fields = {"offset": second, "group": GROUP, "delayLevel": 0, "maxReconsumeTimes": 0}
+    assert client.answer(back, **fields).code == ResponseCode.SUCCESS
+    bench.settle()
+    assert [record.body for record in client.pulled(topic=DEAD)] == [b"hopeless", b"too often"]
 
 
-def test_only_what_a_consumer_can_have_seen_is_sent_back(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.send_message(b"half", properties={"TRAN_MSG": "true", "PGROUP": "sellers"})
-        end = bench.broker.store.max_phy_offset
-        for offset in (0, 1, end, -5, 1 << 62):
-            answer = client.answer(RequestCode.CONSUMER_SEND_MSG_BACK, offset=offset, group=GROUP, delayLevel=1)
-            assert (answer.code, str(offset) in answer.remark) == (ResponseCode.SYSTEM_ERROR, True)
-        assert bench.broker.store.max_phy_offset == end
-
-    live(body)
+def test_only_what_a_consumer_can_have_seen_is_sent_back(bench: Any) -> None:
+    client = bench.client()
+    client.send_message(b"half", properties={"TRAN_MSG": "true", "PGROUP": "sellers"})
+    end = bench.broker.store.max_phy_offset
+    for offset in (0, 1, end, -5, 1 << 62):
+        answer = client.answer(RequestCode.CONSUMER_SEND_MSG_BACK, offset=offset, group=GROUP, delayLevel=1)
+        assert (answer.code, str(offset) in answer.remark) == (ResponseCode.SYSTEM_ERROR, True)
+    assert bench.broker.store.max_phy_offset == end
 
 
 @pytest.mark.parametrize(("topic", "level"), [(RETRY, 1), (DEAD, -1)])
-def test_a_message_does_not_go_back_to_a_topic_without_queues(live: Live, topic: str, level: int) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.send_message(b"hard")
-        bench.broker.topics.put(topic, TopicConfig(topic, 0, 0))
-        end = bench.broker.store.max_phy_offset
-        answer = client.answer(RequestCode.CONSUMER_SEND_MSG_BACK, offset=0, group=GROUP, delayLevel=level)
-        assert answer.code == ResponseCode.SYSTEM_ERROR
-        assert f"writeQueueNums of topic '{topic}'" in answer.remark
-        assert bench.broker.store.max_phy_offset == end
-
-    live(body)
+def test_a_message_does_not_go_back_to_a_topic_without_queues(bench: Any, topic: str, level: int) -> None:
+    client = bench.client()
+    client.send_message(b"hard")
+    bench.broker.topics.put(topic, TopicConfig(topic, 0, 0))
+    end = bench.broker.store.max_phy_offset
+    answer = client.answer(RequestCode.CONSUMER_SEND_MSG_BACK, offset=0, group=GROUP, delayLevel=level)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert f"writeQueueNums of topic '{topic}'" in answer.remark
+    assert bench.broker.store.max_phy_offset == end

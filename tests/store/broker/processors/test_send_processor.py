@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.services.one_life import with_settings
 from tornlog.store.broker.requests import RequestCode, ResponseCode
 from tornlog.store.broker.sending import PUT_CODES
 from tornlog.store.broker.topics import TopicConfig
@@ -15,47 +16,41 @@ from tornlog.store.formats.properties import decode_properties
 Live = Callable[..., Any]
 
 
-def test_a_send_is_answered_with_where_the_message_is(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.send_message(b"one")
-        answer = client.send_message(b"two")
-        assert answer.code == ResponseCode.SUCCESS
-        record = client.pulled(1)[0]
-        assert answer.ext_fields == {
-            "MSG_REGION": "DefaultRegion",
-            "TRACE_ON": "true",
-            "msgId": f"7F00000100002A9F{record.physical_offset:016X}",
-            "queueId": "0",
-            "queueOffset": "1",
-        }
-        assert (record.body, record.topic, record.queue_id) == (b"two", "Orders", 0)
-        assert (str(record.born_host), str(record.store_host)) == ("10.0.0.1|50000", "127.0.0.1|10911")
-
-    live(body)
+def test_a_send_is_answered_with_where_the_message_is(bench: Any) -> None:
+    client = bench.client()
+    client.send_message(b"one")
+    answer = client.send_message(b"two")
+    assert answer.code == ResponseCode.SUCCESS
+    record = client.pulled(1)[0]
+    assert answer.ext_fields == {
+        "MSG_REGION": "DefaultRegion",
+        "TRACE_ON": "true",
+        "msgId": f"7F00000100002A9F{record.physical_offset:016X}",
+        "queueId": "0",
+        "queueOffset": "1",
+    }
+    assert (record.body, record.topic, record.queue_id) == (b"two", "Orders", 0)
+    assert (str(record.born_host), str(record.store_host)) == ("10.0.0.1|50000", "127.0.0.1|10911")
 
 
-def test_long_names_of_fields_do_as_well_as_letters(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        answer = client.answer(
-            RequestCode.SEND_MESSAGE,
-            b"hello",
-            producerGroup="sellers",
-            topic="Orders",
-            defaultTopic="TBW102",
-            defaultTopicQueueNums=4,
-            queueId=3,
-            sysFlag=0,
-            bornTimestamp=1,
-            flag=7,
-            properties="TAGS\x01A",
-        )
-        bench.settle()
-        assert answer.code == ResponseCode.SUCCESS
-        assert client.pulled(queueId=3)[0].flag == 7
-
-    live(body)
+def test_long_names_of_fields_do_as_well_as_letters(bench: Any) -> None:
+    client = bench.client()
+    answer = client.answer(
+        RequestCode.SEND_MESSAGE,
+        b"hello",
+        producerGroup="sellers",
+        topic="Orders",
+        defaultTopic="TBW102",
+        defaultTopicQueueNums=4,
+        queueId=3,
+        sysFlag=0,
+        bornTimestamp=1,
+        flag=7,
+        properties="TAGS\x01A",
+    )
+    bench.settle()
+    assert answer.code == ResponseCode.SUCCESS
+    assert client.pulled(queueId=3)[0].flag == 7
 
 
 def test_properties_gain_the_cluster_lose_wait_and_have_the_order_of_a_java_map(live: Live) -> None:
@@ -69,24 +64,19 @@ def test_properties_gain_the_cluster_lose_wait_and_have_the_order_of_a_java_map(
     assert live(body) == "KEYS\x01k0\x02UNIQ_KEY\x01U\x02CLUSTER\x01DefaultCluster\x02TAGS\x01TagA"
 
 
-def test_a_topic_is_made_by_the_first_message_with_as_many_queues_as_its_producer_likes(live: Live) -> None:
-    def body(bench: Any) -> None:
-        bench.client().send_message(b"m", d=3)
-        made = bench.broker.topics.get("Orders")
-        assert (made.read_queue_nums, made.write_queue_nums, made.perm) == (3, 3, 6)
-        bench.client().send_message(b"m", "Wide", d=100)
-        assert bench.broker.topics.get("Wide").write_queue_nums == 8
-
-    live(body)
+def test_a_topic_is_made_by_the_first_message_with_as_many_queues_as_its_producer_likes(bench: Any) -> None:
+    bench.client().send_message(b"m", d=3)
+    made = bench.broker.topics.get("Orders")
+    assert (made.read_queue_nums, made.write_queue_nums, made.perm) == (3, 3, 6)
+    bench.client().send_message(b"m", "Wide", d=100)
+    assert bench.broker.topics.get("Wide").write_queue_nums == 8
 
 
-def test_a_topic_that_may_not_be_made_does_not_exist(live: Live) -> None:
-    def body(bench: Any) -> None:
-        answer = bench.client().send_message(b"m")
-        assert answer.code == ResponseCode.TOPIC_NOT_EXIST
-        assert "Orders" in answer.remark
-
-    live(body, auto_create_topic_enable=False)
+@with_settings(auto_create_topic_enable=False)
+def test_a_topic_that_may_not_be_made_does_not_exist(bench: Any) -> None:
+    answer = bench.client().send_message(b"m")
+    assert answer.code == ResponseCode.TOPIC_NOT_EXIST
+    assert "Orders" in answer.remark
 
 
 @pytest.mark.parametrize(
@@ -105,32 +95,24 @@ def test_a_topic_that_may_not_be_made_does_not_exist(live: Live) -> None:
     ],
 )
 def test_what_is_wrong_with_a_send_is_said_and_nothing_is_stored(
-    live: Live, fields: dict[str, object], code: ResponseCode, word: str
+    bench: Any, fields: dict[str, object], code: ResponseCode, word: str
 ) -> None:
-    def body(bench: Any) -> None:
-        before = bench.broker.store.max_phy_offset
-        answer = bench.client().send_message(b"m", **fields)
-        assert answer.code == code
-        assert word in answer.remark
-        assert bench.broker.store.max_phy_offset == before
-
-    live(body)
+    before = bench.broker.store.max_phy_offset
+    answer = bench.client().send_message(b"m", **fields)
+    assert answer.code == code
+    assert word in answer.remark
+    assert bench.broker.store.max_phy_offset == before
 
 
-def test_a_message_without_a_topic_field_is_refused_by_the_fields_name(live: Live) -> None:
-    def body(bench: Any) -> None:
-        answer = bench.client().answer(RequestCode.SEND_MESSAGE_V2, b"m", a="sellers")
-        assert answer.remark == "b: expected a text, found no such field"
-
-    live(body)
+def test_a_message_without_a_topic_field_is_refused_by_the_fields_name(bench: Any) -> None:
+    answer = bench.client().answer(RequestCode.SEND_MESSAGE_V2, b"m", a="sellers")
+    assert answer.remark == "b: expected a text, found no such field"
 
 
-def test_a_body_that_is_too_long_is_illegal(live: Live) -> None:
-    def body(bench: Any) -> None:
-        assert bench.client().send_message(b"x" * 101).code == ResponseCode.MESSAGE_ILLEGAL
-        assert bench.client().send_message(b"x" * 100).code == ResponseCode.SUCCESS
-
-    live(body, store={"max_message_size": 100})
+@with_settings(store={"max_message_size": 100})
+def test_a_body_that_is_too_long_is_illegal(bench: Any) -> None:
+    assert bench.client().send_message(b"x" * 101).code == ResponseCode.MESSAGE_ILLEGAL
+    assert bench.client().send_message(b"x" * 100).code == ResponseCode.SUCCESS
 
 
 def test_any_queue_means_each_in_its_turn(live: Live) -> None:
@@ -142,76 +124,60 @@ def test_any_queue_means_each_in_its_turn(live: Live) -> None:
     assert sorted(queues) == ["0", "0", "1", "1", "2", "2", "3", "3"]
 
 
-def test_a_batch_becomes_records_side_by_side_with_an_id_each(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        units = encode_batch([BatchUnit(0, b"b1", b"TAGS\x01A"), BatchUnit(5, b"b2", b"")])
-        fields = {"a": "sellers", "b": "Orders", "c": "TBW102", "d": 4, "e": 2, "f": 0, "g": 1, "h": 0}
-        answer = client.answer(RequestCode.SEND_BATCH_MESSAGE, units, i="WAIT\x01true", m="true", **fields)
-        bench.settle()
-        assert answer.ext_fields["queueOffset"] == "0"
-        assert len(answer.ext_fields["msgId"].split(",")) == 2
-        first, second = client.pulled(queueId=2)
-        assert (first.body, second.body, second.flag) == (b"b1", b"b2", 5)
-        assert decode_properties(second.properties) == {"WAIT": "true", "CLUSTER": "DefaultCluster"}
-
-    live(body)
+def test_a_batch_becomes_records_side_by_side_with_an_id_each(bench: Any) -> None:
+    client = bench.client()
+    units = encode_batch([BatchUnit(0, b"b1", b"TAGS\x01A"), BatchUnit(5, b"b2", b"")])
+    fields = {"a": "sellers", "b": "Orders", "c": "TBW102", "d": 4, "e": 2, "f": 0, "g": 1, "h": 0}
+    answer = client.answer(RequestCode.SEND_BATCH_MESSAGE, units, i="WAIT\x01true", m="true", **fields)
+    bench.settle()
+    assert answer.ext_fields["queueOffset"] == "0"
+    assert len(answer.ext_fields["msgId"].split(",")) == 2
+    first, second = client.pulled(queueId=2)
+    assert (first.body, second.body, second.flag) == (b"b1", b"b2", 5)
+    assert decode_properties(second.properties) == {"WAIT": "true", "CLUSTER": "DefaultCluster"}
 
 
-def test_a_batch_that_is_none_is_illegal(live: Live) -> None:
-    def body(bench: Any) -> None:
-        fields = {"a": "sellers", "b": "Orders", "c": "TBW102", "d": 4, "e": 2, "f": 0, "g": 1, "h": 0}
-        for units in (b"", b"half a unit", b"\xff" * 64):
-            answer = bench.client().answer(RequestCode.SEND_BATCH_MESSAGE, units, m="true", **fields)
-            assert answer.code == ResponseCode.MESSAGE_ILLEGAL
-        retry = {**fields, "b": "%RETRY%billing"}
-        answer = bench.client().answer(RequestCode.SEND_BATCH_MESSAGE, b"", m="true", **retry)
+def test_a_batch_that_is_none_is_illegal(bench: Any) -> None:
+    fields = {"a": "sellers", "b": "Orders", "c": "TBW102", "d": 4, "e": 2, "f": 0, "g": 1, "h": 0}
+    for units in (b"", b"half a unit", b"\xff" * 64):
+        answer = bench.client().answer(RequestCode.SEND_BATCH_MESSAGE, units, m="true", **fields)
         assert answer.code == ResponseCode.MESSAGE_ILLEGAL
-
-    live(body)
-
-
-def test_transaction_bits_of_a_client_hide_no_message(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        client.send_message(b"seen", f=12)
-        assert [record.body for record in client.pulled()] == [b"seen"]
-
-    live(body)
+    retry = {**fields, "b": "%RETRY%billing"}
+    answer = bench.client().answer(RequestCode.SEND_BATCH_MESSAGE, b"", m="true", **retry)
+    assert answer.code == ResponseCode.MESSAGE_ILLEGAL
 
 
-def test_a_message_that_came_back_too_often_goes_to_the_dead_letters(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        topic = "%RETRY%billing"
-        assert client.send_message(b"again", topic, j=2, l=3).code == ResponseCode.SUCCESS
-        assert client.send_message(b"dead", topic, j=3, l=3).code == ResponseCode.SUCCESS
-        old = client.send_message(b"old client", topic, j=3, l=3, version=120)
-        assert old.code == ResponseCode.SUCCESS
-        assert [record.body for record in client.pulled(topic=topic)] == [b"again", b"old client"]
-        assert [record.body for record in client.pulled(topic="%DLQ%billing")] == [b"dead"]
-
-    live(body)
+def test_transaction_bits_of_a_client_hide_no_message(bench: Any) -> None:
+    client = bench.client()
+    client.send_message(b"seen", f=12)
+    assert [record.body for record in client.pulled()] == [b"seen"]
 
 
-def test_a_broker_that_is_to_be_emptied_takes_no_more_of_topics_in_order(live: Live) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        topic = {"topic": "Ordered", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6, "order": "true"}
-        client.answer(RequestCode.UPDATE_AND_CREATE_TOPIC, **topic)
-        assert client.send_message(b"m", "Ordered").code == ResponseCode.NO_PERMISSION
-        assert client.send_message(b"m", "Others").code == ResponseCode.SUCCESS
-        back = client.answer(RequestCode.CONSUMER_SEND_MSG_BACK, offset=0, group="billing", delayLevel=0)
-        assert back.code == ResponseCode.NO_PERMISSION
-
-    live(body, broker_permission=4)
+def test_a_message_that_came_back_too_often_goes_to_the_dead_letters(bench: Any) -> None:
+    client = bench.client()
+    topic = "%RETRY%billing"
+    assert client.send_message(b"again", topic, j=2, l=3).code == ResponseCode.SUCCESS
+    assert client.send_message(b"dead", topic, j=3, l=3).code == ResponseCode.SUCCESS
+    old = client.send_message(b"old client", topic, j=3, l=3, version=120)
+    assert old.code == ResponseCode.SUCCESS
+    assert [record.body for record in client.pulled(topic=topic)] == [b"again", b"old client"]
+    assert [record.body for record in client.pulled(topic="%DLQ%billing")] == [b"dead"]
 
 
-def test_no_message_is_taken_before_the_time_that_settings_name(live: Live) -> None:
-    def body(bench: Any) -> None:
-        assert bench.client().send_message(b"m").code == ResponseCode.SYSTEM_ERROR
+@with_settings(broker_permission=4)
+def test_a_broker_that_is_to_be_emptied_takes_no_more_of_topics_in_order(bench: Any) -> None:
+    client = bench.client()
+    topic = {"topic": "Ordered", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6, "order": "true"}
+    client.answer(RequestCode.UPDATE_AND_CREATE_TOPIC, **topic)
+    assert client.send_message(b"m", "Ordered").code == ResponseCode.NO_PERMISSION
+    assert client.send_message(b"m", "Others").code == ResponseCode.SUCCESS
+    back = client.answer(RequestCode.CONSUMER_SEND_MSG_BACK, offset=0, group="billing", delayLevel=0)
+    assert back.code == ResponseCode.NO_PERMISSION
 
-    live(body, start_accept_send_request_time_stamp_ms=(1 << 62))
+
+@with_settings(start_accept_send_request_time_stamp_ms=1 << 62)
+def test_no_message_is_taken_before_the_time_that_settings_name(bench: Any) -> None:
+    assert bench.client().send_message(b"m").code == ResponseCode.SYSTEM_ERROR
 
 
 def test_topics_outlive_the_broker(live: Live, lab: Callable[..., Any]) -> None:
@@ -247,36 +213,30 @@ def test_every_status_of_a_put_has_a_code_that_clients_know() -> None:
 
 
 @pytest.mark.parametrize("queue_id", [-1, 0])
-def test_a_topic_without_queues_takes_no_messages(live: Live, queue_id: int) -> None:
-    def body(bench: Any) -> None:
-        bench.broker.topics.put("Orders", TopicConfig("Orders", 1, 0))
-        end = bench.broker.store.max_phy_offset
-        answer = bench.client().send_message(b"m", e=queue_id)
-        assert answer.code == ResponseCode.SYSTEM_ERROR
-        assert "writeQueueNums of topic 'Orders': expected 1 or more, found 0" in answer.remark
-        assert bench.broker.store.max_phy_offset == end
-
-    live(body)
+def test_a_topic_without_queues_takes_no_messages(bench: Any, queue_id: int) -> None:
+    bench.broker.topics.put("Orders", TopicConfig("Orders", 1, 0))
+    end = bench.broker.store.max_phy_offset
+    answer = bench.client().send_message(b"m", e=queue_id)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "writeQueueNums of topic 'Orders': expected 1 or more, found 0" in answer.remark
+    assert bench.broker.store.max_phy_offset == end
 
 
 @pytest.mark.parametrize("name", ["TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"])
-def test_a_message_that_is_to_come_at_a_time_of_its_own_is_refused_by_name(live: Live, name: str) -> None:
-    def body(bench: Any) -> None:
-        client = bench.client()
-        timed = {"KEYS": "k", name: "5"}
-        plain = client.send_message(b"m", properties=timed)
-        half = client.send_message(b"m", properties={**timed, "TRAN_MSG": "true", "PGROUP": "sellers"})
-        units = [BatchUnit(0, b"a", b""), BatchUnit(0, b"b", f"{name}\x015\x02".encode())]
-        inside = client.answer(320, encode_batch(units), **batch_fields())
-        around = client.answer(320, encode_batch(units[:1]), **batch_fields(i=f"{name}\x015"))
-        for answer in (plain, half, inside, around):
-            assert answer.code == ResponseCode.MESSAGE_ILLEGAL
-            assert f"property {name}" in answer.remark
-        assert client.send_message(b"TIMER_DELAY_SEC", properties={"KEYS": "TIMER_DELAY_SEC"}).code == 0
-        units = [BatchUnit(0, b"TIMER_DELAY_SEC", b"")]
-        assert client.answer(320, encode_batch(units), **batch_fields()).code == 0
-
-    live(body)
+def test_a_message_that_is_to_come_at_a_time_of_its_own_is_refused_by_name(bench: Any, name: str) -> None:
+    client = bench.client()
+    timed = {"KEYS": "k", name: "5"}
+    plain = client.send_message(b"m", properties=timed)
+    half = client.send_message(b"m", properties={**timed, "TRAN_MSG": "true", "PGROUP": "sellers"})
+    units = [BatchUnit(0, b"a", b""), BatchUnit(0, b"b", f"{name}\x015\x02".encode())]
+    inside = client.answer(320, encode_batch(units), **batch_fields())
+    around = client.answer(320, encode_batch(units[:1]), **batch_fields(i=f"{name}\x015"))
+    for answer in (plain, half, inside, around):
+        assert answer.code == ResponseCode.MESSAGE_ILLEGAL
+        assert f"property {name}" in answer.remark
+    assert client.send_message(b"TIMER_DELAY_SEC", properties={"KEYS": "TIMER_DELAY_SEC"}).code == 0
+    units = [BatchUnit(0, b"TIMER_DELAY_SEC", b"")]
+    assert client.answer(320, encode_batch(units), **batch_fields()).code == 0
 
 
 def batch_fields(**given: Any) -> dict[str, Any]:
