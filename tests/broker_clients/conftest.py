@@ -1,8 +1,8 @@
-"""Brokers in processes of their own, for official clients to talk to.
+"""Broker processes for official clients.
 
-The tests themselves are judged by the real broker: with ROCKETMQ_BROKER_JARS=DIR, a directory with the jars of
-`rocketmq-broker` and `rocketmq-namesrv` 4.9, they are run against that. It listens on every interface, so give it
-a network of its own: `unshare --net sh -c 'ip link set lo up; ROCKETMQ_BROKER_JARS=DIR pytest tests/broker_clients'`.
+The tests can also run against the real broker: set ROCKETMQ_BROKER_JARS to a directory with the jars of
+`rocketmq-broker` and `rocketmq-namesrv` 4.9. It listens on every interface, so run it in its own network namespace:
+`unshare --net sh -c 'ip link set lo up; ROCKETMQ_BROKER_JARS=DIR pytest tests/broker_clients'`.
 """
 
 import os
@@ -41,7 +41,7 @@ _COMMANDS = application()
 
 
 def _eventually(found: Callable[[], Any], *, within_s: float = 45.0) -> Any:
-    """Return what found() returns once that is true of it; fail with the last of it when time is up."""
+    """Poll found() until it is true, and return it. Fail with the last value after a timeout."""
     end_s = time.monotonic() + within_s
     while not (last := found()):
         assert time.monotonic() < end_s, f"not within {within_s} s; last seen: {last!r}"
@@ -51,15 +51,15 @@ def _eventually(found: Callable[[], Any], *, within_s: float = 45.0) -> Any:
 
 @pytest.fixture(scope="session")
 def eventually() -> Callable[..., Any]:
-    """What waits until something is true, and fails after a while."""
+    """Return the polling function."""
     return _eventually
 
 
 def _free_port() -> int:
-    """Return a port that is free, as are its neighbours for slaves and for fast requests.
+    """Return a free port whose neighbours for HA and VIP are free, too.
 
-    None of them is among those that the system gives connecting ends: clients try again and again while a broker is
-    away, and one of their own ends could then have its port.
+    None is an ephemeral port: clients reconnect all the time while a broker is down, and one of their sockets could
+    then take its port.
     """
     while True:
         port = random.randrange(20_000, 32_000, 4)
@@ -77,7 +77,7 @@ def _is_free(port: int) -> bool:
 
 
 class BrokerProcess:
-    """`tornlog serve` on a directory; it comes back on the same port."""
+    """`tornlog serve` on a directory. It restarts on the same port."""
 
     def __init__(self, place: Path, conf: dict[str, str], options: tuple[str, ...] = ()) -> None:
         self.store = place / "store"
@@ -115,18 +115,18 @@ class BrokerProcess:
         return code
 
     def kill(self) -> None:
-        """Pull the plug on the process."""
+        """Kill the process."""
         assert self._end(signal.SIGKILL) == -signal.SIGKILL
 
     @property
     def cpu_seconds(self) -> float:
-        """Return how much processor time it has taken in this life."""
+        """Return the processor time of this life."""
         assert self._process is not None
         stat = Path(f"/proc/{self._process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
 
     def stop(self) -> None:
-        """Stop it as an operator would; it has to leave a clean, sound directory."""
+        """Stop it like an operator. The directory must be clean and valid."""
         assert self._end(signal.SIGTERM) == 0, self._complaints.read_text()[-2000:]
         assert not (self.store / "abort").exists()
         verified = CliRunner().invoke(_COMMANDS, ["verify", str(self.store), "--config", str(self.conf)])
@@ -138,10 +138,10 @@ class BrokerProcess:
 
 
 class RealBrokerProcess(BrokerProcess):
-    """The real broker and its name server, in place of ours."""
+    """The real broker and its name server."""
 
     JAVA: tuple[str, ...] = ("java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx384m")
-    """How Java is started: soon, and without what makes it fast later."""
+    """Java options for a fast start."""
     _LOGGING = "<configuration><root level='OFF'/></configuration>"
 
     def __init__(self, place: Path, conf: dict[str, str], options: tuple[str, ...] = ()) -> None:
@@ -224,13 +224,13 @@ def _serving(place: Path, stack: ExitStack) -> Serve:
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Serve]:
-    """Start brokers with options and broker.conf keys; at the end they must stop cleanly."""
+    """Start brokers with options and broker.conf keys. At the end they must stop cleanly."""
     with ExitStack() as stack:
         yield _serving(tmp_path, stack)
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """A broker that a module's tests share, each on topics of its own."""
+    """A broker that the tests of a module share, each with its own topics."""
     with ExitStack() as stack:
         yield _serving(tmp_path_factory.mktemp("brokers"), stack)()

@@ -1,8 +1,8 @@
-"""`python -m tests.broker_clients.loads`: what sends to this broker and the real one come to, and pulls, by turns.
+"""`python -m tests.broker_clients.loads`: throughput of this broker and the real one.
 
-Each round starts both anew, and loads them for some seconds before it counts: the real one has all that makes Java
-fast, and compiles what it runs in these. The clients are the same, in a process of their own. The real broker listens
-on every interface, so all of this is done in a network of its own.
+Each round starts both brokers anew and warms them up for some seconds; the real one has both of Java's compilers, which
+work during that time. The clients are the same, in a process of their own. The real broker listens on every interface,
+so run this in its own network namespace.
 """
 
 import os
@@ -50,9 +50,9 @@ class Round(NamedTuple):
     p50_ms: float
     p99_ms: float
     cpu_us: float
-    """Processor time of the broker for one message."""
+    """Processor time of the broker per message."""
     refused: float
-    """How many of a thousand requests were answered that the broker is busy; they are no messages."""
+    """Busy answers per thousand requests. They are not messages."""
 
 
 def _measured(

@@ -1,1 +1,1 @@
-"""Honest clients of a broker among hostile ones: whether the latter cost the former anything, and leave anything."""
+"""Soak: honest clients of a broker among hostile ones, and the cost of the latter."""

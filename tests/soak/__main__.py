@@ -1,4 +1,4 @@
-"""`python -m tests.soak`: a broker among hostile clients, and whether it holds."""
+"""`python -m tests.soak`: a broker among hostile clients."""
 
 import typer
 

@@ -1,4 +1,4 @@
-"""The command that sets hostile clients on a broker."""
+"""The soak command."""
 
 import tempfile
 from dataclasses import asdict

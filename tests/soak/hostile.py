@@ -1,4 +1,4 @@
-"""Clients that break every rule, all in one process and one task. A connection the broker closed is made anew."""
+"""Hostile clients in one process and one task. Closed connections are made anew."""
 
 import random
 import socket
@@ -28,14 +28,14 @@ from .hostile_kinds import (
 )
 
 _GRACE_SECONDS = 10.0
-"""Above the broker's own limit, for a busy machine."""
+"""Added to the broker's limits, for a busy machine."""
 _TURN_SECONDS = 0.01
 _RECEIVE_BYTES = 1 << 20
 _RESET = struct.pack("ii", 1, 0)
-"""SO_LINGER of no time: closing sends a reset, and leaves no port in TIME_WAIT."""
+"""SO_LINGER of 0 s: closing sends a reset, and no port stays in TIME_WAIT."""
 _MIXED = (OversizedLengths, Garbage, HalfFrames, SlowLoris, NeverReads, Pipelines, Churn, HugeSettings, JsonBombs)
 _ALONE = (Crowd,)
-"""Kinds that are there on request only: a crowd leaves no room for idle connections."""
+"""Kinds only on request: a crowd leaves no room for idle connections."""
 KIND_NAMES = tuple(kind.name for kind in (*_MIXED, *_ALONE, Idle))
 
 
@@ -43,18 +43,18 @@ KIND_NAMES = tuple(kind.name for kind in (*_MIXED, *_ALONE, Idle))
 class _Link:
     socket: socket.socket
     due: float
-    """By when the broker has to have closed it."""
+    """Deadline for the broker to close it."""
     reads: bool
     unsent: memoryview
-    """The rest of the data that was begun last."""
+    """Unsent rest of the current data."""
     pieces: Iterator[bytes]
-    """Data to begin later, one piece a second."""
+    """Data to send later, one piece per second."""
     flood: memoryview
-    """Data to begin whenever there is no rest."""
+    """Data to send repeatedly, without a pause."""
 
 
 class Hostility:
-    """Several kinds at once: all that go together, or those that are named."""
+    """Several kinds of hostile clients: the named ones, or all that can run together."""
 
     def __init__(self, address: str, limits: Limits, idle: int, seed: int, only: Collection[str] = ()) -> None:
         draw = random.Random(f"{seed}/hostile")
@@ -69,7 +69,7 @@ class Hostility:
         self._is_local = self._address[0] == "127.0.0.1"
 
     def run(self, seconds: float) -> dict[str, Tally]:
-        """Misbehave for a while, then leave; return what became of each kind's connections."""
+        """Run for a while, then leave. Return the tally of each kind."""
         begin = before = monotonic()
         next_second = begin + 1.0
         while (now := monotonic()) < begin + seconds:
@@ -126,12 +126,11 @@ class Hostility:
         )
         self._links[kind][made.fileno()] = link
         self._kind_of[made.fileno()] = kind
-        self._poll.register(made, EPOLLIN if kind.reads else 0)  # a reset is told in any case
+        self._poll.register(made, EPOLLIN if kind.reads else 0)  # a reset is reported in any case
         if kind.wave and kind.tally.made % kind.wave == 0:
             self._leave_together(kind)
 
     def _take_in(self) -> None:
-        """Find the connections that the broker has closed."""
         for descriptor, _ in self._poll.poll(0):
             kind = self._kind_of[descriptor]
             link = self._links[kind][descriptor]
@@ -175,7 +174,7 @@ class Hostility:
         for kind, links in self._links.items():
             for descriptor, link in links.items():
                 if not link.reads and link.due - _GRACE_SECONDS <= now:
-                    link.reads = True  # an end is told behind all that was sent before it
+                    link.reads = True  # the end is reported after all received data
                     self._poll.modify(descriptor, EPOLLIN)
             for descriptor in [number for number, link in links.items() if link.due <= now]:
                 kind.tally.stuck += 1

@@ -1,6 +1,6 @@
-"""The ways to break a broker's rules: what is sent, how many connections there are, and what has to become of them.
+"""Kinds of hostile clients: their traffic, their number, and the required reaction.
 
-Most are to be closed by the broker within a time, and one that is not is stuck.
+The broker must close most of them within a time; one that stays open is stuck.
 """
 
 import random
@@ -21,12 +21,12 @@ _SETTINGS_BYTES = 3_000_000
 _BOMB_BYTES = 4_000_000
 _CROWD_TURN = 500
 _RAMP_SHARE = 0.25
-"""Of the whole time: by then what a kind holds is there. Crowds that come at once are what churn is for."""
+"""Share of the run in which connections are made. Churn covers sudden crowds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the broker was told to allow, in seconds."""
+    """The broker's timeouts in seconds."""
 
     frame: float
     output: float
@@ -35,37 +35,36 @@ class Limits:
 
 @dataclass
 class Tally:
-    """What became of one kind's connections."""
+    """The fate of one kind's connections."""
 
     made: int = 0
     closed_by_broker: int = 0
     stuck: int = 0
-    """Were to be closed by the broker, and were not in time."""
+    """Not closed by the broker in time."""
     refused: int = 0
-    """Could not be made."""
+    """Failed to connect."""
     left: int = 0
-    """Were closed from this side, as is the way of their kind."""
+    """Closed from this side, as planned."""
 
     @property
     def ended(self) -> int:
-        """Return of how many it is known how they ended; of the others none fell due."""
+        """Return the number of connections with a known end. The others were not due yet."""
         return self.closed_by_broker + self.stuck + self.left
 
 
 class Kind:
-    """One way to misbehave. A subclass says what it sends, how much of it there is, and what the broker has to do."""
+    """One kind of hostile client. A subclass defines its traffic, its number, and its deadline."""
 
     name = ""
     held = 0
-    """How many connections it keeps."""
+    """Connections to keep open."""
     per_second = 0.0
-    """How many it makes beside."""
+    """Additional connections per second."""
     reads = True
     wave = 0
-    """After so many connections all of them leave together, with resets; 0: never."""
+    """All connections leave together, with resets, at this number; 0: never."""
     sources: tuple[str, ...] = ("",)
-    """From which addresses its connections come, in turn; empty: from the same host as honest clients, if that is this
-    machine."""
+    """Source addresses, used in turn. Empty: the host of the honest clients, if that is this machine."""
 
     def __init__(self, limits: Limits, draw: random.Random) -> None:
         self.limits = limits
@@ -74,7 +73,7 @@ class Kind:
         self.owed = 0.0
 
     def owes(self, passed: float, seconds: float, held: int) -> int:
-        """Return how many connections to make, after a time has passed of so many seconds, while so many are held."""
+        """Return the number of connections to make at `passed` of `seconds`, while `held` are open."""
         if not self.held:
             self.owed += self.per_second * passed
             return int(self.owed)
@@ -83,104 +82,100 @@ class Kind:
         return min(int(self.owed), self.held - held)
 
     def first(self) -> bytes:
-        """Return what is sent at once."""
+        """Return the data to send at once."""
         return b""
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield the data to send after that, one piece a second."""
+        """Yield further data, one piece per second."""
         return iter(())
 
     def flood(self) -> bytes:
-        """Return what is sent after that again and again, as fast as it is taken."""
+        """Return data to repeat without a pause."""
         return b""
 
     @property
     def allowed(self) -> float:
-        """Return how long the broker may leave such a connection open."""
+        """Return the time after which the broker must have closed a connection."""
         return 0.0
 
 
 class OversizedLengths(Kind):
-    """Announce more than any frame can have."""
+    """Announces frames beyond any limit."""
 
     name = "oversized lengths"
     per_second = 20.0
 
     def first(self) -> bytes:
-        """Return a length between the most and what 32 bits hold, of either sign."""
+        """Return a length above the limit, or a negative one."""
         return struct.pack(">I", self.draw.randrange(1 << 24, 1 << 32)) + b"x" * 64
 
 
 class Garbage(Kind):
-    """Send what is no command."""
+    """Sends frames without a command."""
 
     name = "garbage"
     per_second = 20.0
 
     def first(self) -> bytes:
-        """Return a frame of random bytes, with a length that is right."""
+        """Return a frame of random bytes with a correct length."""
         size_bytes = self.draw.randrange(8, 400)
         return struct.pack(">i", size_bytes) + bytes([7]) + self.draw.randbytes(size_bytes - 1)
 
 
 class HalfFrames(Kind):
-    """Send the first half of a big frame and no more."""
+    """Sends the first half of a big frame."""
 
     name = "half frames"
     held = 50
 
     def first(self) -> bytes:
-        """Return half of it."""
         whole = encode_frame(RemotingCommand(RequestCode.SEND_MESSAGE_V2, 1, body=bytes(1 << 18)))
         return whole[: len(whole) // 2]
 
     @property
     def allowed(self) -> float:
-        """Return the broker's time for a frame."""
         return self.limits.frame
 
 
 class SlowLoris(HalfFrames):
-    """Send a frame a byte a second."""
+    """Sends a frame one byte per second."""
 
     name = "a byte a second"
     held = 100
 
     def first(self) -> bytes:
-        """Return the first byte of a frame's length."""
         return b"\0"
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield its other bytes."""
         frame = encode_frame(RemotingCommand(RequestCode.SEND_MESSAGE_V2, 1, body=bytes(4096)))[1:]
         return (frame[at : at + 1] for at in range(len(frame)))
 
 
 class NeverReads(Kind):
-    """Ask for much and take nothing."""
+    """Requests much and reads no answer."""
 
     name = "a reader that never reads"
     held = 8
     reads = False
 
     def first(self) -> bytes:
-        """Return more pulls than any buffer has room for answers to."""
+        """Return more pulls than any buffer can hold answers for."""
         return pull_frame(0, 0) * 400
 
     @property
     def allowed(self) -> float:
-        """Return the broker's time to take an answer; it looks at it eight times in that time."""
+        """Return the output timeout plus an eighth, the interval of the broker's checks."""
         return self.limits.output * 1.25 + 5
 
 
 class Pipelines(Kind):
-    """Send messages without end, and take no answer."""
+    """Sends messages without a pause, and reads no answer."""
 
     name = "pipelines without a reader"
     held = 120
     reads = False
     sources = ("", "127.0.0.2")
-    """Half of them are of the honest clients' host, and half of another."""
+    """Half of them share the host of the honest clients."""
 
     def flood(self) -> bytes:
         """Return as many small sends as are worth a call."""
@@ -188,19 +183,19 @@ class Pipelines(Kind):
 
     @property
     def allowed(self) -> float:
-        """Return no time: as long as its answers fit into the system's buffers, it may go on."""
+        """Return no limit: it may stay as long as its answers fit the system's buffers."""
         return inf
 
 
 class Churn(Kind):
-    """Connect and leave at once, every other time with a reset."""
+    """Connects and leaves at once, every other time with a reset."""
 
     name = "connection churn"
     per_second = 50.0
 
 
 class Idle(Kind):
-    """Connect and say nothing."""
+    """Connects and sends no data."""
 
     name = "idle connections"
 
@@ -210,47 +205,46 @@ class Idle(Kind):
 
     @property
     def allowed(self) -> float:
-        """Return the broker's time for idleness; it looks at it eight times in that time."""
+        """Return the idle timeout plus an eighth, the interval of the broker's checks."""
         return self.limits.idle * 1.25
 
 
 class HugeSettings(Kind):
-    """Ask twice a second for a change of a setting with a name of 3 MB."""
+    """Requests a setting with a name of 3 MB twice per second."""
 
     name = "huge settings"
     held = 1
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield two requests a second."""
         body = b"k" * _SETTINGS_BYTES + b"=1\n"
         return cycle((encode_frame(RemotingCommand(RequestCode.UPDATE_BROKER_CONFIG, 1, body=body)) * 2,))
 
     @property
     def allowed(self) -> float:
-        """Return no time: each request is refused, and the connection may stay."""
+        """Return no limit: requests are refused, and the connection may stay."""
         return inf
 
 
 class JsonBombs(Kind):
-    """Send headers and bodies of JSON that are huge, deeply nested, or both."""
+    """Sends JSON headers and bodies that are huge, deeply nested, or both."""
 
     name = "JSON bombs"
     held = 3
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield bombs of all forms, beginning with another one on each connection."""
+        """Yield all forms of bombs, starting with another one on each connection."""
         bombs = [*map(_frame_of_header, _json_bombs()), *map(_frame_of_body, _json_bombs())]
         begin = self.tally.made % len(bombs)
         return cycle(bombs[begin:] + bombs[:begin])
 
     @property
     def allowed(self) -> float:
-        """Return no time: a body may be refused, and the connection may stay."""
+        """Return no limit: bodies may be refused, and the connection may stay."""
         return inf
 
 
 def _json_bombs() -> list[bytes]:
-    """Return texts of members of an object: many empty lists, many objects of one member, and one deep list."""
+    """Return members of JSON objects: many empty lists, many small objects, and one deep list."""
     half = _BOMB_BYTES // 2
     return [
         b'"x":[' + b",".join([b"[]"] * (_BOMB_BYTES // 3)) + b"]",
@@ -270,7 +264,7 @@ def _frame_of_body(members: bytes) -> bytes:
 
 
 class Crowd(Kind):
-    """Connect from one host as often as it may, as fast as it can, leave together, and begin again."""
+    """Connects from one host as often and as fast as possible, leaves together, and starts again."""
 
     name = "a crowd of one host"
     sources = ("127.0.0.3",)
@@ -278,10 +272,10 @@ class Crowd(Kind):
     """More than one host may have."""
 
     def owes(self, passed: float, seconds: float, held: int) -> int:
-        """Return how many connections to make in this turn, whatever the time."""
+        """Return the number of connections for this turn, independent of time."""
         return _CROWD_TURN
 
     @property
     def allowed(self) -> float:
-        """Return no time: the crowd leaves before the broker may find it idle."""
+        """Return no limit: the crowd leaves before the idle timeout."""
         return inf

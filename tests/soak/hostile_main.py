@@ -1,4 +1,4 @@
-"""Hostile clients as a process: `python -m tests.soak.hostile_main 127.0.0.1:10911 --seconds 60`."""
+"""Hostile clients: `python -m tests.soak.hostile_main 127.0.0.1:10911 --seconds 60`."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def main(
     ] = None,
 ) -> None:
     """Misbehave for a while and print what became of each kind's connections as JSON."""
-    os.nice(_NICENESS)  # elsewhere, such clients burn processors of their own
+    os.nice(_NICENESS)  # as on another machine, with its own processors
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     hostility = Hostility(address, Limits(frame_seconds, output_seconds, idle_seconds), idle, seed, only or ())

@@ -1,11 +1,12 @@
-"""One soak of a broker: honest clients alone, then among hostile ones, then what is left, and alone once more.
+"""One soak of a broker: honest clients alone, among hostile ones, and alone again.
 
-Beside this process there are the broker, honest clients and hostile ones. Honest clients keep a pace that a broker on
-one core has ample room for, and their latencies count from when a request was due. Held against each other are figures
-of the same run, so the machine may be any; memory is the broker's own (anonymous), for what it maps are files.
+The broker, the honest and the hostile clients have processes of their own. Honest clients keep a rate that a broker on
+one core can serve easily, and latencies count from the time when a request was due. Only figures of the same run are
+compared, so the machine does not matter. Memory is the broker's anonymous memory, because its maps are files.
 
-Hostile clients also take processors of the machine, which no broker can prevent. So an attack of one kind runs twice:
-first against another broker of the machine, which shows this cost, then against the broker of the honest clients.
+Hostile clients also use the machine's processors, which no broker can prevent. An attack of one kind therefore runs
+twice: first against another broker on the machine, which shows this cost, then against the broker of the honest
+clients.
 """
 
 import json
@@ -35,21 +36,21 @@ _SEND_INTERVAL_MS = 40
 _PULL_INTERVAL_MS = 80
 _WARM_UP_SECONDS = 1.0
 _CONNECT_SECONDS = 1.0
-"""For honest clients to connect in, before hostile ones do: a system hands connections over in the order they came."""
+"""Time for honest clients to connect first: a system hands over connections in the order of arrival."""
 _UNDISTURBED_SHARE = 0.15
 _SETTLED_SHARE = 0.4
-"""Of the disturbed time: before it, ten thousand connections are still being made."""
+"""Share of the disturbed time before memory counts, while ten thousand connections are still made."""
 _IDLE_SECONDS = 120.0
 _LEFT_SECONDS = 20.0
 _OWN_REQUEST_BYTES = 256
-"""More than the request that asks what is left, which is held while it is answered."""
+"""More than the final request, which is held while it is answered."""
 _ASK_MS = 10_000
 _SAMPLES_A_SECOND = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One thing that has to hold."""
+    """One requirement and its result."""
 
     name: str
     held: bool
@@ -58,25 +59,24 @@ class Verdict:
 
 @dataclass
 class Soak:
-    """What was seen."""
+    """The findings of a soak."""
 
     is_mixed: bool = True
-    """Whether all kinds were there. Connections of a single kind, and the memory for them, may grow to the end."""
+    """Whether all kinds ran. Connections of a single kind, and their memory, may grow until the end."""
     undisturbed: list[Mapping[str, LoadResult]] = field(default_factory=list)
-    """Before it was disturbed, and after."""
+    """Before and after the disturbance."""
     beside: Mapping[str, LoadResult] = field(default_factory=dict)
-    """While another broker of the machine was disturbed; nothing in a soak of all kinds."""
+    """While another broker was disturbed. Empty in a soak of all kinds."""
     disturbed: Mapping[str, LoadResult] = field(default_factory=dict)
     resident_bytes: list[int] = field(default_factory=list)
-    """Of the broker, ten times a second while it was disturbed."""
+    """The broker's memory, ten times per second during the disturbance."""
     hostile: Mapping[str, Tally] = field(default_factory=dict)
     left: Mapping[str, str] = field(default_factory=dict)
-    """What the broker said of itself when all others had gone."""
+    """The broker's figures after all other clients had left."""
     connections_max: int = 0
     stopped: Mapping[str, Any] = field(default_factory=dict)
 
     def verdicts(self) -> list[Verdict]:
-        """Return everything that has to hold."""
         return [
             *([self._growth()] if self.is_mixed else []),
             self._memory(),
@@ -89,7 +89,7 @@ class Soak:
 
     @property
     def growth(self) -> float:
-        """Return by which share memory grew between the first and the last third of the settled time."""
+        """Return the growth of memory from the first to the last third of the settled time."""
         settled = self.resident_bytes[int(len(self.resident_bytes) * _SETTLED_SHARE) :]
         third = max(len(settled) // 3, 1)
         return median(settled[-third:]) / median(settled[:third]) - 1
@@ -123,7 +123,7 @@ class Soak:
         return Verdict(name, found.busy <= BUSY_MAX * found.answers, detail)
 
     def _tally(self, name: str, tally: Tally) -> Verdict:
-        """Each kind was there, was let in, and none was left open for longer than may be, if it came to that."""
+        """Each kind connected, and none stayed open beyond its deadline."""
         detail = f"{tally.made} made, {tally.closed_by_broker} closed by the broker, {tally.stuck} stuck"
         held = tally.made > 0 and tally.stuck == 0 and tally.refused * 100 <= tally.made
         detail += f", {tally.refused} refused" if tally.refused else ""
@@ -138,9 +138,9 @@ class Soak:
 def run_soak(
     directory: str, seconds: float, idle: int, on_phase: Callable[[str], None], only: Sequence[str] = ()
 ) -> Soak:
-    """Soak a broker in a directory for about so long. ProcessError if an honest client failed, or the broker did.
+    """Soak a broker in a directory for about this long. Raises ProcessError if an honest client or the broker failed.
 
-    only: names of kinds of hostile clients; all that go together if empty.
+    `only` names kinds of hostile clients. Empty: all that can run together.
     """
     soak = Soak(is_mixed=not only)
     frame, output = min(60.0, seconds / 6), min(30.0, seconds / 6)
@@ -183,9 +183,9 @@ def run_soak(
 def _among(
     attack: Callable[[], HostileProcess], address: str, seconds: float, look: Callable[[], None]
 ) -> tuple[dict[str, LoadResult], dict[str, Tally]]:
-    """Return what honest clients of a broker saw during an attack, and what became of the hostile ones.
+    """Return the results of honest clients during an attack, and the tallies of the hostile ones.
 
-    look: called once a second.
+    `look` is called once per second.
     """
     honest = _honest(address, _CONNECT_SECONDS + seconds)
     time.sleep(_CONNECT_SECONDS)
@@ -220,7 +220,7 @@ def _results(processes: Mapping[str, LoadProcess]) -> dict[str, LoadResult]:
 
 
 def _look(soak: Soak, broker: BrokerProcess, client: RemotingClient) -> None:
-    """Look at the broker's connections once, and at its memory ten times: a peak passes between two looks."""
+    """Sample the connections once and the memory ten times, because a peak can be short."""
     soak.connections_max = max(soak.connections_max, int(_ask(client)["connections"]))
     for _ in range(_SAMPLES_A_SECOND):
         soak.resident_bytes.append(broker.resident_bytes)
@@ -228,7 +228,7 @@ def _look(soak: Soak, broker: BrokerProcess, client: RemotingClient) -> None:
 
 
 def _left(address: str) -> Mapping[str, str]:
-    """Return what the broker says of itself once nobody else is there, or when it is too late for that."""
+    """Return the broker's figures once all other clients have left, or after a timeout."""
     client = RemotingClient(real_world(), address)
     try:
         end = time.monotonic() + _LEFT_SECONDS
@@ -242,7 +242,7 @@ def _left(address: str) -> Mapping[str, str]:
 
 
 def _is_nothing(info: Mapping[str, str]) -> bool:
-    """Return whether nobody is there but who asks."""
+    """Return whether only this client is connected."""
     return info["connections"] == "1" and int(info["heldBytes"]) <= _OWN_REQUEST_BYTES
 
 

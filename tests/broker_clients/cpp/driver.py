@@ -1,6 +1,6 @@
-"""Sends, pulls and consumes with RocketMQ's C++ client, in the environment that has it: `driver.py NAME_SERVER TOPIC`.
+"""Sends, pulls and consumes with RocketMQ's C++ client: `driver.py NAME_SERVER TOPIC`.
 
-Prints one JSON object: the offsets of sends, and the bodies that each consumer got.
+Prints one JSON object: the offsets of the sends and the bodies that each consumer received.
 """
 
 import json

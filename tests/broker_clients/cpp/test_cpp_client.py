@@ -1,4 +1,7 @@
-"""RocketMQ's client in C++, which those for PHP and Python use. It writes numbers and booleans in extFields."""
+"""RocketMQ's C++ client, the base of those for PHP and Python.
+
+It writes numbers and booleans in extFields.
+"""
 
 import json
 import os
@@ -19,7 +22,7 @@ RUN_S = 120
 
 @pytest.fixture(scope="session")
 def python(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """An interpreter that has the client; skipped where it cannot be installed or loaded."""
+    """An interpreter with the client. Skips the test if it cannot be installed or loaded."""
     place = tmp_path_factory.mktemp("cpp") / "environment"
     venv.create(place, with_pip=True)
     program = str(place / "bin" / "python")

@@ -1,4 +1,4 @@
-"""RocketMQ's client for Go, in a process of its own, and what tests ask of it; skipped without a Go toolchain."""
+"""RocketMQ's Go client in a process of its own. Skipped without a Go toolchain."""
 
 import json
 import os
@@ -20,7 +20,7 @@ QUEUES = 4
 
 @pytest.fixture(scope="session")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The driver, built."""
+    """The compiled driver."""
     go = shutil.which("go")
     if go is None:
         pytest.skip("there is no Go toolchain here, so the Go client has not been tried")
@@ -36,7 +36,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class GoClient:
-    """The process: one command, one answer."""
+    """The driver process: one command, one answer."""
 
     def __init__(self, program: Path, place: Path, broker: Any, eventually: Callable[..., Any]) -> None:
         self._complaints = (place / "stderr").open("w")
@@ -46,7 +46,7 @@ class GoClient:
             stdout=subprocess.PIPE,
             stderr=self._complaints,
             text=True,
-            env=os.environ | {"HOME": str(place)},  # offsets of broadcasting consumers are kept there
+            env=os.environ | {"HOME": str(place)},  # broadcasting consumers store their offsets there
         )
         self._answers: queue.Queue[str] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -79,7 +79,7 @@ class GoClient:
         return name
 
     def received(self, consumer: str, count: int) -> list[dict[str, Any]]:
-        """Return what a consumer received, once that is count messages."""
+        """Wait for `count` messages of a consumer, and return them."""
 
         def enough() -> list[dict[str, Any]] | None:
             messages: list[dict[str, Any]] = self.ask("consumer.received", name=consumer)
@@ -115,7 +115,7 @@ def client(
 
 @pytest.fixture
 def topic(client: GoClient, request: pytest.FixtureRequest) -> str:
-    """A topic that only this test has, with four queues."""
+    """A topic of this test, with four queues."""
     name = request.node.name.replace("[", "-").replace("]", "")[-100:]
     client.ask("topic.create", topic=name, queues=QUEUES)
     return str(name)

@@ -1,4 +1,4 @@
-"""RocketMQ's client for Go, 2.1.2, sends to `tornlog serve` and consumes from it."""
+"""RocketMQ's Go client 2.1.2 sends to `tornlog serve` and consumes from it."""
 
 from collections import defaultdict
 from typing import Any

@@ -1,4 +1,4 @@
-"""The official RocketMQ client for Java, in a JVM of its own, and what tests ask of it."""
+"""The official Java client in a JVM of its own."""
 
 import json
 import queue
@@ -18,7 +18,7 @@ DRIVER = Path(__file__).with_name("driver")
 ARTIFACTS = [f"org.apache.rocketmq:rocketmq-{name}:4.9.8" for name in ("client", "acl", "tools")]
 JVM_OPTIONS = (
     *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx384m"),
-    "-Drocketmq.client.rebalance.waitInterval=1000",  # else a queue that appears is noticed after 20 s
+    "-Drocketmq.client.rebalance.waitInterval=1000",  # otherwise a new queue is noticed after 20 s
 )
 ANSWER_S = 60
 QUEUES = 4
@@ -26,13 +26,13 @@ QUEUES = 4
 
 @pytest.fixture(scope="session")
 def program(fetched: Callable[[Callable[[], JavaProgram]], JavaProgram]) -> JavaProgram:
-    """The driver, compiled, and the jars it stands on."""
+    """The compiled driver and its jars."""
     sources = {path.name: path.read_text() for path in DRIVER.glob("*.java")}
     return fetched(lambda: java_program("client-driver", ARTIFACTS, sources))
 
 
 class ClientError(RuntimeError):
-    """What the client threw: the name of its class, and the broker's response code, if it came from there."""
+    """An exception of the client: its class name, and the broker's response code, if any."""
 
     def __init__(self, answer: dict[str, Any]) -> None:
         super().__init__(f"{answer['error']}: {answer['message']}")
@@ -119,7 +119,7 @@ class Consumer:
         return [message["body"] for message in self.received()]
 
     def wait_for(self, count: int, *, within_s: float = 45.0) -> list[dict[str, Any]]:
-        """Return what it received, once that is count messages."""
+        """Wait for `count` messages, and return them."""
 
         def enough() -> list[dict[str, Any]] | None:
             messages = self.received()
@@ -140,7 +140,7 @@ class Consumer:
 
 
 class Client:
-    """What a test starts in the JVM, against one broker; ended with the test."""
+    """The clients that a test starts in the JVM. They end with the test."""
 
     _numbers = iter(range(1_000_000))
 
@@ -169,12 +169,12 @@ class Client:
         return Consumer(self, self.start("consumer", topic=topic, group=group, **given))
 
     def admin(self, **given: Any) -> Callable[..., Any]:
-        """Start what operators use; call it with what to do."""
+        """Start an admin client, and return its call function."""
         name = self.start("admin", **given)
         return lambda do, **what: self.ask(f"admin.{do}", admin=name, broker=self.broker.address, **what)
 
     def pull(self, do: str, **given: Any) -> Any:
-        """Have a pull consumer of the old kind do something."""
+        """Let an old pull consumer do something."""
         return self.ask(f"pull.{do}", name=f"pull-{next(self._numbers)}", **given)
 
     def close(self) -> None:
@@ -185,7 +185,7 @@ class Client:
 
 @pytest.fixture(scope="session")
 def drivers(program: JavaProgram, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Driver]]:
-    """One JVM for each form of header that the client can write."""
+    """One JVM for each header format of the client."""
     started: dict[str, Driver] = {}
 
     def driver(header_form: str) -> Driver:
@@ -201,7 +201,7 @@ def drivers(program: JavaProgram, tmp_path_factory: pytest.TempPathFactory) -> I
 
 @pytest.fixture
 def header_form() -> str:
-    """How the client writes headers; a test that is to know both is parametrized with this."""
+    """The header format of the client. Tests of both formats are parametrized with it."""
     return "JSON"
 
 
@@ -209,7 +209,6 @@ def header_form() -> str:
 def connect(
     drivers: Callable[[str], Driver], header_form: str, eventually: Callable[..., Any]
 ) -> Iterator[Callable[[Any], Client]]:
-    """Make a client of a broker."""
     clients: list[Client] = []
 
     def client_of(broker: Any) -> Client:
@@ -229,12 +228,12 @@ def client(connect: Callable[[Any], Client], broker: Any) -> Client:
 
 @pytest.fixture
 def group(request: pytest.FixtureRequest) -> str:
-    """A consumer group that only this test has."""
+    """A consumer group of this test."""
     return re.sub(r"\W+", "-", request.node.name)[-100:].strip("-")
 
 
 @pytest.fixture
 def topic(client: Client, group: str) -> str:
-    """A topic that only this test has, with four queues."""
+    """A topic of this test, with four queues."""
     client.admin()("createTopic", topic=f"topic-{group}", queues=QUEUES)
     return f"topic-{group}"

@@ -1,4 +1,4 @@
-"""The official client's ACL hook against RocketMQ's plain_acl.yml: who may do what, and who is nobody."""
+"""The official client's ACL hook with RocketMQ's plain_acl.yml."""
 
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ accounts:
 
 @pytest.fixture
 def client(serve: Any, connect: Any, tmp_path: Path) -> Any:
-    """A client of a broker with two accounts; it has the topics both, written, read and closed."""
+    """A client of a broker with two accounts and the topics both, written, read and closed."""
     (tmp_path / "acl.yml").write_text(ACL)
     client = connect(serve("--acl", str(tmp_path / "acl.yml")))
     operator = client.admin(**ADMIN)
@@ -44,7 +44,7 @@ def client(serve: Any, connect: Any, tmp_path: Path) -> Any:
 
 
 def refused(client: Any, topic: str, **keys: str) -> str:
-    """Have a producer with these keys refused; return what it was told."""
+    """Send with these keys, expect a refusal, and return its text."""
     with pytest.raises(RuntimeError) as told:
         client.producer(retries=0, **keys).send(topic, "no")
     assert told.value.code == SYSTEM_ERROR  # type: ignore[attr-defined]

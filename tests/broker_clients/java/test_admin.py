@@ -1,4 +1,4 @@
-"""What operators ask of a broker and its name server, through the official admin client."""
+"""The official admin client with our broker and name server."""
 
 import time
 from typing import Any
@@ -37,7 +37,7 @@ def test_a_topics_and_a_groups_progress_are_told(client: Any, topic: str, group:
     producer = client.producer()
     for number in range(10):
         producer.send(topic, f"{number}", "send.ordered", key=number % 2)
-    client.consumer(topic, group).wait_for(10)  # its heartbeat makes the retry topic that progress asks about
+    client.consumer(topic, group).wait_for(10)  # its heartbeat creates the retry topic
     client.pull("all", topic=topic, group=group)
     producer.send(topic, "10", "send.ordered", key=1)
 
@@ -82,7 +82,7 @@ def test_the_broker_tells_its_state_and_its_settings(client: Any, topic: str) ->
     admin = client.admin()
     runtime = admin("runtime")
     assert int(runtime["commitLogMaxOffset"]) > 0
-    # what `mqadmin clusterList` and exporters make numbers of
+    # `mqadmin clusterList` and exporters parse these
     for key in (
         "sendThreadPoolQueueSize",
         "sendThreadPoolQueueHeadWaitTimeMills",

@@ -1,4 +1,4 @@
-"""Consumers that ask for messages themselves."""
+"""Pull consumers."""
 
 from typing import Any
 

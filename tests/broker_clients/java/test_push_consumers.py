@@ -1,4 +1,4 @@
-"""Consumers to whom the client brings messages: what they get, how often, in which order, and who of them."""
+"""Push consumers: delivery, repetition, order and load balancing."""
 
 from collections import Counter, defaultdict
 from itertools import pairwise
@@ -10,7 +10,6 @@ pytestmark = pytest.mark.ci
 
 
 def send_numbers(client: Any, topic: str, count: int) -> list[str]:
-    """Send "0", "1", … and return them."""
     producer = client.producer()
     for number in range(count):
         producer.send(topic, f"{number}")

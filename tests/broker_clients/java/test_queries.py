@@ -1,4 +1,4 @@
-"""What can be asked about messages: by key, by either kind of id, by time."""
+"""Queries of messages: by key, by either kind of id, by time."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ pytestmark = pytest.mark.ci
 
 
 def once_found(ask: Callable[[], Any]) -> Any:
-    """Return what is found, None while nothing is: the index is made behind the log."""
+    """Return the result, or None until the index has caught up."""
     try:
         return ask()
     except RuntimeError:
@@ -63,7 +63,7 @@ def test_a_queue_says_its_bounds_and_where_a_time_is(client: Any, topic: str, ev
     places = [producer.send(topic, f"{number}", "send.ordered", key=2) for number in range(5)]
     third = producer.ask("view", topic=topic, msgId=places[2]["offsetMsgId"])
 
-    def dispatched() -> Any:  # dispatch follows the answers to the puts in a task of its own
+    def dispatched() -> Any:  # dispatch follows the answers to puts in a task of its own
         asked = producer.ask("offsets", topic=topic, queueId=2, timestamp=third["storeTimestamp"])
         return asked if asked["max"] == 5 else None
 

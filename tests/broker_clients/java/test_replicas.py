@@ -1,4 +1,4 @@
-"""A master with a slave: what the client is told, and what the slave has once the master is gone."""
+"""A master with a slave: answers to puts, and the slave after the master's end."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The broker goes away, by order or by SIGKILL, while producers go on: what was acknowledged is there, in order."""
+"""Stop or SIGKILL of the broker under traffic: acknowledged messages survive in order."""
 
 import time
 from collections import defaultdict
@@ -47,7 +47,7 @@ def test_nothing_acknowledged_is_lost_and_order_is_kept_when_the_broker_comes_ba
         assert of_queue == queue_id
         numbers[queue_id].append(number)
     for in_queue in numbers.values():
-        assert in_queue == sorted(in_queue)  # a send whose answer was lost is sent again, so numbers may repeat
+        assert in_queue == sorted(in_queue)  # a send with a lost answer is repeated, so numbers may repeat
 
 
 def test_a_consumer_that_was_there_all_along_misses_nothing(serve: Any, connect: Any, eventually: Any) -> None:

@@ -1,4 +1,4 @@
-"""Every way in which the official client sends, with either form of header."""
+"""All kinds of sends of the official client, with both header formats."""
 
 import time
 from collections import defaultdict

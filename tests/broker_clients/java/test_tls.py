@@ -1,4 +1,4 @@
-"""The official client speaks TLS to a broker that has a certificate."""
+"""The official client uses TLS with a broker that has a certificate."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Messages that count only once their producer has said so, unasked or when the broker asks."""
+"""Transactions with the official client, decided at once or when asked."""
 
 import time
 from typing import Any
@@ -22,7 +22,7 @@ def test_a_transaction_is_seen_when_it_is_committed_and_never_when_it_is_rolled_
     received = consumer.wait_for(2)
     assert sorted(message["body"] for message in received) == ["kept", "kept too"]
     assert {message["topic"] for message in received} == {topic}
-    time.sleep(3)  # the broker asks about what it has no decision for; here it has one for each
+    time.sleep(3)  # the broker asks only about undecided messages; here each has a decision
     assert "dropped" not in consumer.bodies()
     assert not {*decisions} & {*client.ask("transaction.checked")}
 

@@ -1,7 +1,8 @@
-"""`python -m tests.broker_clients.mqadmin BROKER_JARS CLASS_PATH PLACE`: both brokers, asked the same by mqadmin.
+"""`python -m tests.broker_clients.mqadmin BROKER_JARS CLASS_PATH PLACE`: mqadmin twice.
 
-The real one listens on every interface, so this is run in a network of its own. What each printed becomes
-PLACE/answers.json: {"real": [[line, how it ended, what it printed], ...], "ours": [...], and both with access lists}.
+Runs the same command lines with both brokers. The real one listens on every interface, so run this in its own network
+namespace. PLACE/answers.json gets the outputs: {"real": [[line, how it ended, output], ...], "ours": [...], and both
+with access lists}.
 """
 
 import json
@@ -26,7 +27,7 @@ accounts:
 
 
 class MqAdmin:
-    """mqadmin in a JVM that runs one command line after the other, and is started anew by one that ends it."""
+    """A JVM that runs mqadmin command lines. It restarts after a command that ends it."""
 
     def __init__(self, class_path: str, home: Path) -> None:
         conf = home / "conf"
@@ -83,7 +84,7 @@ def _asked(lines: Sequence[Line], broker: Any, admin: MqAdmin, place: Path) -> l
 
 
 def main(broker_jars: str, class_path: str, place: Path) -> None:
-    """Ask both."""
+    """Run all command lines with both brokers."""
     os.environ["ROCKETMQ_BROKER_JARS"] = broker_jars
     from tests.broker_clients.conftest import BrokerProcess, RealBrokerProcess
 

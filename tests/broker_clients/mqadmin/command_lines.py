@@ -1,13 +1,13 @@
-"""Command lines of mqadmin, in the order in which they are run, and how far two brokers have to agree on each.
+"""Command lines of mqadmin, and the required agreement of two brokers on each.
 
-    ALIKE   the same words, where addresses, ids, times, sizes and what an error is called do not count: of an error
-            the response code does
-    NAMES   every name that the real broker prints, ours prints, too: figures and settings
-    OURS    ours says something else on purpose: what, and why
+  ALIKE   the same words, except addresses, ids, times, sizes and error names: of an error only the response code
+          counts
+  NAMES   every name that the real broker prints, ours prints, too: figures and settings
+  OURS    ours differs on purpose: how, and why
 
-`@produce` and `@consume` are clients that later lines ask about, `@status` and `@resume` what administrators ask
-without a command line, `@wait` lets ms pass. Braces are filled in: {n} the name server, {b} the broker, {dir} a
-directory, {offsetId}, {uniqueId} of the message produced last, {client} the consumer.
+`@produce` and `@consume` start clients for later lines, `@status` and `@resume` are administrators' requests without a
+command line, and `@wait` sleeps for ms. Braces are filled in: {n} the name server, {b} the broker, {dir} a directory,
+{offsetId}, {uniqueId} of the message produced last, {client} the consumer.
 """
 
 import re
@@ -16,7 +16,7 @@ from enum import Enum
 
 
 class Agreement(Enum):
-    """How far two brokers agree."""
+    """Required agreement of two brokers."""
 
     ALIKE = "alike"
     NAMES = "names"
@@ -30,14 +30,14 @@ class Line:
     text: str
     agreement: Agreement = Agreement.ALIKE
     ours: str = ""
-    """What ours says, as a regular expression."""
+    """Expected output of ours, as a regular expression."""
     why: str = ""
     passed_over: str = ""
-    """What does not count in this line's output, as a regular expression."""
+    """Ignored parts of the output, as a regular expression."""
 
 
 def _numbered(*texts: str) -> list[Line]:
-    """Lines that print figures of the moment: only the words count."""
+    """Return lines that print current figures: only the words are compared."""
     return [Line(text, passed_over=r"[0-9][0-9.]*") for text in texts]
 
 
@@ -50,7 +50,7 @@ def _ours(text: str, ours: str, why: str) -> Line:
 
 
 _TRANSACTION_TOPICS = r"(DefaultCluster\s+)?(RMQ_SYS_TRANS_\w+|TRANS_CHECK_MAX_TIME_TOPIC)\s"
-"""Ours has them from the start, the real broker from its first transaction on."""
+"""Ours has them from the start, the real broker from its first transaction."""
 _RATE, _SPENT = r"TPS: \S+", r"spentTimeMills=\d+"
 _REFUSED = "what cannot change while the broker runs is refused by name; RocketMQ says it has succeeded"
 _RESET = "a group that has no offset yet can be given one; RocketMQ's whole request fails"
@@ -114,7 +114,7 @@ LINES = [
     *_numbered("sendMsgStatus -n {n} -b tornlog -s 16 -c 2", "checkMsgSendRT -n {n} -t Orders -a 2 -s 16"),
     Line("topicStatus -n {n} -t Orders"),
     Line("topicStatus -n {n} -t Missing"),
-    # who is connected, and how far
+    # connections and progress
     Line("@consume {n} billing Orders 4 5"),
     Line("consumerProgress -n {n}", passed_over=r"[0-9]+"),
     Line("consumerProgress -n {n} -g billing", passed_over=_RATE),
@@ -214,7 +214,7 @@ ACCESS_LINES = [
     Line("clusterAclConfigVersion -n {n} -b {b}", passed_over=r"\S+/plain_acl.yml"),
     Line("updateBrokerConfig -n {n} -b {b} -k transactionCheckMax -v 7"),
 ]
-"""With an access list on, by an administrator."""
+"""With an access list, by an administrator."""
 
 _NOISE = [
     (re.compile(pattern), shown)
@@ -236,7 +236,7 @@ _NAME = re.compile(r"(?m)^\s*(?:ADDRESS\s+)?([A-Za-z]\w*)[^:=\n]*[:=]")
 
 
 def words_of(printed: str, passed_over: str = "") -> list[str]:
-    """Return what counts of an output: its words in order of the alphabet, for tables come in an order of chance."""
+    """Return the compared part of an output: its words, sorted, since tables have no order."""
     text = printed
     for pattern, shown in _NOISE:
         text = pattern.sub(shown, text)
@@ -246,7 +246,7 @@ def words_of(printed: str, passed_over: str = "") -> list[str]:
 
 
 def names_of(printed: str) -> set[str]:
-    """Return the names that an output gives values to."""
+    """Return the names that have values in an output."""
     text = printed
     for pattern, shown in _NOISE:
         text = pattern.sub(shown, text)

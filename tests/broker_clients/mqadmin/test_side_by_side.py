@@ -1,4 +1,4 @@
-"""What mqadmin 4.9.8 prints of our broker, and of the real one, 4.9.7, command line by command line."""
+"""Output of mqadmin 4.9.8 with our broker and with the real one, 4.9.7."""
 
 import json
 import re
@@ -19,17 +19,17 @@ pytestmark = pytest.mark.slow
 DRIVER = Path(__file__).with_name("driver")
 TOOLS = ["org.apache.rocketmq:rocketmq-tools:4.9.8"]
 REAL = ["org.apache.rocketmq:rocketmq-broker:4.9.7", "org.apache.rocketmq:rocketmq-namesrv:4.9.7"]
-"""4.9.7 is the newest of that line of which both are published."""
+"""4.9.7 is the newest version with both artefacts published."""
 OF_A_NETWORK = ("unshare", "--map-root-user", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
 NOT_HERE = {"mapedFileSizeCommitLog"}
-"""Printed by the real broker only where its broker.conf has this spelling."""
+"""Printed by the real broker only if its broker.conf has this spelling."""
 
 
 @pytest.fixture(scope="module")
 def answers(
     fetched: Callable[[Callable[[], JavaProgram]], JavaProgram], tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Any]:
-    """What both brokers answered."""
+    """The outputs of both brokers."""
     sources = {path.name: path.read_text() for path in DRIVER.glob("*.java")}
     program = fetched(lambda: java_program("mqadmin", TOOLS, sources))
     jars = fetched_jars("real-broker-4.9.7", REAL)

@@ -1,4 +1,4 @@
-"""A server over real sockets whose processors are a test's own, and peers that talk to it byte by byte."""
+"""A server on real sockets with test processors, and raw peers."""
 
 import socket
 import threading
@@ -25,10 +25,9 @@ from tornlog.store.world import World
 
 
 class Peer:
-    """One connection to a server, a byte at a time if need be."""
+    """A raw connection to a server."""
 
     def __init__(self, address: tuple[str, int], receive_bytes: int | None = None) -> None:
-        """receive_bytes: how much the system keeps of what is not received; None: as it likes."""
         self.socket = socket.socket()
         if receive_bytes is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
@@ -47,7 +46,7 @@ class Peer:
         return self.receive()
 
     def is_ended(self) -> bool:
-        """Wait for the server to end the connection; False if it does not."""
+        """Wait for the end of the connection. Return False on a timeout."""
         try:
             while self.socket.recv(1 << 16):
                 pass
@@ -66,14 +65,14 @@ class Peer:
 
 @dataclass
 class Served:
-    """A running server. Its processors: ECHO; FAIL raises; WAIT waits for the gate; SIZED answers so many bytes."""
+    """A running server. Processors: ECHO; FAIL raises; WAIT waits for the gate; SIZED returns `bytes` zeros."""
 
     ECHO: ClassVar[int] = 1000
     FAIL: ClassVar[int] = 1001
     WAIT: ClassVar[int] = 1002
     SIZED: ClassVar[int] = 1003
     LATER: ClassVar[int] = 1004
-    """Answered nothing, and found in `held`."""
+    """Stores the request in `held` and does not answer."""
 
     server: RemotingServer
     address: tuple[str, int]
@@ -82,7 +81,7 @@ class Served:
     told: list[str] = field(default_factory=list)
     held: list[tuple[RemotingCommand, Channel]] = field(default_factory=list)
     begun: list[int] = field(default_factory=list)
-    """The opaques of requests of code WAIT that a task has taken."""
+    """Opaques of WAIT requests in progress."""
     peers: list[Peer] = field(default_factory=list)
 
     def connect(self, receive_bytes: int | None = None) -> Peer:
@@ -90,7 +89,7 @@ class Served:
         return self.peers[-1]
 
     def until(self, condition: Callable[[], bool], seconds: float = 60.0) -> None:
-        """Wait for something that the server does in its own time."""
+        """Poll a condition of the server."""
         end = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < end, self.server.counts.fields()
@@ -131,7 +130,7 @@ class Served:
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., Served]]:
-    """Starts servers. When they end nothing may be held, and nobody be connected."""
+    """Start servers. After the test, no connection is open and no byte is held."""
     running: list[Served] = []
 
     def start(
@@ -162,7 +161,7 @@ def serve() -> Iterator[Callable[..., Served]]:
 
 @pytest.fixture
 def run() -> Iterator[Callable[[Callable[[World, World], None]], None]]:
-    """Run something on a machine that can listen, beside one that can connect."""
+    """Run a body with two simulated machines: one can listen, the other can connect."""
     kernel = Kernel(RandomWalk(Choices("a server's end").stream("schedule"), 8))
     network = SimNetwork(kernel)
     here, there = kernel.machine("here"), kernel.machine("there")

@@ -1,4 +1,4 @@
-"""Settings of a broker: from a broker.conf, within their ranges, and back."""
+"""Broker settings: parsing, ranges and output."""
 
 from dataclasses import fields
 

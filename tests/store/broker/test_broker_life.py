@@ -1,4 +1,4 @@
-"""How brokers begin and end: what outlives them, and what is left when they cannot begin."""
+"""Start and stop of brokers, persistent state, and failed starts."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +21,7 @@ Make = Callable[..., Any]
 
 
 class Refusing(AbstractPluginMessageStore):
-    """A plug-in that stores nothing."""
+    """A plug-in that refuses all messages."""
 
     def put_message(self, message: Message) -> PutMessageResult:
         return PutMessageResult(PutMessageStatus.SERVICE_NOT_AVAILABLE)

@@ -1,4 +1,4 @@
-"""Queues that several owners share."""
+"""Fair queues with several owners."""
 
 from collections import Counter, deque
 
@@ -50,7 +50,7 @@ def test_an_owner_s_first_item_can_be_dropped_out_of_turn() -> None:
 
 @given(st.lists(st.one_of(st.sampled_from("abc"), st.none(), st.sampled_from("ABC")), max_size=60))
 def test_nothing_is_lost_and_each_owner_s_order_is_kept(steps: list[str | None]) -> None:
-    """A small letter puts, a capital drops that owner's first, None takes."""
+    """A small letter puts an item, a capital drops its owner's first item, None takes."""
     queue: FairQueue[str, tuple[str, int]] = FairQueue()
     expected: dict[str, deque[tuple[str, int]]] = {owner: deque() for owner in "abc"}
     for number, step in enumerate(steps):
@@ -69,7 +69,7 @@ def test_nothing_is_lost_and_each_owner_s_order_is_kept(steps: list[str | None])
 
 @given(st.lists(st.tuples(st.sampled_from("xyz"), st.integers(0, 5)), min_size=1, max_size=60))
 def test_hosts_take_turns_and_within_each_its_owners(puts: list[tuple[str, int]]) -> None:
-    """However many owners a host has: between two items of one host is one of each other that has any."""
+    """Between two items of one host, each other host with items gets one turn."""
     queue: HostFairQueue[tuple[str, int], tuple[str, int, int]] = HostFairQueue()
     for number, (host, owner) in enumerate(puts):
         queue.put(host, (host, owner), (host, owner, number))

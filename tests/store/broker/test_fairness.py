@@ -1,4 +1,4 @@
-"""What an honest client waits for beside sixty that pipeline and never read, on one processor and in virtual time."""
+"""Latency of an honest client among sixty pipelining ones, on one simulated processor."""
 
 from collections.abc import Callable
 from functools import partial
@@ -34,7 +34,7 @@ SEND_LIMITS = ServerLimits().pools[Pool.SEND_MESSAGE]
 def waited_ms(
     hostile_host: str, honest_host: str, *, pipelines: bool = True, send_limits: PoolLimits = SEND_LIMITS
 ) -> list[float]:
-    """Return how long each of an honest client's sends took; hostile ones pipeline, or wait for each answer."""
+    """Return the latencies of an honest client's sends. Hostile clients pipeline or wait for each answer."""
     choices = Choices("fairness")
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 8))
     network = SimNetwork(kernel, buffer_bytes=4_096)
@@ -96,7 +96,7 @@ def waited_ms(
 
 
 def machine_run(world: World, body: Callable[[], list[float]]) -> list[float]:
-    """Run body as a task of a world's machine, and return what it returns."""
+    """Run a body as a task of a machine, and return its result."""
     found: list[float] = []
     world.tasks.spawn("body", lambda: found.extend(body())).join(None)
     return found
@@ -117,7 +117,7 @@ def test_an_honest_client_waits_for_few_of_those_that_pipeline(hostile: str, hon
 def test_an_honest_client_waits_for_no_more_than_a_round_of_another_host_s_connections(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Those that wait for their answers have the same rights as any, as a host and not each."""
+    """Waiting clients of one host have one host's share, not one share each."""
     fair = max(waited_ms("10.0.0.3", "10.0.0.2", pipelines=False))
     put = HostFairQueue.put
     monkeypatch.setattr(HostFairQueue, "put", lambda queue, _, owner, item: put(queue, "all", owner, item))
@@ -137,7 +137,7 @@ def test_the_load_is_one_that_a_server_without_this_would_not_bear(
 
 
 def test_requests_of_one_host_leave_tasks_for_another_host(run: Run) -> None:
-    """Requests that wait for other clients, as administrators send them, may wait for as long as these like."""
+    """Administrators' requests wait for other clients, which may take as long as they like."""
 
     def body(here: World, there: World) -> None:
         def wait(command: RemotingCommand, channel: Channel) -> RemotingCommand:

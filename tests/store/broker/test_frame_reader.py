@@ -1,4 +1,4 @@
-"""Streams cut into commands."""
+"""Splitting of byte streams into commands."""
 
 import random
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""What clients that break the rules get, and that it costs others nothing."""
+"""Misbehaving clients are closed or paused, and other clients are not affected."""
 
 import random
 import time
@@ -110,7 +110,7 @@ def test_garbage_behind_more_requests_than_are_taken_at_a_time_ends_the_connecti
     served.until(lambda: served.begun == [1])
     peer.socket.sendall(encode_frame(RemotingCommand(served.LATER, 2)) + b"\xff" * 100)
     still_answers(served)
-    assert served.held == []  # not yet listened to
+    assert served.held == []  # paused
     served.gate.set()
 
     served.until_ended(Ending.BAD_LENGTH)
@@ -178,7 +178,7 @@ def test_whole_frames_reset_the_time_of_the_next(serve: Serve) -> None:
     peer = served.connect()
     frame = encode_frame(RemotingCommand(served.ECHO, 1))
 
-    for _ in range(8):  # each chunk ends one frame and begins the next; all of it takes longer than one may
+    for _ in range(8):  # each chunk ends one frame and begins the next; the whole exceeds the frame timeout
         peer.socket.sendall(frame[:10])
         time.sleep(0.5)
         peer.socket.sendall(frame[10:])
@@ -209,7 +209,7 @@ def test_a_client_that_never_reads_is_not_listened_to_and_then_closed(serve: Ser
     request = encode_frame(RemotingCommand(served.SIZED, 1, ext_fields={"bytes": str(1 << 20)}))
 
     with pytest.raises((TimeoutError, ConnectionError)):
-        deaf.socket.sendall(request * 100_000)  # more than is ever taken of it
+        deaf.socket.sendall(request * 100_000)  # more than the server will read
 
     assert still_answers(served)
     served.until_ended(Ending.NOT_READING)
@@ -278,7 +278,7 @@ def test_when_memory_runs_out_the_slowest_goes_and_others_are_served(serve: Serv
     for hoarder in hoarders:
         hoarder.socket.sendall(half)
         held = served.server.connections.held_bytes
-        assert held <= (1 << 20) + 2 * (1 << 16)  # a turn takes 64 KiB of each, and two may be ready at once
+        assert held <= (1 << 20) + 2 * (1 << 16)  # a turn reads 64 KiB of each, and two may be ready at once
         assert still_answers(served)
 
     served.until_ended(Ending.TOO_MUCH_HELD, 4)
@@ -305,7 +305,7 @@ def test_a_client_with_much_under_way_is_not_listened_to_until_some_is_answered(
     frame = encode_frame(RemotingCommand(served.WAIT, 1, body=bytes(10_000)))
 
     with pytest.raises(TimeoutError):
-        peer.socket.sendall(frame * 3_000)  # more than the system's buffers have room for
+        peer.socket.sendall(frame * 3_000)  # more than the system's buffers hold
 
     assert served.server.connections.held_bytes < 300_000
     assert still_answers(served)
@@ -327,7 +327,7 @@ def test_connections_that_come_and_go_leave_nothing(serve: Serve) -> None:
 
 
 def left_lying(served: Any, size_bytes: int) -> Any:
-    """Return a client that leaves answers lying here, of so many bytes at least."""
+    """Return a client with at least this much unread output."""
     peer = served.connect(receive_bytes=4096)
     for number in range(100):
         if served.server.connections.held_bytes >= size_bytes:

@@ -1,9 +1,9 @@
-"""A broker is killed thirty times while clients send and consume, and held against a ledger of what it answered them.
+"""A broker is killed thirty times under traffic and checked against a ledger of its answers.
 
-Under SIGKILL the page cache survives, so the ledger is no test of syncs: it sees what was answered before it was in the
-log, what recovery cuts or makes up, and progress that runs ahead. That it does see loss is shown with settings under
-which RocketMQ, too, loses what it has answered: without a sync, and with what was put in a buffer of the process. A
-recovery that was made to cut 4,400 bytes too many was seen after four kills.
+SIGKILL keeps the page cache, so this does not test fsync. It detects answers before the log write, data that recovery
+truncated or invented, and progress beyond the data. Two runs prove that it detects loss: with settings under which
+RocketMQ also loses acknowledged messages (no fsync, and a buffer of the process). A recovery that was changed to
+truncate 4,400 bytes too many was detected after four kills.
 """
 
 import random
@@ -35,7 +35,7 @@ KILLS = 30
 QUEUES = 4
 GROUP, TOPIC = "auditors", "Orders"
 PADDING_BYTES = 2_000
-"""So that the log has a new segment every 500 messages."""
+"""Large enough that the log has a new segment every 500 messages."""
 CONF = {
     "mapedFileSizeCommitLog": 1 << 20,
     "mapedFileSizeConsumeQueue": 20_000,
@@ -56,7 +56,7 @@ PULL_FIELDS = {
     "consumerGroup": GROUP,
     "topic": TOPIC,
     "maxMsgNums": "32",
-    "sysFlag": "7",  # has progress to note, waits for messages, names what it wants
+    "sysFlag": "7",  # commits an offset, may be held, has a subscription
     "suspendTimeoutMillis": "1000",
     "subscription": "*",
     "subVersion": "0",
@@ -68,16 +68,16 @@ Place = tuple[int, int]
 
 @dataclass
 class Ledger:
-    """What clients asked for, were answered and saw."""
+    """Requests, answers and observations of the clients."""
 
     asked: set[str] = field(default_factory=set)
     answered: dict[Place, str] = field(default_factory=dict)
     seen: dict[Place, str] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
-    """What was wrong at the moment it was seen."""
+    """Violations seen during the run."""
 
     def breaches(self, stored: dict[Place, str]) -> list[str]:
-        """Return what does not fit together with all that a broker gives in the end."""
+        """Return the contradictions between the ledger and the final messages."""
         found = list(self.faults)
         for name, known in (("answered", self.answered), ("seen", self.seen)):
             found += [
@@ -96,7 +96,7 @@ class Ledger:
 
 
 class Killed:
-    """`tornlog serve`, on another port in each life, and clients that find it again."""
+    """`tornlog serve`, on another port in each life, and clients that reconnect."""
 
     def __init__(self, place: Path, settings: dict[str, object]) -> None:
         self.ledger = Ledger()
@@ -144,7 +144,7 @@ class Killed:
 
     @contextmanager
     def traffic(self) -> Iterator[None]:
-        """Have a producer and a consumer of each queue work, through all lives."""
+        """Run a producer and a consumer for each queue, through all lives."""
         works = [(work, queue_id) for work in (_Producer, _Consumer) for queue_id in range(QUEUES)]
         threads = [threading.Thread(target=self._lives, args=(work(self.ledger, at),)) for work, at in works]
         for thread in threads:
@@ -164,13 +164,13 @@ class Killed:
                     work.begin(ask)
                     while not self._stopping.is_set():
                         work.step(ask)
-            except (TimeoutError, CorruptFileError) as error:  # it is there, and does not answer, or answers rubbish
+            except (TimeoutError, CorruptFileError) as error:  # it is up, but does not answer, or not correctly
                 self.ledger.faults.append(f"{error}")
             except OSError:
                 time.sleep(0.02)
 
     def everything(self) -> dict[Place, str]:
-        """Return all that the broker gives from the first offset on."""
+        """Return all messages of the broker."""
         reader = Ledger()
         with self.client() as ask:
             for queue_id in range(QUEUES):
@@ -183,7 +183,7 @@ class Killed:
 
 
 class _Producer:
-    """Sends QUEUE-0-0, QUEUE-1-0, …, each under a new last number until it is answered that it is stored."""
+    """Sends QUEUE-0-0, QUEUE-1-0, …, and repeats each with a new last number until it is acknowledged."""
 
     def __init__(self, ledger: Ledger, queue_id: int) -> None:
         self._ledger = ledger
@@ -209,7 +209,7 @@ class _Producer:
 
 
 class _Consumer:
-    """Goes through a queue from where the broker says its group is, and notes its progress with each pull."""
+    """Reads a queue from the group's stored offset, and commits its progress with each pull."""
 
     def __init__(self, ledger: Ledger, queue_id: int) -> None:
         self._ledger = ledger
@@ -245,7 +245,7 @@ def _records(body: bytes) -> Iterator[MessageRecord]:
 
 
 def killed_again_and_again(broker: Killed, kills: int) -> dict[Place, str]:
-    """Kill a broker under traffic so many times; return all that it gives in the end."""
+    """Kill a broker repeatedly under traffic. Return all messages at the end."""
     moments = random.Random(kills)
     broker.start()
     with broker.client() as ask:

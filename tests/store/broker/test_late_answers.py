@@ -1,4 +1,4 @@
-"""Requests whose puts wait hold no task, and are answered when that is known: in virtual time."""
+"""Waiting puts occupy no task and are answered on completion, in virtual time."""
 
 from collections.abc import Callable, Iterable
 
@@ -24,18 +24,18 @@ Run = Callable[[Callable[[World, World], None]], None]
 
 
 class Broker:
-    """A server with one task for sends, whose puts wait until a test has them answered."""
+    """A server with one task for sends, whose puts the test completes."""
 
     def __init__(self, here: World, there: World, *, timeout_ms: int = TIMEOUT_MS) -> None:
         self.here = here
         self.there = there
         self.printed: list[str] = []
         self.syncs: list[GroupCommitRequest] = []
-        """What each send that was taken waits for."""
+        """The wait of each send."""
         self.known_before: bool | None = None
-        """The answer that a put has before it is said to wait, if it has one."""
+        """Result of a put that does not wait, if set."""
         self.breaks = False
-        """Whether no response can be made of an answer."""
+        """Whether building a response raises."""
         self._timeout_ms = timeout_ms
         limits = ServerLimits(pools={pool: PoolLimits(1, 100) for pool in Pool})
         self.server = RemotingServer(here, limits, self.printed.append)
@@ -59,9 +59,9 @@ class Broker:
         return late.to(PutWait(append, sync, None, None))
 
     def ask(self, count: int, ms: int = 60_000) -> list[tuple[int, int]]:
-        """Have a client of each of so many requests ask at once, and fill in its answers: code, and after how many ms.
+        """Send one request from each of `count` clients. Return code and latency in ms of each answer.
 
-        What is not answered stays -1.
+        A missing answer is -1.
         """
         answers = [(-1, -1)] * count
         begun_ns = self.there.clock.monotonic_ns()
@@ -88,7 +88,7 @@ class Broker:
             self.here.tasks.sleep(1)
 
     def sync(self, which: Iterable[int], *, durable: bool = True) -> None:
-        """Have sends answered, in this order."""
+        """Complete sends in this order."""
         for number in which:
             self.syncs[number].complete(durable)
 
@@ -160,7 +160,7 @@ def test_who_waits_longer_than_settings_say_is_answered_then_and_later_ones_at_t
         assert max(ms for _, ms in answers) < TIMEOUT_MS + 100
         assert later.wait(60_000).code == ResponseCode.FLUSH_DISK_TIMEOUT
         assert 1_900 < (there.clock.monotonic_ns() - begun_ns) // 1_000_000 < 2_100
-        broker.sync([0, 2])  # too late: nobody waits any more
+        broker.sync([0, 2])  # too late: the waits have ended
         assert broker.server.shutdown()
 
     run(body)
@@ -225,7 +225,7 @@ def test_a_stop_does_not_wait_for_ever_and_answers_nothing_that_is_not_known(run
         broker.join()
         assert codes(answers) == [-1] * 3
         assert broker.server.connections.held_bytes == 0
-        broker.sync(range(3))  # nobody is there any more
+        broker.sync(range(3))  # the clients have gone
 
     run(body)
 

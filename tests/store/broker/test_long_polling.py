@@ -1,4 +1,4 @@
-"""Pulls that wait are found by queue, by connection and by time, and nothing of those that do not wait is kept."""
+"""Held pulls are found by queue, connection and deadline, and removed completely."""
 
 from typing import Any
 

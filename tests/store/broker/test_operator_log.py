@@ -1,4 +1,4 @@
-"""Lines for whoever runs a broker."""
+"""Log lines for operators."""
 
 import errno
 import json

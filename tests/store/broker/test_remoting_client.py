@@ -1,4 +1,4 @@
-"""The client's side of remoting, against a real server."""
+"""The remoting client against a real server."""
 
 import socket
 import threading
@@ -167,7 +167,7 @@ def test_a_closed_client_leaves_no_task_of_a_connection_that_broke_before(serve:
     assert entered.wait(60)
     link = client._link
     assert link is not None
-    link.close()  # as one that could not send
+    link.close()  # as after a failed send
     assert client.invoke(RemotingCommand(served.ECHO, 0, body=b"again"), 5_000).body == b"again"
 
     threading.Timer(0.2, gate.set).start()

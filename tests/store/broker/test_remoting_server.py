@@ -1,4 +1,4 @@
-"""What honest clients get from a server."""
+"""Service for honest clients."""
 
 import threading
 from collections.abc import Callable

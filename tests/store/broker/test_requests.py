@@ -1,4 +1,4 @@
-"""Fields of requests are read as what they stand for, or refused by name."""
+"""Request fields are parsed, or refused by name."""
 
 import pytest
 

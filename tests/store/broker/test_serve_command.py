@@ -31,8 +31,6 @@ ACL = """accounts:
 
 
 class Broker:
-    """One process."""
-
     def __init__(self, directory: Path, *options: str) -> None:
         conf = directory.parent / "broker.conf"
         conf.write_text(SMALL)
@@ -50,7 +48,7 @@ class Broker:
         self.address: str = self.ready["addresses"][0]
 
     def stop(self, number: int = signal.SIGTERM) -> dict[str, Any]:
-        """Stop it cleanly and return its last line."""
+        """Stop the process cleanly. Return its last line."""
         self.process.send_signal(number)
         out, err = self.process.communicate(timeout=120)
         assert self.process.returncode == 0, (out, err)
@@ -143,7 +141,7 @@ def test_what_was_sent_is_there_in_the_next_life_also_after_a_kill(start: Callab
 
 def test_two_signals_at_once_end_it_whichever_thread_they_reach(start: Callable[..., Broker]) -> None:
     broker = start()
-    broker.process.send_signal(signal.SIGSTOP)  # so that both are there when it looks
+    broker.process.send_signal(signal.SIGSTOP)  # so that both requests are ready at once
     broker.process.send_signal(signal.SIGTERM)
     broker.process.send_signal(signal.SIGINT)
     broker.process.send_signal(signal.SIGCONT)
@@ -232,9 +230,9 @@ def test_a_taken_port_and_a_directory_in_use_are_usage_errors(start: Callable[..
 
 
 def free_port_with_vip() -> int:
-    """Return a port that is free, as are the one two before it and the one behind it, where slaves ask.
+    """Return a free port whose neighbours for VIP and HA are free, too.
 
-    It is below those that the system hands out, so that nobody who asks for any port takes one of the three meanwhile.
+    It is below the ephemeral ports, so no other process gets one of the three by chance.
     """
     for number in range(200):
         port = 20_000 + (os.getpid() * 131 + number * 17) % 12_000

@@ -1,4 +1,4 @@
-"""`tornlog serve` as processes: name servers alone, figures for monitoring systems, settings that change, a log."""
+"""`tornlog serve` as processes: name servers, metrics, live settings, log files."""
 
 import json
 import re
@@ -28,7 +28,7 @@ SMALL = "mapedFileSizeCommitLog=1048576\nmaxHashSlotNum=1000\nmaxIndexNum=4000\n
 
 
 class Process:
-    """One `tornlog serve`, whose log is in a file."""
+    """A `tornlog serve` process with its log file."""
 
     def __init__(self, place: Path, name: str, *options: str) -> None:
         self.log = place / f"{name}.log"
@@ -251,7 +251,7 @@ FORMS = {
     "runtime": r"\[ \d+ days, \d+ hours, \d+ minutes, \d+ seconds \]",
     "scheduleMessageOffset_1": r"\d+,\d+",
 }
-"""What RocketMQ's exporter takes apart of the runtime figures, and in which form; blanks: too early to say."""
+"""Runtime figures that RocketMQ's exporter parses, and their form. Blanks: not available yet."""
 
 
 def test_runtime_figures_have_the_form_that_rocketmqs_exporter_takes_apart(start: Callable[..., Process]) -> None:
@@ -268,7 +268,7 @@ def test_runtime_figures_have_the_form_that_rocketmqs_exporter_takes_apart(start
         found: dict[str, str] = json.loads(body)["table"]
         return found
 
-    until(lambda: table().get("scheduleMessageOffset_1") == "1,1")  # how far delivery is, and what there is
+    until(lambda: table().get("scheduleMessageOffset_1") == "1,1")  # offset and end of delayed delivery
     figures = table()
     assert {
         name: figures.get(name) for name, form in FORMS.items() if not re.fullmatch(form, figures.get(name, "-"))
@@ -287,7 +287,7 @@ def test_settings_that_were_changed_are_in_the_file_and_in_force_in_the_next_lif
     assert broker.ask(RequestCode(327), body=b"").code != 0
     broker.ask(RequestCode.CHECK_TRANSACTION_STATE)
     assert Path(file).read_text() == f"{SMALL}brokerName=alone\nmaxMessageSize=10\ntraceOn=false\n"
-    for line in ("INFO settings changed by 127.0.0.1:", "DEBUG 127.0.0.1:"):  # no answer waits until they are written
+    for line in ("INFO settings changed by 127.0.0.1:", "DEBUG 127.0.0.1:"):  # answers do not wait for the log
         until(partial(broker.has_logged, line))
     assert broker.end(signal.SIGKILL) == -signal.SIGKILL
 

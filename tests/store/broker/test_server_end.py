@@ -1,4 +1,4 @@
-"""How a server ends whose requests take long: in virtual time."""
+"""Shutdown of a server with slow requests, in virtual time."""
 
 from collections.abc import Callable
 

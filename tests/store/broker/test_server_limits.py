@@ -1,4 +1,4 @@
-"""What a broker.conf says about a server's limits; deadlines."""
+"""Server limits from a broker.conf, and deadlines."""
 
 import resource
 import subprocess

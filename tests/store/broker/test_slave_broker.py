@@ -1,4 +1,4 @@
-"""A slave copies its master's tables over real connections, registers with it, and can be pulled from."""
+"""A slave copies its master's tables, registers with it, and serves pulls."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -33,8 +33,6 @@ def until(found: Callable[[], object]) -> None:
 
 
 class Served:
-    """A broker and its server."""
-
     runs = True
 
     def __init__(self, directory: Path, role: BrokerRole, **settings: object) -> None:
@@ -53,7 +51,6 @@ class Served:
         )
 
     def stop(self) -> None:
-        """Stop, if that has not been done."""
         if self.runs:
             self.runs = False
             self.server.shutdown()
@@ -183,7 +180,7 @@ def test_a_slave_needs_a_number_of_its_own(tmp_path: Path) -> None:
 
 
 class Logged:
-    """A served broker, and the lines of its log."""
+    """A served broker with its log lines."""
 
     def __init__(self, directory: Path, role: BrokerRole, bodies: list[bytes], master: str = "") -> None:
         store = StoreConfig(

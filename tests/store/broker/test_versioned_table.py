@@ -1,4 +1,4 @@
-"""Tables of topics and groups: on the disk before they are in use, and read as RocketMQ writes them."""
+"""Tables of topics and groups: durable before use, in RocketMQ's format."""
 
 from collections.abc import Callable, Mapping
 from functools import partial

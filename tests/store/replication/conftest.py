@@ -1,4 +1,4 @@
-"""A master and its slaves over real sockets and real files; and waiting for what other threads do."""
+"""A master and its slaves on real sockets and files, and polling for other threads."""
 
 import threading
 import time
@@ -18,7 +18,7 @@ SEGMENT_BYTES = 4096
 
 
 def eventually(holds: Callable[[], bool], what: str, patience_s: float = 120) -> None:
-    """Wait until something holds."""
+    """Poll until a condition holds."""
     pause, due = threading.Event(), time.monotonic() + patience_s
     while time.monotonic() < due:
         if holds():
@@ -28,18 +28,18 @@ def eventually(holds: Callable[[], bool], what: str, patience_s: float = 120) ->
 
 
 def log_bytes(store: MessageStore) -> bytes:
-    """Return the log from its first byte to its last."""
+    """Return all bytes of the log."""
     return b"".join(bytes(each.file.view(0, each.readable.get())) for each in store.log.segments)
 
 
 def put(store: MessageStore, number: int, body_bytes: int = 300, *, wait: bool = True) -> PutMessageResult:
-    """Put one message, told from all others by its body."""
+    """Put one message with a unique body."""
     body = f"{number}|".encode().ljust(body_bytes, b"x")
     return store.put_message(replace(Message.of("T", body, keys=f"k{number}"), wait_store_ok=wait))
 
 
 class Node:
-    """One store with its replication, in a directory that outlives it."""
+    """One store with its replication, in a persistent directory."""
 
     def __init__(self, config: StoreConfig) -> None:
         self.config = config
@@ -51,21 +51,20 @@ class Node:
         self.runs = True
 
     def stop(self) -> bool:
-        """Stop both; return whether the exit was clean."""
+        """Stop both. Return whether the shutdown was clean."""
         self.runs = False
         self.ha.shutdown()
         return self.store.shutdown()
 
     @property
     def client_state(self) -> str:
-        """Return how it stands with the master."""
         assert self.ha.client is not None
         return self.ha.client.state_and_reason
 
 
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[Callable[..., Node]]:
-    """Make, load and start a store of a name with its replication, stopped after the test."""
+    """Start stores with replication by name. They stop after the test."""
     nodes: list[Node] = []
 
     def start(name: str, role: BrokerRole, master: Node | None = None, **settings: object) -> Node:

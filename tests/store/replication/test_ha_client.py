@@ -1,4 +1,4 @@
-"""A slave's client when its master changes under it."""
+"""A slave's client when its master changes."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +16,7 @@ class _Connection:
     remote_address = "old:1"
 
     def close(self) -> None:
-        """Do nothing."""
+        """No-op."""
 
 
 def test_what_the_old_master_was_found_to_be_is_not_held_against_the_new_one(

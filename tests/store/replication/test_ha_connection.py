@@ -1,4 +1,4 @@
-"""What a master makes of slaves that lie, babble or say nothing."""
+"""A master with slaves that send false, malformed or no reports."""
 
 from collections.abc import Callable, Iterator
 
@@ -22,7 +22,7 @@ Connect = Callable[[Node], Connection]
 
 @pytest.fixture
 def connect() -> Iterator[Connect]:
-    """Connect to a master as a slave would; closed after the test."""
+    """Connect to a master as a slave would, until the end of the test."""
     made: list[Connection] = []
 
     def to(master: Node) -> Connection:

@@ -1,4 +1,4 @@
-"""Replication over real sockets: what slaves get, what puts are told, what breaks and mends."""
+"""Replication over real sockets: data, answers to puts, failures and recovery."""
 
 import threading
 import time
@@ -23,7 +23,7 @@ def caught_up(slave: Node, master: Node) -> None:
 
 
 def following(node: Start, master: Node, name: str = "slave", **settings: object) -> Node:
-    """Start a slave and wait until its master knows of it."""
+    """Start a slave and wait for its connection to the master."""
     known = len(master.ha.connections)
     slave = node(name, BrokerRole.SLAVE, master, **settings)
     eventually(lambda: [each.reported >= 0 for each in master.ha.connections][known:] == [True], "a report")

@@ -1,4 +1,4 @@
-"""The real RocketMQ 4.9.8 as slave of our master, and as master of our slave: the same bytes, both ways."""
+"""The real RocketMQ 4.9.8 as slave of our master and as master of our slave."""
 
 import socket
 import subprocess
@@ -21,7 +21,7 @@ Start = Callable[..., Node]
 _STORE = "org.apache.rocketmq:rocketmq-store:4.9.8"
 _PATIENCE_S = 60
 _OPEN = ("--add-opens=java.base/java.nio=ALL-UNNAMED", "--add-opens=java.base/jdk.internal.ref=ALL-UNNAMED")
-"""Without these the real store cannot give its maps back on a Java of today."""
+"""A current Java needs these so that the real store can unmap its files."""
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def program(fetched: Callable[[Callable[[], JavaProgram]], JavaProgram]) -> Java
 
 
 class RealNode:
-    """A real store in a process of its own, told what to do line by line."""
+    """A real store in a process of its own, controlled line by line."""
 
     def __init__(self, program: JavaProgram, root: Path, role: BrokerRole, master: str, port: int) -> None:
         self.root = root
@@ -70,7 +70,7 @@ class RealNode:
         return int(self.ask("end"))
 
     def log_bytes(self, end: int) -> bytes:
-        """Return its files from the first on, up to a log offset."""
+        """Return the bytes of its files up to a log offset."""
         paths = sorted((self.root / "commitlog").iterdir())
         first = int(paths[0].name)
         return b"".join(path.read_bytes() for path in paths)[: end - first]
@@ -89,7 +89,6 @@ class RealNode:
 
 @pytest.fixture
 def real(program: JavaProgram, tmp_path: Path) -> Iterator[Callable[..., RealNode]]:
-    """Start a real store."""
     made: list[RealNode] = []
 
     def start(name: str, role: BrokerRole, master: str = "-") -> RealNode:

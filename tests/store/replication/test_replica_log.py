@@ -1,4 +1,4 @@
-"""What a slave takes behind its log, and what it does not."""
+"""Pieces that a slave appends to its log, and pieces that it refuses."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ from .conftest import SEGMENT_BYTES, log_bytes, put
 
 Opened = Callable[[str, BrokerRole], MessageStore]
 EVERYTHING = 1 << 62
-"""Up to where a slave keeps its log, if no sync stands between."""
+"""Durable end of a slave that needs no fsync."""
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def slave(opened: Opened) -> MessageStore:
 
 
 def ship(log: ReplicaLog, data: bytes, begin: int, end: int, step: int = SEGMENT_BYTES) -> None:
-    """Hand bytes of a log to a slave as a master would: in order, never of two files at once."""
+    """Pass bytes of a log to a slave as a master would: in order, and never of two files at once."""
     while begin < end:
         room = SEGMENT_BYTES - begin % SEGMENT_BYTES
         cut = min(begin + min(step, room), end)
@@ -138,7 +138,7 @@ def test_what_comes_behind_a_compared_record_is_torn_where_sectors_of_its_file_e
     assert again % 512 != begin % 512
 
     key = data.index(b"k" * 1_200)
-    # The byte in front of a sector's end; or where one would be if the record lay where the compared one does.
+    # The byte before a sector's end, or its place if the record began where the compared one does.
     data[next(at for at in range(key, len(data)) if (at + 1 + (0 if is_sector_end else again - begin)) % 512 == 0)] = 0
     if is_sector_end:
         with pytest.raises(DivergedError, match="properties"):
@@ -149,7 +149,7 @@ def test_what_comes_behind_a_compared_record_is_torn_where_sectors_of_its_file_e
 
 
 def begun(slave: MessageStore, data: bytes, end: int) -> tuple[ReplicaLog, int]:
-    """Return a slave's log that holds the records in front of end, at the begin of a new stream."""
+    """Return a slave's log with the records before `end`, at the start of a new stream."""
     log = ReplicaLog(slave.commit_log)
     log.begin(EVERYTHING)
     ship(log, data, 0, end)
@@ -162,7 +162,7 @@ def test_a_last_record_that_differs_is_divergence_and_changes_nothing(
     data = log_bytes(master)
     log, begin = begun(slave, data, len(data))
     other = bytearray(data)
-    other[begin + 56] ^= 1  # the time when it was stored
+    other[begin + 56] ^= 1  # the store time
 
     with pytest.raises(DivergedError, match=f"log offset {begin + 56}: expected 0x.., as in this log, found 0x"):
         ship(log, bytes(other), begin, len(data))

@@ -1,4 +1,4 @@
-"""A broker in a simulated world: a store, its consumer offsets, and transactions checked when a test says so."""
+"""A simulated broker: a store with consumer offsets and transactions."""
 
 from collections.abc import Callable
 from typing import Any
@@ -36,7 +36,6 @@ class Broker:
         self.transactions.on_check = self.asked.append
 
     def prepare(self, name: str, topic: str = "Orders", **properties: str) -> EndTransaction:
-        """Prepare a message whose body is its name."""
         given = {"TRAN_MSG": "true", "PGROUP": GROUP, "KEYS": name, **properties}
         message = Message.of(topic, name.encode(), queue_id=1, tags="A", properties=given)
         message.born_timestamp_ms = self.world.clock.now_ms()
@@ -52,16 +51,15 @@ class Broker:
         assert self.transactions.rollback(request).status is DECIDED
 
     def settle(self) -> None:
-        """Wait until everything is visible."""
+        """Wait until all messages are dispatched."""
         while self.store.dispatch_behind_bytes:
             self.world.tasks.sleep(1)
 
     def flush(self) -> None:
-        """Make the log durable."""
         assert self.store.flush.flush_to(self.store.max_phy_offset)
 
     def check(self, after_ms: int = 10_000) -> list[str]:
-        """Let time pass, make one pass, and return who was asked about."""
+        """Sleep, make one pass of the check, and return the messages that it asked about."""
         self.world.tasks.sleep(after_ms)
         self.settle()
         seen = len(self.asked)
@@ -70,11 +68,11 @@ class Broker:
         return [record.body.decode() for record in self.asked[seen:]]
 
     def last_asked(self) -> EndTransaction:
-        """Return what an answer to the last question names."""
+        """Return the fields that answer the last question."""
         return HalfMessage.of(self.asked[-1]).request
 
     def records(self, topic: str, queue_id: int = 0) -> list[MessageRecord]:
-        """Return a queue."""
+        """Return the records of a queue."""
         self.settle()
         found: list[MessageRecord] = []
         while True:
@@ -84,11 +82,11 @@ class Broker:
             found += [decode_record(raw, 0, file="") for raw in raws]
 
     def visible(self, topic: str = "Orders", queue_id: int = 1) -> list[str]:
-        """Return the names of the messages consumers see."""
+        """Return the names of the visible messages."""
         return [record.body.decode() for record in self.records(topic, queue_id)]
 
     def progress(self) -> tuple[int, int]:
-        """Return the published progress of the check in half and op queue."""
+        """Return the published progress of the check in the half and op queues."""
         half, op = (self.offsets.query_offset(CHECK_GROUP, topic, 0) for topic in (HALF_TOPIC, OP_TOPIC))
         return half, op
 
@@ -105,7 +103,7 @@ def config(small: Callable[..., StoreConfig]) -> StoreConfig:
 
 @pytest.fixture
 def live(lab: Callable[..., Any], config: StoreConfig) -> Callable[..., Any]:
-    """Live one life in a lab: body gets the broker, and what it returns is returned."""
+    """Run a body within one life of a broker, and return its result."""
 
     def run(body: Callable[[Broker], Any], bench: Any = None, **settings: Any) -> Any:
         return (bench or lab()).run(lambda world: body(Broker(world, config, **settings)))
@@ -115,7 +113,7 @@ def live(lab: Callable[..., Any], config: StoreConfig) -> Callable[..., Any]:
 
 @pytest.fixture
 def broker(live: Callable[..., Any]) -> Callable[..., Any]:
-    """Make the test one life of a broker: the argument is its `Broker`."""
+    """Run the test within one life of a broker. The argument is its `Broker`."""
     return live
 
 

@@ -1,4 +1,4 @@
-"""Tests that are one life of a broker: such a test has the life's broker as an argument."""
+"""Tests that run as one life of a broker, which is one of their arguments."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 
 def with_settings(**settings: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give the life of a test other settings, as `live` takes them."""
+    """Set the settings of a test's life, in the form that `live` takes."""
 
     def decorated(test: Callable[..., None]) -> Callable[..., None]:
         test.life_settings = settings  # type: ignore[attr-defined]
@@ -19,7 +19,7 @@ def with_settings(**settings: Any) -> Callable[[Callable[..., None]], Callable[.
 def call_in_one_life(item: pytest.Function, name: str) -> bool | None:
     """Call a test inside a life if it has an argument of this name, whose fixture returns `live`.
 
-    The body must run on a simulated machine, so a fixture that yields the broker would not do.
+    A fixture cannot yield the broker, because the test body must run on the simulated machine.
     """
     if name not in item.funcargs:
         return None

@@ -23,7 +23,7 @@ Make = Callable[..., Any]
 
 @pytest.fixture
 def managed(lab: Make) -> Callable[..., None]:
-    """Call a check with a manager and the list whose last element is its time."""
+    """Call a check with a manager and a list, whose last element is the time."""
 
     def call(check: Callable[[ConsumerFilterManager, list[int]], None]) -> None:
         def body(world: World) -> None:
@@ -101,7 +101,7 @@ def test_a_consumer_that_comes_back_soon_goes_on_and_one_that_stays_away_is_forg
         assert consumers.of_topic("T") == (
             back,
             gone,
-        )  # it may be back soon, and its marks must not be missing
+        )  # the group may return, and then needs its marks
 
         assert consumers.register("T", "back", "a > 1") is back
         assert back.dead_timestamp_ms is None

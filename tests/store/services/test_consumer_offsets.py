@@ -17,7 +17,7 @@ PATH = f"{CONFIG}/consumerOffset.json"
 
 
 class Ends:
-    """Queues that end where they are told to, 0 unless told."""
+    """Queues with given ends, 0 by default."""
 
     def __init__(self, ends: dict[tuple[str, int], int]) -> None:
         self._ends = ends

@@ -1,4 +1,4 @@
-"""What is remembered of decisions: the first of two counts, until nobody can tell any more that there was one."""
+"""Memory of decisions: the first decision counts, until it can be forgotten."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def half_at(queue_offset: int, first_offset: int | None = None) -> HalfMessage:
 
 
 def decide(decisions: Decisions, half: HalfMessage) -> bool:
-    """Decide about a half message, with an op that everyone sees; return whether the decision counts."""
+    """Decide a half message with a visible op. Return whether the decision counts."""
     if not decisions.begin(half, VISIBLE_OPS):
         return False
     decisions.conclude(half, dict.fromkeys(half.offsets, VISIBLE_OPS - 1))
@@ -36,7 +36,7 @@ def decide(decisions: Decisions, half: HalfMessage) -> bool:
 
 
 def pass_all(decisions: Decisions, passed: range) -> None:
-    """Let the check be done with half messages, and forget what was decided about them."""
+    """Let the check pass half messages, and forget their decisions."""
     with decisions.lock:
         decisions.forget(lambda offset: offset < passed.stop and not decisions.is_put_back(offset), passed)
 
@@ -121,7 +121,7 @@ def test_a_half_queue_that_counts_anew_has_nothing_to_do_with_what_was_decided(d
 
 
 def test_what_the_check_has_passed_is_not_decided_a_second_time(broker: Any) -> None:
-    assert broker.check() == []  # what comes from now on is of this life
+    assert broker.check() == []  # later messages belong to this life
     request = broker.prepare("one")
     broker.commit(request)
     assert broker.check() == []

@@ -30,7 +30,7 @@ IMMUNE = {"CHECK_IMMUNITY_TIME_IN_SECONDS": "60"}
 
 
 def refusing(broker: Any, topic: str, status: PutMessageStatus, times: int) -> list[Message]:
-    """Let the next puts to a topic be refused, and return them."""
+    """Refuse the next puts to a topic. Return the refused messages."""
     refused: list[Message] = []
     put = broker.store.put_message
 
@@ -90,7 +90,7 @@ def test_a_limit_that_passes_while_a_half_message_is_judged_does_not_let_it_slip
     readings = [born_ms + 59_999]
 
     class Jumping:
-        """Says that the limit passed right after it was first looked at."""
+        """A limit that passes right after its first check."""
 
         monotonic_ns = staticmethod(clock.monotonic_ns)
 
@@ -149,7 +149,7 @@ def test_of_two_answers_that_cross_only_one_is_carried_out(broker: Any) -> None:
     assert broker.check() == ["one"]
     broker.commit(first)
     broker.settle()
-    broker.prepare("next")  # its own decision drops what is remembered of visible ones
+    broker.prepare("next")  # its own decision prunes visible ones
     broker.commit(broker.prepare("another"))
     assert broker.transactions.commit(broker.last_asked()).status is ALREADY_DECIDED
     assert broker.visible() == ["one", "another"]
@@ -192,7 +192,7 @@ def test_one_asked_about_too_often_is_given_up(broker: Any) -> None:
 
 
 def given_up(broker: Any, name: str = "one") -> Any:
-    """Have a message be given up; return how its own half message is named, and the record."""
+    """Let a message be given up. Return its half message and the record."""
     request = broker.prepare(name)
     while broker.check():
         pass
@@ -316,7 +316,9 @@ def test_one_that_fits_nowhere_is_passed_over_when_it_is_given_up(broker: Any) -
 def test_one_that_can_never_be_put_back_is_given_up_and_does_not_hold_up_those_behind_it(broker: Any) -> None:
     broker.prepare("one")
     broker.prepare("two")
-    refusing(broker, HALF_TOPIC, PutMessageStatus.MESSAGE_ILLEGAL, times=2)  # also as it was: limits have shrunk
+    refusing(
+        broker, HALF_TOPIC, PutMessageStatus.MESSAGE_ILLEGAL, times=2
+    )  # also in its old form: the limits have shrunk
     assert broker.check() == ["two"]
     assert broker.visible(GIVEN_UP_TOPIC, 0) == ["one"]
 
@@ -338,7 +340,7 @@ def test_nothing_is_published_for_queues_that_were_never_used(broker: Any) -> No
 
 
 def test_progress_is_published_once_what_it_rests_upon_is_durable(broker: Any) -> None:
-    broker.store.flush.shutdown()  # nobody flushes but this test
+    broker.store.flush.shutdown()  # only this test flushes
     broker.commit(broker.prepare("one"))
     broker.prepare("two")
     assert broker.check() == ["two"]
@@ -360,12 +362,12 @@ POOLED = StoreConfig(
 
 @pytest.mark.parametrize("config", [POOLED])
 def test_progress_with_a_pool_is_published_once_what_is_in_its_buffers_is_durable(broker: Any) -> None:
-    broker.store.flush.shutdown()  # nobody flushes but this test
+    broker.store.flush.shutdown()  # only this test flushes
     broker.prepare("one")
     broker.world.tasks.sleep(7_000)
     broker.settle()
     broker.flush()
-    broker.store.commit.shutdown()  # and nobody commits
+    broker.store.commit.shutdown()  # and the pool is not committed
     broker.transactions.checker.check()
     assert broker.store.log.flushed_where.get() == broker.store.max_phy_offset, "all that is in the files"
     assert broker.progress() == (-1, -1)

@@ -1,4 +1,4 @@
-"""Lives of a broker that end in crashes: no commit is lost, no rollback seen, and every open question asked again."""
+"""Crashes of a broker: commits survive, rollbacks stay invisible, open questions return."""
 
 from collections.abc import Callable
 from random import Random
@@ -22,14 +22,14 @@ DAY_MS = 86_400_000
 
 
 def killed(lab: Make, live: Live, body: Callable[[Any], Any]) -> tuple[Image, Any]:
-    """Live a life that ends in a kill at rest, and return what is left of it with what body returned."""
+    """Run a life that ends in a kill at rest. Return its disk image and the body's result."""
     bench = lab()
     value = live(body, bench)
     return bench.switch_off(abruptly=True), value
 
 
 def later(lab: Make, image: Image) -> Any:
-    """Return the machine with its disk, some minutes later."""
+    """Return the machine with this disk, some minutes later."""
     bench = lab(image)
     bench.machine.wall_offset_ms = 600_000
     return bench
@@ -99,7 +99,7 @@ def test_after_a_kill_before_progress_is_persisted_one_answer_ends_both_records(
 
     def second(broker: Any) -> None:
         assert broker.progress() == (-1, -1)
-        assert broker.check() == ["one", "one"]  # it is there twice, and was put back twice
+        assert broker.check() == ["one", "one"]  # it exists twice, and was put back twice
         broker.commit(broker.last_asked())
         other = HalfMessage.of(broker.asked[0]).request
         assert broker.transactions.commit(other).status is EndTransactionStatus.ALREADY_DECIDED
@@ -152,7 +152,7 @@ def test_ops_are_kept_while_an_earlier_life_may_have_put_back_what_they_decided(
         request = broker.prepare("one", CHECK_IMMUNITY_TIME_IN_SECONDS="60")
         broker.world.tasks.sleep(10_000)
         broker.prepare("young")
-        assert broker.check(after_ms=0) == []  # "one" is now behind "young", where the pass ended
+        assert broker.check(after_ms=0) == []  # "one" is now after "young", where the pass ended
         broker.commit(request)
         broker.flush()
         broker.transactions.checker.finish()
@@ -181,7 +181,7 @@ def test_a_power_cut_after_the_check_does_not_lose_what_it_put_back(lab: Make, l
         broker.prepare("one")
         broker.flush()
         broker.store.flush_queues.hurry()
-        broker.store.flush.shutdown()  # what is put back now is in the page cache only
+        broker.store.flush.shutdown()  # further put-backs are in the page cache only
         assert broker.check() == ["one"]
         broker.offsets.persist()
 
@@ -200,7 +200,7 @@ def test_a_power_cut_after_the_check_does_not_lose_what_it_put_back(lab: Make, l
 
 
 class Lives:
-    """One broker through several lives, and what its producers mean to decide."""
+    """One broker through several lives, and the decisions of its producers."""
 
     def __init__(self, seed: int, lab: Make, live: Any) -> None:
         self.random = Random(seed)
@@ -208,13 +208,13 @@ class Lives:
         self.live = live
         self.image: Image | None = None
         self.meant: dict[str, str] = {}
-        """What a producer answers, by the message's name: commit, rollback, or "late" for a commit in the end."""
+        """Decision by message: commit, rollback, or "late" for a commit at the end."""
         self.prepared: list[str] = []
-        """Messages whose preparation was answered."""
+        """Messages with an answered preparation."""
         self.asked = 0
 
     def run(self, life: int) -> None:
-        """Live until the machine dies, somewhere in traffic or at its end."""
+        """Run until the machine dies, during traffic or at the end."""
         random = self.random
         bench = self.lab(self.image)
         bench.machine.wall_offset_ms = life * DAY_MS // 8
@@ -232,7 +232,7 @@ class Lives:
         self.image = bench.disk.crash(PROFILES[profile])
 
     def traffic(self, broker: Any, life: int) -> None:
-        """Prepare, decide or forget, answer questions or not."""
+        """Prepare, decide, and answer some questions."""
         random = self.random
         broker.transactions.on_check = lambda record: self.answer(broker, record, random.random() < 0.5)
         broker.transactions.start()
@@ -254,7 +254,7 @@ class Lives:
             getattr(broker.transactions, meant)(HalfMessage.of(record).request)
 
     def heal(self, life: int) -> None:
-        """Live undisturbed, and answer everything."""
+        """Run undisturbed, and answer all questions."""
         bench = self.lab(self.image)
         bench.machine.wall_offset_ms = life * DAY_MS // 8
         self.live(self.judge, bench)

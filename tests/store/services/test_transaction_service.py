@@ -26,7 +26,7 @@ ILLEGAL = PutMessageResult(PutMessageStatus.MESSAGE_ILLEGAL)
 
 
 def refusing(store: MessageStore, topic: str, times: int = 1) -> None:
-    """Let the next puts to a topic be refused."""
+    """Refuse the next puts to a topic."""
     left, put = [times], store.put_message
 
     def put_message(message: Message) -> PutMessageResult:
@@ -103,7 +103,7 @@ def test_the_first_of_two_decisions_counts(broker: Any) -> None:
 def test_a_second_decision_does_not_count_whether_the_check_has_passed_the_first_or_not(broker: Any) -> None:
     request = broker.prepare("one")
     broker.commit(request)
-    broker.settle()  # the op can be seen by everyone
+    broker.settle()  # the op is visible now
     assert broker.transactions.rollback(request).status is ALREADY_DECIDED
     assert broker.transactions.commit(request).status is ALREADY_DECIDED
     assert broker.visible() == ["one"]
@@ -157,7 +157,7 @@ def test_an_op_that_was_not_stored_is_put_by_the_next_check_which_does_not_ask(b
     refusing(broker.store, OP_TOPIC, times=2)
     result = broker.transactions.commit(request)
     assert (result.status, result.op_is_stored) == (DECIDED, False)
-    assert broker.check() == []  # refused a second time: it waits
+    assert broker.check() == []  # refused twice: it waits
     assert broker.transactions.rollback(request).status is ALREADY_DECIDED
     assert broker.records(OP_TOPIC) == []
     assert broker.check() == []
@@ -212,7 +212,7 @@ def test_a_slave_decides_and_asks_nothing(lab: Callable[..., Any], live: Live, c
 
 
 class NoOffsets:
-    """An offset store that must not be asked."""
+    """An offset table that must not be used."""
 
     def commit_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         raise AssertionError
@@ -262,7 +262,7 @@ class SetClock:
 
 
 def placeless(record: MessageRecord) -> MessageRecord:
-    """Return a record without what depends on the puts before it."""
+    """Return a record without the fields that depend on earlier puts."""
     return replace(record, physical_offset=0, queue_offset=0, store_timestamp_ms=0, prepared_transaction_offset=0)
 
 

@@ -22,7 +22,7 @@ def judged(age_ms: int, **properties: str) -> HalfMessageVerdict:
 @pytest.mark.parametrize(
     ("age_ms", "expected"),
     [
-        (-1, HalfMessageVerdict.DUE),  # a client whose clock is ahead would never be asked otherwise
+        (-1, HalfMessageVerdict.DUE),  # otherwise a client with a fast clock would never be asked
         (0, HalfMessageVerdict.TOO_YOUNG),
         (5_999, HalfMessageVerdict.TOO_YOUNG),
         (6_000, HalfMessageVerdict.DUE),
@@ -51,7 +51,7 @@ def test_being_asked_about_too_often_counts_more_than_being_young() -> None:
 @pytest.mark.parametrize(
     ("age_ms", "expected"),
     [
-        (-30_001, HalfMessageVerdict.DUE),  # as if by a flipped bit: it would be put back for ever
+        (-30_001, HalfMessageVerdict.DUE),  # as after a bit flip: it would be put back forever
         (-30_000, HalfMessageVerdict.IMMUNE),
         (0, HalfMessageVerdict.IMMUNE),
         (29_999, HalfMessageVerdict.IMMUNE),

@@ -1,4 +1,4 @@
-"""Rules that are read again when their file changes."""
+"""Access control that reloads its file on change."""
 
 import errno
 import time
@@ -15,7 +15,7 @@ TWO = ONE + "- accessKey: another\n  secretKey: 12345678\n"
 
 
 def write(path: Path, text: str) -> None:
-    """Write at one moment: a look in between must not find half of it."""
+    """Replace the file atomically, so that a poll never reads half of it."""
     aside = path.with_suffix(".new")
     aside.write_text(text)
     aside.rename(path)

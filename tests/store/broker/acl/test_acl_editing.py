@@ -1,4 +1,4 @@
-"""Accounts that administrators change while a broker runs."""
+"""Changes of accounts while a broker runs."""
 
 import json
 from collections.abc import Callable
@@ -24,7 +24,7 @@ Ask = Callable[..., RemotingCommand]
 
 
 class Parts:
-    """What the processor needs of a broker."""
+    """The parts of a broker that the processor uses."""
 
     class config:  # noqa: N801
         address = "127.0.0.1:10911"

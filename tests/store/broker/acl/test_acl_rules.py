@@ -1,4 +1,4 @@
-"""Who may do what."""
+"""Permissions of accounts."""
 
 import json
 
@@ -48,7 +48,7 @@ def why_denied(
     host: str = "127.0.0.1",
     rules: AccessRules = RULES,
 ) -> str | None:
-    """Return why a signed request is not allowed, None if it is."""
+    """Return why a signed request is denied, or None."""
     signed = command if access_key is None else signer(access_key, KEYS.get(access_key, "wrong"))(command)
     try:
         rules.check(signed, host)
@@ -101,7 +101,7 @@ def test_white_addresses_need_no_key_and_those_of_an_account_no_signature() -> N
         request(310, a="groupB", b="%RETRY%groupB"),
         heartbeat("groupB", "topicB", "%RETRY%groupB"),
         request(310, a="any", b="RMQ_SYS_TRACE_TOPIC"),
-        request(105, topic="topicA"),  # of a name server: a signature is enough
+        request(105, topic="topicA"),  # a name server request: a signature is enough
         request(35, clientID="c"),
     ],
 )
@@ -161,6 +161,6 @@ def test_a_secret_key_is_not_shown() -> None:
 
 
 def test_where_a_topic_is_is_told_to_anyone() -> None:
-    """Else a client with wrong keys is told that its topic has no route, rather than why."""
+    """A denied client would report a missing route, and hide the real cause."""
     assert why_denied(request(105, topic="topicA"), None) is None
     assert why_denied(request(105, topic="topicA"), "nobody") is None

@@ -1,4 +1,4 @@
-"""A broker on a simulated machine, asked without a network: a client's connection that remembers what it was sent."""
+"""A broker on a simulated machine, called without a network."""
 
 import json
 from collections.abc import Callable
@@ -23,7 +23,7 @@ GROUP = "billing"
 
 
 def pull_fields(offset: int, topic: str = "Orders", **given: Any) -> dict[str, Any]:
-    """Return a pull's fields, with the subscription among them, not to be held."""
+    """Return the fields of a pull with a subscription, without long polling."""
     return {
         "consumerGroup": GROUP,
         "topic": topic,
@@ -41,7 +41,7 @@ def pull_fields(offset: int, topic: str = "Orders", **given: Any) -> dict[str, A
 
 
 class Client:
-    """One connection."""
+    """A client's connection. It keeps the commands that were sent to it."""
 
     def __init__(self, bench: "Bench", number: int) -> None:
         self.remote_address = f"10.0.0.{number}:50000"
@@ -49,7 +49,7 @@ class Client:
         self.client_id = f"10.0.0.{number}@{number}"
         self.is_open = True
         self.got: list[RemotingCommand] = []
-        """What the broker has sent by itself, and answers to held pulls."""
+        """Commands of the broker, and answers to held pulls."""
         self._bench = bench
 
     def send(self, command: RemotingCommand) -> bool:
@@ -69,17 +69,17 @@ class Client:
     # -- asking ------------------------------------------------------------------------------------
 
     def ask(self, code: int, body: bytes = b"", version: int = VERSION, **fields: object) -> RemotingCommand | None:
-        """Ask what can be answered later."""
+        """Return the answer, or None if it comes later."""
         return self._bench.ask(self, code, body, version, {name: str(value) for name, value in fields.items()})
 
     def answer(self, code: int, body: bytes = b"", **fields: object) -> RemotingCommand:
-        """Return the answer, which must come at once."""
+        """Return the immediate answer."""
         answer = self.ask(code, body, **dict[str, Any](fields))
         assert answer is not None
         return answer
 
     def send_message(self, body: bytes, topic: str = "Orders", **given: Any) -> RemotingCommand:
-        """Send in the form that clients do; what is given are fields by their letters, and properties."""
+        """Send as current clients do. `given` has fields by letter, and properties."""
         properties = encode_properties(given.pop("properties", {}))
         fields: dict[str, Any] = {
             "a": "sellers",
@@ -98,17 +98,15 @@ class Client:
         return answer
 
     def pull(self, offset: int = 0, topic: str = "Orders", **given: Any) -> RemotingCommand | None:
-        """Pull with the subscription in the fields, not to be held."""
         return self.ask(RequestCode.PULL_MESSAGE, **pull_fields(offset, topic, **given))
 
     def pulled(self, offset: int = 0, topic: str = "Orders", **given: Any) -> list[MessageRecord]:
-        """Return the messages of a pull's answer."""
         answer = self.pull(offset, topic, **given)
         assert answer is not None
         return records_of(answer)
 
     def heartbeat(self, group: str = GROUP, topic: str = "Orders", **given: Any) -> RemotingCommand:
-        """Say who it is: a consumer of one topic, and a producer of `sellers`."""
+        """Send the heartbeat of a consumer of one topic and a producer of `sellers`."""
         subscription = {
             "topic": topic,
             "subString": given.get("expression", "*"),
@@ -175,7 +173,7 @@ class Bench:
         return answer
 
     def settle(self) -> None:
-        """Wait until everything that was sent is visible."""
+        """Wait until all messages are dispatched."""
         while self.broker.store.dispatch_behind_bytes:
             self.sleep(1)
 
@@ -188,9 +186,9 @@ class Bench:
 
 @pytest.fixture
 def live(lab: Callable[..., Any], small: Callable[..., StoreConfig]) -> Callable[..., Any]:
-    """Live one life in a lab: body gets the bench, and what it returns is returned.
+    """Run a body within one life of a broker, and return its result.
 
-    store: settings of the store; the others are the broker's.
+    `store` has settings of the store, `settings` those of the broker.
     """
 
     def run(
@@ -214,7 +212,7 @@ def live(lab: Callable[..., Any], small: Callable[..., StoreConfig]) -> Callable
 
 @pytest.fixture
 def bench(live: Callable[..., Any]) -> Callable[..., Any]:
-    """Make the test one life of a broker: the argument is its `Bench`."""
+    """Run the test within one life of a broker. The argument is its `Bench`."""
     return live
 
 

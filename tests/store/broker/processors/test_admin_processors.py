@@ -1,4 +1,4 @@
-"""What operators ask, in the members that RocketMQ's tools read."""
+"""Operators' requests, answered in the JSON that RocketMQ's tools read."""
 
 import json
 from collections.abc import Callable
@@ -257,7 +257,7 @@ def runtime(bench: Any) -> dict[str, str]:
 
 
 class Days:
-    """A clock that a test sets, in a zone of its own."""
+    """A clock with a time zone, set by the test."""
 
     def __init__(self, zone_hours: int) -> None:
         self.hours = 0

@@ -1,4 +1,4 @@
-"""Whatever a client sends, it is answered, nothing fails, and nothing is stored that no request asked for."""
+"""Malformed requests are answered and store no message."""
 
 import json
 from collections.abc import Callable

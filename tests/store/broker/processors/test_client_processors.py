@@ -1,4 +1,4 @@
-"""Who is connected, who shares a group's queues, and who is told when that changes."""
+"""Clients, consumer groups, offsets and queue locks."""
 
 import json
 from collections.abc import Callable
@@ -86,7 +86,7 @@ def test_a_message_that_no_frame_can_hold_is_not_sent_and_harms_nobody(bench: An
 
 
 def test_a_producer_group_may_be_as_long_as_its_client_lets_it_be(bench: Any) -> None:
-    """A client that traces makes one of its own that begins with the name of the other."""
+    """A tracing client adds a producer group, with a prefix before the name of the first one."""
     group = "_INNER_TRACE_PRODUCER-" + "g" * 233
     said = {"clientID": "c", "producerDataSet": [{"groupName": group}]}
     client = bench.client()

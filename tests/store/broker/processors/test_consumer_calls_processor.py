@@ -1,4 +1,4 @@
-"""Operators ask consumers through the broker, and a consumer that does not answer holds nobody up for long."""
+"""Operators call consumers through the broker, and silent consumers delay only them."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ def ask(operator: Any, consumer: Any, code: int = RequestCode.GET_CONSUMER_RUNNI
 
 
 def answers_with(bench: Any, consumer: Any, code: int, body: bytes) -> list[Any]:
-    """Have a consumer answer what it is asked; return what that was."""
+    """Let a consumer answer its calls. Return the calls."""
     asked = []
 
     def send(command: Any) -> bool:

@@ -1,4 +1,4 @@
-"""A half message is seen by nobody until its producer decides, and a producer that does not decide is asked."""
+"""Half messages are invisible until the producer's decision, which is asked for."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ UNDECIDED = 0
 
 
 def prepare(client: Any, queue_id: int = 2) -> dict[str, object]:
-    """Send a half message, and return what names it in a decision."""
+    """Send a half message. Return the fields that identify it in a decision."""
     answer = client.send_message(b"half", properties=HALF, e=queue_id, f=4)
     assert answer.code == ResponseCode.SUCCESS
     return {

@@ -1,4 +1,4 @@
-"""Figures that RocketMQ's tools, exporter and dashboard ask for."""
+"""Figures for RocketMQ's tools, exporter and dashboard."""
 
 import json
 from typing import Any

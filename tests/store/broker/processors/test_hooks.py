@@ -1,4 +1,4 @@
-"""Hooks see sends and consumption, may change a message's properties, and never fail a request."""
+"""Hooks observe sends and consumption, can change properties, and fail no request."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,8 +16,6 @@ Live = Callable[..., Any]
 
 
 class Watch:
-    """Notes each call."""
-
     hook_name = "watch"
 
     def __init__(self) -> None:
@@ -41,8 +39,6 @@ class Watch:
 
 
 class Failing(Watch):
-    """Fails at each call."""
-
     hook_name = "failing"
 
     def send_message_before(self, context: SendMessageContext) -> None:
@@ -108,7 +104,7 @@ def test_pulls_are_seen_when_they_are_answered_and_messages_that_are_sent_back(b
     assert pulled.body_length == record.size_bytes
     fields = {"group": "billing", "offset": record.physical_offset, "delayLevel": 3}
     client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, **fields)
-    assert watch.moments == ["send before", "send after", "consume before"]  # the client does not say which
+    assert watch.moments == ["send before", "send after", "consume before"]  # the client does not name the message
     client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, **fields, originMsgId="ID", originTopic="Orders")
     moment, back = watch.seen[-1]
     assert (moment, back.topic, back.message_id) == ("consume after", "Orders", "ID")

@@ -19,7 +19,7 @@ HANDED_ON = {
     "transaction_check_max",
     "transaction_check_interval_ms",
 }
-"""Whose users have copies, and are handed new ones."""
+"""Settings with copies, which are updated on a change."""
 
 
 def change(client: Any, text: str) -> Any:

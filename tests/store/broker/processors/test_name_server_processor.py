@@ -1,4 +1,4 @@
-"""Where topics are: on this broker, and on others that have registered."""
+"""Routes of topics on this broker and on registered brokers."""
 
 import json
 import zlib

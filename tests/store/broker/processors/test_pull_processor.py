@@ -1,4 +1,4 @@
-"""What a pull is answered, and when."""
+"""Answers to pulls, and long polling."""
 
 import json
 from collections.abc import Callable

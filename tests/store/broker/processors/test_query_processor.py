@@ -1,4 +1,4 @@
-"""Messages are found by key, by their producer's id and by where they are, and queues by their ends."""
+"""Queries by key, producer's id, log offset and time, and bounds of queues."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A reply finds the producer that waits for it."""
+"""Replies reach the producers that wait for them."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""A message that a consumer could not deal with is given to its group again, until it has come back too often."""
+"""Consumers return messages that they could not process, for a limited number of retries."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is stored of a message that a client sends, and what the client is told."""
+"""Stored form of sent messages, and answers to sends."""
 
 from collections.abc import Callable
 from typing import Any
