@@ -1,6 +1,6 @@
-"""Deterministic simulation: tasks that switch where a policy says, and time that jumps. Imports nothing of ours.
+"""Deterministic simulation: cooperative tasks on virtual time. Imports no other package of the project.
 
-`machine` has what tasks call: locks, signals, clocks. `kernel` runs them and keeps time, `policies` decide who runs,
-`choices` draws and records everything else that is left to chance, `trace` lists what happened, `guard` and
-`determinism` prove that nothing else had a say.
+`machine` has the calls of tasks: locks, signals, clocks. `kernel` runs tasks and keeps time, `policies` choose the next
+task, `choices` draws and records all other chance, `trace` lists events, `guard` and `determinism` prove that a run
+depends on these alone.
 """

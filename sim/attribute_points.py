@@ -1,20 +1,19 @@
-"""Attribute points: for as long as a block lasts, reading or assigning a shared attribute is a scheduling point.
+"""Attribute points: make each access to shared attributes a scheduling point inside a block.
 
-Tasks switch at calls of the world, so what they do to plain attributes between two calls is never torn apart, as real
-threads tear it. Within the block each attribute is a property of its class that passes a point and then does what was
-asked for, in one step. Outside of it the classes are as they were, and cost what they cost. Other threads may use the
-same classes meanwhile: their accesses pass no point.
+Tasks switch only at calls of the world, so races on plain attributes do not show as they do with real threads. Inside
+the block each attribute is a property of its class that passes a point and then does the access in one step. Outside of
+the block the classes are unchanged and cost nothing extra. Accesses from other threads pass no point.
 
-    label                      what comes next
+    label                      next operation
     attribute C.name.get       a read
     attribute C.name.use       a read of a container, which may be changed next
-    attribute C.name.set       an assignment, but for an object's first: nobody else knows it yet
+    attribute C.name.set       an assignment, except the first of an object, which no other task knows yet
 
-A check and an act on a table are two reads of the attribute that holds it, with a point in front of each; `x.n += 1` is
-a read and an assignment.
+A check followed by an update of a table reads its attribute twice, with a point before each read. `x.n += 1` is a read
+and an assignment.
 """
 
-from _thread import get_ident  # names the thread of the tasks; simulated code still has no threads
+from _thread import get_ident  # gives the thread of the tasks; simulated code still has no threads
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import MemberDescriptorType
@@ -24,13 +23,16 @@ from .kernel import Kernel
 from .shared_attributes import SharedAttribute
 
 STEPS_TIMES = 3
-"""How many times the scheduling points a run of the store has with its attributes: 2.0 to 3.2, by scenario."""
+"""Factor by which attribute points raise the number of points of a store run: measured 2.0 to 3.2, by scenario."""
 _NOTHING = object()
 
 
 @contextmanager
 def attribute_points(kernel: Kernel, attributes: Sequence[SharedAttribute]) -> Iterator[None]:
-    """Have a kernel's tasks pass points at these attributes. The classes are the process's: one block at a time."""
+    """Make these attributes points of a kernel inside the block.
+
+    It changes classes of the process: one block at a time.
+    """
     originals = [vars(attribute.owner).get(attribute.name, _NOTHING) for attribute in attributes]
     assert not any(isinstance(original, _Point) for original in originals), "one block at a time"
     try:
@@ -47,9 +49,9 @@ def attribute_points(kernel: Kernel, attributes: Sequence[SharedAttribute]) -> I
 
 
 class _Point(property):
-    """What stands in an attribute's place. Methods, and attributes that cannot race, are looked up as ever.
+    """The property that replaces an attribute.
 
-    That is why it is no `__getattribute__`, which would be called for them as well.
+    `__getattribute__` would also be called for methods and for attributes that cannot race.
     """
 
 
@@ -66,7 +68,7 @@ def _slot_point(kernel: Kernel, attribute: SharedAttribute, slot: Any) -> _Point
 
     def read(instance: Any) -> Any:
         if get_ident() == thread:
-            # `Kernel.point`, written out: these are the hottest lines of such a run.
+            # `Kernel.point` inlined: the hottest lines of such a run.
             fuel = kernel.fuel = kernel.fuel - 1
             if fuel < 0:
                 kernel.reschedule(reading)
@@ -91,7 +93,10 @@ def _slot_point(kernel: Kernel, attribute: SharedAttribute, slot: Any) -> _Point
 
 
 def _dict_point(kernel: Kernel, attribute: SharedAttribute, default: Any) -> _Point:
-    """default: the class's own value, which counts until an object has one."""
+    """Make the property of an attribute without slot.
+
+    default: the class attribute, valid until the object has its own.
+    """
     reading, writing = _labels(attribute)
     thread = get_ident()
     name = attribute.name

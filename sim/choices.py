@@ -1,9 +1,9 @@
-"""Choices: everything left to chance, drawn from one stream per component and recorded.
+"""Choices: draws everything left to chance, from one recorded stream per component.
 
-The record is the truth, the seed only its origin: a replay reads the record. A draw is known by its stream, its label
-and the occurrence of that label, so that a record outlives code that draws more, or less, elsewhere. By custom 0 is
-the plainest outcome, in which nothing goes wrong and everything is as small as it can be: the record leaves it out, and
-a replay gives it wherever the record has nothing. A draw with a single outcome is no draw and leaves no record.
+A seed only creates the record; a replay reads the record. A draw is identified by its stream, its label and the
+occurrence of that label, so a record stays valid when code makes more or fewer draws elsewhere. By convention 0 is the
+plainest outcome: no fault, and the smallest size. The record leaves it out, and a replay gives 0 for missing entries. A
+draw with one possible outcome is not recorded.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Decision(NamedTuple):
-    """One recorded draw that was not 0: the nth, from 1, of its label in its stream, 0 < value < options."""
+    """One recorded draw other than 0: the nth, from 1, of its label in its stream, 0 < value < options."""
 
     stream: str
     label: str
@@ -29,8 +29,8 @@ class Decision(NamedTuple):
 class Stream:
     """The draws of one component, in order.
 
-    `raw_random` draws a float in [0, 1) past the record, for those who keep a record of their own: policies, whose
-    record is the schedule, and what leads to a `record`. What it gives in a replay means nothing.
+    `raw_random` draws a float in [0, 1) without a record. It is for callers that record the result in another way:
+    policies record the schedule, and other callers use `record`. In a replay its values are meaningless.
     """
 
     __slots__ = ("_draws", "_random", "_subject", "name", "raw_random")
@@ -41,13 +41,13 @@ class Stream:
         self.name = name
         self._subject = ""
         self._draws: list[tuple[str, int, int]] = []
-        # Only `random()` is used: of all methods, the one whose numbers Python promises to keep for a seed.
+        # Of all methods, Python keeps only the numbers of `random()` stable for a seed.
         self._random: Callable[[], float] = source.random
         self.raw_random = source.random
 
     @property
     def drawn(self) -> int:
-        """How many draws there were so far, those that gave 0 included."""
+        """Return the number of draws so far, including those of 0."""
         return len(self._draws)
 
     def below(self, options: int, label: str) -> int:
@@ -60,11 +60,11 @@ class Stream:
         return value
 
     def between(self, low: int, high: int, label: str) -> int:
-        """Draw low <= x <= high; low is the plain one."""
+        """Draw low <= x <= high. The plain outcome is low."""
         return low + self.below(high - low + 1, label)
 
     def chance(self, probability: float, label: str) -> bool:
-        """Draw True with the given probability; 0 and 1 are no draws. False is the plain one."""
+        """Draw True with the given probability. The plain outcome is False; 0 and 1 are not recorded."""
         if probability <= 0.0:
             return False
         if probability >= 1.0:
@@ -74,13 +74,13 @@ class Stream:
         return value
 
     def pick(self, options: Sequence[T], label: str) -> T:
-        """Draw one of options, which must not be empty; the first is the plain one."""
+        """Draw one of options, which must not be empty. The plain outcome is the first."""
         return options[self.below(len(options), label)]
 
     def record(self, options: int, label: str, proposed: int) -> int:
-        """Record 0 <= proposed < options, which the caller drew from `raw_random`; a replay gives what was recorded.
+        """Record 0 <= proposed < options, drawn by the caller with `raw_random`. A replay returns the recorded value.
 
-        For decisions that hang together: how they were come by is not recorded, so each can be changed on its own.
+        It is for decisions that depend on one another: the record allows changing each one alone.
         """
         assert 0 <= proposed < options, (label, proposed, options)
         if options > 1:
@@ -88,9 +88,9 @@ class Stream:
         return proposed
 
     def within(self, subject: str) -> Self:
-        """Return this stream for draws about one subject, which then begins their labels.
+        """Return a view of this stream that puts the subject before each label.
 
-        So the draws about one thing do not shift when those about another are left out. Both draw from one source into
+        So leaving out the draws about one subject does not shift those about another. Both streams share one source and
         one record.
         """
         within = self.__class__.__new__(self.__class__)
@@ -99,7 +99,7 @@ class Stream:
         return within
 
     def _share(self, other: Self) -> None:
-        """Let another stream draw from the same source into the same record."""
+        """Share the source and the record with another stream."""
         other.name, other.raw_random = self.name, self.raw_random
         other._random, other._draws = self._random, self._draws
 
@@ -108,7 +108,7 @@ class Stream:
         return list(self._numbered(plain=False))
 
     def draws(self) -> Iterator[Decision]:
-        """Yield every draw so far, those that gave 0 included, in order."""
+        """Yield every draw so far, including those of 0, in order."""
         return self._numbered(plain=True)
 
     def _numbered(self, *, plain: bool) -> Iterator[Decision]:
@@ -132,18 +132,18 @@ class ReplayedStream(Stream):
         self._left = {(decision.label, decision.nth): decision for decision in record}
         self._times: dict[str, int] = {}
         self.changed: list[tuple[Decision, int]] = []
-        """Decisions that were followed out of another number of options than was recorded, and out of how many."""
+        """Decisions followed with a changed number of options, and the new number."""
 
     def below(self, options: int, label: str) -> int:
-        """Return what was recorded, 0 if nothing was or if it is not below options any more."""
+        """Return the recorded value; 0 if there is none or if it is not below options."""
         return 0 if options == 1 else self._next(label, options)
 
     def chance(self, probability: float, label: str) -> bool:
-        """Return what was recorded, False if nothing was."""
+        """Return the recorded value; False if there is none."""
         return self._next(label, 2) == 1 if 0.0 < probability < 1.0 else probability >= 1.0
 
     def record(self, options: int, label: str, proposed: int) -> int:
-        """Return what was recorded, whatever is proposed; 0 as below() does."""
+        """Ignore proposed and return the recorded value, 0 as in below()."""
         return 0 if options == 1 else self._next(label, options)
 
     def _share(self, other: Self) -> None:
@@ -151,7 +151,7 @@ class ReplayedStream(Stream):
         other._left, other._times, other.changed = self._left, self._times, self.changed
 
     def unmet(self) -> list[Decision]:
-        """Return the decisions that no draw has followed: none asked, or had room for them."""
+        """Return the decisions that no draw has followed: the draw was missing, or had too few options."""
         return list(self._left.values())
 
     def _next(self, label: str, options: int) -> int:
@@ -178,7 +178,7 @@ class Choices:
 
     @classmethod
     def replaying(cls, decisions: Iterable[Decision]) -> "Choices":
-        """Make choices that follow decisions wherever they are asked for, and are plain everywhere else."""
+        """Make choices that follow decisions. All other draws give the plain outcome."""
         choices = cls("")
         choices._record = {}
         for decision in decisions:
@@ -197,16 +197,16 @@ class Choices:
         return stream
 
     def decisions(self) -> list[Decision]:
-        """Return every draw so far that was not 0, stream by stream in the order of their names."""
+        """Return every draw so far that was not 0, by stream in the order of names."""
         return [decision for name in sorted(self._streams) for decision in self._streams[name].decisions()]
 
     def draws(self) -> Iterator[Decision]:
-        """Yield every draw so far, those that gave 0 included, as decisions() has them."""
+        """Yield every draw so far, including those of 0, in the order of decisions()."""
         for name in sorted(self._streams):
             yield from self._streams[name].draws()
 
     def unmet(self) -> list[Decision]:
-        """Return the decisions of a replay that no draw has followed so far, in the order of decisions()."""
+        """Return the decisions that no draw of the replay has followed yet, in the order of decisions()."""
         found = []
         for name, record in sorted((self._record or {}).items()):
             stream = self._streams.get(name)
@@ -214,13 +214,13 @@ class Choices:
         return found
 
     def changed(self) -> list[tuple[Decision, int]]:
-        """Return the decisions that a replay has followed out of another number of options, and out of how many."""
+        """Return the decisions followed with a changed number of options, and the new number."""
         streams = (self._streams[name] for name in sorted(self._streams))
         replayed = [stream for stream in streams if isinstance(stream, ReplayedStream)]
         return [change for stream in replayed for change in stream.changed]
 
     def recorded(self) -> dict[str, list[list[Any]]]:
-        """Return decisions() for JSON: name -> [[label, nth, options, value], ...]; none for streams without any."""
+        """Return decisions() for JSON: name -> [[label, nth, options, value], ...], without empty streams."""
         return recorded(self.decisions())
 
 
@@ -233,5 +233,5 @@ def recorded(decisions: Iterable[Decision]) -> dict[str, list[list[Any]]]:
 
 
 def decisions_of(record: Mapping[str, Iterable[Sequence[Any]]]) -> list[Decision]:
-    """Return the decisions that `recorded` wrote down."""
+    """Return the decisions written by `recorded`."""
     return [Decision(stream, *entry) for stream, entries in record.items() for entry in entries]

@@ -1,4 +1,4 @@
-"""The proof of determinism: run twice under the guard, compare, and say where two runs part."""
+"""Determinism check: runs twice under the guard and finds the first difference."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -11,12 +11,12 @@ from .trace import Trace, TraceEvent, TraceRecording
 
 T = TypeVar("T")
 Traced = Callable[[Trace | None], str]
-"""A run from its beginning, with a trace if there is one to fill; returns its digest."""
+"""Makes a complete run, fills the trace if there is one, and returns the digest."""
 _TRIES = 3
 
 
 def guarded(run: Callable[[], T]) -> T:
-    """Call run under the guard. Raises LeakError if a task reached past the world, even if that did no harm."""
+    """Call run under the guard. Raises LeakError after any leak, also after a harmless one."""
     with guard() as leaks:
         result = run()
     if leaks:
@@ -25,9 +25,9 @@ def guarded(run: Callable[[], T]) -> T:
 
 
 def check_determinism(run: Traced) -> str:
-    """Call run twice under the guard and return the digest both gave.
+    """Call run twice under the guard and return their common digest.
 
-    Raises NondeterminismError if they differ, LeakError as `guarded` does.
+    Raises NondeterminismError if the digests differ, and LeakError as `guarded` does.
     """
     first, second = guarded(partial(run, None)), guarded(partial(run, None))
     require_same_digest(first, second, run)
@@ -35,13 +35,13 @@ def check_determinism(run: Traced) -> str:
 
 
 def require_same_digest(first: str, second: str, again: Traced) -> None:
-    """Raise NondeterminismError if two runs of one seed gave different digests; it says where two more runs part."""
+    """Raise NondeterminismError if two digests of one seed differ. Makes more runs to name the first difference."""
     if first != second:
         raise NondeterminismError(first, second, _find_difference(again))
 
 
 def _find_difference(run: Traced) -> str:
-    """Run until two runs in a row differ, and say where."""
+    """Run until two successive runs differ, and describe the difference."""
     before = record(run)
     for _ in range(_TRIES):
         after = record(run)
@@ -53,23 +53,23 @@ def _find_difference(run: Traced) -> str:
 
 
 def record(run: Traced) -> TraceRecording:
-    """Call run with a trace, and return all that happened in it."""
+    """Call run with a trace and return the recording."""
     trace = Trace(to_compare=True)
     run(trace)
     return trace.recording()
 
 
 def first_difference(first: TraceRecording, second: TraceRecording) -> str | None:
-    """Say what happens otherwise in the second run than in the first, the first such thing; None: nothing does.
+    """Describe the first difference of two recordings. None: there is none.
 
-    What the trace does not show, such as the bytes written, is located by the event it came after.
+    A difference that the trace does not show, such as in the bytes written, is located by the event before it.
     """
     event = _first_unlike(first.events, second.events)
     word = _first_unlike(first.words, second.words)
     if event is None and word is None:
         return None
     if word is not None:
-        shown = bisect_right(first.words_before, word)  # events that came before it; the next may show it
+        shown = bisect_right(first.words_before, word)  # number of events before the word; the next event may show it
         if event is None or shown < event:
             return (
                 f"they part right after {_event_text(first.events, shown - 1)}: "
@@ -100,6 +100,6 @@ def _event_text(events: Sequence[TraceEvent], index: int) -> str:
 
 
 def _pair(words: Sequence[int], index: int) -> str:
-    """Return the two words that were noted together, the data's checksum being the second."""
+    """Return the two words of one note; the second is the checksum of the data."""
     at = index - index % 2
     return f"({words[at]:#x}, {words[at + 1]:#x})" if at < len(words) else "nothing more"

@@ -1,11 +1,11 @@
-"""Disturbances: faults of the machine itself: tasks paused, everything paused, clocks stepped.
+"""Disturbances: faults of the machine itself: pauses of tasks and machines, and clock steps.
 
-    paused task      the task at a scheduling point stands still for a while; the others run on
-    paused machine   nobody runs for a while, on any machine, and time goes on: timers are late afterwards
-    clock step       the wall clock of the machine that runs jumps, ahead or back
+    paused task      the task at a scheduling point stops for a while; the others run on
+    paused machine   all tasks of all machines stop while time passes; timers fire late afterwards
+    clock step       the wall clock of the running machine jumps, ahead or back
 
-All of it is injected at scheduling points, in windows of WINDOW_POINTS: for each window it is drawn whether each kind
-comes in it, and at which point.
+Disturbances are injected at scheduling points. For each window of WINDOW_POINTS and each kind, one draw decides whether
+the window has one, and a second draw gives its point.
 
 Sources: Gunawi et al., "Why Does the Cloud Stop Computing?", SoCC 2016, and Lion et al., "Don't Get Caught in the Cold,
 Warm-up Your JVM", OSDI 2016, for pauses of runtimes and virtual machines; settimeofday(2) and RFC 5905 for clock steps.
@@ -20,8 +20,8 @@ from .kernel import Kernel
 from .machine import Waiting
 from .magnitudes import draw_duration_ns, draw_magnitude
 
-WINDOW_POINTS = 128  # a record names the window, so that what happens in others does not shift it
-_CLOCK_STEP = 1 << 59  # tag of digest words, beside those of the kernel
+WINDOW_POINTS = 128  # labels name the window, so that a change in one window does not shift the draws of others
+_CLOCK_STEP = 1 << 59  # tag of digest words, distinct from those of the kernel
 _WORD = (1 << 64) - 1
 _PAUSE_NS_MIN = 1_000_000
 _FOR_GOOD = 1 << 60  # more points than any run passes
@@ -31,7 +31,7 @@ _PAUSED_TASK, _PAUSED_MACHINE, _CLOCK = "paused task", "paused machine", "clock 
 
 @dataclass(frozen=True, slots=True)
 class DisturbancePlan:
-    """What disturbs, and how often. Chances are per window; times are ms of virtual time. All is off by default."""
+    """Kinds and rates of disturbances. Chances are per window; times are ms of virtual time. All are off by default."""
 
     paused_task_chance: float = 0.0
     paused_task_ms_max: int = 2_000
@@ -43,28 +43,28 @@ class DisturbancePlan:
 
     @property
     def is_quiet(self) -> bool:
-        """Return whether nothing disturbs."""
+        """Return whether all disturbances are off."""
         return not (self.paused_task_chance or self.paused_machine_chance or self.clock_step_chance)
 
 
 class Pause(NamedTuple):
-    """When a task or a machine stood still; virtual time."""
+    """A pause of a task or a machine, in virtual time."""
 
     begin_ns: int
     end_ns: int
 
 
 class SetBack(NamedTuple):
-    """A wall clock that was set back, in ms since 1970."""
+    """A step of a wall clock back, in ms since 1970."""
 
     from_ms: int
     to_ms: int
 
 
 class Disturbances:
-    """The disturbances of one kernel, from `start` to `stop`; injected counts those that happened.
+    """The disturbances of one kernel, from `start` to `stop`. injected counts them by kind.
 
-    Invariant: `_coming` are those of the present window that are still to come, the next one last.
+    Invariant: `_coming` has the remaining disturbances of the present window, the next one last.
     """
 
     def __init__(self, kernel: Kernel, stream: Stream, plan: DisturbancePlan) -> None:
@@ -82,7 +82,7 @@ class Disturbances:
         self._coming: list[tuple[int, str]] = []
 
     def start(self) -> None:
-        """Begin; nothing happens if the plan has nothing. A kernel has one such source at a time."""
+        """Begin, unless the plan is empty. A kernel has at most one active source."""
         if self._plan.is_quiet:
             return
         assert self._kernel.disturb is None, "the kernel is being disturbed already"
@@ -92,7 +92,7 @@ class Disturbances:
         self._open_window()
 
     def stop(self) -> None:
-        """Let everything be quiet from here on; tasks that are paused go on when their time is up."""
+        """Inject no more. Tasks that are paused continue after their time."""
         if self._is_on:
             self._is_on = False
             self._kernel.disturb = None
@@ -101,15 +101,15 @@ class Disturbances:
 
     @property
     def paused_until_ns(self) -> int:
-        """When all pauses are over that have begun; virtual time."""
+        """Return the virtual time at which all pauses that have begun are over."""
         return max((pause.end_ns for pause in self.pauses), default=0)
 
     def paused_ns(self, since_ns: int = 0) -> int:
-        """Return how long all pauses together are that have begun, as far as they are later than some moment."""
+        """Return the total length of all pauses that have begun, without the time before since_ns."""
         return sum(pause.end_ns - max(pause.begin_ns, since_ns) for pause in self.pauses if pause.end_ns > since_ns)
 
     def _inject_due(self, step: int) -> bool:
-        """Inject what is due; return whether the current task was paused for it. The kernel calls it."""
+        """Inject all due disturbances; return whether the current task was paused. The kernel calls it."""
         due = []
         while self._coming and self._coming[-1][0] <= step:
             due.append(self._coming.pop()[1])

@@ -1,21 +1,21 @@
 """Errors that end a simulated run.
 
 MachineDied                   the machine is off; a BaseException, so that no service survives it by accident
-InjectedError                 raised in a task on purpose, for its run to judge; no SimError, as it ends no run
-SimError                      anything the kernel reports of a run
+InjectedError                 raised in a task on purpose; no SimError, because it does not end the run
+SimError                      an error that the kernel reports about a run
   TaskFailedError             a task of a living machine ended with an exception
-  LivenessError               the run no longer gets anywhere; lists every task and what it waits for
-    DeadlockError             nothing can run and no timer is set
-    NoProgressError           virtual time or steps are used up
-  UnstoppableTaskError        a task swallowed the death of its machine, again and again
+  LivenessError               the run makes no progress; lists every task and its wait
+    DeadlockError             no task can run and no timer is set
+    NoProgressError           the limit of virtual time or of steps is reached
+  UnstoppableTaskError        a task swallowed MachineDied again and again
   ReplayDivergedError         a record no longer fits the code that follows it
-  NondeterminismError         the same run gave two digests
-  LeakError                   simulated code reached past the world: to a real clock, file, thread, socket
+  NondeterminismError         two runs of one seed gave different digests
+  LeakError                   simulated code used a real clock, file, thread or socket
 """
 
 
 class MachineDied(BaseException):
-    """The machine is off: raised by every world call of its tasks until the last of them has ended."""
+    """The machine is off. Every world call of its tasks raises this until the last task has ended."""
 
     def __init__(self, machine: str) -> None:
         super().__init__(f"machine {machine} is off")
@@ -23,15 +23,15 @@ class MachineDied(BaseException):
 
 
 class InjectedError(Exception):
-    """Raised in a task on purpose. A task that ends of it is for its run to judge: it does not end the run."""
+    """A deliberate failure of one task. It does not end the run; the code that injected it judges the outcome."""
 
 
 class SimError(Exception):
-    """Anything the kernel reports of a run."""
+    """An error that the kernel reports about a run."""
 
 
 class TaskFailedError(SimError):
-    """A task of a living machine ended with an exception, which is this error's cause."""
+    """A task of a living machine ended with an exception, which is the cause of this error."""
 
     def __init__(self, task: str, failure: Exception) -> None:
         super().__init__(f"task {task} failed: {type(failure).__name__}: {failure}")
@@ -39,7 +39,7 @@ class TaskFailedError(SimError):
 
 
 class LivenessError(SimError):
-    """The run no longer gets anywhere. `waits` has one line per living task."""
+    """The run makes no progress. `waits` has one line per living task."""
 
     def __init__(self, reason: str, waits: list[str]) -> None:
         super().__init__("\n  ".join([reason, *waits]))
@@ -47,11 +47,11 @@ class LivenessError(SimError):
 
 
 class DeadlockError(LivenessError):
-    """Nothing can run and no timer is set, while the main task has not ended."""
+    """No task can run and no timer is set, but the main task has not ended."""
 
 
 class NoProgressError(LivenessError):
-    """Virtual time or steps are used up, while the main task has not ended."""
+    """The limit of virtual time or of steps is reached, but the main task has not ended."""
 
 
 class UnstoppableTaskError(SimError):
@@ -78,7 +78,7 @@ class ReplayDivergedError(SimError):
 
 
 class NondeterminismError(SimError):
-    """The same run gave two digests. `difference` says where they part, as far as that is known."""
+    """Two runs of one seed gave different digests. `difference` names the first difference, if one was found."""
 
     def __init__(self, first: str, second: str, difference: str) -> None:
         super().__init__(f"two runs of the same seed differ: digests {first} and {second}; {difference}")
@@ -88,7 +88,7 @@ class NondeterminismError(SimError):
 
 
 class LeakError(SimError):
-    """Simulated code reached past the world."""
+    """Simulated code called a function outside the world."""
 
     def __init__(self, function: str, file: str, line: int) -> None:
         super().__init__(f"{file}:{line}: simulated code called {function}")

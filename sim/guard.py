@@ -1,17 +1,16 @@
 """Guard: turns a banned call in a simulated task into an error that names the line.
 
-Banned are clocks, chance nobody seeded, threads, waiting, processes, the file system, signals, the environment. The
-guard replaces these functions by ones that look who is calling: inside a simulated task they raise LeakError, elsewhere
-they pass. Where a module has little else, the rule is "all of it, but for", which covers functions that a later Python
-adds. Beneath them the guard listens to the interpreter's audit events, which are raised for files, sockets, processes
-and foreign libraries also where a function was imported by name or is called from C. The line named is the innermost
-one that is not the standard library's.
+Banned are clocks, unseeded randomness, threads, blocking waits, processes, the file system, signals and the
+environment. The guard replaces these functions by wrappers. A wrapper raises LeakError inside a simulated task and
+calls the original elsewhere. In a module with few pure functions all others are banned, also those that a later Python
+adds. The guard also listens to audit events of the interpreter: they cover files, sockets, processes and foreign
+libraries even if a function was imported by name or is called from C. LeakError names the innermost line outside the
+standard library.
 
-Not seen, and left to the ban on imports and to running everything twice: clocks, chance and `os.stat` imported by name
-(`from time import time`) before the guard stood, `datetime` imported by name at any time, generators of libraries in C
-other than NumPy's, waiting for a bare `threading.Lock` or on a selector that was made before, copies of `os.environ`,
-`sys.argv` and other facts about the process, and orders that come from addresses or hashes: `id`, `hash` of a text,
-iteration over sets.
+Not detected (the ban on imports and the determinism check cover them): clocks, randomness and `os.stat` imported by
+name before the guard started (`from time import time`), `datetime` imported by name at any time, generators in C other
+than NumPy's, waits for a bare `threading.Lock` or on an older selector, copies of `os.environ`, `sys.argv` and other
+facts about the process, and orders that depend on addresses or hashes: `id`, `hash` of a text, iteration over sets.
 """
 
 import _thread
@@ -40,7 +39,7 @@ _AUDITED = (
     *("_thread", "ctypes", "fcntl", "mmap", "open", "os", "pty", "shutil", "socket", "sqlite3", "subprocess"),
     *("syslog", "tempfile", "time"),
 )
-"""First words of the audit events that are raised on a way out, whatever name the function was called by."""
+"""First words of the banned audit events, raised under any name of the function."""
 _SHOWN_EVENTS = {"socket.__new__": "socket.socket"}
 _PURE_OF_OS = (
     *("WCOREDUMP", "WEXITSTATUS", "WIFCONTINUED", "WIFEXITED", "WIFSIGNALED", "WIFSTOPPED", "WSTOPSIG"),
@@ -55,11 +54,11 @@ _OF_THREAD = ("start_new_thread", "start_new", "start_joinable_thread")
 # These read source files, for Python itself and for tracebacks.
 _EXEMPT_CALLERS = ("importlib", "linecache", "tokenize", "coverage", "_pytest")
 _STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep
-_INSTALLED_LIBRARIES = ("site-packages", "dist-packages")  # which are below it, and are not it
+_INSTALLED_LIBRARIES = ("site-packages", "dist-packages")  # below the standard library, but not part of it
 _KEPT_MAX = 1024  # more than there are functions to replace
-_standing: list[list[LeakError]] = []  # what each guard that stands has found, the outermost first
+_standing: list[list[LeakError]] = []  # the leaks found by each active guard, the outermost first
 _replaced: list[tuple[Any, str, Any]] = []  # owner, name, original
-_hooks: list[Callable[[str, tuple[Any, ...]], None]] = []  # ours, once it was added: it cannot be taken back
+_hooks: list[Callable[[str, tuple[Any, ...]], None]] = []  # our audit hook, once added: Python cannot remove it
 
 
 class BannedCall(NamedTuple):
@@ -68,16 +67,16 @@ class BannedCall(NamedTuple):
     owner: Any
     name: str
     shown: str
-    """What a reader knows it by."""
+    """Its name in messages."""
     unless_given: int | None = None
-    """Position of the argument with which the call asks nothing of the outside, such as a seed."""
+    """Position of an argument, such as a seed, that makes the call deterministic."""
 
 
 @contextmanager
 def guard() -> Iterator[list[LeakError]]:
-    """Guard the block; yields the list of leaks found in it so far, for simulated code may swallow the error.
+    """Guard the block. Yields the list of leaks found so far, because simulated code may swallow the error.
 
-    Guards nest, and one inside another costs next to nothing: the outermost installs and uninstalls.
+    Guards nest. Only the outermost installs and uninstalls the wrappers, so an inner one is cheap.
     """
     leaks: list[LeakError] = []
     try:
@@ -115,7 +114,7 @@ def _uninstall() -> None:
 
 @lru_cache(maxsize=_KEPT_MAX)
 def _guarded(original: Callable[..., Any], shown: str, unless_given: int | None = None) -> Callable[..., Any]:
-    """Return what takes the place of a function, the same each time: a guard stands for each of a million runs."""
+    """Return the wrapper of a function. Cached, because a campaign starts a guard for each of a million runs."""
 
     @wraps(original, updated=())
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -129,7 +128,7 @@ def _guarded(original: Callable[..., Any], shown: str, unless_given: int | None 
 
 
 def _on_event(event: str, args: tuple[Any, ...]) -> None:
-    """Take an audit event; most are none of ours."""
+    """Handle an audit event of the interpreter."""
     if not _standing or not isinstance(getcurrent(), SimTask):
         return
     if event.partition(".")[0] in _AUDITED or event == "builtins.input":
@@ -137,7 +136,7 @@ def _on_event(event: str, args: tuple[Any, ...]) -> None:
 
 
 def _refuse(function: str, caller: FrameType) -> None:
-    """Raise LeakError, unless it is Python that reads its own source."""
+    """Raise LeakError, unless Python itself reads source code."""
     frame: FrameType | None = caller
     while frame is not None:
         if str(frame.f_globals.get("__name__")).startswith(_EXEMPT_CALLERS):
@@ -159,7 +158,7 @@ def _is_standard_library(file: str) -> bool:
 
 
 def find_banned_calls() -> Iterator[BannedCall]:
-    """Yield every banned call there is now: those of NumPy's hidden generator only once it has been imported."""
+    """Yield every banned call. The calls of NumPy's global generator come only once NumPy was imported."""
     for name in _functions(time, _PURE_OF_TIME):
         yield BannedCall(time, name, f"time.{name}", _TELLS_NOW_UNLESS_GIVEN.get(name))
     for name in _functions(os, _PURE_OF_OS):
@@ -182,13 +181,13 @@ def find_banned_calls() -> Iterator[BannedCall]:
 
 
 def _functions(module: ModuleType, pure: tuple[str, ...]) -> list[str]:
-    """Return the names of a module's functions in C; those in Python lead to these."""
+    """Return the names of a module's functions in C, which its functions in Python call."""
     found = vars(module).items()
     return [name for name, value in found if isinstance(value, BuiltinFunctionType) and name not in pure]
 
 
 def _calls_of_random() -> Iterator[BannedCall]:
-    # The module's functions are methods of one hidden generator, whatever Python adds to them.
+    # The functions of the module are methods of one hidden generator, in every version of Python.
     for name, value in list(vars(random).items()):
         if isinstance(getattr(value, "__self__", None), random.Random):
             yield BannedCall(random, name, f"random.{name}")
@@ -206,9 +205,9 @@ def _calls_of_numpy(module: ModuleType) -> Iterator[BannedCall]:
 
 @lru_cache(maxsize=_KEPT_MAX)
 def _stand_in(real: Any, names: tuple[str, ...]) -> Any:
-    """Make a class in the place of one in C that gives the date: its methods cannot be replaced.
+    """Make a class that replaces a date class in C, whose methods cannot be replaced.
 
-    A stand-in makes objects of the class it stands for, and takes them for its own.
+    It makes objects of the real class, and `isinstance` accepts them.
     """
 
     class _Kind(type):

@@ -1,8 +1,8 @@
-"""Interruption: Ctrl-C, SIGTERM or a time limit ends work soon, and keeps its results so far.
+"""Interruption: ends work early at Ctrl-C, SIGTERM or a time limit, and keeps the results.
 
-The first of these requests is noted at once. It breaks off only a block that is `breakable`: the results of that block
-are lost, and code that sums up results is never interrupted. A second SIGINT is a KeyboardInterrupt at any place. A
-second SIGTERM does nothing, because timeout(1) sends two.
+A handler notes the first request at once. It interrupts only a `breakable` block and discards the results of that
+block; code that adds up results is never interrupted. A second SIGINT raises KeyboardInterrupt anywhere. A second
+SIGTERM has no effect, because timeout(1) sends two.
 """
 
 import signal
@@ -17,32 +17,32 @@ _Result = TypeVar("_Result")
 
 
 class EndedEarlyError(KeyboardInterrupt):
-    """A block was broken off. It is no Exception, so that no code on the way takes it for an error of its own."""
+    """A block was interrupted. It is no Exception, so that no caller treats it as an error of its own."""
 
 
 class Interruption:
-    """Whether the user has asked for an end. Invariant: a handler raises the first request only inside `breakable`."""
+    """A request to end. Invariant: a handler raises the first request only inside `breakable`."""
 
     def __init__(self, limit: str = "") -> None:
         self.reason = ""
-        """The words for the signal or the time limit; empty: the work goes on."""
+        """The name of the signal or the time limit; empty without a request."""
         self.exit_code = 128 + signal.SIGINT
-        """Of a command that was interrupted, as a shell reports the signal."""
+        """Exit code of an interrupted command, as a shell reports the signal."""
         self._reasons = {**_REASONS, signal.SIGALRM: limit}
         self._is_breakable = False
 
     @property
     def is_wanted(self) -> bool:
-        """Return whether an end is wanted."""
+        """Return whether an end was requested."""
         return bool(self.reason)
 
     @property
     def is_of_signal(self) -> bool:
-        """Return whether a signal of the user has asked, and not a time limit."""
+        """Return whether the request was a signal of the user, not a time limit."""
         return self.reason in _REASONS.values()
 
     def note(self, number: int, frame: FrameType | None) -> None:
-        """Take a signal."""
+        """Handle a signal."""
         insists = self.is_wanted and number == signal.SIGINT
         if not self.is_wanted:
             self.reason, self.exit_code = self._reasons[signal.Signals(number)], 128 + number
@@ -53,13 +53,13 @@ class Interruption:
             raise EndedEarlyError(self.reason)
 
     def check(self) -> None:
-        """Raise EndedEarlyError if an end is wanted."""
+        """Raise EndedEarlyError if an end was requested."""
         if self.is_wanted:
             raise EndedEarlyError(self.reason)
 
     @contextmanager
     def breakable(self) -> Iterator[None]:
-        """Let a request break off a block, which raises EndedEarlyError then."""
+        """Allow a request to interrupt this block with EndedEarlyError."""
         was_breakable = self._is_breakable
         self._is_breakable = True  # before the check: a request that comes between the two must not be missed
         try:
@@ -69,9 +69,9 @@ class Interruption:
             self._is_breakable = was_breakable and not self.is_wanted
 
     def unless_wanted(self, work: Callable[[], _Result]) -> _Result | None:
-        """Return the result of some work; None if the user wants an end before the work or during it.
+        """Return the result of work, or None if an end was requested before or during it.
 
-        An exception of the work after it was interrupted is its way to end, and passed over.
+        After an interruption any exception of the work counts as its end and is ignored.
         """
         try:
             with self.breakable():
@@ -84,17 +84,17 @@ class Interruption:
 
 
 _entered = [Interruption()]
-"""Those of the present `with` blocks of the main thread; the first is never wanted."""
+"""One per active `with` block of the main thread. The first has no request, ever."""
 
 
 def present() -> Interruption:
-    """Return the interruption of this process: signals belong to processes."""
+    """Return the innermost interruption of this process. Signals belong to processes."""
     return _entered[-1]
 
 
 @contextmanager
 def interruptible(seconds: float | None = None, limit: str = "") -> Iterator[Interruption]:
-    """Take the stop signals, and a time limit, inside a `with` block, and yield their Interruption.
+    """Handle the stop signals and a time limit inside a `with` block, and yield their Interruption.
 
     limit: the words for the time limit. Only the main thread gets signals.
     """

@@ -1,12 +1,12 @@
-"""Kernel: runs the tasks of simulated machines one at a time, keeps virtual time, and ends what dies.
+"""Kernel: runs the tasks of simulated machines one at a time and keeps virtual time.
 
-A scheduling point is a place where another task may be put first: before every operation that other tasks can
-see. The policy grants a task a quantum of points; passing one of them costs a decrement and a test of `fuel`.
-Only when fuel runs out, or the task blocks, is the policy asked again. Time stands still while anything can run
-and jumps to the next timer when nothing can.
+A scheduling point is a place where another task may run first: before every operation that other tasks can see. The
+policy grants a task a quantum of points; passing one costs a decrement and a test of `fuel`. When fuel runs out or the
+task blocks, the kernel asks the policy again. Time stands still while any task can run, and jumps to the next timer
+when none can.
 
-The hub is the greenlet that called `run`. Control comes back to it when a task ends, a machine was killed, or
-nothing can go on; only the hub unwinds tasks, in a fixed order, and only the hub raises what a run reports.
+The hub is the greenlet that called `run`. It gets control when a task ends, a machine was killed or no task can run.
+Only the hub unwinds tasks, in a fixed order, and raises the errors of a run.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,18 +29,18 @@ from .policies import ENDLESS, Policy, WatchingPolicy
 from .trace import FOLDED_AT_WORDS, RollingDigest, Trace
 
 T = TypeVar("T")
-_DECISION = 1 << 63  # tags of digest words, apart from the codes of file operations
+_DECISION = 1 << 63  # tags of digest words, distinct from the codes of file operations
 _TIME_JUMP = 1 << 62
 _KILL = 1 << 61
 _TASK_END = 1 << 60
 _TIMERS_MIN = 64  # a smaller heap is not worth compacting
 REFUSALS_MAX = 1000
-"""How often a task of a dead machine may swallow MachineDied and try another world call."""
-_unstoppable: list[SimTask] = []  # kept for good: collected, each would swallow its GreenletExit as well
+"""How often a task of a dead machine may swallow MachineDied and make another world call."""
+_unstoppable: list[SimTask] = []  # never released: when collected, each would also swallow its GreenletExit
 
 
 class Timers:
-    """A heap of (due_ns, sequence, task, park number); an entry whose task has moved on since is stale.
+    """A heap of (due_ns, sequence, task, park number). An entry is stale once its task has moved on.
 
     Invariant: at most one entry per task is not stale.
     """
@@ -70,7 +70,7 @@ class Timers:
         return None
 
     def pop_due(self, now_ns: int) -> list[SimTask]:
-        """Remove and return the tasks due at now_ns or before: by time, then in the order they were set."""
+        """Remove and return the tasks due by now_ns: by time, then in the order of setting."""
         due = []
         heap = self._heap
         while heap and heap[0][0] <= now_ns:
@@ -84,15 +84,15 @@ class Timers:
         self._heap.clear()
 
     def _compact(self) -> None:
-        """Drop stale entries: tasks that are always woken in time leave one behind each time."""
+        """Drop stale entries. Every wait that ends before its timeout leaves one."""
         live = (entry for entry in self._heap if entry[2].waiting is not None)
         self._heap = [entry for entry in live if entry[2].park_number == entry[3]]
         heapify(self._heap)
-        self._compact_at = max(_TIMERS_MIN, 4 * len(self._heap))  # so that a push costs O(log n) all in all
+        self._compact_at = max(_TIMERS_MIN, 4 * len(self._heap))  # so a push costs O(log n) amortised
 
 
 class OneMoment:
-    """A block of `Kernel.at_one_moment`: what a quantum was when it began is what it is when it ends."""
+    """A block of `Kernel.at_one_moment`: suspends the quantum and restores it at the end."""
 
     __slots__ = ("_before", "_kernel")
 
@@ -112,7 +112,7 @@ class OneMoment:
 
 
 class Kernel:
-    """One world: its machines, its time, its schedule and its digest. It outlives the machines in it.
+    """One world: machines, time, schedule and digest. It outlives its machines.
 
     Invariant: `_horizon - fuel` scheduling points have been passed so far.
     """
@@ -135,16 +135,16 @@ class Kernel:
         self.now_ns = 0
         self.wall_start_ms = wall_start_ms
         self.landmarks_ms: Sequence[int] = ()
-        """Durations that the code under test compares with, for those who draw how long a fault lasts."""
+        """Durations that the code under test compares with; used to draw how long a fault lasts."""
         self.fuel = 0
         self._horizon = 0
         self._is_one_moment = False
         self._digest = RollingDigest()
         self._pending = self._digest.pending
         self.note = self._digest.note
-        """Takes two integers, 0 <= x < 2**64, into the digest. Held here, for disks call it at every operation."""
+        """Adds two integers, 0 <= x < 2**64, to the digest. An attribute, because disks call it at every operation."""
         self._policy = policy
-        # Asked for by name: to hold a policy against a protocol takes longer than to make a kernel.
+        # Looked up by name: an isinstance check against a protocol takes longer than making a kernel.
         self._on_uncontested_point: Callable[[SimTask, str], None] | None = getattr(
             policy, WatchingPolicy.on_uncontested_point.__name__, None
         )
@@ -152,20 +152,20 @@ class Kernel:
         self._step_limit = step_limit
         self._disturb_step = step_limit  # no quantum reaches it
         self.disturb: Callable[[int], bool] | None = None
-        """Called at the step that `disturb_at` names; returns whether it parked the current task."""
-        self._ready: list[SimTask] = []  # in the order of becoming runnable, the current task included
+        """Called at the step set by `disturb_at`; returns whether it parked the current task."""
+        self._ready: list[SimTask] = []  # in the order of becoming runnable, including the current task
         self._timers = Timers()
         self._deadline_ns = 0
         self._machines: dict[str, Machine] = {}
-        self._dying: list[Machine] = []  # killed, for the hub to unwind before anything else runs
+        self._dying: list[Machine] = []  # killed; the hub unwinds them before any task runs
         self._failed: SimTask | None = None
         self._task_count = 0
         self._switches: list[Any] = []  # points, label, task name; points, label, task name; …
         self._last_decision_step = 0
         self._hub: greenlet | None = None  # None between runs
         nowhere = Machine(self, "outside")
-        nowhere.alive = False  # so that a point outside of any task takes the slow path, and passes there
-        # Stands for whoever calls from no task at all.
+        nowhere.alive = False  # so a point outside of any task takes the slow path and passes there
+        # Stands for a caller outside of any task.
         self._outside = SimTask(nowhere, "outside", 0, lambda: None, self._run_current)
         self.current = self._outside
         self.trace = trace
@@ -178,24 +178,24 @@ class Kernel:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # -- what whoever drives it calls ------------------------------------------------------------
+    # -- called by the driver -----------------------------------------------------------------------
 
     def machine(self, name: str) -> Machine:
-        """Make a machine and switch it on. A name is used once: after a crash, the next life has another."""
+        """Make a machine and switch it on. A name is used once: each life has its own."""
         if name in self._machines:
             raise ValueError(f"machine {name}: there has been one of that name")
         machine = self._machines[name] = Machine(self, name)
         return machine
 
     def run(self, machine: Machine, body: Callable[[], T], *, time_limit_ns: int) -> T:
-        """Run body as the main task of machine, and everything else, until it returns; return its value.
+        """Run body as the main task of machine, with all other tasks, until it returns. Return its value.
 
-        The machine is off afterwards: tasks it still had are named in `machine.leftover_tasks` and unwound.
-        Tasks of other machines stay as they are and go on in the next run. time_limit_ns counts from now.
+        Afterwards the machine is off: its remaining tasks are listed in `machine.leftover_tasks` and unwound. Tasks of
+        other machines continue in the next run. time_limit_ns counts from now.
 
-        Raises MachineDied if the machine was killed, TaskFailedError if any task ended with an exception,
-        DeadlockError or NoProgressError if nothing more would come of it, UnstoppableTaskError if a task does
-        not die, and what a policy raises. After any of these but MachineDied, every machine is off.
+        Raises MachineDied if the machine was killed, TaskFailedError if a task ended with an exception, DeadlockError
+        or NoProgressError if the run makes no progress, UnstoppableTaskError if a task does not end, and any exception
+        of a policy. After all of these except MachineDied, every machine is off.
         """
         if self._hub is not None:
             raise RuntimeError("this kernel is running already")
@@ -221,9 +221,9 @@ class Kernel:
         return value
 
     def kill(self, machine: Machine) -> None:
-        """Switch a machine off at this instant: its next world calls raise MachineDied.
+        """Switch a machine off now: its next world calls raise MachineDied.
 
-        A task that kills its own machine then raises MachineDied itself. Killing it again changes nothing.
+        A task that kills its own machine gets MachineDied at its next call too. Killing a dead machine has no effect.
         """
         if not machine.alive:
             return
@@ -233,17 +233,17 @@ class Kernel:
         self._switch_off(machine)
         if self._hub is None:
             self._unwind(machine)
-        else:  # a task cannot unwind others, and itself: the hub does, at the next point
+        else:  # a task cannot unwind itself: the hub does, at the next point
             self._dying.append(machine)
             self._end_quantum()
 
     def close(self) -> None:
-        """Switch off every machine and unwind its tasks, in the order they were made."""
+        """Switch off every machine and unwind its tasks, in the order of their creation."""
         for machine in self._machines.values():
             self._unwind(machine)
         self._dying.clear()
-        # The garbage collector takes a suspended greenlet for an atom, stops to track tuples that hold one, and would
-        # find no way from them back to the kernel that they keep alive.
+        # The garbage collector does not look into a suspended greenlet and untracks tuples that hold one, so it would
+        # not find the cycle from a timer's task back to the kernel.
         self._timers.clear()
         assert not self._ready, "every task has ended"
 
@@ -253,54 +253,54 @@ class Kernel:
 
     @property
     def steps(self) -> int:
-        """Scheduling points passed so far."""
+        """Return how many scheduling points have been passed so far."""
         return self._horizon - self.fuel
 
     @property
     def schedule(self) -> list[list[Any]]:
-        """Every decision between several tasks, for JSON: [points since the last one, label, task chosen].
+        """Return every decision between several tasks, for JSON: [points since the last one, label, task chosen].
 
-        A label that begins with ~ marks a forced switch: the task before it blocked (`~lock put`) or ended
-        (`~end`), or a machine was unwound (`~kill`).
+        A label that begins with ~ marks a forced switch: the previous task blocked (`~lock put`) or ended (`~end`), or
+        a machine was unwound (`~kill`).
         """
         flat = self._switches
         return [flat[at : at + 3] for at in range(0, len(flat), 3)]
 
     def disturb_at(self, step: int) -> None:
-        """Call `disturb` at that step, or the next one that is not forced."""
+        """Call `disturb` at that step, or at the next one that is not forced."""
         self._disturb_step = min(step, self._step_limit)
         self._end_quantum()
 
     def raise_step_limit(self, times: int) -> None:
-        """Allow so many times the steps: whoever adds scheduling points to what runs has it take more of them."""
+        """Multiply the step limit, for a caller that adds scheduling points to the code under test."""
         was_undisturbed = self._disturb_step == self._step_limit
         self._step_limit *= times
         if was_undisturbed:
             self._disturb_step = self._step_limit
 
     def at_one_moment(self) -> OneMoment:
-        """Pass no scheduling point within a block: it compares what belongs together.
+        """Pass no scheduling point inside a block, so that it can compare values of one moment.
 
-        Nothing in it may wait, wake a task or make one: a policy may end the quantum then, which the block stands for.
+        The block must not wait, wake a task or make one: a policy could then end the quantum that the block suspends.
         """
         return OneMoment(self)
 
     def pass_time(self, ns: int) -> None:
-        """Let time pass while nobody runs, however many could."""
+        """Advance time while no task runs, also if some can run."""
         assert ns >= 0, ns
         self.now_ns += ns
         self.note((_TIME_JUMP, self.now_ns))
 
-    # -- what tasks call -------------------------------------------------------------------------
+    # -- called by tasks -----------------------------------------------------------------------------
 
     def point(self, label: str) -> None:
-        """Pass a scheduling point, before the operation that label names."""
+        """Pass a scheduling point, before the operation named by label."""
         self.fuel -= 1
         if self.fuel < 0:
             self.reschedule(label)
 
     def reschedule(self, label: str) -> None:
-        """Pass a scheduling point the slow way: fuel has run out, or the machine is dead."""
+        """Pass a scheduling point on the slow path: fuel has run out, or the machine is dead."""
         current = self.current
         if not current.machine.alive:
             self.refuse(current.machine)
@@ -311,13 +311,13 @@ class Kernel:
             and not self._dying
             and self.disturb(self.steps)
         ):
-            return  # it was paused, and elected to go on
+            return  # it was paused, then chosen again
         chosen = None if self._dying else self._elect(label)
         if chosen is not current:
             self._switch_to(chosen)
 
     def park(self, why: Waiting, due_ns: int | None) -> bool:
-        """Block the current task until it is woken (True) or until due_ns (False). None: no time-out."""
+        """Block the current task until it is woken (True) or until due_ns (False). None: no timeout."""
         current = self.current
         if not current.machine.alive:
             self.refuse(current.machine)
@@ -338,21 +338,21 @@ class Kernel:
         return current.woken
 
     def wake(self, task: SimTask) -> None:
-        """Make a parked task runnable; nothing happens if it is not parked, or dead."""
+        """Make a parked task runnable. No effect on a dead task or one that is not parked."""
         if task.waiting is None or not task.machine.alive:
             return
         self._make_ready(task, woken=True)
 
     def hasten(self, task: SimTask, due_ns: int) -> None:
-        """Have a parked task wait until due_ns at the latest; nothing happens if it is not parked, or dead."""
+        """Shorten the wait of a parked task to due_ns. No effect on a dead task or one that is not parked."""
         if task.waiting is None or not task.machine.alive or (task.due_ns is not None and task.due_ns <= due_ns):
             return
         task.due_ns = due_ns
-        task.park_number += 1  # the timer that it has, if any, is stale now
+        task.park_number += 1  # its earlier timer, if any, is stale now
         self._timers.push(due_ns, task)
 
     def spawn(self, machine: Machine, name: str, body: Callable[[], Any]) -> SimTask:
-        """Make a task, runnable at once. It is named `machine/name`, then `machine/name#2`, …"""
+        """Make a task, runnable at once, named `machine/name`, then `machine/name#2`, …"""
         assert machine.kernel is self, f"{machine.name} is another kernel's"
         assert not self._is_one_moment, f"{name} is made within what is to be one moment"
         if not machine.alive:
@@ -369,21 +369,21 @@ class Kernel:
         return task
 
     def refuse(self, machine: Machine) -> None:
-        """Raise MachineDied for a call to a dead machine. Outside of any task nothing is refused: return."""
+        """Raise MachineDied for a call to a dead machine. Return if the caller is outside of any task."""
         task = self.current
         if self.fuel < 0:
-            self.fuel = 0  # a refused point is not a step, and the next one comes here again
+            self.fuel = 0  # a refused point is not a step, and the next point takes this path again
         if task is self._outside:
             return
         task.refusals += 1
         if task.refusals > REFUSALS_MAX and self._hub is not None:
-            self._hub.switch(None)  # for good: MachineDied once more would be swallowed like those before
+            self._hub.switch(None)  # never returns: the task would swallow MachineDied again
         raise MachineDied(machine.name)
 
-    # -- who runs next -----------------------------------------------------------------------------
+    # -- scheduling ----------------------------------------------------------------------------------
 
     def _elect(self, label: str) -> SimTask | None:
-        """Decide who runs next and grant it a quantum; None if the hub has to look into it."""
+        """Choose the next task and grant it a quantum. None: the hub must decide."""
         ready = self._ready
         while not ready:
             if not self._jump_to_next_timer():
@@ -400,43 +400,42 @@ class Kernel:
             else:
                 ran = None if self.current is self._outside else self.current
                 chosen = ready[policy.choose(ready, ran, label, step)]
-                # To let a task go on that could is no decision, so that record and digest do not depend on how often a
-                # policy is asked.
+                # Continuing a task is no decision, so record and digest do not depend on how often a policy is asked.
                 if chosen is not ran or label[0] == "~":
                     points = step - self._last_decision_step
                     self._last_decision_step = step
                     self._switches += (points, label, chosen.name)
                     self.note((_DECISION | points, chosen.number))
-                    if len(self._pending) >= FOLDED_AT_WORDS:  # asked here, for calls are dear
+                    if len(self._pending) >= FOLDED_AT_WORDS:  # tested here, because calls are expensive
                         self._digest.fold()
             quantum = policy.quantum(chosen, step)
             assert quantum >= 0, f"{policy.name} grants {quantum} points"
-        except Exception as failure:  # for the hub: simulated code must not get to swallow it
+        except Exception as failure:  # for the hub: simulated code must not swallow it
             self._policy_failure = failure
             return None
-        if quantum >= self._disturb_step - step:  # so that the disturbed point takes the slow path
+        if quantum >= self._disturb_step - step:  # so the disturbed point takes the slow path
             quantum = max(0, self._disturb_step - step - 1)
         self.fuel = quantum
         self._horizon = step + quantum
         return chosen
 
     def _switch_to(self, chosen: SimTask | None) -> Any:
-        """Go on in another task, or in the hub. Returns when the current task is chosen again.
+        """Switch to a task or to the hub. Returns when the current task is chosen again.
 
-        A task that was not started yet is handed to the hub, which starts it: a greenlet's calls are counted from the
-        depth at which it was started, and one that is started by a task, which another had started, has fewer left.
+        The hub starts new tasks. A greenlet inherits the call depth of the greenlet that starts it, so a chain of tasks
+        that start each other would run out of calls.
         """
         if chosen is not None:
             if self.trace is not None:
                 self.trace.add("switch", chosen.name)
             self.current = chosen
             if chosen:
-                return chosen.switch()  # from task to task: half the price of a detour through the hub
+                return chosen.switch()  # from task to task: half the cost of a detour through the hub
         assert self._hub is not None, "a task runs only under a hub"
         return self._hub.switch(chosen)
 
     def _run_current(self) -> None:
-        """Run the body of the task that was just switched to for the first time; its greenlet's entry."""
+        """Run the body of the current task: the entry of its greenlet."""
         task = self.current
         if self.trace is not None:
             self.trace.add("start", task.name)
@@ -450,7 +449,7 @@ class Kernel:
         self._task_ended(task)
 
     def _task_ended(self, task: SimTask) -> None:
-        """Take a task off the books: its body has ended, or will never start."""
+        """Remove a task: its body has ended or will never start."""
         assert not task.ended, task.name
         task.ended = True
         machine = task.machine
@@ -459,7 +458,7 @@ class Kernel:
             self._ready.remove(task)
         failure = task.failure
         if failure is not None and machine.alive and self._failed is None:
-            # The first one is what is reported.
+            # Only the first failure is reported.
             self._failed = None if isinstance(failure, InjectedError) else task
         self.note((_TASK_END | task.number, self.steps))
         if self.trace is not None:
@@ -468,11 +467,11 @@ class Kernel:
             self.wake(joiner)
 
     def _jump_to_next_timer(self) -> bool:
-        """Move time to the next timer and make all tasks due then runnable. False: there is none in time."""
+        """Advance time to the next timer and make all tasks due then runnable. False: no timer before the limit."""
         due_ns = self._timers.next_due_ns()
         if due_ns is None or due_ns > self._deadline_ns:
             return False
-        self.now_ns = max(self.now_ns, due_ns)  # `pass_time` may have passed it by
+        self.now_ns = max(self.now_ns, due_ns)  # `pass_time` may have passed it
         self.note((_TIME_JUMP, self.now_ns))
         if len(self._pending) >= FOLDED_AT_WORDS:
             self._digest.fold()
@@ -492,7 +491,7 @@ class Kernel:
             self._end_quantum()
 
     def _end_quantum(self) -> None:
-        """Take back what is left of the grant, so that the next point takes the slow path."""
+        """Revoke the rest of the grant, so that the next point takes the slow path."""
         self._horizon -= self.fuel
         self.fuel = 0
 
@@ -547,7 +546,7 @@ class Kernel:
             self._unwind(self._dying.pop(0))
 
     def _unwind(self, machine: Machine) -> None:
-        """End every task of a machine, in spawn order; those that never ran will never start."""
+        """End every task of a machine, in spawn order. Tasks that never ran are not started."""
         self._switch_off(machine)
         before = self.current
         self._adopt_tasks(getcurrent())
@@ -559,12 +558,12 @@ class Kernel:
             self.current = before
 
     def _end_task(self, task: SimTask) -> None:
-        """Let a task of a dead machine end: it gets MachineDied, now and at every world call from here on."""
+        """End a task of a dead machine: it gets MachineDied now and at every further world call."""
         task.waiting = None
-        if task:  # started, and not torn out by a KeyboardInterrupt or its like
+        if task:  # started, and not ended by an exception such as KeyboardInterrupt
             self.current = task
             self._end_quantum()
-            # Left to the garbage collector, its `finally` blocks would run at a moment of the collector's choice.
+            # If left to the garbage collector, its `finally` blocks would run at an unpredictable moment.
             task.throw(MachineDied(task.machine.name))
         if not task.ended:
             self._task_ended(task)
@@ -573,7 +572,7 @@ class Kernel:
             raise UnstoppableTaskError(task.name, task.refusals)
 
     def _adopt_tasks(self, parent: greenlet) -> None:
-        """Let tasks end into the greenlet that drives them now."""
+        """Make all tasks end into the greenlet that drives them now."""
         for machine in self._machines.values():
             for task in machine.live_tasks.values():
                 task.parent = parent

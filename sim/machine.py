@@ -1,9 +1,9 @@
-"""Machines as their tasks see them: tasks, clocks, locks, signals, cells and processors.
+"""Machines as seen by their tasks: tasks, clocks, locks, signals, cells and processors.
 
-A machine is what dies at once: it owns tasks, their memory and a wall clock; disks outlive it. A task is a greenlet,
-plain code that is switched away at world calls only. Every call by which tasks can notice each other is a scheduling
-point before it takes effect. The hottest lines of a simulation are here: where a point is written out in place
-(decrement, test), that is for speed, and its label is built only when the point is one where something happens.
+A machine dies as a whole, with its tasks, their memory and its wall clock; disks outlive it. A task is a greenlet that
+switches only at world calls. Every call that other tasks can notice is a scheduling point before it takes effect. The
+hottest lines of a simulation are here: points are inlined (decrement, test), and a label is built only when the policy
+is asked.
 """
 
 from collections.abc import Callable
@@ -15,29 +15,29 @@ from greenlet import greenlet
 
 
 class Scheduler(Protocol):
-    """The kernel, as far as machines need it. It knows them in turn, so its module imports this one."""
+    """The interface of the kernel to machines. The kernel's module imports this one."""
 
     fuel: int
-    """Points that the current task may still pass before `reschedule` is due: passing one takes 1 away."""
+    """Points that the current task may pass before `reschedule`; passing one subtracts 1."""
     now_ns: int
     wall_start_ms: int
 
     @property
     def current(self) -> "SimTask":
-        """Return who runs; outside of any task, one that stands for the caller."""
+        """Return the running task; outside of any task, a placeholder for the caller."""
 
     @property
     def steps(self) -> int:
         """Return how many scheduling points have been passed so far."""
 
     def point(self, label: str) -> None:
-        """Pass a scheduling point, before the operation that label names."""
+        """Pass a scheduling point, before the operation named by label."""
 
     def reschedule(self, label: str) -> None:
         """Pass a scheduling point at which fuel has fallen below 0."""
 
     def at_one_moment(self) -> AbstractContextManager[None]:
-        """Pass no scheduling point within a block, in which nothing may wait."""
+        """Pass no scheduling point inside a block, which must not wait."""
 
     def park(self, why: "Waiting", due_ns: int | None) -> bool:
         """Block the current task until it is woken (True) or until due_ns (False)."""
@@ -56,7 +56,7 @@ class Scheduler(Protocol):
 
 
 class Waiting:
-    """What a parked task waits for. Locks and signals are their own."""
+    """The reason for which a task is parked. Locks and signals are reasons themselves."""
 
     __slots__ = ("label",)
 
@@ -64,7 +64,7 @@ class Waiting:
         self.label = label
 
     def describe(self) -> str:
-        """Say what the task waits for, for a message to a reader."""
+        """Describe the reason for a reader."""
         return self.label
 
 
@@ -73,7 +73,7 @@ _COMPUTING = Waiting("processor")
 
 
 class SimTask(greenlet):
-    """One task of one machine. Compare by identity, order by `number`: the kernel counts spawns, and runs the body."""
+    """One task of a machine. Compared by identity, ordered by `number`, which the kernel counts."""
 
     __slots__ = (
         *("body", "due_ns", "ended", "failure", "joiners", "machine", "name", "number", "park_number"),
@@ -83,24 +83,24 @@ class SimTask(greenlet):
     def __init__(
         self, machine: "Machine", name: str, number: int, body: Callable[[], Any], run: Callable[[], None]
     ) -> None:
-        """Make a task that begins with run, in its own greenlet; run is to call body."""
+        """Make a task that begins with run in its own greenlet; run must call body."""
         super().__init__(run)
         self.machine = machine
         self.name = name
         self.number = number
         self.body = body
-        self.ended = False  # also true of a task that was never started and never will be
+        self.ended = False  # also true of a task that will never be started
         self.value: Any = None
         self.failure: Exception | None = None
-        self.waiting: Waiting | None = None  # None while it runs or could
+        self.waiting: Waiting | None = None  # None while it runs or can run
         self.due_ns: int | None = None  # when the present park times out
-        self.park_number = 0  # a timer of an earlier park is stale
+        self.park_number = 0  # timers of an earlier park are stale
         self.woken = False
         self.refusals = 0
         self.joiners: list[SimTask] = []
 
     def join(self, timeout_ms: int | None) -> bool:
-        """Wait for the task to end; False if it still runs after timeout_ms. None: wait for ever."""
+        """Wait for the task to end; False after timeout_ms without its end. None: wait for ever."""
         kernel = self.machine.kernel
         why = Waiting(f"join {self.name}")
         kernel.point(why.label)
@@ -113,7 +113,7 @@ class SimTask(greenlet):
         return self.ended
 
     def describe_wait(self, now_ns: int) -> str:
-        """Say what the task waits for, who holds that, and until when it would wait."""
+        """Describe the wait: its reason, the holder of a lock, and the timeout."""
         if self.waiting is None:
             return "runnable"
         wait = self.waiting.describe()
@@ -123,7 +123,7 @@ class SimTask(greenlet):
 class SimLock(Waiting):
     """A mutex, neither re-entrant nor fair.
 
-    Invariant: while waiters queue and nobody holds it, one that has been woken is on its way.
+    Invariant: if waiters are queued and the lock is free, one waiter was woken and has not run yet.
     """
 
     __slots__ = ("_holder", "_kernel", "_waiters")
@@ -135,14 +135,14 @@ class SimLock(Waiting):
         self._waiters: list[SimTask] = []  # a few at most
 
     def __enter__(self) -> None:
-        # `Kernel.point`, written out here and below: these are the hottest lines of a simulation, and labels of several
-        # words are built only where the point is one at which something happens.
+        # `Kernel.point` is inlined here and below, and labels are built only when the policy is asked: these are the
+        # hottest lines of a simulation.
         kernel = self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
             kernel.reschedule(self.label)
         current = kernel.current
-        while self._holder is not None:  # not fair: who comes by first takes it, and waiters contend anew
+        while self._holder is not None:  # not fair: the first to run takes it, and waiters contend again
             if self._holder is current:
                 raise RuntimeError(f"{self.label}: {current.name} holds it already, and it is not re-entrant")
             self._waiters.append(current)
@@ -165,7 +165,7 @@ class SimLock(Waiting):
 
 
 class WaitQueue(Waiting):
-    """Tasks that wait for the same, until one who wakes them takes them from here, or until their time is up."""
+    """Tasks that wait for the same event until a waker removes them from here or their time is up."""
 
     __slots__ = ("_kernel", "_waiters")
 
@@ -180,13 +180,13 @@ class WaitQueue(Waiting):
         self._waiters.append(current)
         self._kernel.park(self, due_ns)
         if current in self._waiters:
-            self._waiters.remove(current)  # timed out, and nobody has woken it since
+            self._waiters.remove(current)  # timed out and not woken
 
 
 class SimSignal(WaitQueue):
-    """One wake-up call, remembered once.
+    """A wake-up that is remembered once.
 
-    Invariant: tasks join the waiters only while the signal is not set; setting it wakes one of them.
+    Invariant: tasks queue only while the signal is not set. Setting it wakes one of them.
     """
 
     __slots__ = ("_is_set",)
@@ -208,7 +208,7 @@ class SimSignal(WaitQueue):
             kernel.wake(self._waiters.pop(0))
 
     def wait(self, timeout_ms: int | None) -> bool:
-        """Wait until notified (True, and the notice is used up) or for timeout_ms (False). None: for ever."""
+        """Wait until notified (True; consumes the notice) or for timeout_ms (False). None: for ever."""
         kernel = self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
@@ -223,9 +223,9 @@ class SimSignal(WaitQueue):
 
 
 class Gate(WaitQueue):
-    """Where tasks wait for a change, all of whom go on when it opens and look again at what they came for.
+    """A queue of tasks that wait for a change. Opening wakes all, and each checks its condition again.
 
-    Invariant: every waiter is parked here, and is let through once.
+    Invariant: every waiter is parked here, and is woken once.
     """
 
     __slots__ = ()
@@ -235,20 +235,21 @@ class Gate(WaitQueue):
         self._park(due_ns)
 
     def open(self) -> None:
-        """Let everyone through, in the order they came."""
-        waiters, self._waiters = self._waiters, []  # at once: who looks in vain waits for the next opening
+        """Wake every waiter, in the order of arrival."""
+        # replaced at once: a waiter whose condition fails waits for the next opening
+        waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             self._kernel.wake(waiter)
 
     def open_at(self, due_ns: int) -> None:
-        """Let everyone who is here through at due_ns at the latest."""
+        """Wake every present waiter at due_ns at the latest."""
         for waiter in self._waiters:
             self._kernel.hasten(waiter, due_ns)
 
 
 @dataclass(slots=True, eq=False)
 class SimCell:
-    """An integer several tasks share."""
+    """An integer shared by tasks."""
 
     _kernel: Scheduler
     _name: str
@@ -280,7 +281,7 @@ class SimCell:
         return self._value
 
     def compare_and_set(self, expected: int, value: int) -> bool:
-        """Replace expected by value in one step; False, and no change, if something else is there."""
+        """Replace expected by value in one step; return False without a change if the value differs."""
         kernel = self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
@@ -293,24 +294,24 @@ class SimCell:
 
 @dataclass(slots=True, eq=False)
 class Processor:
-    """One processor, first come, first served: computing takes time there, and only one task computes at a time.
+    """One processor, first come, first served: one task computes at a time, and computing takes time.
 
-    Simulated code takes no virtual time by itself; whoever wants to know how long things take says here what they cost.
+    Simulated code takes no virtual time by itself; a model that needs costs reports them here.
 
-    Invariant: it is taken until `_free_at_ns`, if that is to come.
+    Invariant: if `_free_at_ns` is in the future, the processor is busy until then.
     """
 
     _kernel: Scheduler
     _free_at_ns: int = 0
     busy_ns: int = 0
-    """How long it has been taken, in all."""
+    """Total busy time."""
 
     def work(self, cost_ns: int) -> None:
-        """Let the current task compute for so long, after those who came before it."""
+        """Compute for cost_ns, after all earlier requests."""
         if cost_ns <= 0:
             return
         kernel = self._kernel
-        # A queue needs no more than its end: who comes next begins there.
+        # The end of the queue is enough: the next request begins there.
         self._free_at_ns = max(kernel.now_ns, self._free_at_ns) + cost_ns
         self.busy_ns += cost_ns
         assert self.busy_ns <= self._free_at_ns, "one processor is never taken twice"
@@ -318,7 +319,7 @@ class Processor:
 
 
 class SimClock:
-    """The machine's two clocks. Reading one is not a scheduling point: time stands still between timers."""
+    """The two clocks of a machine. Reading one is no scheduling point: time stands still between timers."""
 
     __slots__ = ("_kernel", "_machine")
 
@@ -341,12 +342,12 @@ class SimClock:
         return self._kernel.now_ns
 
     def utc_offset_ms(self) -> int:
-        """Return 0: simulated machines keep UTC."""
+        """Return 0: simulated machines use UTC."""
         return 0
 
 
 class SimTasks:
-    """What runs on one machine, and what its tasks meet at."""
+    """The tasks of one machine and their synchronisation."""
 
     __slots__ = ("_kernel", "_machine")
 
@@ -360,7 +361,7 @@ class SimTasks:
         return self._kernel.spawn(self._machine, name, body)
 
     def sleep(self, ms: int) -> None:
-        """Let ms of virtual time pass; 0 is a mere scheduling point."""
+        """Sleep for ms of virtual time; 0 is only a scheduling point."""
         kernel = self._kernel
         if ms <= 0:
             kernel.point("sleep")
@@ -381,7 +382,7 @@ class SimTasks:
 
 
 class Machine:
-    """One machine, from switching it on to its death. `Kernel.machine` makes them."""
+    """One machine, from power-on to its death. `Kernel.machine` makes them."""
 
     __slots__ = (
         *("_names_used", "alive", "at_death", "clock", "kernel", "leftover_tasks", "live_tasks", "name"),
@@ -393,13 +394,13 @@ class Machine:
         self.name = name
         self.alive = True
         self.wall_offset_ms = 0
-        """Added to the wall clock; a fault may step it, also back."""
+        """Added to the wall clock; a fault may step it ahead or back."""
         self.at_death: list[Callable[[], None]] = []
-        """Called once, when it is switched off: nothing of it may run any more, and none of its tasks has ended yet."""
+        """Called once when the machine is switched off, before any of its tasks has ended."""
         self.leftover_tasks: list[str] = []
-        """Tasks that had not ended when the main task of `Kernel.run` had."""
+        """Tasks still running when the main task of `Kernel.run` ended."""
         self.live_tasks: dict[int, SimTask] = {}
-        """By number, which is the order of their spawns, and of their ends when the machine is unwound."""
+        """By number: the order of spawning, and of unwinding."""
         self._names_used: dict[str, int] = {}
         self.clock = SimClock(self)
         self.tasks = SimTasks(self)

@@ -1,11 +1,11 @@
-"""Magnitudes: how long something takes, or how far a clock jumps, drawn so that no order of magnitude is rare.
+"""Magnitudes: draws durations and clock jumps with every order of magnitude equally likely.
 
-Code does otherwise beyond its time-outs, margins and intervals, which lie anywhere from a millisecond to hours. So a
-draw is log-uniform: each octave within its bounds is as likely as any other. One in four is a landmark instead: a
-duration that the code under test compares with, one unit less, or one more. Off-by-one mistakes show there only.
+Code changes its behaviour at timeouts, margins and intervals, which range from a millisecond to hours. So a draw is
+log-uniform: each octave within its bounds is equally likely. One draw in four is a landmark instead: a duration that
+the code under test compares with, or one unit less or more, to find off-by-one mistakes.
 
-The record has the place on the scale of magnitudes, so that a replay needs no landmarks, and shrinking halves places,
-which takes the root of a magnitude.
+The record holds the place on a logarithmic scale. So a replay needs no landmarks, and halving a place while shrinking
+takes the square root of the magnitude.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from .choices import Stream
 
 _FRACTION_BITS = 46
-"""Of places within an octave: at least as many as a magnitude has bits, so that each has a place of its own."""
+"""Bits of a place within an octave: at least the bits of a magnitude, so that every magnitude has its own place."""
 _OCTAVE = 1 << _FRACTION_BITS
 _LANDMARK_CHANCE = 0.25
 _AROUND = (-1, 0, 1)
@@ -23,9 +23,9 @@ _NS_PER_MS = 1_000_000
 def draw_magnitude(
     stream: Stream, least: int, most: int, label: str, landmarks: Sequence[int] = (), *, unit: int = 1
 ) -> int:
-    """Draw least <= x <= most, for 0 < least and most < 2**46; least is the plain one.
+    """Draw least <= x <= most, for 0 < least and most < 2**46. The plain outcome is least.
 
-    landmarks: multiples of unit that are of interest with their neighbours; those out of bounds do not count.
+    landmarks: interesting multiples of unit, drawn with their neighbours. Those out of bounds are ignored.
     """
     assert 0 < least <= most < _OCTAVE, (least, most)
     if least == most:
@@ -42,18 +42,18 @@ def draw_magnitude(
 
 
 def draw_duration_ns(stream: Stream, least_ns: int, most_ms: int, label: str, landmarks_ms: Sequence[int]) -> int:
-    """Draw a duration in ns, at most most_ms, or least_ns if that is longer; least_ns is the plain one."""
+    """Draw a duration from least_ns to most_ms, or least_ns if that is longer. The plain outcome is least_ns."""
     most_ns = max(least_ns, most_ms * _NS_PER_MS)
     return draw_magnitude(stream, least_ns, most_ns, label, landmarks_ms, unit=_NS_PER_MS)
 
 
 def _place_of(magnitude: int) -> int:
-    """Return where a magnitude is on the scale: its octave, and evenly how far it is into that."""
+    """Return the place of a magnitude on the scale: its octave, then linear within the octave."""
     octave = magnitude.bit_length() - 1
     return (octave << _FRACTION_BITS) + (magnitude << (_FRACTION_BITS - octave)) - _OCTAVE
 
 
 def _magnitude_at(place: int) -> int:
-    """Return the magnitude at a place, rounded down. In whole numbers: floats need not give the same on any machine."""
+    """Return the magnitude at a place, rounded down. Integers only: floats may differ between machines."""
     octave, fraction = divmod(place, _OCTAVE)
     return (_OCTAVE + fraction) >> (_FRACTION_BITS - octave)

@@ -1,7 +1,7 @@
-"""Process limits: CPU time and garbage collection of the Python process, around simulated runs.
+"""Process limits: CPU time and garbage collection of the Python process during runs.
 
-The kernel counts steps and virtual time, and both stand still in a loop without a world call. There a timer of the
-process's own CPU time raises in whatever task runs; the kernel then switches all machines off.
+A loop without a world call takes no steps and no virtual time, so the limits of the kernel do not end it. A timer of
+CPU time raises an error in the running task instead; the kernel then switches off all machines.
 """
 
 import gc
@@ -11,23 +11,23 @@ from contextlib import contextmanager
 from functools import partial
 from types import FrameType
 
-CPU_SECONDS_MAX = 10.0  # some thousand times what honest runs take, so that a slow machine changes no outcome
-_SWALLOWED_SECONDS = 0.001  # until the next try, where a finalizer or a callback would swallow the first
+CPU_SECONDS_MAX = 10.0  # about a thousand times the CPU time of a normal run, so a slow machine changes no outcome
+_SWALLOWED_SECONDS = 0.001  # until the next try, if a finalizer or a callback would swallow the first
 _OF_WEAKREF = ("weakref", "_weakrefset")
-"""Modules whose functions are callbacks of what goes, or may be: a moment later they are over."""
+"""Modules of weak reference callbacks, which end soon."""
 
 
-class NoEndInSight(BaseException):  # no Exception: a service would take it for a failed disk, and go on
+class NoEndInSight(BaseException):  # no Exception: a service would treat it as a disk error and go on
     """The CPU time of a block is used up."""
 
 
 @contextmanager
 def garbage_kept() -> Iterator[None]:
-    """Collect garbage once, at the end of a block that holds one run: few cycles are worth a look while it goes on.
+    """Collect garbage once, at the end of a block that holds one run. Collections during a run find few cycles.
 
-    Blocks may be nested: within the outer one, garbage is collected where an inner one ends. What is still held by
-    whoever runs the block is garbage only afterwards, and is collected where the next one begins: the collector by
-    itself would not come to it, as hardly anything is made between two blocks.
+    Blocks nest; the end of an inner block collects inside the outer one. Objects that the caller of a block still holds
+    become garbage only after the block. The next block collects them at its start, because too few objects are made
+    between two blocks to start the collector.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -38,16 +38,17 @@ def garbage_kept() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-        # What the block has made is in the youngest generation. After each run: later, it had gone from the cache.
+        # The objects of the block are in the youngest generation. Collecting after each run is fast: they are in the
+        # cache.
         gc.collect(0)
 
 
 @contextmanager
 def cpu_limit(seconds: float | None) -> Iterator[Callable[[], object]]:
-    """Raise NoEndInSight inside a block that has used so much CPU time, and again each time it has used as much more.
+    """Raise NoEndInSight inside a block after so much CPU time, and again after each further period.
 
-    None: never. For the main thread only, which is the one that gets signals, and not to be nested. Gives what makes
-    the time begin anew, for a block that does many things of which each may take so long.
+    None: no limit. Main thread only, because only it gets signals; blocks do not nest. Yields a function that restarts
+    the period, for a block of many steps with a limit for each.
     """
     if seconds is None:
         yield lambda: None
@@ -63,7 +64,7 @@ def cpu_limit(seconds: float | None) -> Iterator[Callable[[], object]]:
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    """Raise, or, where Python would print what is raised and go on, a little later."""
+    """Raise NoEndInSight; retry a little later where Python would print the exception and go on."""
     swallowing = {getattr(callback, "__code__", None) for callback in gc.callbacks}
     while frame is not None:
         is_of_weakref = frame.f_globals.get("__name__") in _OF_WEAKREF

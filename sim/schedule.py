@@ -1,13 +1,13 @@
-"""Schedules as a person reads, edits and pastes them: where they deviate from running each task until it blocks.
+"""Schedules as text: deviations from the default schedule, to read, edit and paste.
 
-The default schedule never interrupts: at a point where it could go on, a task does; where it blocks, the one that has
-been runnable for longest is next. An entry is one deviation from that, named by where it happens:
+The default schedule never preempts: a task runs until it blocks, and the next task is the one that became runnable
+first. An entry is one deviation, named by its place:
 
     life-0/producer-1 @ store #3 -> life-0/flush
 
-As producer-1 stands before its third `store`, flush goes first. A label that begins with ~ is what the task has just
-blocked on, so that it could not have gone on anyway. Counted are all times that a task stood there, whoever else could
-run. Empty lines, and what stands behind a # at the beginning of a line, are nothing.
+Before producer-1 executes its third `store`, flush runs. A label that begins with ~ is the reason for which the task
+blocked, so it could not have gone on. The number counts every time the task was at this label, also when no other task
+could run. Empty lines and lines that begin with # are ignored.
 """
 
 import re
@@ -15,15 +15,15 @@ from typing import NamedTuple
 
 _LINE = re.compile(r"(?P<task>\S.*?) @ (?P<label>\S.*?) #(?P<nth>[1-9]\d*) -> (?P<chosen>\S.*)")
 FORCED = "~"
-"""What the label of a point begins with at which a task could not go on."""
+"""Prefix of a label at which the task could not go on."""
 
 
 class ScheduleError(ValueError):
-    """A line that is no entry of a schedule."""
+    """A line is not a valid entry."""
 
 
 class Switch(NamedTuple):
-    """One deviation: as task stands at label for the nth time, counted from 1, chosen runs next."""
+    """One deviation: when task is at label for the nth time, from 1, chosen runs next."""
 
     task: str
     label: str
@@ -40,7 +40,7 @@ class Switch(NamedTuple):
 
 
 def parse_switch(line: str) -> Switch:
-    """Return the entry that a line is. Raises ScheduleError if it is none."""
+    """Parse one entry. Raises ScheduleError if it is invalid."""
     found = _LINE.fullmatch(line.strip())
     if found is None:
         raise ScheduleError(f"expected TASK @ LABEL #N -> TASK, found {line.strip()[:80]}")
@@ -48,7 +48,7 @@ def parse_switch(line: str) -> Switch:
 
 
 def parse_schedule(text: str) -> list[Switch]:
-    """Return the entries of a text, one a line. Raises ScheduleError naming the line that is none, or comes twice."""
+    """Parse one entry per line. Raises ScheduleError naming a line that is invalid or a duplicate."""
     schedule: list[Switch] = []
     places = set()
     for number, line in enumerate(text.splitlines(), 1):

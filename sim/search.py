@@ -1,24 +1,24 @@
-"""Search: every schedule within a bound, each exactly once, by running the program again and again.
+"""Search: runs a program under every schedule within a bound, each exactly once.
 
-The default schedule lets each task run until it blocks; the next is then the one that has been runnable for longest. A
-`Bounded` policy follows that but for some given deviations, and notes where else it could have deviated. A deviation is
-named by where it happens, and prints as
+The default schedule lets each task run until it blocks; the next task is then the one that became runnable first. A
+`Bounded` policy follows it with given deviations and notes other possible deviations. A deviation prints as its place
+and its choice:
 
-    118:1       at point 118, the first of those who could go instead of the running task
-    204~1:2     at the first forced switch behind point 204, the second of those behind the default one
+    118:1       at point 118, the first of the tasks that could run instead of the running one
+    204~1:2     at the first forced switch after point 204, the second of the tasks after the default one
 
-Nothing is stored but the decisions of the run before: the next schedule shares all of them up to the last one that
-leaves an option untried, and follows the default from there on. Cheap schedules come first, so that a failure is found
-with as few deviations as it takes.
+The search stores only the decisions of the last run. The next schedule keeps these decisions up to the last one with an
+untried option, takes that option, and then follows the default. Cheap schedules come first, so that a failure is found
+with the fewest deviations.
 
-    kind         what a schedule costs
-    preemptions  1 for each switch away from a task that could go on; where one blocks or ends, anybody may be next
-    delays       at each decision, how many tasks are passed over that would have had their turn before who runs
+    kind         cost of a schedule
+    preemptions  1 for each switch away from a task that could go on; a switch is free where a task blocks or ends
+    delays       at each decision, the number of tasks passed over that came before the chosen one
 
-Where tasks block often, free choices at forced switches multiply beyond any bound on preemptions: there, count delays.
+If tasks block often, the free choices at forced switches multiply beyond any bound on preemptions; count delays then.
 
 Sources: Musuvathi, Qadeer, Iterative Context Bounding for Systematic Testing of Multithreaded Programs, PLDI 2007;
-Emmi, Qadeer, Rakamaric, Delay-Bounded Scheduling, POPL 2011, with a queue that a delayed task keeps its place in.
+Emmi, Qadeer, Rakamaric, Delay-Bounded Scheduling, POPL 2011, with a queue in which a delayed task keeps its place.
 """
 
 import re
@@ -38,14 +38,14 @@ _ENTRY = re.compile(r"(\d+)(?:~([1-9]\d*))?:([1-9]\d*)")
 
 
 class ScheduleDeviation(NamedTuple):
-    """At this decision, somebody else than the default."""
+    """A choice other than the default at one decision."""
 
     step: int
-    """Scheduling points passed so far, with the one that is decided at."""
+    """Scheduling points passed, including the point of the decision."""
     forced: int
     """0: the running task could go on; 1, 2, …: the number of a forced switch since that point."""
     option: int
-    """1, 2, …: who runs instead, the others counted in the order of becoming runnable."""
+    """1, 2, …: the number of the task among the others, in the order of becoming runnable."""
 
     def __str__(self) -> str:
         place = f"{self.step}~{self.forced}" if self.forced else f"{self.step}"
@@ -53,7 +53,7 @@ class ScheduleDeviation(NamedTuple):
 
 
 def parse_deviations(text: str) -> tuple[ScheduleDeviation, ...]:
-    """Return the deviations that a text lists between spaces; ValueError naming the entry that is none."""
+    """Parse deviations separated by spaces. ValueError names an invalid entry."""
     deviations = []
     for entry in text.split():
         found = _ENTRY.fullmatch(entry)
@@ -64,24 +64,24 @@ def parse_deviations(text: str) -> tuple[ScheduleDeviation, ...]:
 
 
 class SwitchPoint(NamedTuple):
-    """One decision between several tasks, and the points behind it that could have been decisions among as many."""
+    """One decision between several tasks, and the points after it that could have been decisions too."""
 
     step: int
     forced: int
     options: int
-    """How many tasks could run, the default among them."""
+    """How many tasks could run, including the default."""
     option: int
-    """Who was chosen: 0 for the default, else as in a deviation."""
+    """The choice: 0 for the default, else as in a deviation."""
     silent_to: int
-    """The last point the chosen task passed in its quantum: at each from step + 1 on it could have been another."""
+    """Last point of the quantum: at each point from step + 1 to here another task could have been chosen."""
 
 
 class Bounded:
-    """The default schedule but for some deviations. Invariant: the first `_taken` have happened, each in its place."""
+    """The default schedule with deviations. Invariant: the first `_taken` have happened, each at its place."""
 
     name = "bounded"
-    # So that nobody becomes runnable within a quantum: who could run stays the same from one decision to the next, a
-    # quantum is noted as one decision, and points at which the run does not deviate do not slow it down.
+    # So no task becomes runnable within a quantum: the options stay the same between two decisions, a quantum is noted
+    # as one decision, and points without a deviation cost no time.
     interrupts_on_wake = True
 
     def __init__(self, deviations: Sequence[ScheduleDeviation] = ()) -> None:
@@ -92,21 +92,21 @@ class Bounded:
         self._is_contested = False
         self._granted: SimTask | None = None
         self._granted_parks = 0
-        self._forced_at = (0, 0)  # a step, and how many forced decisions there have been at it
+        self._forced_at = (0, 0)  # a step, and its number of forced decisions so far
 
     @property
     def untaken(self) -> Sequence[ScheduleDeviation]:
-        """Return the deviations that have not happened; none after a whole run of the code they were made for."""
+        """Return the deviations that have not happened; none after a complete run of unchanged code."""
         return self._deviations[self._taken :]
 
     def decisions(self) -> list[SwitchPoint]:
-        """Return every decision of a run that is over."""
+        """Return every decision of a finished run."""
         if self._granted is not None:
             self._close(self._granted, self._granted.machine.kernel.steps)
         return self._decisions
 
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
-        """Return the default, or who a deviation says; ReplayDivergedError if there is nobody of that number."""
+        """Return the default or the choice of a deviation. ReplayDivergedError if that task does not exist."""
         if self._granted is not None:
             self._close(self._granted, step)
         forced = 0
@@ -130,12 +130,12 @@ class Bounded:
         self._granted, self._granted_parks = chosen, chosen.park_number
         if self._taken < len(self._deviations):
             deviation = self._deviations[self._taken]
-            if not deviation.forced:  # a forced switch comes by itself
+            if not deviation.forced:  # a forced switch asks by itself
                 return max(0, deviation.step - step - 1)
         return ENDLESS
 
     def _option(self, step: int, forced: int, options: int) -> int:
-        """Return who is to run here, and check that no deviation has been passed by."""
+        """Return the option to choose here. Raises if the run has passed a deviation."""
         if self._taken == len(self._deviations):
             return 0
         deviation = self._deviations[self._taken]
@@ -148,11 +148,11 @@ class Bounded:
         return deviation.option
 
     def _close(self, granted: SimTask, step: int) -> None:
-        """Note how far the quantum of the latest decision went, now that step points have been passed."""
+        """Note the last point of the latest decision's quantum, now that step points have been passed."""
         if self._open is None:
             return
         stands_there = not granted.ended and granted.park_number == self._granted_parks
-        # Standing at a point, it is asked about it, or was lost to a kill there.
+        # The task stands at a point that is decided now, or it was killed there.
         passed = step - 1 if stands_there else step
         self._decisions.append(self._open._replace(silent_to=max(passed, self._open.step)))
         self._open = None
@@ -160,17 +160,17 @@ class Bounded:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRun(Generic[T]):
-    """One schedule, and what its run gave."""
+    """One schedule and the result of its run."""
 
     schedule: str
-    """Its deviations from the default, which `parse_deviations` reads; empty for the default itself."""
+    """Its deviations, for `parse_deviations`; empty for the default schedule."""
     cost: int
-    """Preemptions or delays in it."""
+    """Its number of preemptions or delays."""
     result: T
 
 
 class ScheduleSearch(Generic[T]):
-    """Iterate over it once; its counts are final when it ends."""
+    """An iterator for one pass over all schedules. Its counts are final at the end."""
 
     def __init__(self, run: Callable[[Policy], T], bound: int, kind: str, limit: int | None, after: str | None) -> None:
         if kind not in KINDS:
@@ -180,11 +180,11 @@ class ScheduleSearch(Generic[T]):
         self.bound = bound
         self.kind = kind
         self.by_cost: list[int] = []
-        """Schedules explored, of cost 0, 1, 2, …"""
+        """Number of schedules explored, by cost."""
         self.is_complete = False
-        """Whether every schedule within the bound has been explored, here or up to `after`."""
+        """Whether every schedule within the bound has been explored, by this search or up to `after`."""
         self.runs = 0
-        """Runs made: those of cheaper schedules are made again to find the dearer ones behind them."""
+        """Number of runs. Cheaper schedules run again on the way to more expensive ones."""
         self._run = run
         self._limit = limit
         self._after = None if after is None else parse_deviations(after)
@@ -195,7 +195,7 @@ class ScheduleSearch(Generic[T]):
         return sum(self.by_cost)
 
     def __str__(self) -> str:
-        """Say what has been explored, and whether that is all there is."""
+        """Describe the explored part, and whether it is complete."""
         count = f"{self.explored:,}".replace(",", " ")
         extent = f"schedules with ≤ {self.bound} {self.kind}"
         if not self.is_complete:
@@ -203,7 +203,7 @@ class ScheduleSearch(Generic[T]):
         return f"all {count} {extent}" if self._after is None else f"last {count} {extent}"
 
     def __iter__(self) -> Iterator[ScheduleRun[T]]:
-        """Yield every schedule within the bound, or as many as the limit lets. What a run raises ends the search."""
+        """Yield every schedule within the bound, up to the limit. An exception in a run ends the search."""
         first, level = self._first()
         self.by_cost = [0] * level
         for cost in range(level, self.bound + 1):
@@ -212,17 +212,17 @@ class ScheduleSearch(Generic[T]):
             while deviations is not None:
                 result, decisions = self._execute(deviations)
                 if self._total(decisions) == cost:
-                    if self.explored == self._limit:  # there is indeed one more
+                    if self.explored == self._limit:  # there is one more, so the search is not complete
                         return
                     self.by_cost[cost] += 1
                     yield ScheduleRun(" ".join(map(str, deviations)), cost, result)
                 deviations = self._next(decisions, cost)
             if not self.by_cost[cost] and (self._after is None or cost > level):
-                break  # nothing costs as much, so nothing costs more
+                break  # no schedule has this cost, so none has a higher one
         self.is_complete = True
 
     def _first(self) -> tuple[tuple[ScheduleDeviation, ...] | None, int]:
-        """Return where to begin, and the cost of the schedules that are looked for first."""
+        """Return the first schedule, and the cost with which the search begins."""
         if self._after is None:
             return (), 0
         _, decisions = self._execute(self._after)
@@ -241,9 +241,9 @@ class ScheduleSearch(Generic[T]):
         return result, policy.decisions()
 
     def _next(self, decisions: list[SwitchPoint], bound: int) -> tuple[ScheduleDeviation, ...] | None:
-        """Return what to try after a run that decided so: another option at the last decision that affords one.
+        """Return the next schedule after a run: another option at the last decision that has one within the bound.
 
-        The points of a quantum come after the decision that began it, the last of them first.
+        The points of a quantum come after the decision that began it, and the last point is tried first.
         """
         total = self._total(decisions)
         for index in range(len(decisions) - 1, -1, -1):
@@ -272,14 +272,14 @@ def explore_schedules(
     limit: int | None = None,
     after: str | None = None,
 ) -> ScheduleSearch[T]:
-    """Return a search that runs a program under every schedule within a bound, and yields what each run gave.
+    """Return a search that runs a program under every schedule within a bound and yields the results.
 
-    run makes a new kernel with the policy it is given, and must do the same whenever the schedule is the same. kind:
-    what the bound counts, see above. limit: of schedules yielded. after: a schedule that an earlier search of the same
-    kind yielded; this one goes on behind it.
+    run makes a new kernel with the given policy; with the same schedule it must do the same. kind: the unit of bound,
+    see above. limit: maximum number of schedules. after: continue after this schedule of an earlier search of the same
+    kind.
 
-    Raises ValueError for arguments that make no sense; iterating, ReplayDivergedError if the program changes from run
-    to run, or is not the one that `after` is from, and whatever run raises.
+    Raises ValueError for invalid arguments. Iterating raises ReplayDivergedError if the program differs between runs or
+    from the one that `after` belongs to, and any exception of run.
     """
     return ScheduleSearch(run, bound, kind, limit, after)
 

@@ -1,9 +1,9 @@
-"""Shared attributes: which plain attributes of some classes can race, read off their source.
+"""Shared attributes: finds in source code the plain attributes that tasks can race on.
 
-An attribute can race if it may change while several tasks know its object: if a method other than a constructor assigns
-it, or if it holds a container, which is changed in place. Objects that are not `self` have no known class: where any
-function assigns `x.size`, every class with a `size` of its own is taken to change it. That is too many rather than too
-few. It is also the same in every process, whatever was imported and run before.
+An attribute can race if it can change while several tasks know its object: a method other than a constructor assigns
+it, or it holds a container, which is changed in place. The class of an object other than `self` is unknown. So an
+assignment `x.size` in any function counts for every class with an attribute `size`: the result has too many attributes
+rather than too few. It is the same in every process, whatever was imported and run before.
 """
 
 import ast
@@ -15,41 +15,41 @@ from types import ModuleType
 from typing import NamedTuple
 
 _CONSTRUCTORS = ("__init__", "__post_init__", "__new__")
-"""What these assign, also of the parts they put together, no other task knows yet."""
+"""No other task knows the objects that these functions assign to."""
 _CONTAINERS = frozenset({"bytearray", "Counter", "defaultdict", "deque", "dict", "list", "OrderedDict", "set"})
 _DISPLAYS = (ast.Dict, ast.DictComp, ast.List, ast.ListComp, ast.Set, ast.SetComp)
 _UNCHANGING = (tuple, Enum, BaseException)
 _PARTS = ("body", "orelse", "finalbody", "handlers", "cases")
-"""Where statements have other statements."""
+"""Fields of a statement that hold other statements."""
 Source = type | ModuleType
 
 
 class SharedAttribute(NamedTuple):
-    """One attribute of a class and of all that inherit from it."""
+    """One attribute of a class and of all its subclasses."""
 
     owner: type
     name: str
     is_container: bool
-    """Whether it holds what is changed in place, so that who reads it may be about to do that."""
+    """Whether it holds a container: a task that reads it may change the container next."""
 
 
 class _ClassFacts(NamedTuple):
     owner: type
     attributes: dict[str, bool]
-    """Those of its objects by name, each with whether it holds a container."""
+    """Attributes of its objects by name, and whether each holds a container."""
     assigned_later: set[str]
-    """Those that its own functions assign, constructors left out."""
+    """Attributes that its own functions assign, without constructors."""
 
 
 class _ModuleFacts(NamedTuple):
     assigned_of_others: set[str]
-    """What its functions assign of objects that are not `self`."""
+    """Attributes that its functions assign of objects other than `self`."""
     classes: list[_ClassFacts]
 
 
 @cache
 def shared_attributes(*sources: Source) -> tuple[SharedAttribute, ...]:
-    """Return what can race of some classes and of all those that some modules define.
+    """Return the attributes that can race, for classes and for all classes of modules.
 
     Raises ValueError naming a source that cannot be read.
     """
@@ -65,7 +65,7 @@ def shared_attributes(*sources: Source) -> tuple[SharedAttribute, ...]:
     for owner, one in classes.items():
         for name, is_container in one.attributes.items():
             if is_container or name in by_others or name in one.assigned_later:
-                # A class that assigns what it has inherited has no attribute of its own by that.
+                # A class that assigns an inherited attribute does not become its owner.
                 first = [base for base in owner.__mro__ if base in classes and name in classes[base].attributes][-1]
                 found[first, name] = found.get((first, name), False) or is_container
     return tuple(
@@ -99,7 +99,7 @@ def _facts_of(module: ModuleType) -> _ModuleFacts:
 
 
 def _owner_of(node: ast.ClassDef, module: ModuleType) -> type | None:
-    """Return the class that a module defines there; None if its objects do not change, or there are none."""
+    """Return the class with that name in the module. None if there is no class or its objects do not change."""
     owner = vars(module).get(node.name)
     if not isinstance(owner, type):
         return None
@@ -110,7 +110,7 @@ def _owner_of(node: ast.ClassDef, module: ModuleType) -> type | None:
 
 
 def _assigned_later(statement: ast.stmt) -> Iterator[tuple[str, bool]]:
-    """Yield the attributes that functions assign, constructors left out, each with whether it is one of `self`."""
+    """Yield the attributes that functions assign, without constructors, and whether each is one of `self`."""
     for each in _statements_in(statement, constructors=False):
         for target in _targets_of(each):
             for node in ast.walk(target):
@@ -119,7 +119,7 @@ def _assigned_later(statement: ast.stmt) -> Iterator[tuple[str, bool]]:
 
 
 def _attributes_in(node: ast.ClassDef) -> dict[str, bool]:
-    """Return the attributes of a class's objects by name, each with whether it holds a container."""
+    """Return the attributes of a class's objects by name, and whether each holds a container."""
     found: dict[str, bool] = {}
     for field in node.body:
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):  # of a dataclass
@@ -134,7 +134,7 @@ def _attributes_in(node: ast.ClassDef) -> dict[str, bool]:
 
 
 def _statements_in(statement: ast.stmt, *, constructors: bool) -> Iterator[ast.AST]:
-    """Yield a statement and all that are in it. Expressions, most of a tree, are not entered: they assign nothing."""
+    """Yield a statement and all statements in it. Expressions, most of a tree, assign nothing and are not entered."""
     waiting: list[ast.AST] = [statement]
     while waiting:
         node = waiting.pop()
@@ -146,7 +146,7 @@ def _statements_in(statement: ast.stmt, *, constructors: bool) -> Iterator[ast.A
 
 
 def _targets_of(statement: ast.AST) -> list[ast.expr]:
-    """Return what a statement assigns or deletes."""
+    """Return the targets that a statement assigns or deletes."""
     if isinstance(statement, ast.Assign | ast.Delete):
         return statement.targets
     if isinstance(statement, ast.AugAssign | ast.AnnAssign | ast.For):
@@ -161,7 +161,7 @@ def _is_self(node: ast.expr) -> bool:
 
 
 def _is_container(node: ast.Assign | ast.AnnAssign) -> bool:
-    """Return whether what is assigned is a container, by what makes it or by its annotation."""
+    """Return whether the assigned value is a container, by its constructor or its annotation."""
     if isinstance(node.value, _DISPLAYS):
         return True
     kinds = [node.value.func] if isinstance(node.value, ast.Call) else []

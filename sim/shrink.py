@@ -1,10 +1,24 @@
-"""Shrinking: of a run that fails, the smaller run that still fails the same way, down to a local minimum.
+"""Shrinking: reduces a failing run to a local minimum that fails in the same way.
 
-What decides a run is edited, not the run: draws become plain, deviations from the default schedule are dropped, chunks
-first and then one by one (delta debugging: Zeller and Hildebrandt, Simplifying and Isolating Failure-Inducing Input,
-IEEE TSE 2002), and what cannot be plain is made as small as bisection finds. A test says of each candidate whether it
-still fails, and if so, what record it really followed, which the search goes on from. The search is deterministic as
-long as it ends by its number of tries rather than by its caller's clock.
+A run is a function of its decisions: draws that are not plain, and deviations from the default schedule. Shrinking
+edits these decisions and runs the program again. Any subset of them is valid input, because a replay gives the plain
+outcome for a missing draw and follows the default schedule at a missing deviation. So an edit never breaks the
+program's own rules, as an edit of its inputs or of its trace could.
+
+The test of a candidate makes one run. If the run fails in the same way, the test returns the decisions that the run
+met, and the search continues from these: decisions that lost their place disappear by themselves. "The same way" is up
+to the test. A test that is too strict stops early; a test that is too loose may end at another bug.
+
+Three steps repeat until none of them helps:
+
+    1. drop switches of the schedule, preemptions first: they are the hardest part to read
+    2. drop whole streams of draws, then single draws (delta debugging: large chunks first, then smaller ones)
+    3. lower the values of the remaining draws by bisection
+
+The result is minimal only in the sense that no single part can be dropped. Two parts that can only go together remain.
+The number of tries bounds the cost. With that bound the search is deterministic; with a clock in `stop` it is not.
+
+Source: Zeller, Hildebrandt, Simplifying and Isolating Failure-Inducing Input, IEEE TSE 2002.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -14,13 +28,13 @@ from typing import Generic, TypeVar
 from .choices import Decision
 from .schedule import Switch
 
-_VALUE_STEPS_MAX = 6  # of bisection, each of which is a run: a 64th of the way is close enough
-_COARSE_PARTS = 8  # an eighth is the smallest chunk while there are other large things to drop
+_VALUE_STEPS_MAX = 6  # of bisection, each of which is a run: 1/64 of the range is close enough
+_COARSE_PARTS = 8  # the smallest chunk is 1/8 while other large parts can be dropped
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What decides a run: draws that are not plain, and deviations from the default schedule."""
+    """The decisions of a run: draws that are not plain, and deviations from the default schedule."""
 
     decisions: tuple[Decision, ...]
     schedule: tuple[Switch, ...]
@@ -32,11 +46,10 @@ P = TypeVar("P")
 
 
 class Search(Generic[C]):
-    """A search for a smaller candidate. `best` is the smallest so far, `tries` how many tests that took.
+    """A search for a smaller candidate. `best` is the smallest so far, `tries` the number of tests.
 
-    still_fails returns the record that a candidate's run followed, None if it does not fail the same way any more.
-    stop is asked before each try whether the caller has had enough; on_try is called after each with whether it was a
-    step ahead.
+    still_fails returns the record that the candidate's run followed, or None if it does not fail in the same way. stop
+    is called before each try and ends the search. on_try is called after each try with its success.
     """
 
     def __init__(
@@ -51,7 +64,7 @@ class Search(Generic[C]):
         self.best = start
         self.tries = 0
         self.is_coarse = False
-        """Whether parts are dropped in large chunks only, as is wise while there are other large things to drop."""
+        """Drop parts in large chunks only, while other large parts can be dropped."""
         self._still_fails = still_fails
         self._tries_max = tries_max
         self._stop = stop
@@ -67,7 +80,7 @@ class Search(Generic[C]):
         return self._has_stopped
 
     def attempt(self, candidate: C) -> bool:
-        """Return whether a candidate still fails, and go on from it then. One that was tried before is not, again."""
+        """Test a candidate, and continue from it if it still fails. A candidate is tested once."""
         if candidate in self._seen or self.is_over:
             return False
         self._seen.add(candidate)
@@ -80,16 +93,16 @@ class Search(Generic[C]):
         return followed is not None
 
     def try_otherwise(self, still_fails: Callable[[C], C | None], shrink_on: Callable[["Search[C]"], None]) -> None:
-        """Go on from the best with another test, on the same budget: also with what failed the first test."""
+        """Continue from the best candidate with another test, also on candidates that failed the first. Same budget."""
         others = Search(self.best, still_fails, tries_max=self._tries_max, stop=self._stop, on_try=self._on_try)
         others.tries = self.tries
         shrink_on(others)
         self.best, self.tries = others.best, others.tries
 
     def drop_parts(self, parts: Callable[[C], Sequence[P]], keeping: Callable[[C, Sequence[P]], C]) -> None:
-        """Drop as many parts of the best candidate as possible: in the end none of them can go alone.
+        """Drop as many parts of the best candidate as possible. Afterwards no part can be dropped alone.
 
-        keeping(candidate, some) returns the candidate with some of its parts only.
+        keeping(candidate, some) returns the candidate with only these parts.
         """
         left = list(parts(self.best))
         if left and self.attempt(keeping(self.best, ())):
@@ -98,7 +111,7 @@ class Search(Generic[C]):
         least = max(1, len(left) // _COARSE_PARTS) if self.is_coarse else 1
         while left and chunk >= least and not self.is_over:
             has_dropped = False
-            end = len(left)  # from the end: what comes last depends on the rest
+            end = len(left)  # from the end: later parts depend on earlier ones
             while end > 0 and not self.is_over:
                 start = max(0, end - chunk)
                 if self.attempt(keeping(self.best, left[:start] + left[end:])):
@@ -110,7 +123,7 @@ class Search(Generic[C]):
             chunk = max(min(chunk // 2, len(left)), 0 if self.is_coarse else 1)
 
     def lower(self, value: int, least: int, with_value: Callable[[C, int], C], *, steps_max: int = 64) -> None:
-        """Lower a number of the best candidate: to least if that goes, else as far as bisection finds."""
+        """Lower a number of the best candidate to least, or else as far as bisection finds."""
         if value <= least or self.attempt(with_value(self.best, least)):
             return
         refused = least
@@ -125,7 +138,7 @@ class Search(Generic[C]):
 
 
 def shrink(search: Search[D]) -> D:
-    """Shrink schedule and decisions until neither gets any smaller, or the budget is used up. Returns the best."""
+    """Shrink schedule and decisions until neither gets smaller or the budget is used up. Returns the best."""
     before = None
     while before != search.best and not search.is_over:
         before = search.best
@@ -153,7 +166,7 @@ def shrink_schedule(search: Search[D]) -> None:
 
 
 def shrink_decisions(search: Search[D]) -> None:
-    """Make draws plain, whole streams first, then one by one, then as small as they can be."""
+    """Make draws plain: whole streams, then single draws; then lower the remaining values."""
 
     def streams(candidate: D) -> list[str]:
         return sorted({decision.stream for decision in candidate.decisions})
@@ -172,7 +185,7 @@ def shrink_decisions(search: Search[D]) -> None:
 
 
 def _with_value(decision: Decision) -> Callable[[D, int], D]:
-    """Return how a candidate becomes one in which a decision has another value; 0 leaves it out."""
+    """Return an edit that gives a decision another value; 0 drops it."""
 
     def edit(candidate: D, value: int) -> D:
         decisions = [

@@ -1,7 +1,8 @@
-"""Digest and trace: what a run was, as one hash that is always taken, and as a list of events for those who ask.
+"""Digest and trace: the hash of a run, and an optional list of its events.
 
-Two runs with the same digest made the same decisions and the same file operations. A trace costs nothing when nobody
-asks for one, and changes no digest. A trace made to compare also keeps the words that the digest was made of.
+Two runs with the same digest made the same decisions and the same file operations. The digest is always computed. A
+trace is optional and does not change the digest; made with `to_compare` it also keeps the words that entered the
+digest.
 """
 
 import hashlib
@@ -12,12 +13,12 @@ from typing import NamedTuple
 
 from .machine import Scheduler, SimTask, Waiting
 
-FOLDED_AT_WORDS = 8192  # enough that the hash costs little more than its bytes
-"""From how many pending words on a digest is to be folded."""
+FOLDED_AT_WORDS = 8192
+"""Number of pending words from which a digest should be folded: large enough that the cost per call is negligible."""
 
 
 class RollingDigest:
-    """Invariant: hash(folded words) continued with the pending words is the digest so far."""
+    """A hash of pairs of words. Invariant: hash(folded words) continued with the pending words is the digest so far."""
 
     __slots__ = ("_hash", "_kept", "note", "pending")
 
@@ -25,12 +26,12 @@ class RollingDigest:
         self._hash = hashlib.blake2b(digest_size=16)
         self.pending: list[int] = []
         self._kept: array[int] | None = None
-        # A method in C, so that a note is no call of Python's.
+        # A method in C: noting costs no Python call.
         self.note: Callable[[tuple[int, int]], None] = self.pending.extend
-        """Takes two integers, 0 <= x < 2**64. Others are an OverflowError, a little later."""
+        """Adds two integers, 0 <= x < 2**64. Larger ones raise OverflowError at the next fold."""
 
     def fold(self) -> None:
-        """Fold what was noted into the hash; to be called now and then, once FOLDED_AT_WORDS are pending."""
+        """Move the pending words into the hash. Call it once FOLDED_AT_WORDS are pending."""
         words = self.pending
         assert len(words) % 2 == 0, "notes are pairs"
         self._hash.update(_little_endian(words))
@@ -45,23 +46,23 @@ class RollingDigest:
         return so_far.hexdigest()
 
     def keep_words(self) -> None:
-        """Keep every word from the first on, to compare runs whose digests differ; nothing may be noted yet."""
+        """Keep every word, to compare runs with different digests. Must be called before the first note."""
         assert not self.pending, "the first words are gone"
         self._kept = array("Q")
 
     def kept_words(self) -> "array[int]":
-        """Return every word noted so far; `keep_words` was called."""
+        """Return every word noted so far. Requires `keep_words`."""
         assert self._kept is not None, "words were not kept"
         return self._kept + array("Q", self.pending)
 
     def count_words(self) -> int:
-        """Return how many words were noted so far; `keep_words` was called."""
+        """Return how many words were noted so far. Requires `keep_words`."""
         assert self._kept is not None, "words were not kept"
         return len(self._kept) + len(self.pending)
 
 
 class TraceEvent(NamedTuple):
-    """One thing that happened. step counts scheduling points, task is who was running."""
+    """One event of a run. step counts scheduling points; task is the running task."""
 
     now_ns: int
     step: int
@@ -74,37 +75,37 @@ class TraceEvent(NamedTuple):
 
 
 class TraceRecording(NamedTuple):
-    """A run to compare with another one; it can travel between processes."""
+    """A run to compare with another one. It can be sent between processes."""
 
     events: list[TraceEvent]
     words_before: "array[int]"
-    """Of each event, how many words the digest had taken before it."""
+    """For each event, the number of digest words before it."""
     words: "array[int]"
-    """All that the digest has taken."""
+    """All words of the digest."""
 
 
 class Trace:
     """The events of one kernel, oldest first.
 
-    The kernel adds `start`, `end`, `switch` and `kill`. Others ask `if kernel.trace is not None` first.
-    What `parked`, `made_ready` and `emit` are given is no event: it is for kinds of traces that draw pictures.
+    The kernel adds `start`, `end`, `switch` and `kill`. Other callers test `if kernel.trace is not None` first.
+    `parked`, `made_ready` and `emit` add no event; subclasses that draw pictures override them.
     """
 
     def __init__(self, *, to_compare: bool = False) -> None:
-        """Make an empty trace. to_compare: for `recording`, which holds what the digest was made of, too."""
+        """Make an empty trace. to_compare: also keep the words of the digest, for `recording`."""
         self._events: list[TraceEvent] = []
         self._words_before: array[int] | None = array("Q") if to_compare else None
         self._kernel: Scheduler | None = None
         self._digest: RollingDigest | None = None
 
     def attach(self, kernel: Scheduler, digest: RollingDigest) -> None:
-        """Take time, step and task from this kernel, and words from its digest; the kernel calls it."""
+        """Connect the trace to a kernel and its digest. The kernel calls it."""
         self._kernel, self._digest = kernel, digest
         if self._words_before is not None:
             digest.keep_words()
 
     def add(self, kind: str, text: str) -> None:
-        """Record one event, here and now."""
+        """Record one event at the present time and step."""
         kernel = self._kernel
         assert kernel is not None, "a trace belongs to a kernel"
         self._events.append(TraceEvent(kernel.now_ns, kernel.steps, kernel.current.name, kind, text))
@@ -113,16 +114,16 @@ class Trace:
             self._words_before.append(self._digest.count_words())
 
     def parked(self, why: Waiting) -> None:
-        """Take note that the current task blocks, and of what it waits for."""
+        """Note that the current task blocks, and for what. No-op here."""
 
     def made_ready(self, task: SimTask) -> None:
-        """Take note that a task that was blocked can run again."""
+        """Note that a blocked task can run again. No-op here."""
 
     def emit(self, fact: object) -> None:
-        """Take note of something that whoever drives the kernel has found out, whatever it is."""
+        """Note a fact found by the driver of the kernel. No-op here."""
 
     def recording(self) -> TraceRecording:
-        """Return all of it for a comparison; the trace was made for one, and its kernel has come to an end."""
+        """Return everything for a comparison. Requires to_compare and a finished run."""
         assert self._digest is not None, "a trace belongs to a kernel"
         assert self._words_before is not None, "the trace was not made to compare"
         return TraceRecording(self._events, self._words_before, self._digest.kept_words())
@@ -139,7 +140,7 @@ class Trace:
 
 
 def _little_endian(words: list[int]) -> bytes:
-    packed = array("Q", words)  # of the machine's byte order; digests are the same everywhere
+    packed = array("Q", words)  # in the machine's byte order; digests are the same everywhere
     if sys.byteorder == "big":
         packed.byteswap()
     return packed.tobytes()

@@ -1,1 +1,1 @@
-"""A simulated network between the machines of one kernel: streams of bytes that are late, cut, or gone."""
+"""A simulated network between the machines of one kernel: byte streams that delay, break or fall silent."""

@@ -1,7 +1,7 @@
-"""Connections: two ends and a wire in each direction, whose bytes arrive when their moment comes.
+"""Connections: two ends and one wire per direction; each byte has an arrival time.
 
-Nobody carries bytes from end to end: what is sent is laid into the wire with the moment of its arrival, and who
-receives waits for that moment. So time alone delivers, and connections overtake each other as their moments fall.
+A sender puts bytes into the wire with their arrival time, and the receiver waits for that time. No task carries bytes,
+so time alone orders the deliveries of different connections.
 """
 
 import errno
@@ -12,31 +12,31 @@ from ..machine import Gate, Machine
 from .medium import Medium, Mishap, earliest
 
 _GIVE_UP_NS = 924 * 1_000_000_000
-"""After how long a system gives up on what nobody acknowledges (tcp(7), tcp_retries2)."""
+"""Time after which a system gives up on unacknowledged data (tcp(7), tcp_retries2)."""
 
 
 @dataclass(slots=True, eq=False)
 class Wire:
-    """One direction of a connection: bytes on their way, in order, each piece with the moment at which it arrives.
+    """One direction of a connection: pieces of bytes in order, each with its arrival time.
 
-    Invariant: pieces arrive in the order they were sent, the stream's end after all of them.
+    Invariant: pieces arrive in the order of sending, and the end of the stream arrives last.
 
-    size_bytes is what is on its way or has arrived unread: what the sender waits for when it is too much.
+    size_bytes counts bytes in flight or unread. The sender waits while it is too large.
     """
 
     _pieces: deque[tuple[int, bytes]] = field(default_factory=deque)  # (arrives_ns, data)
     _read_bytes: int = 0  # of the first piece
     size_bytes: int = 0
     ended_ns: int | None = None
-    """When the end of the stream arrives; None while it goes on."""
+    """When the end of the stream arrives; None before it was ended."""
 
     @property
     def last_ns(self) -> int:
-        """Return when the last piece arrives, 0 if none is there."""
+        """Return when the last piece arrives, 0 without pieces."""
         return self._pieces[-1][0] if self._pieces else 0
 
     def send(self, data: bytes, arrives_ns: int) -> None:
-        """Add a piece; it does not overtake those before it."""
+        """Add a piece. It arrives after all earlier pieces."""
         # An empty piece would be received as b"", which a reader takes for the end of the stream.
         assert data, "a piece has at least one byte"
         assert self.ended_ns is None, self.ended_ns
@@ -49,11 +49,11 @@ class Wire:
             self.ended_ns = max(arrives_ns, self.last_ns)
 
     def swallow(self, size_bytes: int) -> None:
-        """Take up room for bytes that never arrive."""
+        """Reserve room for bytes that never arrive."""
         self.size_bytes += size_bytes
 
     def receive(self, bytes_max: int, until_ns: int) -> bytes:
-        """Return what has arrived until then, at most bytes_max; b"" if nothing has."""
+        """Return the bytes that arrived by until_ns, at most bytes_max; b"" if there are none."""
         found: list[bytes] = []
         wanted = bytes_max
         pieces = self._pieces
@@ -72,37 +72,37 @@ class Wire:
         return b"".join(found)
 
     def has_arrived(self, until_ns: int) -> bool:
-        """Return whether there is a byte, or the end, to be received by then."""
+        """Return whether a byte, or the end, arrives by until_ns."""
         if self._pieces:
             return self._pieces[0][0] <= until_ns
         return self.ended_ns is not None and self.ended_ns <= until_ns
 
     def next_ns(self) -> int | None:
-        """Return when the next thing arrives, or has; None if nothing is on its way."""
+        """Return the arrival time of the next piece or the end; None if there is neither."""
         return self._pieces[0][0] if self._pieces else self.ended_ns
 
     def count_under_way(self, now_ns: int) -> int:
-        """Return how many pieces have not arrived."""
+        """Return how many pieces are still in flight."""
         return sum(arrives_ns > now_ns for arrives_ns, _ in self._pieces)
 
     def drop_last(self, pieces: int) -> None:
-        """Lose the last pieces, and the end behind them; the room that they take stays taken."""
+        """Lose the last pieces and the end after them. Their room stays reserved."""
         assert 0 <= pieces <= len(self._pieces), (pieces, len(self._pieces))
         for _ in range(pieces):
             self._pieces.pop()
         self.ended_ns = None
 
     def hasten(self, arrives_ns: int) -> None:
-        """Let everything arrive by then at the latest."""
+        """Make everything arrive by arrives_ns."""
         self._pieces = deque((min(due_ns, arrives_ns), data) for due_ns, data in self._pieces)
         if self.ended_ns is not None:
             self.ended_ns = min(self.ended_ns, arrives_ns)
 
 
 class SimConnection:
-    """One end of a connection. Calls of its machine's tasks are scheduling points; others look in from `peer`.
+    """One end of a connection. Calls by tasks of its machine are scheduling points; others go through `peer`.
 
-    Invariant: what this end may still learn from outside is in `incoming` and `broken_ns`.
+    Invariant: all news from outside is in `incoming` and `broken_ns`.
     """
 
     __slots__ = (
@@ -122,17 +122,17 @@ class SimConnection:
         self.incoming = Wire()
         self.closed = False
         self.is_lost = False
-        """Whether what is sent from here arrives nowhere, and nobody says so."""
+        """Whether bytes sent from here are lost without an error."""
         self.broken_ns: int | None = None
         """When this end learns that the connection is broken."""
         self.gate = Gate(medium.kernel, f"network {self.label}")
         self.watchers: list[Gate] = []
-        """Of pollers that wait for this end, too."""
+        """The gates of pollers that watch this end."""
 
-    # -- what its machine calls --------------------------------------------------------------------
+    # -- called by its machine ----------------------------------------------------------------------
 
     def receive(self, bytes_max: int, timeout_ms: int | None) -> bytes:
-        """Return what has come, at least a byte; b"" once the other end has ended its stream."""
+        """Return received bytes, at least one; b"" after the end of the peer's stream."""
         if bytes_max < 1:
             raise ValueError(f"bytes_max: expected at least 1, found {bytes_max}")
         medium, incoming = self._medium, self.incoming
@@ -142,14 +142,14 @@ class SimConnection:
             now_ns = medium.kernel.now_ns
             self._check_open()
             is_broken = self.broken_ns is not None and self.broken_ns <= now_ns
-            # What arrived before the reset can still be read; what is later is lost with the connection.
+            # Data that arrived before the reset can still be read; later data is lost with the connection.
             until_ns = now_ns if self.broken_ns is None else min(now_ns, self.broken_ns)
             was_full = incoming.size_bytes >= medium.buffer_bytes
             data = incoming.receive(bytes_max, until_ns)
             if data:
                 medium.note("receive", self.label, data)
                 if was_full:
-                    self.peer.changed()  # it may have waited for room
+                    self.peer.changed()  # it may wait for room
                 return data
             if is_broken:
                 raise ConnectionResetError(errno.ECONNRESET, f"{self.label}: reset")
@@ -159,7 +159,7 @@ class SimConnection:
             self.wait(due_ns, (incoming.next_ns(), self.broken_ns))
 
     def send(self, data: bytes | bytearray | memoryview, timeout_ms: int | None) -> int:
-        """Hand bytes to the network; return how many it took, at least one."""
+        """Send bytes; return how many the network took, at least one."""
         if not len(data):
             raise ValueError("data: expected at least a byte, found none")
         medium = self._medium
@@ -180,46 +180,46 @@ class SimConnection:
         return len(taken)
 
     def close(self) -> None:
-        """Give it up: what was taken is still delivered, whoever waits on it is woken. May be called again."""
+        """Close this end. Bytes already sent are still delivered, and waiting tasks wake up. May be called again."""
         self._medium.pass_point(self._machine, f"close {self.label}")
         if not self.closed:
             self._medium.note("close", self.label, b"")
             self.end()
 
-    # -- what its poller and the other side ask and do -------------------------------------------------
+    # -- called by its poller and the other side ------------------------------------------------------
 
     @property
     def receives(self) -> bool:
-        """Return whether receive has something to return now."""
+        """Return whether receive would return or raise at once."""
         now_ns = self._medium.kernel.now_ns
         return self._has_ended(now_ns) or self.incoming.has_arrived(now_ns)
 
     @property
     def sends(self) -> bool:
-        """Return whether send has room, or an error to raise, now."""
+        """Return whether send would return or raise at once."""
         room_bytes = self._medium.buffer_bytes - self.peer.incoming.size_bytes
         return room_bytes > 0 or self._has_ended(self._medium.kernel.now_ns)
 
     def next_ns(self, *, receives: bool) -> int | None:
-        """Return the next moment, or one that has passed, at which sends, or else receives too, may change by itself.
+        """Return the next time, possibly past, at which sends (and receives if asked) may change by itself.
 
-        Arrivals do not make room: the other end's reading does, and says so.
+        Arrivals do not make room. Reads by the other end do, and they call `changed`.
         """
         return earliest((self.incoming.next_ns(), self.broken_ns)) if receives else self.broken_ns
 
     @property
     def is_forgotten(self) -> bool:
-        """Return whether its machine is gone and another one answers for the host, which knows nothing of it."""
+        """Return whether its machine died and a new machine has the host name, without knowledge of this connection."""
         return not self._machine.alive and self._medium.is_on(self.host)
 
     def changed(self) -> None:
-        """Have everyone look again who waits for this end."""
+        """Wake every task that waits for this end."""
         self.gate.open()
         for watcher in self.watchers:
             watcher.open()
 
     def expect(self, arrives_ns: int) -> None:
-        """Have everyone who waits for this end look again when something arrives, and not before."""
+        """Wake every task that waits for this end at the arrival time."""
         if arrives_ns <= self._medium.kernel.now_ns:
             self.changed()
             return
@@ -228,7 +228,7 @@ class SimConnection:
             watcher.open_at(arrives_ns)
 
     def end(self) -> None:
-        """End this side's stream, as its system does when it is closed or the process is gone."""
+        """End this side's stream, as the system does at a close or at the end of the process."""
         self.closed = True
         if not self.is_lost:
             self.peer.incoming.end(self._arrival_ns(0))
@@ -236,36 +236,36 @@ class SimConnection:
         self.peer.changed()
 
     def vanish(self) -> None:
-        """End without a word: of what is under way from here, the last pieces may be lost with this side's memory."""
+        """Disappear without notice. The last pieces in flight from here may be lost with this side's memory."""
         self.closed = True
         under_way = self.peer.incoming.count_under_way(self._medium.kernel.now_ns)
         if under_way:
-            # Only pieces under way can be lost: the peer may have read those that arrived.
+            # Only pieces in flight can be lost: the peer may have read those that arrived.
             lost = self._medium.conditions.pieces_lost(self.host, under_way)
             assert 0 <= lost <= under_way, (lost, under_way)
             self.peer.incoming.drop_last(lost)
-        self.peer.incoming.ended_ns = None  # an end that was under way goes down, too
+        self.peer.incoming.ended_ns = None  # an end in flight is lost too
         self.peer.is_lost = True
 
     def break_off(self) -> None:
-        """Have both ends learn that the connection is broken: this one now, the other when word arrives, if it does."""
+        """Break the connection: this end learns it now, the other after the delay unless the link is lost."""
         now_ns = self._medium.kernel.now_ns
         self.learn(now_ns)
         if not self.is_lost:
             self.peer.learn(now_ns + self._delay_ns(0))
 
     def learn(self, broken_ns: int) -> None:
-        """Have this end learn, at that moment or before, that the connection is broken."""
+        """Make this end learn by broken_ns that the connection is broken."""
         self.broken_ns = broken_ns if self.broken_ns is None else min(self.broken_ns, broken_ns)
         self.changed()
 
     def wait(self, due_ns: int | None, moments_ns: tuple[int | None, ...]) -> None:
-        """Wait for a change or one of the moments; TimeoutError when time is up."""
+        """Wait for a change or one of the times; TimeoutError at due_ns."""
         if due_ns is not None and due_ns <= self._medium.kernel.now_ns:
             raise TimeoutError(errno.ETIMEDOUT, f"{self.label}: nothing came in time")
         self.gate.wait(earliest((due_ns, *moments_ns)))
 
-    # -- under way ---------------------------------------------------------------------------------
+    # -- transport -----------------------------------------------------------------------------------
 
     def _transmit(self, data: bytes) -> None:
         medium, peer = self._medium, self.peer
@@ -279,8 +279,8 @@ class SimConnection:
             elif mishap is Mishap.LOST:
                 self.is_lost = peer.is_lost = True
         if self.is_lost:
-            peer.incoming.swallow(len(data))  # so that a sender into silence fills its buffer and then waits
-            # A new machine of that name answers bytes of a connection it does not know with a reset, silence nothing.
+            peer.incoming.swallow(len(data))  # so a sender on a lost link fills its buffer and then waits
+            # A new machine with that name answers unknown connections with a reset. A lost link gives no answer.
             self.learn(now_ns + (2 * self._delay_ns(0) if peer.is_forgotten else _GIVE_UP_NS))
         elif peer.closed:
             self.learn(now_ns + self._delay_ns(0) + peer._delay_ns(0))

@@ -1,10 +1,10 @@
-"""The simulated network: hosts by name, each the one machine that lives under that name at a time.
+"""The simulated network: hosts by name, each with at most one running machine.
 
-A host's name outlives its machines, as an address outlives a reboot. When a machine dies its listeners vanish; whether
-its connections end, are reset, or just fall silent is up to the network's conditions, or to who says how it dies.
-Names are IPv4 addresses where the messages sent are to hold them.
+A host name outlives its machines, as an address outlives a reboot. When a machine dies, its listeners disappear. Its
+connections end, are reset or fall silent: the link conditions decide, or the caller that kills it. If messages contain
+host names, they must be IPv4 addresses.
 
-Not modelled: bytes that arrive changed, hosts of several addresses, a reader's system that acknowledges late.
+Not modelled: corrupted bytes, hosts with several addresses, delayed acknowledgements of a reader's system.
 """
 
 import errno
@@ -26,7 +26,7 @@ _BUFFER_BYTES = 1 << 16
 class SimNetwork:
     """All hosts of one kernel, and the connections between them.
 
-    buffer_bytes: how much of a stream may be under way or unread before its sender has to wait.
+    buffer_bytes: bytes of a stream that may be in flight or unread before its sender waits.
     """
 
     def __init__(
@@ -34,11 +34,11 @@ class SimNetwork:
     ) -> None:
         self._medium = Medium(kernel, conditions or LinkConditions(), buffer_bytes)
         self.next_ports: dict[str, int] = {}
-        """By host: ports are not used again at once, whichever of its machines had them."""
+        """By host: a port is not reused at once, not even by the next machine."""
         self._newest: dict[str, HostNetwork] = {}
 
     def join(self, machine: Machine, host: str) -> "HostNetwork":
-        """Put a machine on the network under a host's name and return its end; the one before must be off."""
+        """Connect a machine to the network under a host name. The previous machine must be off."""
         if self._medium.is_on(host):
             raise ValueError(f"host {host}: machine {self._medium.machines[host].name} is on")
         before = self._newest.get(host)
@@ -50,29 +50,29 @@ class SimNetwork:
         return endpoint
 
     def heal(self) -> None:
-        """End all trouble: what is under way arrives soon, and whose connection was lost learns of it."""
+        """End all faults: bytes in flight arrive soon, and lost connections are detected."""
         self._medium.conditions.heal()
         for host in sorted(self._newest):
             self._newest[host].heal()
 
     def newest(self, host: str) -> "HostNetwork | None":
-        """Return the newest end of a host, None if there is none."""
+        """Return the latest endpoint of a host, None if there is none."""
         return self._newest.get(host)
 
 
 class HostNetwork:
-    """The network as one machine sees it, through one life. Every call is a scheduling point.
+    """The network endpoint of one machine, for one life. Every call is a scheduling point.
 
-    Invariant: `_ends` are the connections that were made at or accepted by this machine, but for those that both sides
-    have closed, which are dropped now and then.
+    Invariant: `_ends` has all connections of this machine, except those closed on both sides, which are dropped at
+    times.
     """
 
     def __init__(self, network: SimNetwork, medium: Medium, machine: Machine, host: str) -> None:
         self.host = host
         self.dies_silently: bool | None = None
-        """Whether the machine is off when it dies, and its connections fall silent; None: up to the conditions."""
+        """Whether the machine loses power when it dies, so its connections fall silent; None: the conditions decide."""
         self.is_off = False
-        """Whether it has died silently: nobody answers for it, not even with a refusal."""
+        """Whether it died silently: connection attempts get no answer, not even a refusal."""
         self._network = network
         self._medium = medium
         self._machine = machine
@@ -80,10 +80,10 @@ class HostNetwork:
         self._ends: list[SimConnection] = []
         self._pollers = 0
 
-    # -- what its machine calls --------------------------------------------------------------------
+    # -- called by its machine ----------------------------------------------------------------------
 
     def listen(self, address: str) -> SimListener:
-        """Listen at `host:port`: the own name, 127.0.0.1 or 0.0.0.0. OSError (EADDRINUSE, EADDRNOTAVAIL) if not."""
+        """Listen at `host:port`: its own name, 127.0.0.1 or 0.0.0.0. OSError: EADDRINUSE, EADDRNOTAVAIL."""
         self._medium.pass_point(self._machine, f"listen {address}")
         name, port = _split(address)
         is_loopback = name in _LOOPBACK
@@ -100,7 +100,7 @@ class HostNetwork:
         return listener
 
     def connect(self, address: str, timeout_ms: int) -> SimConnection:
-        """Connect. TimeoutError if nobody answers in time, ConnectionRefusedError or another OSError at once."""
+        """Connect. TimeoutError without an answer in time; ConnectionRefusedError or another OSError at once."""
         medium = self._medium
         medium.pass_point(self._machine, f"connect {address}")
         name, port = _split(address)
@@ -111,7 +111,7 @@ class HostNetwork:
         due_ns = medium.kernel.now_ns + timeout_ms * 1_000_000
         ask = Waiting(f"connect {address}")
         self._pass(ask, medium.conditions.delay_ns(self.host, target, 0), due_ns)
-        peer = self._network.newest(target)  # asked again: the host may have another machine by now
+        peer = self._network.newest(target)  # looked up again: the host may have a new machine
         assert peer is not None, target
         listener = peer.listener(port, is_local=target == self.host)
         if peer.is_off or (listener is not None and not listener.has_room):
@@ -129,7 +129,7 @@ class HostNetwork:
         listener.offer(theirs)
         try:
             self._pass(ask, medium.conditions.delay_ns(target, self.host, 0), due_ns)
-        except TimeoutError:  # the listener has it already, and learns only now that nobody is there
+        except TimeoutError:  # the listener has the connection and must learn that this end is gone
             mine.closed = True
             mine.break_off()
             raise
@@ -142,18 +142,18 @@ class HostNetwork:
         number = "" if self._pollers == 1 else f"#{self._pollers}"
         return SimPoller(self._medium, self._machine, f"poll {self.host}{number}")
 
-    # -- what the network does ---------------------------------------------------------------------
+    # -- called by the network -----------------------------------------------------------------------
 
     def listener(self, port: int, *, is_local: bool) -> SimListener | None:
-        """Return who listens at a port to a host that is, or is not, this one."""
+        """Return the listener of a port. is_local: the caller is this host, which may also use loopback."""
         found = self._listeners.get(port)
         return found if found is None or is_local or not found.is_loopback else None
 
     def end(self) -> None:
-        """Take down what the machine had, which has just died."""
+        """Close listeners and connections of the machine, which has just died."""
         conditions = self._medium.conditions
         self.is_off = conditions.is_silent_death(self.host, self.dies_silently)
-        for listener in list(self._listeners.values()):  # a copy: ending one gives its port back
+        for listener in list(self._listeners.values()):  # a copy: ending one frees its port
             if self.is_off:
                 listener.closed = True
             else:
@@ -171,17 +171,17 @@ class HostNetwork:
                 end.end()
 
     def on_peer_reboot(self) -> None:
-        """Answer again, under another machine, which knows nothing of the connections of this one.
+        """Answer under a new machine, which does not know the old connections.
 
-        Who has sent something into the silence learns of it now, who sends later learns it then.
+        A peer that has sent into the silence learns of it now; a peer that sends later learns it then.
         """
         for end in self._ends:
             if end.peer.is_lost and not end.peer.closed and end.incoming.size_bytes:
-                # A try again, and its reset.
+                # A retransmission and the reset that answers it.
                 end.peer.learn(self._medium.kernel.now_ns + 2 * self._round_ns(end))
 
     def heal(self) -> None:
-        """Let what is under way to this host arrive soon, and lost connections be found out."""
+        """Make bytes in flight to this host arrive soon, and lost connections known."""
         now_ns = self._medium.kernel.now_ns
         for end in self._ends:
             if end.closed:
@@ -195,12 +195,12 @@ class HostNetwork:
         return self._medium.conditions.delay_ns(end.peer.host, end.host, 0)
 
     def _keep(self, end: SimConnection) -> None:
-        # Dropped as new ones come, so that a machine that connects again and again does not keep them all.
+        # Dropped at each new connection, so that a machine that reconnects again and again does not keep them all.
         self._ends = [known for known in self._ends if not (known.closed and known.peer.closed)]
         self._ends.append(end)
 
     def _pass(self, why: Waiting, delay_ns: int, due_ns: int) -> None:
-        """Let time pass; TimeoutError, when time is up, if that comes first."""
+        """Sleep for delay_ns; TimeoutError at due_ns if that comes first."""
         kernel = self._medium.kernel
         moment_ns = kernel.now_ns + delay_ns
         if moment_ns > kernel.now_ns:

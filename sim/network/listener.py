@@ -1,4 +1,4 @@
-"""Listeners and pollers: where the tasks of a simulated host wait for connections, and for many of them at once."""
+"""Listeners and pollers: wait for new connections, and for many connections at once."""
 
 import errno
 from collections import deque
@@ -13,7 +13,7 @@ BACKLOG = 128  # SOMAXCONN of Linux before 5.4; listen(2) silently caps the back
 
 
 class SimListener:
-    """One port of one machine, and the connections that nobody has accepted yet. give_back frees the port."""
+    """One port of a machine and its connections that are not accepted yet. give_back frees the port."""
 
     __slots__ = (
         *("_give_back", "_machine", "_medium", "_waiting", "address", "closed", "gate", "is_loopback"),
@@ -40,7 +40,7 @@ class SimListener:
         self._waiting: deque[SimConnection] = deque()
 
     def accept(self, timeout_ms: int | None) -> SimConnection:
-        """Return the next connection. TimeoutError after timeout_ms, ConnectionError once it is closed."""
+        """Return the next connection. TimeoutError after timeout_ms, ConnectionError after a close."""
         medium = self._medium
         medium.pass_point(self._machine, self.gate.label)
         due_ns = medium.due_ns(timeout_ms)
@@ -55,7 +55,7 @@ class SimListener:
         return connection
 
     def close(self) -> None:
-        """Accept no more, and end whoever waits. May be called again."""
+        """Stop listening and wake waiting tasks. May be called again."""
         self._medium.pass_point(self._machine, f"close {self.address}")
         if not self.closed:
             self._medium.note("close", self.address, b"")
@@ -63,31 +63,31 @@ class SimListener:
 
     @property
     def has_room(self) -> bool:
-        """Return whether another connection may wait to be accepted."""
+        """Return whether another connection may wait for accept."""
         return len(self._waiting) < BACKLOG
 
     @property
     def receives(self) -> bool:
-        """Return whether accept has something to return now."""
+        """Return whether accept would return or raise at once."""
         return self.closed or bool(self._waiting)
 
     @property
     def sends(self) -> bool:
-        """Return whether it is closed; nothing is sent over it."""
+        """Return whether it is closed; a listener never sends."""
         return self.closed
 
     def next_ns(self, *, receives: bool) -> None:
-        """Return None: it changes when somebody changes it."""
+        """Return None: only other tasks change a listener."""
 
     def offer(self, connection: SimConnection) -> None:
-        """Have a connection wait to be accepted."""
+        """Queue a connection for accept."""
         assert not self.closed, self.address
         assert self.has_room, len(self._waiting)
         self._waiting.append(connection)
         self._changed()
 
     def end(self) -> None:
-        """Listen no more; connections that were not accepted are reset."""
+        """Stop listening; connections that were not accepted are reset."""
         self.closed = True
         self._give_back()
         for connection in self._waiting:
@@ -103,7 +103,7 @@ class SimListener:
 
 
 class Ready(NamedTuple):
-    """One stream or listener that need not be waited for, and what of it."""
+    """One connection or listener that is ready, and for which operations."""
 
     what: SimConnection | SimListener
     receives: bool
@@ -111,9 +111,9 @@ class Ready(NamedTuple):
 
 
 class SimPoller:
-    """One machine's wait for many. Every call but close is a scheduling point.
+    """A wait for many connections. Every call except close is a scheduling point.
 
-    Invariant: `_watched` is in the order of first watching, and each of its keys opens the gate when it changes.
+    Invariant: `_watched` is in the order of first watching, and each key opens the gate when it changes.
     """
 
     __slots__ = ("_gate", "_is_woken", "_machine", "_medium", "_watched")
@@ -126,7 +126,7 @@ class SimPoller:
         self._is_woken = False
 
     def watch(self, what: object, *, receives: bool, sends: bool) -> None:
-        """Wait for this too, or for something else of it than before; with neither it is kept but not waited for."""
+        """Watch an object, or change the operations of interest. With neither it stays known but is not waited for."""
         assert isinstance(what, SimConnection | SimListener), what
         self._medium.pass_point(self._machine, f"watch {self._gate.label}")
         if what not in self._watched:
@@ -136,15 +136,15 @@ class SimPoller:
         self._gate.open()
 
     def forget(self, what: object) -> None:
-        """Wait for it no more. Nothing happens if it is not watched."""
+        """Stop watching. No effect if it is not watched."""
         assert isinstance(what, SimConnection | SimListener), what
         self._medium.pass_point(self._machine, f"forget {self._gate.label}")
         self._drop(what)
 
     def wait(self, timeout_ms: int | None) -> Sequence[Ready]:
-        """Return what is ready, in the order it was first watched; nothing after timeout_ms, or when woken.
+        """Return the ready objects in the order of first watching; empty after timeout_ms or a wake.
 
-        OSError (EBADF) if conditions say so.
+        OSError (EBADF) if the conditions make the poll fail.
         """
         medium = self._medium
         medium.pass_point(self._machine, self._gate.label)
@@ -157,18 +157,18 @@ class SimPoller:
             if ready or self._is_woken or is_over:
                 self._is_woken = False
                 return ready
-            # When each that is waited for may change by itself; none of that has passed, or it would be ready.
+            # The next time at which each may change by itself. It is in the future, or the object would be ready.
             watched = [(what, receives) for what, (receives, sends) in self._watched.items() if receives or sends]
             self._gate.wait(earliest((due_ns, *(what.next_ns(receives=one) for what, one in watched))))
 
     def wake(self) -> None:
-        """Have the wait that is under way, or else the next one, return."""
+        """Make the present or next wait return."""
         self._medium.pass_point(self._machine, f"wake {self._gate.label}")
         self._is_woken = True
         self._gate.open()
 
     def close(self) -> None:
-        """Give it back. What it watched stays open."""
+        """Release it. The watched objects stay open."""
         for what in list(self._watched):
             self._drop(what)
 

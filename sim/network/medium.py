@@ -1,4 +1,4 @@
-"""Network medium: what connections share: conditions (delays, faults), hosts, places to wait."""
+"""Network medium: the conditions (delays, faults) and hosts shared by all connections."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -9,105 +9,105 @@ from ..errors import MachineDied
 from ..kernel import Kernel
 from ..machine import Machine
 
-_NOTE = 12 << 56  # tag of digest words, beside those of the kernel, of disturbances and of disks
+_NOTE = 12 << 56  # tag of digest words, distinct from those of the kernel, of disturbances and of disks
 
 
 class Mishap(Enum):
-    """The fault that happens to a connection while something is sent over it."""
+    """The fault of a connection during a send."""
 
     NONE = "none"
     BROKEN = "broken"
     """Both ends learn of a reset."""
     LOST = "lost"
-    """Neither end learns anything: what is sent from now on arrives nowhere."""
+    """Neither end learns it: all further bytes are lost."""
 
 
 class LinkConditions:
-    """The condition of all links: how long things take, and faults. One question, one draw. Hosts are named.
+    """Delays and faults of all links. One question, one draw. Hosts are given by name.
 
-    These are fair: everything arrives whole and takes the same time. Conditions with faults override what differs.
+    This class has no faults and a constant delay. Subclasses override the methods that differ.
     """
 
     def __init__(self, latency_ns: int = 50_000) -> None:
         self._latency_ns = latency_ns
 
     def delay_ns(self, source: str, target: str, size_bytes: int) -> int:
-        """Return after how long something arrives that is sent now, however long that takes."""
+        """Return how long bytes sent now take to arrive."""
         return self._latency_ns
 
     def note_arrival(self, source: str, target: str, sent_ns: int, arrives_ns: int) -> None:
-        """Take note of when something arrives that was sent at some moment: behind all that went before it."""
+        """Note an arrival time. It is later than that of all earlier bytes. No-op here."""
 
     def first_piece_bytes(self, source: str, target: str, size_bytes: int) -> int:
-        """Return how many of at least 2 bytes sent at once go ahead of the others; size_bytes: they stay together."""
+        """Return how many of at least 2 bytes arrive before the rest; size_bytes: all arrive together."""
         return size_bytes
 
     def mishap(self, source: str, target: str) -> Mishap:
-        """Return the fault that happens to a connection now that something is sent over it."""
+        """Return the fault of a connection at this send."""
         return Mishap.NONE
 
     def refuses(self, source: str, target: str) -> bool:
-        """Return whether a connection that could be made is refused."""
+        """Return whether a possible connection is refused."""
         return False
 
     def fails_poll(self, machine: str) -> bool:
-        """Return whether a wait for many connections fails."""
+        """Return whether a poll fails."""
         return False
 
     def is_silent_death(self, host: str, forced: bool | None) -> bool:
-        """Return whether a machine that dies now is off and says nothing; if not, its system ends its connections.
+        """Return whether a dying machine loses power without notice; if not, its system ends its connections.
 
-        forced: what whoever kills it has said of that, which is then the answer.
+        forced: the decision of the caller that kills it, if it has one.
         """
         return forced is True
 
     def is_reset_at_death(self, host: str) -> bool:
-        """Return whether a connection of a process that dies is reset, and not ended in good order."""
+        """Return whether a connection of a dying process is reset instead of ended."""
         return False
 
     def pieces_lost(self, host: str, under_way: int) -> int:
-        """Return how many of the pieces that are under way go down with a machine that is off."""
+        """Return how many pieces in flight are lost when their machine loses power."""
         return 0
 
     def heal(self) -> None:
-        """Let everything be well from here on."""
+        """End all faults."""
 
 
 def earliest(moments_ns: Iterable[int | None]) -> int | None:
-    """Return the first of some moments, None if there is none."""
+    """Return the earliest time, None if there is none."""
     return min((moment for moment in moments_ns if moment is not None), default=None)
 
 
 @dataclass(slots=True, eq=False)
 class Medium:
-    """One network's kernel, condition and hosts. buffer_bytes: what a receiver may leave unread before senders wait."""
+    """The kernel, conditions and hosts of one network. buffer_bytes: unread bytes before a sender waits."""
 
     kernel: Kernel
     conditions: LinkConditions
     buffer_bytes: int
     machines: dict[str, Machine] = field(default_factory=dict)
-    """The machine that each host's name has meant last."""
+    """The latest machine of each host."""
 
     def pass_point(self, machine: Machine, label: str) -> None:
-        """Pass a scheduling point; a dead machine is refused outside of tasks, too."""
+        """Pass a scheduling point. A dead machine is refused, also outside of tasks."""
         kernel = self.kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
             kernel.reschedule(label)
-            if not machine.alive:  # outside of tasks nothing was refused
+            if not machine.alive:  # outside of tasks the kernel refuses no call
                 raise MachineDied(machine.name)
 
     def due_ns(self, timeout_ms: int | None) -> int | None:
-        """Return until when somebody waits who begins now; None: for ever."""
+        """Return the end of a wait that begins now; None: no timeout."""
         return None if timeout_ms is None else self.kernel.now_ns + timeout_ms * 1_000_000
 
     def is_on(self, host: str) -> bool:
-        """Return whether anybody answers for a host."""
+        """Return whether a machine runs under that host name."""
         machine = self.machines.get(host)
         return machine is not None and machine.alive
 
     def note(self, kind: str, label: str, data: bytes) -> None:
-        """Let the digest and the trace know what happened."""
+        """Add an event to the digest and the trace."""
         kernel = self.kernel
         kernel.note((_NOTE | crc32(f"{kind} {label}".encode()), crc32(data) << 32 | len(data)))
         if kernel.trace is not None:

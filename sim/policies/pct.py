@@ -1,9 +1,9 @@
-"""PCT: finds any bug that needs `depth` ordering decisions, with a probability that can be computed.
+"""PCT: finds a bug that needs `depth` ordering decisions with a known minimum probability.
 
-Each task gets a random priority when first seen and the highest runnable one runs. At depth - 1 steps drawn
-from the horizon, the running task falls below all others. A bug of that depth shows with probability at least
-1 / (tasks * horizon ** (depth - 1)). A task that spins instead of waiting starves the rest: that ends at the
-step limit.
+Each task gets a random priority when it is first seen, and the runnable task of highest priority runs. At depth - 1
+steps drawn from the horizon, the running task drops below all others. One run finds a bug of that depth with a
+probability of at least 1 / (tasks * horizon ** (depth - 1)). A task that spins instead of waiting starves the others
+until the step limit ends the run.
 
 Source: Burckhardt et al., A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs, ASPLOS 2010.
 """
@@ -16,7 +16,7 @@ from . import ENDLESS
 
 
 class PCT:
-    """Invariant: `_changes` are the change steps still to come, soonest last."""
+    """The PCT policy. Invariant: `_changes` are the remaining change steps, the earliest last."""
 
     name = "pct"
     interrupts_on_wake = True
@@ -28,17 +28,17 @@ class PCT:
         self._draw = stream.raw_random
         steps = (1 + int(self._draw() * horizon_steps) for _ in range(depth - 1))
         self._changes = sorted(steps, reverse=True)
-        self._priorities: dict[int, float] = {}  # by task number: 1 to 2 at first, below 0 once fallen
+        self._priorities: dict[int, float] = {}  # by task number: between 1 and 2 at first, below 0 after a drop
 
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
-        """Return the runnable task of highest priority, after any fall that is due."""
+        """Return the runnable task of highest priority, after any drop that is due."""
         if current is not None:
             self._fall_if_due(current, step)
         priorities = [self._priority(task) for task in runnable]
         return priorities.index(max(priorities))
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Grant everything up to the next change step."""
+        """Grant all points up to the next change step."""
         self._fall_if_due(chosen, step)
         if not self._changes:
             return ENDLESS
@@ -55,6 +55,6 @@ class PCT:
     def _fall_if_due(self, running: SimTask, step: int) -> None:
         while self._changes and self._changes[-1] <= step:
             self._changes.pop()
-            # Who falls later falls deeper: below all that have fallen before.
+            # A later drop goes below all earlier ones.
             fallen = sum(1 for priority in self._priorities.values() if priority < 0.0)
             self._priorities[running.number] = -1.0 - fallen

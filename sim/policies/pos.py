@@ -1,8 +1,9 @@
-"""POS (partial order sampling): the pending operation of highest random priority goes; what races with it is redrawn.
+"""POS (partial order sampling): runs the pending operation of highest random priority.
 
-Orders of operations that do not race are not distinguished, so that those that do are sampled far more evenly than by a
-walk. A task that is about to start, or has been woken, is known by what it waited for: its next operation shows only
-when it gets there. Which operations race is judged by their labels, the only thing a policy knows of them:
+After each operation, the priorities of the pending operations that race with it are drawn anew. Orders of operations
+that do not race are not distinguished, so orders of racing operations are sampled far more evenly than by a random
+walk. A task that starts or was woken is represented by its last wait, because its next operation is not known before it
+arrives there. Two operations race if they use one object and at least one changes it. A policy sees labels only:
 
     label                              object          changes it
     lock L, unlock L                   lock L          yes
@@ -10,17 +11,16 @@ when it gets there. Which operations race is judged by their labels, the only th
     cell C.get                         cell C          no
     cell C.set, .add, .compare_and_set cell C          yes
     attribute C.name.get               attribute       no
-    attribute C.name.set, .use         attribute       yes: a container that is used may be changed
+    attribute C.name.set, .use         attribute       yes: a container in use may be changed
     sleep, spawn, join T               none
-    anything else: write, msync, …     the outside     yes
+    any other: write, msync, …         the outside     yes
 
-Two operations race if they are on one object and at least one changes it. Approximations: objects of one name count as
-one, also in different machines, and so do objects of one class; everything outside of the kernel (files, say) is one
-object, whose operations a crash counts in one order anyway; and plain memory that a task touches between two operations
-counts for nothing but for attributes that are points.
+Approximations: objects with the same name are one object, also across machines, and so are objects of one class. Files
+and everything else outside the kernel are one object; a crash counts their operations in one order anyway. Plain memory
+is ignored, except attributes that are points.
 
-POS is asked at every point while more than one task can run. Over whole runs of a store, where one task mostly runs
-uncontested, that takes some 6 % more time than a walk of mean quantum 4.
+POS is asked at every point while more than one task can run. A whole store run, in which one task mostly runs alone,
+takes about 6 % longer than with a random walk of mean quantum 4.
 
 Source: Yuan, Yang, Gu, Partial Order Aware Concurrency Sampling, CAV 2018, section 3.
 """
@@ -41,10 +41,10 @@ _OUTSIDE = "outside"
 
 
 class OperationTarget(NamedTuple):
-    """What an operation is on."""
+    """The object of an operation."""
 
     target: str
-    """The object it is on; empty if no other operation can race with it."""
+    """Name of the object; empty if no other operation can race with it."""
     changes: bool
 
     def races_with(self, other: "OperationTarget") -> bool:
@@ -54,7 +54,7 @@ class OperationTarget(NamedTuple):
 
 @lru_cache(maxsize=_LABELS_MAX)
 def operation_of(label: str) -> OperationTarget:
-    """Return what a label says; of a ~ in front, which marks what a task blocked on, nothing depends."""
+    """Return the target named by a label. A leading ~, which marks a blocked task, makes no difference."""
     label = label.removeprefix("~").removeprefix("notify ")
     kind, _, name = label.removeprefix("un").partition(" ")
     if kind in _MEETING_KINDS:
@@ -71,20 +71,20 @@ _START = operation_of("start")
 
 
 class POS:
-    """Invariant: the task chosen last has no priority, and `_granted` is what it was about to do."""
+    """The POS policy. Invariant: the last chosen task has no priority; `_granted` is its operation."""
 
     name = "pos"
     interrupts_on_wake = True
 
     def __init__(self, stream: Stream) -> None:
         self._draw = stream.raw_random
-        self._pending: dict[int, OperationTarget] = {}  # task number -> what it stands before
-        self._priorities: dict[int, float] = {}  # task number -> priority of that operation
+        self._pending: dict[int, OperationTarget] = {}  # by task number: the operation before which the task stands
+        self._priorities: dict[int, float] = {}  # by task number: the priority of that operation
         self._granted: OperationTarget = _START
         self._contested = False
 
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
-        """Return the task whose pending operation has the highest priority."""
+        """Return the task with the pending operation of highest priority."""
         pending, priorities, draw = self._pending, self._priorities, self._draw
         if current is not None:
             pending[current.number] = operation_of(label)
@@ -105,10 +105,10 @@ class POS:
         return best
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Grant nothing beyond the next operation, or everything to a task without rivals: until another is woken."""
+        """Grant 0 points after a choice. Grant all of them to a task that runs alone, until another task is woken."""
         if self._contested:
             self._contested = False
             return 0
-        self._granted = self._pending[chosen.number] = _START  # what it passes uncontested races with nothing
+        self._granted = self._pending[chosen.number] = _START  # operations that it makes alone race with no other
         self._priorities.pop(chosen.number, None)
         return ENDLESS

@@ -1,4 +1,4 @@
-"""Blind policies: random walk and round robin, which look at nothing but who can run; and a policy drawn by a seed."""
+"""Random walk and round robin, which ignore labels, and a policy drawn from a seed."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -10,15 +10,15 @@ from . import Policy
 from .pct import PCT
 from .pos import POS
 
-_QUANTILES = 4096  # looked up: a logarithm for each quantum would be slower
-_AROUND = 1 << 60  # more than tasks are ever made
+_QUANTILES = 4096  # in a table: a logarithm for each quantum would be slower
+_AROUND = 1 << 60  # exceeds the number of tasks of any run
 _MEAN_QUANTA = (1, 3, 10, 40)
 _DEPTHS = (2, 3, 4)
-_HORIZON_DIGITS = (1.5, 4.0)  # how long a run will be is not known: any magnitude from 30 to 10,000 points
+_HORIZON_DIGITS = (1.5, 4.0)  # the length of a run is unknown: any magnitude from 30 to 10,000 points
 
 
 class RandomWalk:
-    """A uniform choice at the end of each quantum; quanta are geometric around mean_quantum points."""
+    """A uniform choice at the end of each quantum. Quanta are geometric with a mean of mean_quantum points."""
 
     name = "random-walk"
     interrupts_on_wake = False
@@ -30,7 +30,7 @@ class RandomWalk:
         self._quanta = _quanta(mean_quantum)
 
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
-        """Return any index."""
+        """Return a random index."""
         return int(self._draw() * len(runnable))
 
     def quantum(self, chosen: SimTask, step: int) -> int:
@@ -42,7 +42,7 @@ class RandomWalk:
 def _quanta(mean: int) -> tuple[int, ...]:
     """Return quantiles of a geometric distribution, by inverse transform, at the middle of equal parts.
 
-    Of a quantum, all points but the one that asks again are free, hence the mean of mean - 1.
+    The mean is mean - 1, because the last point of a quantum asks the policy and is not part of the grant.
     """
     if mean == 1:
         return (0,) * _QUANTILES  # log(0) below
@@ -52,9 +52,9 @@ def _quanta(mean: int) -> tuple[int, ...]:
 
 
 class RoundRobin:
-    """Tasks take turns of `quantum` points, in the order in which they were made. It draws nothing.
+    """Tasks take turns of `quantum` points in the order of their creation. No draws.
 
-    The plainest schedule there is that preempts, and the same for every seed: what breaks under it needs no luck.
+    This is the simplest schedule with preemption and the same for every seed, so a failure under it needs no luck.
     """
 
     name = "round-robin"
@@ -66,19 +66,19 @@ class RoundRobin:
         self._free_points = quantum - 1
 
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
-        """Return the next task behind current."""
+        """Return the next task after current, by number."""
         after = 0 if current is None else current.number + 1
         # The modulus exceeds every task number, so tasks with lower numbers than current wrap around to the end.
         return min(range(len(runnable)), key=lambda index: (runnable[index].number - after) % _AROUND)
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Grant the rest of a turn, which began with a point, or with the end of a wait."""
+        """Grant the rest of a turn, which began with a point or with the end of a wait."""
         return self._free_points
 
 
 def draw_policy(stream: Stream) -> Policy:
-    """Return a random walk, POS or PCT, with drawn parameters: no single one finds every order of events."""
-    kind = int(stream.raw_random() * 4)  # raw: not recorded, as what it leads to is
+    """Return a random walk, POS or PCT with drawn parameters. No single policy finds every order of events."""
+    kind = int(stream.raw_random() * 4)  # raw: the record has the schedule instead
     if kind == 0:
         return POS(stream)
     if kind == 1:

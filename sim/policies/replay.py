@@ -1,10 +1,10 @@
-"""Replay policies: the default schedule but for given deviations.
+"""Replay policies: follow the default schedule, with given deviations.
 
-The default schedule lets each task run until it blocks; the next is then the one that has been runnable for longest.
+The default schedule lets each task run until it blocks. The next task is then the one that became runnable first.
 
-    Replay      deviates where a labelled schedule says; keeps what does not fit, so it follows records of other code
-    Labelling   follows the kernel's own record, which counts points, and says it in labels that outlive other code
-    Deviating   deviates at plain numbers, each counted from the last one, for whoever draws and shrinks plain data
+    Replay      deviates at the entries of a labelled schedule; keeps entries that do not fit other code
+    Labelling   follows the kernel's record, which counts points, and writes it in labels that survive changes of code
+    Deviating   deviates at plain numbers, each counted from the last deviation: data that is easy to draw and shrink
 """
 
 from collections.abc import Sequence
@@ -17,16 +17,16 @@ from . import ENDLESS
 
 _NOBODY = "outside"
 Deviation = tuple[int, int]
-"""Points passed since the last deviation at which several tasks could run; number of the other task that runs then."""
+"""Contested points to pass since the last deviation; number of the other task that runs then."""
 
 
 def default_choice(runnable: Sequence[SimTask], current: SimTask | None, label: str) -> int:
-    """Return who runs next under the default schedule: current if it can go on, else who has been runnable longest."""
+    """Return the next task of the default schedule: current if it can go on, else the first in runnable."""
     return 0 if current is None or label.startswith(FORCED) else runnable.index(current)
 
 
 class PointCounter:
-    """Names the points of a run so that the names outlive other code: which task, before what, which occurrence."""
+    """Names each point by task, label and occurrence. These names survive changes of the code."""
 
     __slots__ = ("_times",)
 
@@ -34,14 +34,14 @@ class PointCounter:
         self._times: dict[tuple[str, str], int] = {}
 
     def pass_point(self, current: SimTask | None, label: str) -> tuple[str, str, int]:
-        """Count one point and return its name: task, label, and the number from 1."""
+        """Count one point and return its name: task, label, and the occurrence from 1."""
         key = (_NOBODY if current is None else current.name, label)
         nth = self._times[key] = self._times.get(key, 0) + 1
         return (*key, nth)
 
 
 class Replay:
-    """Follows a labelled schedule as far as it fits, and keeps what does not.
+    """Follows a labelled schedule as far as it fits, and keeps the entries that do not.
 
     Invariant: `_left` has the entries that have not happened, by place.
     """
@@ -53,15 +53,15 @@ class Replay:
         self._left = {entry[:3]: entry for entry in schedule}
         self._points = PointCounter()
         self.followed: list[Switch] = []
-        """The entries that have happened, in that order."""
+        """The entries that have happened, in order."""
 
     @property
     def unmet(self) -> list[Switch]:
-        """Return the entries that have not happened: nobody came to stand there, or who was chosen could not run."""
+        """Return the entries that have not happened: the point was not reached, or the chosen task could not run."""
         return list(self._left.values())
 
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
-        """Return who the schedule says, or else who was there first: the one that runs, or has waited longest."""
+        """Return the task of the schedule's entry for this point, else the default."""
         place = self._points.pass_point(current, label)
         entry = self._left.get(place)
         if entry is not None:
@@ -73,16 +73,16 @@ class Replay:
         return default_choice(runnable, current, label)
 
     def on_uncontested_point(self, current: SimTask, label: str) -> None:
-        """Count a point at which there is nothing to choose."""
+        """Count a point without a choice."""
         self._points.pass_point(current, label)
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Grant nothing, to be asked at every point; once nothing is left to follow, everything."""
+        """Grant 0 points, to be asked at every point; grant all of them once no entry is left."""
         return 0 if self._left else ENDLESS
 
 
 class Labelling:
-    """Follows a record of `Kernel.schedule`. Is asked at every point, as the policy that made it need not have been.
+    """Follows a record of `Kernel.schedule`. It is asked at every point, unlike the policy that made the record.
 
     Invariant: `_followed` entries of the record have happened, the last of them at step `_last_step`.
     """
@@ -96,15 +96,15 @@ class Labelling:
         self._last_step = 0
         self._points = PointCounter()
         self.labelled: list[Switch] = []
-        """What has happened so far, in labels."""
+        """The deviations that have happened, in labels."""
 
     @property
     def left(self) -> int:
-        """How many recorded switches have not happened yet: 0 once the run is over."""
+        """Return how many recorded switches have not happened: 0 once the run is over."""
         return len(self._record) - self._followed
 
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
-        """Return who ran next; ReplayDivergedError if this is not the run that was recorded."""
+        """Return the task that ran next. ReplayDivergedError if the run differs from the record."""
         place = self._points.pass_point(current, label)
         default = default_choice(runnable, current, label)
         chosen = self._recorded(runnable, label, step)
@@ -115,15 +115,15 @@ class Labelling:
         return chosen
 
     def on_uncontested_point(self, current: SimTask, label: str) -> None:
-        """Count a point at which there was nothing to choose."""
+        """Count a point without a choice."""
         self._points.pass_point(current, label)
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Grant nothing: be asked at every point, for a label counts each of its occurrences."""
+        """Grant 0 points, because each occurrence of a label counts."""
         return 0
 
     def _recorded(self, runnable: Sequence[SimTask], label: str, step: int) -> int | None:
-        """Return who the record says runs next, None if it says nothing of this point, as of most."""
+        """Return the recorded choice for this point; None if the record has no entry for it, as for most points."""
         is_forced = label.startswith(FORCED)
         points = step - self._last_step
         assert points >= 0, (step, self._last_step)
@@ -133,7 +133,7 @@ class Labelling:
             return None
         entry = self._record[self._followed]
         may_come_yet = points < entry[0] or (points == entry[0] and label != entry[1])
-        if may_come_yet and not is_forced:  # a task that blocks has just passed a point, at the same step
+        if may_come_yet and not is_forced:  # a task that blocks has just passed a point at the same step
             return None
         names = [task.name for task in runnable]
         if (points, label) != tuple(entry[:2]) or entry[2] not in names:
@@ -144,12 +144,12 @@ class Labelling:
 
 
 class Deviating:
-    """Takes deviations (points, other): after so many points at which another task could run, one of the others does.
+    """Follows deviations (points, other): after that many contested points, one of the other tasks runs.
 
-    A list of them can be cut and its numbers be lowered, and it stays a schedule of whatever code there is: the empty
-    one is the plainest.
+    Any part of such a list, also with smaller numbers, is a valid schedule for any code. The empty list is the
+    plainest.
 
-    Invariant: the first `_taken` deviations have happened, and `_wait` points are to be passed before the next.
+    Invariant: the first `_taken` deviations have happened, and `_wait` points come before the next one.
     """
 
     name = "deviating"
@@ -166,7 +166,7 @@ class Deviating:
         return f"Deviating({list(self._deviations)})"
 
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
-        """Return the default, or one of the others where a deviation is due."""
+        """Return the default, or another task if a deviation is due."""
         assert len(runnable) > 1, len(runnable)
         default = default_choice(runnable, current, label)
         if self._taken == len(self._deviations):
@@ -182,5 +182,5 @@ class Deviating:
         return (default + 1 + other % (len(runnable) - 1)) % len(runnable)
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Grant nothing, to be asked at every point; once nothing is left to happen, everything."""
+        """Grant 0 points, to be asked at every point; grant all of them once no deviation is left."""
         return 0 if self._taken < len(self._deviations) else ENDLESS

@@ -1,7 +1,7 @@
-"""Starving: another policy's choices, but now and then one task gets to run only when no other can.
+"""Starving: wraps a policy so that at times one task runs only when no other task can.
 
-So does a scheduler that is unfair, or a task of low priority on a busy machine, for as long as that lasts. What is
-chosen is part of the schedule's record, so a replay needs no starving; the draws are not recorded.
+An unfair scheduler does this, or a busy machine to a task of low priority. The record of the schedule holds the
+choices, so a replay needs no starving. The draws are not recorded.
 """
 
 from collections import Counter
@@ -15,9 +15,9 @@ STARVED_TASK = "starved task"
 
 
 class Starving:
-    """Invariant: between `_begin` and `_end`, counted in steps, `_victim` is passed over, once it has been drawn.
+    """A policy that starves a task. Invariant: from `_begin` to `_end`, in steps, `_victim` is passed over once drawn.
 
-    The policy within is asked about the others; the task that ran last, which it is given, need not be among them.
+    The inner policy chooses among the other tasks. Its argument `current` need not be among them.
     """
 
     def __init__(self, stream: Stream, policy: Policy, mean_gap_steps: int, steps_max: int) -> None:
@@ -27,7 +27,7 @@ class Starving:
         self.name = f"starving {policy.name}"
         self.interrupts_on_wake = policy.interrupts_on_wake
         self.injected: Counter[str] = Counter()
-        """How often a task that could have run was starved."""
+        """How often a runnable task was starved."""
         self._draw = stream.raw_random
         self._policy = policy
         self._mean_gap_steps = mean_gap_steps
@@ -38,12 +38,12 @@ class Starving:
         self._go_on(0)
 
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
-        """Return what the policy chooses from all but the one that starves."""
+        """Return the choice of the inner policy among all tasks but the victim."""
         self._go_on(step)
         if step < self._begin:
             return self._policy.choose(runnable, current, label, step)
         if self._victim is None or self._victim.ended:
-            # Drawn late, from those who can run now: one drawn ahead might never have come to a choice.
+            # Drawn late, among the tasks that can run now: a task drawn earlier might never be runnable here.
             self._victim = runnable[int(self._draw() * len(runnable))]
             self._has_suffered = False
         others = [index for index, task in enumerate(runnable) if task is not self._victim]
@@ -51,11 +51,11 @@ class Starving:
             self._has_suffered = True
             self.injected[STARVED_TASK] += 1
         if len(others) == 1:
-            return others[0]  # a policy may only be asked if there is a choice
+            return others[0]  # a policy may be asked only if there is a choice
         return others[self._policy.choose([runnable[index] for index in others], current, label, step)]
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Return what the policy grants, up to the next change; the one that starves is granted nothing."""
+        """Return the inner policy's grant, cut at the next change. The victim gets 0."""
         granted = self._policy.quantum(chosen, step)
         self._go_on(step)
         if step < self._begin:
@@ -63,7 +63,7 @@ class Starving:
         return 0 if chosen is self._victim else granted
 
     def _go_on(self, step: int) -> None:
-        """Draw when the next task starves, and for how long, if the last one has had its time."""
+        """After the end of a starving period, draw the begin and the length of the next one."""
         if step < self._end:
             return
         self._victim = None
