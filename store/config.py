@@ -1,7 +1,7 @@
-"""Store settings, under RocketMQ's names in Python's spelling, with RocketMQ's defaults and units.
+"""Store settings: RocketMQ's names in Python's spelling, with RocketMQ's defaults and units.
 
-Each field knows its RocketMQ key and its range; `broker_conf` reads and names them by key, `describe_config` says what
-each means. Sizes are bytes, `_ms` are milliseconds, pages are 4096 bytes. Defaults are those of 4.9.8.
+Each field has its RocketMQ key and its range. `broker_conf` reads and names fields by key, `describe_config` explains
+them. Sizes are bytes, `_ms` are milliseconds, pages are 4096 bytes. Defaults are those of 4.9.8.
 """
 
 from dataclasses import dataclass, field, fields
@@ -29,7 +29,7 @@ class FlushDiskType(Enum):
 
 
 class BrokerRole(Enum):
-    """What part a store has in replication."""
+    """The role of a store in replication."""
 
     ASYNC_MASTER = "ASYNC_MASTER"
     SYNC_MASTER = "SYNC_MASTER"
@@ -37,7 +37,7 @@ class BrokerRole(Enum):
 
 
 class ConfigError(ValueError):
-    """A setting that no store can have: which, what was expected, what was found, and the line if a file said it."""
+    """An invalid setting: its name, the expectation, the value, and the line if a file contains it."""
 
     def __init__(self, name: str, expected: str, found: object, *, line: int | None = None) -> None:
         place = "" if line is None else f"line {line}: "
@@ -49,14 +49,14 @@ class ConfigError(ValueError):
 
 
 class Key(NamedTuple):
-    """What is known of one setting beside its default."""
+    """The RocketMQ key of a setting and its range."""
 
     name: str
-    """RocketMQ's name for it, or this store's own in the same spelling."""
+    """RocketMQ's name, or this store's own in the same spelling."""
     minimum: int
     maximum: int
     own: bool
-    """Whether it is this store's own and RocketMQ would not know it."""
+    """Whether only this store knows the setting."""
 
 
 def _key(default: Any, name: str, minimum: int = 0, maximum: int = _INT_MAX, *, own: bool = False) -> Any:
@@ -64,7 +64,7 @@ def _key(default: Any, name: str, minimum: int = 0, maximum: int = _INT_MAX, *, 
 
 
 class _Below:
-    """A path below the store's directory."""
+    """A path below the directory of the store."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -75,7 +75,7 @@ class _Below:
 
 @dataclass(frozen=True, slots=True)
 class StoreConfig:
-    """Settings of one store directory. What each means: `describe_config`."""
+    """Settings of one store directory. `describe_config` explains each."""
 
     store_path_root_dir: str = field(metadata={"key": Key("storePathRootDir", 0, 0, False)})
 
@@ -157,7 +157,7 @@ class StoreConfig:
     # -- delayed delivery --------------------------------------------------------------------------
     enable_schedule_message_stats: bool = _key(True, "enableScheduleMessageStats")
     enable_schedule_async_deliver: bool = _key(False, "enableScheduleAsyncDeliver")
-    """Taken note of only, with its two limits: a delivered copy's put waits for no disk."""
+    """Accepted without effect, with its two limits: the put of a delivered copy never waits for a disk."""
     schedule_async_deliver_max_pending_limit: int = _key(2000, "scheduleAsyncDeliverMaxPendingLimit", 1)
     schedule_async_deliver_max_resend_num2_blocked: int = _key(3, "scheduleAsyncDeliverMaxResendNum2Blocked")
 
@@ -218,7 +218,7 @@ class StoreConfig:
 
     @property
     def is_transient_store_pool_effective(self) -> bool:
-        """Return whether puts go to buffers of the process first."""
+        """Return whether puts first go to buffers of the process."""
         return (
             self.transient_store_pool_enable
             and self.flush_disk_type is FlushDiskType.ASYNC_FLUSH
@@ -227,22 +227,22 @@ class StoreConfig:
 
     @property
     def access_message_in_memory_max_bytes(self) -> int:
-        """Return how far behind the log's end a message counts as in memory."""
+        """Return the distance from the log's end up to which a message counts as in memory."""
         return self.physical_memory_bytes * self.access_message_in_memory_max_ratio // 100
 
     @property
     def commit_log_directories(self) -> tuple[str, ...]:
-        """Return the directories of the log, in order of configuration; segments are made in the writable ones."""
+        """Return the directories of the log, in order of configuration. New segments go to the writable ones."""
         return _paths(self.store_path_commit_log) or (f"{self.store_path_root_dir}/commitlog",)
 
     @property
     def read_only_commit_log_directories(self) -> tuple[str, ...]:
-        """Return the directories of the log where segments are only read."""
+        """Return the directories of the log whose segments are only read."""
         return _paths(self.read_only_commit_log_store_paths)
 
     @property
     def writable_commit_log_directories(self) -> tuple[str, ...]:
-        """Return the directories of the log that are not read-only: there is at least one."""
+        """Return the directories of the log that are not read-only: at least one."""
         read_only = self.read_only_commit_log_directories
         return tuple(path for path in self.commit_log_directories if path not in read_only)
 
@@ -252,20 +252,20 @@ class StoreConfig:
         return self.commit_log_directories[0]
 
     consume_queue_directory = _Below("consumequeue")
-    """Where the queues' segments are, below `<topic>/<queueId>/`."""
+    """Segments of queues, below `<topic>/<queueId>/`."""
     consume_queue_ext_directory = _Below("consumequeue_ext")
-    """Where the queues' extension files are, below `<topic>/<queueId>/`."""
+    """Extension files of queues, below `<topic>/<queueId>/`."""
     index_directory = _Below("index")
     config_directory = _Below("config")
-    """Where the side files are: consumerOffset.json, delayOffset.json."""
+    """Side files: consumerOffset.json, delayOffset.json."""
     checkpoint_path = _Below("checkpoint")
     abort_path = _Below("abort")
-    """The marker that exists while the store runs."""
+    """Marker file that exists while the store runs."""
     lock_path = _Below("lock")
-    """The file whose lock makes an instance the only one."""
+    """Lock file: only one instance can hold it."""
 
 
 def _paths(text: str) -> tuple[str, ...]:
-    """Return paths separated by `,`, each once, however often it ends in `/`."""
+    """Return paths separated by `,`, without duplicates and trailing `/`."""
     stripped = map(java_trim, text.split(","))
     return tuple(dict.fromkeys(path.rstrip("/") or path for path in stripped if path))

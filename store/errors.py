@@ -1,10 +1,10 @@
-"""Errors of the store: all that it raises by itself is a StoreError; what the disk does to it is an OSError."""
+"""Errors of the store: its own errors are StoreErrors, disk errors are OSErrors."""
 
 from errno import EDQUOT, ENOSPC
 
 
 class StoreError(Exception):
-    """Anything that keeps the store from its promises."""
+    """Base of the store's own errors."""
 
 
 class CorruptFileError(StoreError):
@@ -27,19 +27,19 @@ class CorruptFileError(StoreError):
 
 
 class StoreLockedError(StoreError):
-    """Another live instance holds the directory."""
+    """Another running instance holds the directory."""
 
 
 class StoreNotReadableError(StoreError):
-    """Reads are refused: the store is shut down, or was made not readable."""
+    """Reads are refused: the store is shut down or was made unreadable."""
 
 
 class InvalidMessageError(StoreError):
-    """A message that no record can hold; the text names the limit."""
+    """A message does not fit into a record. The text names the limit."""
 
 
 class MisplacedRecordError(StoreError):
-    """A record that says a place which cannot be its own in its queue: which queue, what was expected, what it says."""
+    """The queue offset in a record cannot be right: the queue, the expectation, and the record's value."""
 
     def __init__(self, queue: str, expected: str, found: int) -> None:
         super().__init__(f"queueOffset in {queue}: expected {expected}, found {found}")
@@ -49,9 +49,9 @@ class MisplacedRecordError(StoreError):
 
 
 class DivergedError(StoreError):
-    """A slave's log is not a prefix of its master's, or nobody can tell: where, what was expected, what was found.
+    """A slave's log is not a prefix of its master's, or that cannot be determined.
 
-    Nothing is cut to make it fit: only an operator knows which of the two logs is to be kept.
+    The logs stay as they are: only an operator knows which of the two must be kept.
     """
 
     def __init__(self, log_offset: int, expected: str, found: str) -> None:
@@ -60,7 +60,7 @@ class DivergedError(StoreError):
 
 
 class FilterExpressionError(StoreError):
-    """An expression that no filter can be made of: which, where in it, what was expected, what was found."""
+    """An invalid filter expression: position, expectation, and the text found."""
 
     def __init__(self, expression: str, position: int, expected: str, found: str) -> None:
         super().__init__(f"{expression!r} @ {position}: expected {expected}, found {found}")
@@ -68,7 +68,7 @@ class FilterExpressionError(StoreError):
 
 
 class AccessDeniedError(StoreError):
-    """A request that a broker's access rules do not allow: the code it is answered with, and why."""
+    """The access rules of a broker forbid a request: the answer's code, and the reason."""
 
     def __init__(self, code: int, why: str) -> None:
         super().__init__(why)
@@ -76,10 +76,10 @@ class AccessDeniedError(StoreError):
 
 
 def is_disk_full(error: Exception) -> bool:
-    """Return whether an error says that there is no room for a file, or none left for this user."""
+    """Return whether an error means that the disk or the user's quota is full."""
     return isinstance(error, OSError) and error.errno in (ENOSPC, EDQUOT)
 
 
 def brings(extra: str) -> str:
-    """Return the command that installs one of this package's extras: it is on no index, and comes as a checkout."""
+    """Return the command that installs an extra. The package is on no index, so it needs a checkout."""
     return f"`pip install '.[{extra}]'` in a checkout of tornlog"

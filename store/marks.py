@@ -1,8 +1,8 @@
-"""Marks on rare branches: a campaign of tests has to hit each of them, or its silence proves nothing about the branch.
+"""Marks on rare branches: a campaign proves that it reached each of them.
 
-A simulation can also force a branch whose condition does not hold, where a correct store may take it at any time
-(FoundationDB's BUGGIFY). A mark costs one test where nobody collects. As in FoundationDB's probes and rust-analyzer's
-cov-mark, it stands in the code that it is about, so that it moves and goes with it.
+A simulation can also force a branch whose condition is false, if a correct store may take it at any time
+(FoundationDB's BUGGIFY). Without a collector a mark costs one test. As with FoundationDB's probes and rust-analyzer's
+cov-mark, a mark is inside the code that it describes, so it moves with this code.
 """
 
 from collections import Counter
@@ -58,20 +58,20 @@ MARKS: dict[str, str] = {
     "report beyond the master's end": "a slave asked for what its master's log does not have any more",
     "clock fell": "the clock was behind the time of the log, which was taken instead",
 }
-"""Every mark in the store: what it means to have hit it."""
+"""Every mark in the store, and the event that it counts."""
 
 _collecting: list[Counter[str]] = []
 
 
 def hit(name: str) -> None:
-    """Count a mark, if anybody collects."""
+    """Count a mark, if there is a collector."""
     if _collecting:
         _collecting[-1][name] += 1
 
 
 @contextmanager
 def collected() -> Iterator[Counter[str]]:
-    """Count the marks that are hit inside a `with` block, by the innermost block."""
+    """Count the marks hit inside a `with` block. Only the innermost block counts."""
     hits: Counter[str] = Counter()
     _collecting.append(hits)
     try:
@@ -88,20 +88,20 @@ FORCIBLE = (
     "index dropped",
     "delivery fails",
 )
-"""Marks of branches that a simulation may force: each costs time or a retry, and no promise."""
+"""Marks of branches that a simulation may force. Each costs time or a retry, and breaks no guarantee."""
 
 _forcing: list[Callable[[str], bool]] = []
 
 
 def forces(name: str) -> bool:
-    """Return whether a simulation forces the branch of a mark now, although its condition does not hold."""
+    """Return whether a simulation forces the branch of a mark now, although its condition is false."""
     assert name in FORCIBLE, name
     return bool(_forcing) and _forcing[-1](name)
 
 
 @contextmanager
 def forced(decide: Callable[[str], bool]) -> Iterator[None]:
-    """Ask `decide` inside a `with` block, each time that a forcible branch would not be taken."""
+    """Inside a `with` block, ask `decide` each time a forcible branch would not be taken."""
     _forcing.append(decide)
     try:
         yield

@@ -7,9 +7,9 @@ store.put_message(Message.of("Orders", b"hello", tags="new"))
 store.get_message("Orders", 0, 0).records
 store.shutdown()
 
-Its services are made and joined here:
+This class makes the services and connects them:
 
-    puts -> log -> flush (and commit, if there is a pool) -> dispatch -> queues, index, light queues -> listeners
+    puts -> log -> flush (and commit, with a pool) -> dispatch -> queues, index, light queues -> listeners
 """
 
 from collections.abc import Callable
@@ -56,11 +56,11 @@ from .stats import FAST_PUT_NS, StoreStats
 from .world import FileLock, World
 
 _STALL_MS_MAX = 10_000_000
-"""A put cannot have held the lock longer: a larger figure means that none holds it."""
+"""RocketMQ takes a longer hold of the put lock for none."""
 
 
 class MessageStore:
-    """One store directory: its life, and what producers, consumers and operators ask of it."""
+    """One store directory: its start and stop, and the operations of producers, consumers and operators."""
 
     def __init__(self, world: World, config: StoreConfig) -> None:
         self.world = world
@@ -94,7 +94,7 @@ class MessageStore:
             self.commit_log.group_transfer = GroupTransfer(world, config)
         self.dispatch = DispatchService(world, config, self.commit_log, queues, flags, delays_ms)
         self.extended: ExtendedQueueDispatcher | None = None
-        """What dispatches into queues with an extension, if they have one."""
+        """The dispatcher for queues with an extension, if they have one."""
         if config.enable_consume_queue_ext:
             self.extended = ExtendedQueueDispatcher(queues, delays_ms)
             self.dispatch.dispatchers[0] = self.extended.dispatch
@@ -103,7 +103,7 @@ class MessageStore:
             self.dispatch.dispatchers.append(light.dispatch)
         self.flush_queues = FlushConsumeQueueService(world, config, queues, self.dispatch, self.checkpoint)
         self.index: IndexService | None = None
-        """Leads from keys to messages, if settings ask for it."""
+        """The index from keys to messages, if the settings ask for it."""
         if config.message_index_enable:
             self.index = IndexService(world, config, flags)
             self.dispatch.dispatchers.append(self.index.dispatch)
@@ -135,7 +135,7 @@ class MessageStore:
         self._puller = Puller(config, self.commit_log, limit, world.core)
         self._querier = KeyQuerier(self.commit_log, world.core)
         self.last_recovery: RecoveryReport | None = None
-        """What the load found and did."""
+        """The report of the load."""
         self._lock: FileLock | None = None
         self._is_started = False
         self._accepting = world.tasks.cell("accepting")
@@ -144,7 +144,7 @@ class MessageStore:
 
     @property
     def services(self) -> list[Service]:
-        """Return every service that has a task of its own while the store runs; on a slave nothing is delivered."""
+        """Return every service that has its own task. A slave delivers no delayed messages."""
         services = [self.allocate, self.flush, self.dispatch, self.flush_queues, self.retention]
         if self.commit is not None:
             services.append(self.commit)
@@ -153,7 +153,7 @@ class MessageStore:
         return services
 
     def follow(self, wake: Callable[[], None]) -> None:
-        """Have wake called, too, whenever more of the log may be read."""
+        """Also call wake whenever more of the log becomes readable."""
         earlier = self._on_readable
 
         def wake_both() -> None:
@@ -165,14 +165,14 @@ class MessageStore:
             self._wake_on_more()
 
     def _wake_on_more(self) -> None:
-        """Have those woken who wait for more of the log by whatever makes more of it readable."""
+        """Wake readers at the step that makes more of the log readable: the flush with sync flush, else the append."""
         if self._is_sync_flush:
             self.flush.on_flushed = self._on_readable
         else:
             self.commit_log.on_appended = self._on_readable
 
     def _make_log(self) -> SegmentQueue:
-        """Return the log's row of segments, with the pool and the task behind it if puts go to memory first."""
+        """Return the segments of the log, with a pool and a commit service if puts go to memory first."""
         world, config, segment_bytes = self.world, self.config, self.config.mapped_file_size_commit_log
         place = (world, config.commit_log_directory, segment_bytes, "commitlog", self.log_directories)
         if not config.is_transient_store_pool_effective:
@@ -183,20 +183,19 @@ class MessageStore:
         return log
 
     def _on_committed(self) -> None:
-        """Have what reached the files dispatched, and flushed if the flusher does not keep to its interval."""
+        """Dispatch the committed bytes, and flush them unless the flusher keeps to its interval."""
         self._on_readable()
         if not self.config.flush_commit_log_timed:
             self.flush.wake()
 
-    # -- life --------------------------------------------------------------------------------------
+    # -- start and stop ----------------------------------------------------------------------------
 
     def load(self, *, clean_exit: bool | None = None) -> RecoveryReport:
-        """Lock the directory, map what is there, and recover it.
+        """Lock the directory, map its files, and recover.
 
-        clean_exit says how the last life ended, where something else than the marker in the directory does.
-        Raises StoreLockedError if another instance is alive, CorruptFileError if the directory cannot be a store's,
-        OSError if the disk fails; the directory is then let go again. Nothing on disk has changed before the lock is
-        held.
+        clean_exit: how the last life ended, if known; None: ask the marker in the directory.
+        Raises StoreLockedError if another instance is running, CorruptFileError if the directory cannot belong to a
+        store, OSError if the disk fails; all three release the directory. Files change only after the lock is held.
         """
         try:
             self._lock_directory()
@@ -224,7 +223,7 @@ class MessageStore:
         return report
 
     def recover(self, *, clean_exit: bool) -> RecoveryReport:
-        """Bring log and queues to one consistent state, and let puts and dispatch go on from there."""
+        """Bring log and queues to one consistent state from which puts and dispatch continue."""
         config, log, queues, checkpoint = self.config, self.log, self.queues, self.checkpoint
         core = self.world.core
         recovery = Recovery(config, log, queues, checkpoint, self.delays_ms, clean_exit=clean_exit, core=core)
@@ -241,13 +240,13 @@ class MessageStore:
         if report.lacks_room is None:
             self.dispatch.dispatched_store_timestamp_ms = report.last_store_timestamp_ms
         else:
-            self.flags.refuse(Refusal.DISK_FULL)  # retention takes it back once it has seen room
+            self.flags.refuse(Refusal.DISK_FULL)  # retention allows puts again once it has seen room
         return report
 
     def _lock_directory(self) -> None:
         files = self.world.files
-        # The sync comes after the lock, for a second instance is refused whatever the disk does, and before anything
-        # below the root is taken for durable.
+        # The sync comes after the lock: a second instance is refused whatever the disk does, and no entry below the
+        # root is assumed durable before the sync.
         make_directory(files, self.config.store_path_root_dir, once_made=self._take_lock)
         files.write(self.config.lock_path, b"lock")
 
@@ -261,8 +260,8 @@ class MessageStore:
     def start(self) -> None:
         """Start the services and accept puts, once the marker of an unclean exit is durable.
 
-        RuntimeError unless the store has been loaded, and only once: what is there would be taken for nothing, and the
-        directory may be another's.
+        RuntimeError unless the store was loaded and not started before: an unloaded store would treat existing files as
+        absent, in a directory that may belong to another instance.
         """
         if self._lock is None or self._is_started:
             found = "one that runs" if self._is_started else "one that holds no directory"
@@ -277,19 +276,19 @@ class MessageStore:
         if self.queues.ext_directory is not None:
             make_directory(files, self.queues.ext_directory, below=root)
         self.checkpoint.log_ends_at(self.commit_log.last_store_timestamp_ms)
-        self.mark_running()  # this syncs the names in the root, those of the directories above included
+        self.mark_running()  # this syncs the names in the root, including the directories above
         self.schedule.persist_correction()
         for service in (self.allocate, self.flush, self.dispatch, self.flush_queues):
             service.start()
         if self.commit is not None:
             self.commit.start()
         self.retention.start()
-        if self.config.broker_role is not BrokerRole.SLAVE:  # whose log only its master writes to
+        if self.config.broker_role is not BrokerRole.SLAVE:  # only the master writes to a slave's log
             self._accepting.set(1)
             self.schedule.start()
 
     def mark_running(self) -> None:
-        """Create the marker that shows the next start how this one ended."""
+        """Create the marker file, from which the next start learns about an unclean end."""
         files = self.world.files
         files.write(self.config.abort_path, b"")
         # Without this, a power cut can take the name and leave the log's pages: the next start would trust the log.
@@ -298,8 +297,8 @@ class MessageStore:
     def shutdown(self) -> bool:
         """Stop accepting, make everything durable, and end; return whether the exit was clean.
 
-        It is not when a sync failed or records are not dispatched: the marker then stays, and the next load recovers.
-        It is not either when the marker cannot be removed for good, though nothing else is missing.
+        After a failed sync or with records that are not dispatched, the marker stays and the next load recovers. The
+        exit is also unclean if only the removal of the marker may not be durable.
         """
         self._accepting.set(0)
         self._shut_down.set(1)
@@ -307,7 +306,7 @@ class MessageStore:
         self.schedule.shutdown()
         self.commit_log.close()  # before the committer stops: a later put would stay in its buffer
         if self.commit is not None:
-            self.commit.shutdown()  # before the flusher, which is to find all of it
+            self.commit.shutdown()  # before the flusher, which must flush all of it
         self.flush.shutdown()
         self.dispatch.shutdown()
         self.flush_queues.shutdown()
@@ -333,12 +332,12 @@ class MessageStore:
         return (
             not self.flags.has_failed
             and self.log.flushed_where.get() == self.log.put_offset
-            and self.dispatch.behind_bytes == 0  # a start without the marker takes the queues as they are
+            and self.dispatch.behind_bytes == 0  # a start without the marker trusts the queues
             and self.flush_queues.last_error is None
         )
 
     def close(self) -> None:
-        """Give maps and lock back, without a word to the disk."""
+        """Release the maps and the lock without flushing."""
         self.checkpoint.close()
         if self.pool is not None:
             self.pool.drain()
@@ -350,36 +349,36 @@ class MessageStore:
             self._lock.release()
             self._lock = None
 
-    # -- expiring ----------------------------------------------------------------------------------
+    # -- expiry ------------------------------------------------------------------------------------
 
     def execute_delete_files_manually(self) -> None:
-        """Delete segments whose time is over in the next 20 passes, the first of them now, whatever the hour."""
+        """Delete expired segments in the next 20 passes, the first of them now, at any hour."""
         self.retention.delete_manually()
 
     def clean_expired_consumer_queue(self) -> None:
-        """Remove the queues all of whose messages have left the log: RocketMQ's admin command 306.
+        """Remove the queues without any message left in the log: RocketMQ's admin command 306.
 
-        The next message in such a queue has queue offset 0 again. Raises OSError if a file does not go.
+        The next message of such a queue has queue offset 0 again. Raises OSError if a file cannot be removed.
         """
         self.retention.remove_expired_queues()
 
-    # -- putting -----------------------------------------------------------------------------------
+    # -- puts --------------------------------------------------------------------------------------
 
     def put_message(self, message: Message) -> PutMessageResult:
-        """Store one message; the answer's status says what is promised."""
+        """Store one message. The status of the result says what is guaranteed."""
         return answer_of(self.begin_put(message))
 
     def put_messages(self, batch: MessageBatch) -> PutMessageResult:
-        """Store a batch: all of it in one segment, or nothing."""
+        """Store a batch in one segment, or none of it."""
         return answer_of(self.begin_put(batch))
 
     def begin_put(
         self, message: Message | MessageBatch, on_known: Callable[[], None] | None = None
     ) -> PutMessageResult | PutWait:
-        """Store one message, or a batch, and return the answer, or what waits for it.
+        """Store a message or a batch. Return the result, or a wait for it.
 
-        on_known: called, in any task and maybe before this returns, when a look at what waits may be worth it; None:
-        the caller waits.
+        on_known: called, in any task and possibly before this returns, when the wait may have its result. None: the
+        caller blocks on the wait.
         """
         begin_ns = self._now_ns()
         refused = self._refusal(message)
@@ -395,13 +394,13 @@ class MessageStore:
         return put
 
     def _put_took(self, begin_ns: int) -> None:
-        """Note how long it has taken to answer a put that began then."""
+        """Note the duration of a put that began at begin_ns."""
         took_ns = self._now_ns() - begin_ns
         if took_ns >= FAST_PUT_NS:
             self.stats.put_was_slow(took_ns)
 
     def _refusal(self, message: Message | MessageBatch) -> PutMessageStatus | None:
-        """Return why nothing can be put now, in RocketMQ's order of checks."""
+        """Return why no put is possible now, in RocketMQ's order of checks."""
         if not self._accepting.get() or not self.flags.is_writeable:
             return PutMessageStatus.SERVICE_NOT_AVAILABLE
         if self.commit_log.begin_time_in_lock_ms and self.is_os_page_cache_busy:
@@ -417,7 +416,7 @@ class MessageStore:
 
     @property
     def is_os_page_cache_busy(self) -> bool:
-        """Return whether a put has held the lock for so long that the disk must be stalling."""
+        """Return whether a put has held the lock so long that the disk is probably stalled."""
         begin_ms = self.commit_log.begin_time_in_lock_ms
         if begin_ms == 0:
             return False
@@ -426,10 +425,10 @@ class MessageStore:
 
     @property
     def is_transient_store_pool_deficient(self) -> bool:
-        """Return whether a new segment would find no buffer: a broker then turns producers away."""
+        """Return whether the pool has no buffer for a new segment: a broker then refuses producers."""
         return self.pool is not None and self.pool.available == 0
 
-    # -- reading -----------------------------------------------------------------------------------
+    # -- reads -------------------------------------------------------------------------------------
 
     def get_message(
         self,
@@ -442,8 +441,8 @@ class MessageStore:
     ) -> GetMessageResult:
         """Pull up to max_messages from a queue offset on; tags is a subscription such as `A || B`.
 
-        wanted takes its place where tags are not enough: `SqlMessageFilter`.
-        This and all that reads records or queue files raises StoreNotReadableError where RocketMQ answers null.
+        wanted: a filter instead of tags, such as `SqlMessageFilter`.
+        This and every other read of records or queue files raises StoreNotReadableError where RocketMQ answers null.
         """
         self._require_readable()
         begin_ns = self._now_ns()
@@ -465,7 +464,7 @@ class MessageStore:
             raise StoreNotReadableError(f"the store was made not readable: running flags {self.flags.bits}")
 
     def look_message_by_offset(self, physical_offset: int) -> MessageRecord | None:
-        """Return the record that begins at a log offset, None if none does."""
+        """Return the record that begins at a log offset, None if there is no such record."""
         self._require_readable()
         if physical_offset < 0:
             return None
@@ -488,11 +487,11 @@ class MessageStore:
             raise
 
     def get_max_offset_in_queue(self, topic: str, queue_id: int) -> int:
-        """Return the queue offset behind the last visible message."""
+        """Return the queue offset after the last visible message."""
         return self.queues.find_or_create(topic, queue_id).max_offset
 
     def get_min_offset_in_queue(self, topic: str, queue_id: int) -> int:
-        """Return the queue offset of the first message, -1 for a queue never seen."""
+        """Return the queue offset of the first message, -1 for an unknown queue."""
         queue = self.queues.find(topic, queue_id)
         return -1 if queue is None else queue.min_offset
 
@@ -509,7 +508,7 @@ class MessageStore:
 
     @property
     def max_phy_offset(self) -> int:
-        """Return the log offset behind the last record."""
+        """Return the log offset after the last record."""
         return self.log.max_offset
 
     @property
@@ -517,20 +516,20 @@ class MessageStore:
         """Return the first log offset, -1 for an empty log."""
         return self.log.min_offset
 
-    # -- watching ----------------------------------------------------------------------------------
+    # -- monitoring --------------------------------------------------------------------------------
 
     @property
     def dispatchers(self) -> list[Dispatcher]:
-        """Return what each record is handed to, in order."""
+        """Return the functions that get each record, in order."""
         return self.dispatch.dispatchers
 
     @property
     def dispatch_behind_bytes(self) -> int:
-        """Return how much of the log is not visible yet."""
+        """Return how many bytes of the log are not visible yet."""
         return self.dispatch.behind_bytes
 
     def runtime_info(self) -> dict[str, str]:
-        """Return what a broker says of its store, under RocketMQ's names."""
+        """Return the runtime information of a broker about its store, under RocketMQ's names."""
         self.stats.sample()
         return {
             **stats_info(self.stats, self.world.clock.now_ms(), self.dispatch.waiting_bytes_max),

@@ -1,9 +1,9 @@
-"""Protocol of a world for your own code, which runs on this computer and in a simulation alike.
+"""Protocol of a world for your own code, which runs on this computer and in a simulation.
 
-Hand it a `PortableWorld`, and let it reach nothing else. `tornlog.store.real.world.this_computer` has one of the
-operating system's clocks, threads and files, `Simulation.live` one that fails on purpose (`tornlog.faults.simulation`).
-Calls block; paths are absolute and `/`-separated; failures are `OSError`s with their errno. Clocks, tasks and most of
-what files can do are what the store itself is given; descriptors are beside that.
+Your code takes a `PortableWorld` and uses no other access to the outside. `tornlog.store.real.world.this_computer`
+implements it with clocks, threads and files of the operating system, `Simulation.live` with faults
+(`tornlog.faults.simulation`). Calls block; paths are absolute and `/`-separated; failures are `OSError`s with their
+errno. Clocks, tasks and most file operations are those of the store; descriptors are additional.
 """
 
 from typing import Protocol
@@ -13,46 +13,46 @@ from .world import Files as StoreFiles
 
 
 class File(Protocol):
-    """A file opened by its descriptor. It means the file, whatever its name is by now."""
+    """A file opened by its descriptor. It stays the same file after a rename."""
 
     path: str
-    """What it was opened under."""
+    """The path at the time of opening."""
 
     @property
     def size_bytes(self) -> int:
         """Return the size as readers see it."""
 
     def read(self, at: int, size_bytes: int) -> bytes:
-        """Return up to size_bytes from a position on; fewer only where the file ends first."""
+        """Return up to size_bytes from a position on; fewer only at the end of the file."""
 
     def write(self, at: int, data: bytes) -> int:
-        """Write at a position, growing the file if need be, and return how much was written; it may be short."""
+        """Write at a position, growing the file if needed. Return how much was written; it may be short."""
 
     def allocate(self, size_bytes: int) -> None:
-        """Let the file be at least that long, with zeros."""
+        """Extend the file with zeros to at least that size."""
 
     def truncate(self, size_bytes: int) -> None:
-        """Let the file be exactly that long: cut, or with zeros behind its old end."""
+        """Make the file exactly that long: cut it or extend it with zeros."""
 
     def sync(self) -> None:
-        """Make everything written so far, and the size, durable. After an OSError nothing may be assumed to be."""
+        """Make everything written so far, and the size, durable. After an OSError none of it may be durable."""
 
     def close(self) -> None:
-        """Give the descriptor back. A second call does nothing; any other use is an OSError(EBADF)."""
+        """Close the descriptor. A second call has no effect; any other use is an OSError(EBADF)."""
 
 
 class PortableFiles(StoreFiles, Protocol):
-    """One file system, with descriptors and further names beside what the store needs."""
+    """One file system, with descriptors and hard links in addition to the store's operations."""
 
     def open(self, path: str) -> File:
-        """Open a file, created if there is none, to read and write anywhere in it, to cut and to sync it."""
+        """Open a file, created if missing, to read, write, truncate and sync it."""
 
     def link(self, path: str, new: str) -> None:
-        """Give a file one more name, which nothing has yet: FileExistsError."""
+        """Add a name to a file. FileExistsError if the name exists."""
 
 
 class PortableWorld(Protocol):
-    """All that comes from outside."""
+    """All access to the outside."""
 
     @property
     def clock(self) -> Clock:
@@ -60,7 +60,7 @@ class PortableWorld(Protocol):
 
     @property
     def tasks(self) -> Tasks:
-        """Return what runs beside something else, and what it meets at: locks, signals, cells."""
+        """Return the concurrency operations: tasks, locks, signals, cells."""
 
     @property
     def files(self) -> PortableFiles:

@@ -1,4 +1,4 @@
-"""Plug-ins: stores around a store that change what it does. RocketMQ's messageStorePlugIn.
+"""Plug-ins: wrappers around a store that change its operations. RocketMQ's messageStorePlugIn.
 
 class Counting(AbstractPluginMessageStore):
     puts = 0
@@ -25,9 +25,9 @@ from .message_store import MessageStore
 from .world import World
 
 _PARTS = ("config", "flags", "stats", "on_arriving")
-"""Attributes of a store that others may ask for."""
+"""Public attributes of a store."""
 _INTERNAL = ("follow", "services")
-"""Operations that replication and the harness ask of the store itself, past all plug-ins."""
+"""Operations that replication and the harness call on the store itself, past all plug-ins."""
 
 if TYPE_CHECKING:
     _Operations = MessageStore
@@ -37,7 +37,7 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class PluginContext:
-    """What a plug-in may want to know."""
+    """The environment of a plug-in."""
 
     world: World
     config: StoreConfig
@@ -46,9 +46,9 @@ class PluginContext:
 
 
 class AbstractPluginMessageStore(_Operations):
-    """Hands every operation of `MessageStore` to the next store. A plug-in overrides some of them.
+    """Passes every operation of `MessageStore` to the next store. A plug-in overrides some of them.
 
-    The next store's own work, such as recovery and services, does not pass through here.
+    Internal work of the next store, such as recovery and services, does not pass through here.
     """
 
     def __init__(self, context: PluginContext, next_store: "AnyMessageStore") -> None:
@@ -58,7 +58,7 @@ class AbstractPluginMessageStore(_Operations):
     def begin_put(
         self, message: Message | MessageBatch, on_known: Callable[[], None] | None = None
     ) -> PutMessageResult | PutWait:
-        """Begin a put; one that the plug-in has its own word about is waited for where it is begun."""
+        """Begin a put. If the plug-in overrides the blocking put, that one runs here and blocks."""
         own, plain = type(self), AbstractPluginMessageStore
         if isinstance(message, MessageBatch):
             if own.put_messages is not plain.put_messages:
@@ -82,13 +82,13 @@ for _name, _value in {**dict.fromkeys(_PARTS), **vars(MessageStore)}.items():
         setattr(AbstractPluginMessageStore, _name, _own)
 
 AnyMessageStore = MessageStore | AbstractPluginMessageStore
-"""A store, with or without plug-ins around it: what all code outside of the store asks."""
+"""A store with or without plug-ins: the type used by all code outside of the store."""
 
 
 def build_message_store(names: str, context: PluginContext, store: AnyMessageStore) -> AnyMessageStore:
-    """Wrap a store in the plug-ins of a comma-separated list of `package.module:Class`; the first is the outermost.
+    """Wrap a store in a comma-separated list of plug-ins `package.module:Class`, the first outermost.
 
-    Raises ConfigError for a name behind which there is no plug-in. What the making of one raises goes through.
+    Raises ConfigError for a name that is no plug-in. Exceptions of a plug-in's constructor pass through.
     """
     for name in reversed([name for name in map(java_trim, names.split(",")) if name]):
         store = _plugin_class(name)(context, store)

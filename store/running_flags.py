@@ -1,4 +1,4 @@
-"""Running flags: why a store refuses work. Bits are RocketMQ's; none of them outlives the process."""
+"""Running flags: the reasons for which a store refuses work. Bits are RocketMQ's."""
 
 from collections.abc import Callable
 from enum import IntFlag
@@ -8,7 +8,7 @@ from .world import Tasks
 
 
 class Refusal(IntFlag):
-    """One bit per reason."""
+    """One bit per reason. The bits are not stored on disk."""
 
     NOT_READABLE = 1
     NOT_WRITEABLE = 2
@@ -17,14 +17,14 @@ class Refusal(IntFlag):
     DISK_FULL = 16
 
 
-_NOT_READABLE = int(Refusal.NOT_READABLE)  # plain integers, for every put asks
+_NOT_READABLE = int(Refusal.NOT_READABLE)  # plain integers, because every put tests them
 _NOT_WRITEABLE = int(~Refusal.NOT_READABLE)
 
 
 class RunningFlags:
-    """The reasons in force. Each is given and taken back by whoever finds it, those of failed writes never.
+    """The active reasons. The finder of a problem sets and clears its reason, except after failed writes.
 
-    Invariant: the reasons that last are among those in force.
+    Invariant: the lasting reasons are among the active ones.
     """
 
     __slots__ = ("_bits", "_lasting", "_lock", "failures", "on_service_failed")
@@ -33,15 +33,15 @@ class RunningFlags:
         self._bits = tasks.cell("running flags")
         self._lock = tasks.lock("running flags")
         self._lasting = 0
-        """Reasons that only a restart ends. Belongs to whoever holds the lock."""
+        """Reasons that only a restart clears. Guarded by the lock."""
         self.failures: dict[str, str] = {}
-        """Services that have ended of what nobody foresaw, each with what that was."""
+        """Services ended by an unexpected error, and this error."""
         self.on_service_failed: Callable[[str], None] = do_nothing
-        """Called with the name of each, in its last moments."""
+        """Called with the name of each such service before its task ends."""
 
     @property
     def bits(self) -> int:
-        """Return all reasons, as RocketMQ prints them."""
+        """Return all reasons as RocketMQ's number."""
         return self._bits.get()
 
     @property
@@ -56,7 +56,7 @@ class RunningFlags:
 
     @property
     def has_failed(self) -> bool:
-        """Return whether there is a reason that only a restart ends."""
+        """Return whether there is a reason that only a restart clears."""
         return self._lasting != 0
 
     def refuse(self, reason: Refusal) -> None:
@@ -65,19 +65,19 @@ class RunningFlags:
             self._set(self._bits.get() | int(reason))
 
     def refuse_for_good(self, reason: Refusal) -> None:
-        """Add a reason that nothing but a restart ends: after a failed write nobody knows what the disk has."""
+        """Add a reason until the restart: after a failed write the content of the disk is unknown."""
         with self._lock:
             self._lasting |= int(reason)
             self._set(self._bits.get() | int(reason))
 
     def service_failed(self, name: str, error: Exception) -> None:
-        """Take no more puts: a service has ended, and nobody does its work until a restart."""
+        """Refuse puts until a restart, because a service has ended."""
         self.failures[name] = f"{type(error).__name__}: {error}"
         self.refuse_for_good(Refusal.NOT_WRITEABLE)
         self.on_service_failed(name)
 
     def allow(self, reason: Refusal) -> None:
-        """Take a reason back, unless it was added for good."""
+        """Clear a reason, unless it lasts."""
         with self._lock:
             self._set(self._bits.get() & (~int(reason) | self._lasting))
 

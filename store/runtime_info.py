@@ -1,6 +1,6 @@
-"""Runtime information of a store (GET_BROKER_RUNTIME_INFO): names and spelling are RocketMQ's.
+"""Runtime information of a store (GET_BROKER_RUNTIME_INFO), in RocketMQ's names and spelling.
 
-Numbers are text. A rate is three of them, over the last 10, 60 and 600 s, each empty until the store is as old.
+Numbers are text. A rate is three numbers, for the last 10, 60 and 600 s, each empty until the store has run so long.
 Source: RocketMQ StoreStatsService.getRuntimeInfo, DefaultMessageStore.getRuntimeInfo,
 ScheduleMessageService.buildRunningStats.
 """
@@ -20,14 +20,14 @@ _NS_PER_MS = 1_000_000
 
 
 def stats_info(stats: StoreStats, now_ms: int, dispatch_bytes_max: int) -> dict[str, str]:
-    """Return the statistics of a store; dispatch_bytes_max is the most that dispatch has found waiting."""
+    """Return the statistics of a store. dispatch_bytes_max: the largest dispatch backlog seen."""
     messages, size_bytes = stats.put_messages_total, stats.put_bytes_total
     rates = [stats.rates(seconds) for seconds in TPS_WINDOWS_S]
     return {
         "bootTimestamp": str(stats.boot_timestamp_ms),
         "runtime": _runtime(now_ms - stats.boot_timestamp_ms),
         "putMessageEntireTimeMax": str(stats.put_ns_max // _NS_PER_MS),
-        "putMessageTimesTotal": str(max(messages, 1)),  # RocketMQ never says 0 here
+        "putMessageTimesTotal": str(max(messages, 1)),  # RocketMQ never reports 0 here
         "putMessageSizeTotal": str(size_bytes),
         "putMessageFailedTimes": str(stats.puts_failed),
         "putMessageDistributeTime": "".join(
@@ -45,7 +45,7 @@ def stats_info(stats: StoreStats, now_ms: int, dispatch_bytes_max: int) -> dict[
 
 
 def disk_info(files: Files, config: StoreConfig) -> dict[str, str]:
-    """Return how full the disks of log and queues are, from 0 to 1; -1 for one that is not there, or does not say."""
+    """Return the used share of the disks of log and queues, from 0 to 1; -1 if missing or unknown."""
     of_log = {path: _disk_ratio(files, path) for path in config.commit_log_directories}
     return {
         **{f"commitLogDiskRatio_{path}": str(ratio) for path, ratio in of_log.items()},
@@ -60,7 +60,7 @@ def _disk_ratio(files: Files, path: str) -> float:
 
 
 def schedule_info(offsets: Mapping[int, int], queues: ConsumeQueueTable) -> dict[str, str]:
-    """Return, for each level of delay, the next queue offset to deliver and the one behind the last."""
+    """Return for each delay level the next queue offset to deliver and the end of the queue."""
     info = {}
     for level, offset in sorted(offsets.items()):
         queue = queues.find(SCHEDULE_TOPIC, level - 1)
@@ -76,7 +76,7 @@ def _runtime(ms: int) -> str:
 
 
 def _total(rates: Rates | None) -> float:
-    """Return all pulls per second; 0.0 where there is no rate yet: RocketMQ adds these two as numbers."""
+    """Return all pulls per second; 0.0 without a rate, because RocketMQ adds these two as numbers."""
     return 0.0 if rates is None else rates.gets_found + rates.gets_missed
 
 
@@ -85,7 +85,7 @@ def _spelled(rates: list[float | None]) -> str:
 
 
 def trouble_info(flags: RunningFlags, dispatch: DispatchService) -> dict[str, str]:
-    """Return what only tornlog reports, where there is anything: services that have ended, records passed over."""
+    """Return the information that only tornlog reports: failed services, skipped records."""
     info = {}
     if flags.failures:
         info["failedServices"] = "; ".join(f"{name}: {why}" for name, why in sorted(flags.failures.items()))

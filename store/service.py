@@ -1,11 +1,10 @@
 """Background service: one task that repeats a step until it is stopped.
 
-What a step may meet it deals with itself. Anything else that it raises ends the service, and never silently:
-`on_failure` is called before the task ends, and the task ends with what was raised. Who makes a service decides what
-that means:
+A step handles the errors that it expects. Any other exception ends the service: `on_failure` is called, then the task
+ends with the exception. The creator of a service decides the consequence:
 
-    services of the store       puts are refused until a restart, reads go on: `RunningFlags.service_failed`
-    services of its server      no client can be served, so the process ends: `RemotingServer.fail`
+    services of the store       puts are refused until a restart, reads continue: `RunningFlags.service_failed`
+    services of its server      clients cannot be served, so the process ends: `RemotingServer.fail`
 """
 
 from abc import ABC, abstractmethod
@@ -17,13 +16,13 @@ NS_PER_MS = 1_000_000
 
 
 def ms_until(due_ns: int, clock: Clock) -> int:
-    """Return how many ms to wait for a moment of the monotonic clock to have come, 0 if it has."""
+    """Return the ms until due_ns of the monotonic clock, 0 if it has passed."""
     # Rounded up, or the last partial ms would be a busy loop of the caller.
     return max(0, -((clock.monotonic_ns() - due_ns) // NS_PER_MS))
 
 
 def do_nothing(*_: object) -> None:
-    """Be a callback where no one waits for the call."""
+    """Ignore a callback."""
 
 
 class Service(ABC):
@@ -36,9 +35,9 @@ class Service(ABC):
         self.signal = world.tasks.signal(self.name)
         self._stopping = world.tasks.cell(f"{self.name} stopping")
         self.on_failure: Callable[[str, Exception], None] = do_nothing
-        """Called with the service's name, and the unforeseen error that ends it. Whoever makes the service sets it."""
+        """Called with the service's name and the unexpected error. The creator of the service sets it."""
         self.has_failed = False
-        """Whether an unforeseen error has ended it."""
+        """Whether an unexpected error has ended it."""
         self._task: Task | None = None
 
     def start(self) -> None:
@@ -46,16 +45,16 @@ class Service(ABC):
         self._task = self.world.tasks.spawn(self.name, self._run)
 
     def wake(self) -> None:
-        """Make the step that waits, or the next one, go on at once."""
+        """End the wait of the present or next step."""
         self.signal.notify()
 
     @property
     def is_stopping(self) -> bool:
-        """Return whether the service has been asked to end."""
+        """Return whether the service was asked to end."""
         return self._stopping.get() == 1
 
     def shutdown(self) -> None:
-        """Let the current step end, do the last work, and wait for both."""
+        """Wait for the current step and `finish` to end."""
         self._stopping.set(1)
         self.signal.notify()
         if self._task is not None:
@@ -73,7 +72,7 @@ class Service(ABC):
             raise
 
     def pause(self, ms: int) -> None:
-        """Let ms pass, however often the service is woken meanwhile; only being stopped ends it sooner."""
+        """Sleep for ms. Wake-ups do not shorten it; only a stop does."""
         clock = self.world.clock
         due_ns = clock.monotonic_ns() + ms * NS_PER_MS
         while not self.is_stopping and (left_ms := ms_until(due_ns, clock)):
@@ -84,4 +83,4 @@ class Service(ABC):
         """Wait for work, then do it."""
 
     def finish(self) -> None:  # noqa: B027 - most services have nothing left to do
-        """Do what is left to do after the last step."""
+        """Do the work that is left after the last step."""

@@ -1,9 +1,10 @@
-"""Side file: a small file beside the log that is replaced as a whole. RocketMQ's ConfigManager, `.tmp` and `.bak`.
+"""Side file: a small file that is replaced as a whole. RocketMQ's ConfigManager, `.tmp` and `.bak`.
 
-A new version is written aside, made durable, and only then given the name. The version before it is kept as `.bak`, and
-a damaged one as `.damaged`. Each rename leaves one complete version at least, even if a power cut undoes some of them.
-A version that could not be read is never kept in place of one that can.
-Source: RocketMQ ConfigManager.load, MixAll.string2File; the order of its steps and its missing syncs are not kept.
+A new version is written to `.tmp`, made durable, and then renamed. The previous version is kept as `.bak`, a damaged
+one as `.damaged`. Each rename leaves at least one complete version, even if a power cut undoes some renames. An
+unreadable version never replaces a readable one.
+Source: RocketMQ ConfigManager.load, MixAll.string2File; this code changes the order of steps and adds the missing
+syncs.
 """
 
 import errno
@@ -26,41 +27,41 @@ class SideFile:
     def __init__(self, files: Files, path: str) -> None:
         self.path = path
         self.damage: CorruptFileError | None = None
-        """Why the current version was passed over by the last `load`."""
+        """Why the last `load` skipped the current version."""
         self._is_damaged = False
-        """Whether that version still has the name: it is kept aside before another takes its name."""
+        """Whether the damaged version still has the name. It is moved aside before a new version gets the name."""
         self._files = files
         self._directory = directory_of(path)
         self._content: bytes | None = None
-        """What the current version holds, None unless that is complete and durable."""
+        """Content of the current version; None unless that is complete and durable."""
         self._directory_is_durable = False
 
     @property
     def backup_path(self) -> str:
-        """Return where the version before the current one is."""
+        """Return the path of the previous version."""
         return f"{self.path}.bak"
 
     @property
     def temporary_path(self) -> str:
-        """Return where the next version is written. What a crash leaves there counts for nothing."""
+        """Return the path of the next version. `load` removes a file that a crash left there."""
         return f"{self.path}.tmp"
 
     @property
     def damaged_paths(self) -> Iterator[str]:
-        """Yield where damaged versions are kept aside: the first name that is free takes the next one."""
+        """Yield the paths for damaged versions. The first free one is used."""
         yield f"{self.path}.damaged"
         yield from (f"{self.path}.damaged.{number}" for number in count(1))
 
     @property
     def is_current(self) -> bool:
-        """Return whether the current version is what was loaded or stored last, and not the one before or a failure."""
+        """Return whether the current version is the last one loaded or stored, and no operation on it failed."""
         return self._content is not None
 
     def load(self, parse: Callable[[bytes, str], Value]) -> Value | None:
-        """Return what parse makes of the current version, or else of the one before; None if there is neither.
+        """Return the parsed current version, or else the previous one; None if both are missing.
 
-        parse gets the bytes and the path, and raises CorruptFileError, as this does if all there is to fall back on
-        is damaged. What is returned is durable.
+        parse gets the bytes and the path and raises CorruptFileError. This is raised here if both versions fail. The
+        version returned is durable.
         """
         files = self._files
         self._content, self.damage, self._is_damaged = None, None, False
@@ -82,14 +83,14 @@ class SideFile:
         return value
 
     def _note_missing(self) -> None:
-        """Note that a crash came after the damaged version was kept aside, and before another took its name."""
+        """Note a crash between moving the damaged version aside and the rename of the next one."""
         is_missing = self.damage is None and self._files.status(self.path) is None
         kept = next(self.damaged_paths)
         if is_missing and self._files.status(kept) is not None:
             self.damage = CorruptFileError(self.path, 0, "file", "a file", f"nothing; a damaged version is {kept}")
 
     def _read(self, path: str, parse: Callable[[bytes, str], Value]) -> tuple[bytes | None, Value | None]:
-        """Return a version, durable, and its value; neither if it is missing or empty."""
+        """Return a durable version and its value; None for both if it is missing or empty."""
         status = self._files.status(path)
         if status is None or status.size_bytes == 0:  # a crash can keep a new name and lose the size
             return None, None
@@ -97,14 +98,14 @@ class SideFile:
             raise CorruptFileError(path, 0, "file size", f"{SIDE_JSON_BYTES_MAX} or less", status.size_bytes)
         content = self._files.read(path)
         value = parse(content, path)
-        self._files.sync(path)  # another system may have written it and never synced
+        self._files.sync(path)  # another system may have written it without a sync
         return content, value
 
     def store(self, content: bytes) -> bool:
-        """Make content the current version, durably; return False, and do nothing, if it is that already.
+        """Make content the current version, durably. Return False without a write if it is that already.
 
-        Raises OSError if the disk fails. Either version may then be the current one, and the next call writes again.
-        Raises OSError(EFBIG), and nothing has changed, for content that `load` would refuse.
+        Raises OSError if the disk fails; then either version may be the current one, and the next call writes again.
+        Raises OSError(EFBIG) without a write for content that `load` would refuse.
         """
         if content == self._content:
             return False
@@ -133,5 +134,5 @@ class SideFile:
 
     def _write_aside(self, content: bytes) -> None:
         self._files.write(self.temporary_path, content)
-        # Before the rename: after a power cut the name could lead to an empty file, or to half of one.
+        # Before the rename: after a power cut the name could lead to an empty or incomplete file.
         self._files.sync(self.temporary_path)

@@ -1,8 +1,8 @@
-"""Store statistics since the store was made: RocketMQ's StoreStatsService, under its names in `runtime_info`.
+"""Store statistics since the start: RocketMQ's StoreStatsService, with its names in `runtime_info`.
 
-Messages and bytes per topic are counted inside the put lock and exact. The other counts are single increments outside
-of any lock, which CPython does not divide between threads; on an interpreter without its lock they may come out short.
-Rates come from samples at least a second apart. No task takes them: a service that runs anyway does, and every reader.
+Messages and bytes per topic are counted inside the put lock and are exact. Other counts are increments without a lock,
+which CPython does not split between threads; a free-threaded interpreter may lose some. Rates come from samples at
+least a second apart, taken by a service that runs anyway and by every reader.
 """
 
 from bisect import bisect_right
@@ -23,11 +23,11 @@ LATENCY_BUCKETS = (
 TPS_WINDOWS_S = (10, 60, 600)
 
 LATENCY_BOUNDS_MS = (1, 10, 50, 100, 200, 500, 1000, 2000, 3000, 4000, 5000, 10_000)
-"""Between the buckets; the last bucket has no bound above."""
+"""Bounds between the buckets; the last bucket has no upper bound."""
 assert len(LATENCY_BUCKETS) == len(LATENCY_BOUNDS_MS) + 1
 _BOUNDS_NS = [ms * 1_000_000 for ms in LATENCY_BOUNDS_MS]
 FAST_PUT_NS = _BOUNDS_NS[0]
-"""A put that took less is not reported to the statistics: the log has counted it, and time is what they cost."""
+"""Faster puts are not reported here, to save time: the log counts them."""
 
 SLOW_MS = 500
 """RocketMQ logs each put that takes longer, and each that holds the log's lock for longer."""
@@ -39,18 +39,18 @@ _NS_PER_MS = 1_000_000
 
 @dataclass(slots=True)
 class TopicTotals:
-    """What was put to one topic."""
+    """Totals of one topic."""
 
     messages: int = 0
     size_bytes: int = 0
-    """Bytes of log, blank records not counted."""
+    """Bytes of log, without blank records."""
 
 
 _NOTHING = TopicTotals()
 
 
 class SlowCount:
-    """Counts times above SLOW_MS, and keeps the longest, until they are taken. Two tasks may lose one another's."""
+    """Counts durations above SLOW_MS and keeps the longest, until they are taken. Concurrent notes may get lost."""
 
     __slots__ = ("_count", "_longest_ns")
 
@@ -58,27 +58,27 @@ class SlowCount:
         self._count = self._longest_ns = 0
 
     def note(self, took_ns: int) -> None:
-        """Count a time if it is long."""
+        """Count a duration if it is long."""
         if took_ns > SLOW_MS * _NS_PER_MS:
             self._count += 1
             self._longest_ns = max(self._longest_ns, took_ns)
 
     def take(self) -> tuple[int, int]:
-        """Return how many there were, and the longest in ms, and begin at zero."""
+        """Return the count and the longest in ms, and reset both."""
         count, longest_ns = self._count, self._longest_ns
         self._count = self._longest_ns = 0
         return count, longest_ns // _NS_PER_MS
 
 
 class LogCounts(Protocol):
-    """What the log counts by itself."""
+    """Counts kept by the log."""
 
     put_totals: dict[str, TopicTotals]
     puts_failed: int
 
 
 class _Sample(NamedTuple):
-    """Totals at one moment of the monotonic clock."""
+    """Totals at one time of the monotonic clock."""
 
     at_ms: int
     puts: int
@@ -88,7 +88,7 @@ class _Sample(NamedTuple):
 
 
 class Rates(NamedTuple):
-    """What happened per second: messages put, pulls with and without an answer, messages given."""
+    """Rates per second: messages put, pulls with and without messages, messages returned."""
 
     puts: float
     gets_found: float
@@ -100,7 +100,7 @@ class StoreStats:
     """Counts of one life of a store."""
 
     def __init__(self, world: World, counted: LogCounts) -> None:
-        """Begin at zero; counted is the log, whose put lock keeps its counts exact."""
+        """Begin at zero. counted: the log, whose put lock keeps its counts exact."""
         self.boot_timestamp_ms = world.clock.now_ms()
         self.put_ns_max = 0
         """The longest of the puts that took FAST_PUT_NS or more."""
@@ -110,7 +110,7 @@ class StoreStats:
         self.messages_transferred = 0
         self.get_ns_max = 0
         self.fall_behind_bytes: dict[tuple[str, int], int] = {}
-        """How far behind the log's end the last pull from a queue has read, per topic and queue id."""
+        """Distance from the log's end at the last pull, per topic and queue id."""
         self.batches = 0
         self.messages_batched = 0
         self._clock = world.clock
@@ -122,7 +122,7 @@ class StoreStats:
     # -- counting ----------------------------------------------------------------------------------
 
     def put_was_slow(self, took_ns: int) -> None:
-        """Note a put that took FAST_PUT_NS or more to be answered."""
+        """Note a put that took FAST_PUT_NS or more."""
         assert took_ns >= FAST_PUT_NS, took_ns  # faster puts are counted as the difference from all puts
         self._slow_put_counts[bisect_right(_BOUNDS_NS, took_ns)] += 1
         self.slow_puts.note(took_ns)
@@ -130,13 +130,13 @@ class StoreStats:
             self.put_ns_max = took_ns
 
     def batch_stored(self, messages: int) -> None:
-        """Note that a put brought several messages."""
+        """Note a put with several messages."""
         assert messages > 0, messages
         self.batches += 1
         self.messages_batched += messages
 
     def get_answered(self, took_ns: int, result: GetMessageResult) -> None:
-        """Note how long a pull took, and what it gave."""
+        """Note the duration and the result of a pull."""
         if result.status is GetMessageStatus.FOUND:
             self.gets_found += 1
             self.messages_transferred += len(result.records)
@@ -146,32 +146,32 @@ class StoreStats:
             self.get_ns_max = took_ns
 
     def record_dispatched(self, record: ScannedRecord) -> None:
-        """Count a record as put: on a slave, where nothing else is."""
+        """Count a record as put, on a slave, which has no puts."""
         totals = self._counted.put_totals.setdefault(record.topic, TopicTotals())
         totals.messages += 1
         totals.size_bytes += record.size_bytes
 
-    # -- asking ------------------------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------------
 
     @property
     def put_latency_counts(self) -> list[int]:
-        """Return how many puts were answered in the time of each bucket. Fast ones are what the others leave."""
+        """Return the number of puts per bucket. The first bucket is the difference from all puts."""
         slow = self._slow_put_counts[1:]
         puts = self.put_messages_total - self.messages_batched + self.batches + self.puts_failed
-        return [max(0, puts - sum(slow)), *slow]  # the counts are read one after the other, while puts go on
+        return [max(0, puts - sum(slow)), *slow]  # the counts are read one after another while puts continue
 
     @property
     def puts_failed(self) -> int:
-        """Return how many puts were not refused up front and are not in the log."""
+        """Return how many puts failed after they were accepted."""
         return self._counted.puts_failed
 
     def put_totals(self, topic: str) -> TopicTotals:
-        """Return what was put to one topic so far."""
+        """Return a copy of one topic's totals."""
         return replace(self._counted.put_totals.get(topic, _NOTHING))
 
     @property
     def totals_by_topic(self) -> dict[str, TopicTotals]:
-        """Return what was put so far, by topic; the totals go on counting."""
+        """Return the totals by topic; they keep counting."""
         return dict(self._counted.put_totals)
 
     @property
@@ -181,7 +181,7 @@ class StoreStats:
 
     @property
     def put_bytes_total(self) -> int:
-        """Return how many bytes of log they took."""
+        """Return how many bytes of log all puts took."""
         return sum(totals.size_bytes for totals in self._totals_by_topic())
 
     def _totals_by_topic(self) -> tuple[TopicTotals, ...]:
@@ -203,7 +203,7 @@ class StoreStats:
         )
 
     def rates(self, seconds: int) -> Rates | None:
-        """Return the rates of the last so many seconds; None until there are samples so far apart."""
+        """Return the rates of the last so many seconds; None without samples that far apart."""
         with self._lock:
             last = self._samples[-1]
             due_ms = last.at_ms - seconds * 1_000

@@ -1,8 +1,8 @@
-"""The one door between the store and everything outside it.
+"""World: the only interface between the store and everything outside it.
 
-The store asks for time, tasks, files and connections (`store.network`) here and nowhere else, so the same code runs
-over threads, mmap and sockets (`store.real`) or over a simulated machine that dies on purpose. Calls block; offsets
-count from the file's first byte; paths are absolute and `/`-separated; failures are `OSError`s with their errno.
+The store gets time, tasks, files and connections (`store.network`) only here. So the same code runs on threads, mmap
+and sockets (`store.real`) and on a simulated machine. Calls block; offsets count from the first byte of the file; paths
+are absolute and `/`-separated; failures are `OSError`s with their errno.
 """
 
 from collections.abc import Callable
@@ -15,20 +15,20 @@ from .network import Network
 
 
 class Clock(Protocol):
-    """Two clocks: one to stamp messages with, one to measure with."""
+    """Two clocks: one for timestamps, one for durations."""
 
     def now_ms(self) -> int:
         """Return the wall clock in ms since 1970. It may step back."""
 
     def monotonic_ns(self) -> int:
-        """Return ns since some fixed moment. It never steps back."""
+        """Return ns since some fixed time. It never steps back."""
 
     def utc_offset_ms(self) -> int:
-        """Return how far local time, in which deletion hours and index files are named, is ahead of UTC."""
+        """Return local time minus UTC. Deletion hours and index file names use local time."""
 
 
 class Cell(Protocol):
-    """An integer several tasks share: wrote, committed, flushed, dispatched."""
+    """An integer shared by tasks, such as the offsets written, committed, flushed and dispatched."""
 
     def get(self) -> int:
         """Return the value."""
@@ -40,17 +40,17 @@ class Cell(Protocol):
         """Add delta in one step and return the new value."""
 
     def compare_and_set(self, expected: int, value: int) -> bool:
-        """Replace expected by value in one step; False, and no change, if something else is there."""
+        """Replace expected by value in one step; return False without a change if the value differs."""
 
 
 class Signal(Protocol):
-    """One wake-up call. Notified before a wait, it is remembered, once, and not lost."""
+    """A wake-up that is remembered once: a notify before the wait is not lost."""
 
     def notify(self) -> None:
         """Wake the waiter, or let the next wait return at once."""
 
     def wait(self, timeout_ms: int | None) -> bool:
-        """Wait until notified (True, and the notice is used up) or for timeout_ms (False). None: for ever."""
+        """Wait until notified (True; consumes the notice) or for timeout_ms (False). None: for ever."""
 
 
 class Task(Protocol):
@@ -59,20 +59,20 @@ class Task(Protocol):
     name: str
 
     def join(self, timeout_ms: int | None) -> bool:
-        """Wait for the task to end; False if it still runs after timeout_ms."""
+        """Wait for the task to end; False after timeout_ms without its end."""
 
 
 class Tasks(Protocol):
-    """Everything that runs at the same time as something else."""
+    """Concurrency: tasks and their synchronisation."""
 
     def spawn(self, name: str, body: Callable[[], None]) -> Task:
         """Start body as a task. The store names each of its tasks once."""
 
     def sleep(self, ms: int) -> None:
-        """Let at least ms pass."""
+        """Sleep for at least ms."""
 
     def lock(self, name: str) -> AbstractContextManager[None]:
-        """Make a mutex, to be used with `with`. Not re-entrant, not fair."""
+        """Make a mutex, used with `with`. Not re-entrant, not fair."""
 
     def signal(self, name: str) -> Signal:
         """Make a signal."""
@@ -88,41 +88,41 @@ class MappedFile(Protocol):
     size_bytes: int
 
     def view(self, start: int, end: int) -> memoryview:
-        """Return the bytes [start, end) as readers see them now: read-only, not copied.
+        """Return the present bytes of [start, end): read-only, not copied.
 
-        OSError(EIO): a page of them cannot be read just now. Where the system says so by a SIGBUS, the process ends.
+        OSError(EIO): a page cannot be read. If the system reports this as a SIGBUS instead, the process ends.
         """
 
     def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
-        """Write through the map: in the page cache at once, on the disk some day."""
+        """Write through the map: in the page cache at once, on the disk at some later time."""
 
     def pwrite(self, at: int, data: bytes | bytearray | memoryview) -> int:
         """Write through the descriptor and return how much was written; it may be short."""
 
     def msync(self, start: int, end: int) -> None:
-        """Make the pages of [start, end) and the size durable. After an OSError nothing may be assumed to be."""
+        """Make the pages of [start, end) and the size durable. After an OSError none of them may be durable."""
 
     def fdatasync(self) -> None:
         """Make everything written so far, and the size, durable. After an OSError: as for msync."""
 
     def mlock(self) -> None:
-        """Keep the map's pages in memory. OSError(ENOMEM, EPERM) if the system will not."""
+        """Keep the map's pages in memory. OSError (ENOMEM, EPERM) if the system refuses."""
 
     def munlock(self) -> None:
-        """Let them be reclaimed again."""
+        """Undo mlock."""
 
     def advise_will_need(self) -> None:
         """Advise the system that the whole map will be read soon (MADV_WILLNEED)."""
 
     def advise_dont_need(self, start: int, end: int) -> None:
-        """Advise the system that no byte of [start, end) will be read soon (MADV_DONTNEED); each stays what it is."""
+        """Advise the system that [start, end) will not be read soon (MADV_DONTNEED). The bytes do not change."""
 
     def close(self) -> None:
-        """Give the map and the descriptor back. Views taken earlier stay readable."""
+        """Release the map and the descriptor. Views taken earlier stay readable."""
 
 
 class FileStatus(Protocol):
-    """What a directory knows of a name."""
+    """The status of a path."""
 
     @property
     def size_bytes(self) -> int:
@@ -130,7 +130,7 @@ class FileStatus(Protocol):
 
     @property
     def mtime_ms(self) -> int:
-        """Return when it was last changed, in ms since 1970."""
+        """Return the time of the last change, in ms since 1970."""
 
     @property
     def is_directory(self) -> bool:
@@ -138,50 +138,50 @@ class FileStatus(Protocol):
 
 
 class DiskSpace(Protocol):
-    """How full a file system is."""
+    """The usage of a file system."""
 
     @property
     def used_bytes(self) -> int:
-        """Return what is taken."""
+        """Return the used bytes."""
 
     @property
     def usable_bytes(self) -> int:
-        """Return what an ordinary user can still write; less than what is free where some is reserved."""
+        """Return the bytes that an ordinary user can still write, without reserved space."""
 
 
 class FileLock(Protocol):
-    """An exclusive lock on a file, gone with its process."""
+    """An exclusive lock on a file. It ends with its process."""
 
     def release(self) -> None:
-        """Let the next one in."""
+        """Release the lock."""
 
 
 class Files(Protocol):
-    """One file system. Nothing is durable until synced, and a name only once its directory is."""
+    """One file system. Data is durable only after a sync, and a name only after a sync of its directory."""
 
     def status(self, path: str) -> FileStatus | None:
-        """Return what is at path, None if nothing is."""
+        """Return the status of path, None if it does not exist."""
 
     def list_directory(self, path: str) -> list[str]:
         """Return the names in a directory, sorted."""
 
     def make_directories(self, path: str) -> None:
-        """Create a directory and those above it; nothing happens if it exists."""
+        """Create a directory and its parents. No effect if it exists."""
 
     def map(self, path: str, size_bytes: int) -> MappedFile:
         """Map a file: open or create it, then extend it with zeros to size_bytes if it is shorter."""
 
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
-        """Say when a file was last changed, in ms since 1970."""
+        """Set the time of the last change, in ms since 1970."""
 
     def space(self, path: str) -> DiskSpace:
-        """Return how full the file system is that holds an existing path."""
+        """Return the usage of the file system that holds an existing path."""
 
     def buffer(self, size_bytes: int) -> memoryview:
-        """Return zeroed memory of this process, writable and kept in memory where the system allows it."""
+        """Return zeroed, writable memory of this process, locked in memory if the system allows it."""
 
     def read(self, path: str) -> bytes:
-        """Return a small file's whole content."""
+        """Return the content of a small file."""
 
     def write(self, path: str, data: bytes) -> None:
         """Create or empty a small file and write data to it."""
@@ -193,7 +193,7 @@ class Files(Protocol):
         """Make the names in one directory (not below it) durable: creations, renames, removals."""
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name, replacing what had it."""
+        """Rename a file, replacing a file of the new name."""
 
     def unlink(self, path: str) -> None:
         """Remove a name; maps of the file stay usable."""
@@ -207,12 +207,12 @@ class Files(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What a store is given to live in."""
+    """The environment of a store."""
 
     clock: Clock
     tasks: Tasks
     files: Files
     network: Network | None = None
-    """None where nothing is to be reached: a store alone needs no network."""
+    """None for a store alone, which needs no network."""
     core: Core | None = None
-    """What reads many records at once; None without one, and in simulations, where each record is to be seen."""
+    """Reads many records at once. None in simulations, which must see each record."""

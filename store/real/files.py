@@ -1,4 +1,4 @@
-"""Real files: mapped shared, synced by the kernel, locked against Java too; and descriptors of files."""
+"""Real files: shared maps, syncs, descriptors, and a lock that also excludes Java."""
 
 import errno
 import fcntl
@@ -25,7 +25,7 @@ _EXCLUSIVE_FIRST_BYTE = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
 
 
 class RealFileStatus(NamedTuple):
-    """Fits world.FileStatus."""
+    """A FileStatus of `store.world`."""
 
     size_bytes: int
     mtime_ms: int
@@ -33,14 +33,14 @@ class RealFileStatus(NamedTuple):
 
 
 class RealDiskSpace(NamedTuple):
-    """How full a file system is."""
+    """The usage of a file system."""
 
     used_bytes: int
     usable_bytes: int
 
 
 class _Descriptor:
-    """What is given back at the latest when nobody knows it any more."""
+    """An owner of a descriptor, closed with the object at the latest."""
 
     __slots__ = ("_descriptor",)
 
@@ -48,7 +48,7 @@ class _Descriptor:
         self._descriptor = descriptor
 
     def close(self) -> None:
-        """Give the descriptor back. A second call does nothing."""
+        """Close the descriptor. A second call has no effect."""
         if self._descriptor != _CLOSED:
             descriptor, self._descriptor = self._descriptor, _CLOSED
             os.close(descriptor)
@@ -72,9 +72,9 @@ class RealFile(_Descriptor):
         return os.fstat(self._descriptor).st_size
 
     def read(self, at: int, size_bytes: int) -> bytes:
-        """Return up to size_bytes from a position on; fewer only where the file ends first."""
+        """Return up to size_bytes from a position on; fewer only at the end of the file."""
         found = b""
-        while len(found) < size_bytes:  # Linux reads 0x7ffff000 bytes at most in one call
+        while len(found) < size_bytes:  # Linux reads at most 0x7ffff000 bytes in one call
             more = os.pread(self._descriptor, size_bytes - len(found), at + len(found))
             if not more:
                 break
@@ -82,26 +82,26 @@ class RealFile(_Descriptor):
         return found
 
     def write(self, at: int, data: bytes) -> int:
-        """Write at a position, growing the file if need be, and return how much was written; it may be short."""
+        """Write at a position, growing the file if needed. Return how much was written; it may be short."""
         return os.pwrite(self._descriptor, data, at)
 
     def allocate(self, size_bytes: int) -> None:
-        """Let the file be at least that long, with zeros. On an error it keeps the length it had."""
+        """Extend the file with zeros to at least that size. After an error it keeps its old size."""
         _extend(self._descriptor, size_bytes)
 
     def truncate(self, size_bytes: int) -> None:
-        """Let the file be exactly that long: cut, or with zeros behind its old end."""
+        """Make the file exactly that long: cut it or extend it with zeros."""
         os.ftruncate(self._descriptor, size_bytes)
 
     def sync(self) -> None:
         """Make everything written so far, and the size, durable."""
-        if self._descriptor == _CLOSED:  # of a negative number Python says something else than the kernel
+        if self._descriptor == _CLOSED:  # Python reports a negative descriptor differently from the kernel
             raise OSError(errno.EBADF, os.strerror(errno.EBADF), self.path)
         os.fsync(self._descriptor)
 
 
 def _extend(descriptor: int, size_bytes: int) -> None:
-    """Allocate zeros behind the end of a shorter file. On an error, as on a full disk, it has the length it had."""
+    """Allocate zeros after the end of a shorter file. After an error, such as a full disk, it has its old size."""
     found_bytes = os.fstat(descriptor).st_size
     if found_bytes >= size_bytes:
         return
@@ -111,15 +111,15 @@ def _extend(descriptor: int, size_bytes: int) -> None:
         if failure.errno in (errno.EOPNOTSUPP, errno.EINVAL):  # this file system cannot allocate ahead
             os.ftruncate(descriptor, size_bytes)
         else:
-            os.ftruncate(descriptor, found_bytes)  # give back what was had before the disk was full
+            os.ftruncate(descriptor, found_bytes)  # free the part allocated before the disk was full
             raise
 
 
 class RealMappedFile(_Descriptor):
-    """A file mapped whole and shared, with the descriptor it was mapped from.
+    """A file mapped whole and shared, with its descriptor.
 
-    It must not be closed while another thread syncs or writes it through the descriptor, whose number may be
-    another file's by then. Every use after close() raises.
+    It must not be closed while another thread syncs or writes it through the descriptor, whose number may then belong
+    to another file. Every use after close() raises.
     """
 
     __slots__ = ("_pages", "_readable", "path", "size_bytes")
@@ -132,12 +132,12 @@ class RealMappedFile(_Descriptor):
         self._readable = pages.toreadonly()
 
     def view(self, start: int, end: int) -> memoryview:
-        """Return the bytes [start, end) as readers see them now: read-only, not copied."""
+        """Return the present bytes of [start, end): read-only, not copied."""
         assert 0 <= start <= end <= self.size_bytes, (start, end, self.size_bytes)
         return self._readable[start:end]
 
     def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
-        """Write through the map. ValueError, and no change, if data reaches past the end."""
+        """Write through the map. ValueError without a change if data reaches past the end."""
         assert at >= 0, at
         self._pages[at : at + len(data)] = data
 
@@ -157,11 +157,11 @@ class RealMappedFile(_Descriptor):
         os.fdatasync(self._descriptor)
 
     def mlock(self) -> None:
-        """Keep the map's pages in memory. OSError(ENOMEM, EPERM) if the system will not."""
+        """Keep the map's pages in memory. OSError (ENOMEM, EPERM) if the system refuses."""
         lock_pages(self._pages, self.path)
 
     def munlock(self) -> None:
-        """Let them be reclaimed again."""
+        """Undo mlock."""
         unlock_pages(self._pages, self.path)
 
     def advise_will_need(self) -> None:
@@ -169,11 +169,11 @@ class RealMappedFile(_Descriptor):
         will_need_pages(self._pages, self.path)
 
     def advise_dont_need(self, start: int, end: int) -> None:
-        """Let the pages in [start, end) go from this process's memory; the page cache still has them."""
+        """Release the pages in [start, end) from the memory of this process; the page cache keeps them."""
         dont_need_pages(self._pages, start, end, self.path)
 
     def close(self) -> None:
-        """Give the descriptor back, and the map once the last view of it is gone."""
+        """Close the descriptor, and unmap with the last view."""
         if self._descriptor != _CLOSED:
             self._readable.release()
             self._pages.release()
@@ -181,12 +181,12 @@ class RealMappedFile(_Descriptor):
 
 
 class RealFileLock(_Descriptor):
-    """An exclusive lock, held by one open descriptor."""
+    """An exclusive lock, owned by one descriptor."""
 
     __slots__ = ()
 
     def release(self) -> None:
-        """Let the next one in. A second call does nothing."""
+        """Release the lock. A second call has no effect."""
         self.close()
 
 
@@ -196,7 +196,7 @@ class RealFiles:
     __slots__ = ()
 
     def status(self, path: str) -> RealFileStatus | None:
-        """Return what is at path, None if nothing is."""
+        """Return the status of path, None if it does not exist."""
         try:
             found = os.stat(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -208,14 +208,14 @@ class RealFiles:
         return sorted(os.listdir(path))
 
     def make_directories(self, path: str) -> None:
-        """Create a directory and those above it; nothing happens if it exists."""
+        """Create a directory and its parents. No effect if it exists."""
         os.makedirs(path, exist_ok=True)
 
     def map(self, path: str, size_bytes: int) -> RealMappedFile:
         """Map a file: open or create it, then extend it with zeros to size_bytes if it is shorter.
 
-        The extension is allocated, so a full disk is an OSError here and not a SIGBUS at some later store; on
-        such an error the file keeps the length it had, 0 if it is new.
+        The extension is allocated, so a full disk is an OSError here and no SIGBUS at a later store. After such an
+        error the file keeps its old size, 0 if it is new.
         """
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, _CREATED_MODE)
         try:
@@ -228,24 +228,24 @@ class RealFiles:
             raise
 
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
-        """Say when a file was last changed; its time of access stays."""
+        """Set the time of the last change; the time of access stays."""
         os.utime(path, ns=(os.stat(path).st_atime_ns, mtime_ms * 1_000_000))
 
     def space(self, path: str) -> RealDiskSpace:
-        """Return how full the file system is that holds path."""
+        """Return the usage of the file system that holds path."""
         found = os.statvfs(path)
         used = found.f_blocks - found.f_bfree  # as in df: blocks reserved for root are neither used nor usable
         return RealDiskSpace(used * found.f_frsize, found.f_bavail * found.f_frsize)
 
     def buffer(self, size_bytes: int) -> memoryview:
-        """Return zeroed memory of this process; kept out of the swap if the limit of locked memory allows it."""
+        """Return zeroed memory of this process, locked if the limit of locked memory allows it."""
         pages = buffer_pages(size_bytes)
-        with suppress(OSError):  # RocketMQ goes on without, too: it is for latency only
+        with suppress(OSError):  # RocketMQ continues without it too: the lock only improves latency
             lock_pages(pages, None)
         return pages
 
     def read(self, path: str) -> bytes:
-        """Return a small file's whole content."""
+        """Return the content of a small file."""
         with open(path, "rb") as file:
             return file.read()
 
@@ -263,15 +263,15 @@ class RealFiles:
         _sync_opened(path, os.O_RDONLY | os.O_DIRECTORY)
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name, replacing what had it."""
+        """Rename a file, replacing a file of the new name."""
         os.rename(old, new)
 
     def open(self, path: str) -> RealFile:
-        """Open a file, created if there is none, to read and write anywhere in it, to cut and to sync it."""
+        """Open a file, created if missing, to read, write, truncate and sync it."""
         return RealFile(path, os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _CREATED_MODE))
 
     def link(self, path: str, new: str) -> None:
-        """Give a file one more name, which nothing has yet: FileExistsError."""
+        """Add a name to a file. FileExistsError if the name exists."""
         os.link(path, new)
 
     def unlink(self, path: str) -> None:
@@ -285,9 +285,9 @@ class RealFiles:
     def lock(self, path: str) -> RealFileLock:
         """Create path if needed and lock it; BlockingIOError if another holder is alive.
 
-        Locks bytes [0, 1), as RocketMQ does through Java's FileLock, so either keeps the other out. Unlike
-        Java's, this lock belongs to its descriptor (F_OFD_SETLK): it excludes a second holder in this process
-        too, and does not fall when the process opens and closes the file again, as write() and read() do.
+        Locks bytes [0, 1), as RocketMQ does through Java's FileLock, so each excludes the other. Unlike Java's, this
+        lock belongs to its descriptor (F_OFD_SETLK): it also excludes a second holder in this process, and survives
+        when the process opens and closes the file again, as write() and read() do.
         """
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, _CREATED_MODE)
         try:

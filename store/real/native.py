@@ -1,4 +1,4 @@
-"""The core in C, if it was built on this computer and nobody wants Python alone."""
+"""Core in C: loads it, if it was built on this computer and is not disabled."""
 
 import os
 from typing import TYPE_CHECKING, cast
@@ -7,13 +7,13 @@ if TYPE_CHECKING:
     from ..formats.columns import Core
 
 PURE_PYTHON = "TORNLOG_PURE_PYTHON"
-"""The environment variable that, unless it is empty, keeps the core from being used."""
+"""Environment variable that disables the core unless it is empty."""
 
 
 def load_core() -> "Core | None":
-    """Return the core, None if it is not there or not wanted: everything works without, and more slowly.
+    """Return the core, None if it is missing or disabled. Everything works without it, but more slowly.
 
-    One that was built from other code, as before a checkout's last update, is not there.
+    A core built from other code, such as before an update of the checkout, counts as missing.
     """
     if os.environ.get(PURE_PYTHON):
         return None

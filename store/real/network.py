@@ -1,4 +1,4 @@
-"""Real network: TCP, with TLS where it is asked for, and a poller that waits for many sockets at once with epoll."""
+"""Real network: TCP, optionally with TLS, and a poller for many sockets with epoll."""
 
 import errno
 import select
@@ -20,16 +20,18 @@ if TYPE_CHECKING:
 
 _NOTHING = 0
 OF_HOST_MAX = 32
-"""How many connections of one host have an entry of their own in a poller; and how many of the others, which share one
-entry, a wait tells of."""
+"""How many connections of one host have their own entry in a poller.
+
+The others share one entry, and a wait reports at most that many of them.
+"""
 
 
 class _Host:
-    """The connections of one host that a poller watches.
+    """The watched connections of one host.
 
-    The first few are in the poller's own epoll. All others are in `crowd`, an epoll that is an entry of the poller's:
-    when thousands of them are ready, the kernel tells of a few in a wait, and goes on with the next few in the next
-    wait. So a crowd costs a wait no more than a few connections do, and no other host waits for it.
+    The first few are in the poller's own epoll. All others are in `crowd`, an epoll that is one entry of the poller's.
+    If thousands of them are ready, the kernel reports a few in each wait and the next few in the next wait. So a crowd
+    costs a wait no more than a few connections, and does not delay other hosts.
     """
 
     __slots__ = ("alone", "crowd", "crowded", "name")
@@ -37,18 +39,18 @@ class _Host:
     def __init__(self, name: str) -> None:
         self.name = name
         self.alone = 0
-        """Connections in the poller's own epoll."""
+        """Number of connections in the poller's own epoll."""
         self.crowd: select.epoll | None = None
-        """There while `crowded` is above 0."""
+        """Exists while `crowded` is above 0."""
         self.crowded = 0
-        """Connections in the crowd."""
+        """Number of connections in the crowd."""
 
 
 class _Watched:
-    """One connection or listener, and what of it is waited for.
+    """One watched connection or listener, and the operations of interest.
 
-    The poller is inside its socket, so that the descriptor stays its own until it is forgotten; one that was closed
-    before it was first watched has none, and is always ready.
+    The poller is a user of its socket, so the descriptor stays valid until it is forgotten. One that was closed before
+    it was watched has no descriptor, and is always ready.
     """
 
     __slots__ = ("epoll", "events", "has_descriptor", "host", "number", "receives", "sends", "what")
@@ -64,7 +66,7 @@ class _Watched:
         """The poller's own, or that of the host's crowd."""
         self.receives = self.sends = False
         self.events = _NOTHING
-        """What the epoll waits for."""
+        """The events for which the epoll waits."""
         self.has_descriptor = False
         with suppress(ConnectionError):
             what.shared.__enter__()
@@ -79,7 +81,7 @@ class _Watched:
 
     @property
     def is_ready_unasked(self) -> bool:
-        """Return whether something is ready that the kernel knows nothing of."""
+        """Return whether it is ready in a way that the kernel cannot see."""
         return not self.has_descriptor or (isinstance(self.what, SocketConnection) and self.what.holds_bytes)
 
     def leave(self) -> None:
@@ -92,7 +94,7 @@ class _Watched:
 class SocketPoller:
     """A Poller of SocketConnections and SocketListeners.
 
-    A wait tells of a limited number of connections of one host, and of the others of that host in later waits.
+    A wait reports a limited number of connections of one host; later waits report its others.
     """
 
     def __init__(self) -> None:
@@ -100,9 +102,9 @@ class SocketPoller:
         self._lock = threading.Lock()
         self._watched: dict[Connection | Listener, _Watched] = {}
         self._unasked: dict[Connection | Listener, _Watched] = {}
-        """Those that may be ready without the kernel's knowing."""
+        """Entries that may be ready without the kernel's knowledge."""
         self._by_descriptor: dict[int, _Watched] = {}
-        """Those that an epoll waits for."""
+        """Entries for which an epoll waits."""
         self._hosts: dict[str, _Host] = {}
         """By name, while one of their connections is watched."""
         self._crowds: dict[int, select.epoll] = {}
@@ -116,7 +118,7 @@ class SocketPoller:
         self._epoll.register(self._woken, EPOLLIN)
 
     def watch(self, what: Connection | Listener, *, receives: bool, sends: bool) -> None:
-        """Wait for this too, or for something else of it than before; with neither it is kept but not waited for."""
+        """Watch an object, or change the operations of interest. With neither it stays known but is not waited for."""
         assert isinstance(what, SocketConnection | SocketListener), what
         with self._lock:
             entry = self._watched.get(what)
@@ -126,14 +128,14 @@ class SocketPoller:
             self._update(entry)
 
     def forget(self, what: Connection | Listener) -> None:
-        """Wait for it no more. Nothing happens if it is not watched."""
+        """Stop watching. No effect if it is not watched."""
         with self._lock:
             entry = self._watched.get(what)
             if entry is not None:
                 self._let_go(entry)
 
     def wait(self, timeout_ms: int | None) -> Sequence[Ready]:
-        """Return what is ready, in the order it was first watched; nothing after timeout_ms, or when woken."""
+        """Return the ready objects in the order of first watching; empty after timeout_ms or a wake."""
         timeout_s = None if timeout_ms is None else timeout_ms / 1000
         found: dict[_Watched, int] = {}
         if self._unasked:
@@ -156,7 +158,7 @@ class SocketPoller:
         return [report for _, report in ready]
 
     def wake(self) -> None:
-        """Have the wait that is under way, or else the next one, return. Nothing happens once it is closed."""
+        """Make the present or next wait return. No effect after a close."""
         if self._is_woken or self._is_closed:
             return
         self._is_woken = True
@@ -164,7 +166,7 @@ class SocketPoller:
             self._waker.send(b"\0")
 
     def close(self) -> None:
-        """Give it back. What it watched stays open."""
+        """Release it. The watched objects stay open."""
         with self._lock:
             if self._is_closed:
                 return
@@ -179,7 +181,7 @@ class SocketPoller:
             self._woken.close()
 
     def _find_crowded(self, descriptor: int, found: dict[_Watched, int]) -> None:
-        """Add those of one crowd whose turn it is. The kernel puts those that it tells of behind the others."""
+        """Add the next few ready connections of a crowd. The kernel moves reported ones to the end of its list."""
         with self._lock:  # the last of the crowd may leave, which closes its epoll
             crowd = self._crowds.get(descriptor)
             for each, events in () if crowd is None else crowd.poll(0, OF_HOST_MAX):
@@ -187,7 +189,7 @@ class SocketPoller:
                     found[entry] = found.get(entry, _NOTHING) | events
 
     def _ready_for(self, entry: _Watched, events: int) -> tuple[bool, bool]:
-        """Return whether it receives and sends, of what it is watched for, after handing over what it owes.
+        """Return whether it receives and sends, as far as it is watched for that, after sending owed bytes.
 
         An end and an error (EPOLLHUP, EPOLLERR) concern both directions.
         """
@@ -199,7 +201,7 @@ class SocketPoller:
         return entry.receives and bool(events & ~EPOLLOUT), entry.sends and sends
 
     def _find_unasked(self) -> dict[_Watched, int]:
-        """Return what is ready without the kernel's knowing; what is not any more is dropped."""
+        """Return entries that are ready without the kernel's knowledge, and drop those that no longer are."""
         with self._lock:
             self._unasked = {what: entry for what, entry in self._unasked.items() if entry.is_ready_unasked}
             found = {}
@@ -212,19 +214,19 @@ class SocketPoller:
             return found
 
     def _changed(self, what: SocketConnection) -> None:
-        """Note that a connection may hold or owe bytes; whoever uses it calls this."""
+        """Note that a connection may hold or owe bytes. The user of the connection calls it."""
         with self._lock:
             entry = self._watched.get(what)
             if entry is not None:
                 self._update(entry)
 
     def _update(self, entry: _Watched) -> None:
-        """Have the kernel wait for what is wanted and no more: of a connection that ended it would never stop."""
+        """Make the kernel wait for the wanted events only: it would report an ended connection for ever."""
         if self._watched.get(entry.what) is not entry:
             return  # forgotten since it was found ready
         if entry.is_ready_unasked and entry.what not in self._unasked:
             self._unasked[entry.what] = entry
-            self.wake()  # the wait may be under way
+            self.wake()  # a wait may be running
         wanted = entry.wanted_events
         if wanted == entry.events:
             return
@@ -245,7 +247,7 @@ class SocketPoller:
         entry.events = _NOTHING
 
     def _enter(self, what: SocketConnection | SocketListener) -> _Watched:
-        """Begin to watch. OSError, and nothing has changed, if the system has no epoll for the host's crowd."""
+        """Begin to watch. OSError without a change if the system has no epoll for the host's crowd."""
         host, epoll = None, self._epoll
         if isinstance(what, SocketConnection):
             name = what.remote_address.rpartition(":")[0]
@@ -302,15 +304,14 @@ class SocketPoller:
         with suppress(BlockingIOError):
             while self._woken.recv(64):
                 pass
-        self._is_woken = False  # only now: a byte sent before would be taken, and its mark stay
+        self._is_woken = False  # only now: otherwise a wake in between would lose its byte but leave the mark
 
 
 class RealNetwork:
     """A Network of sockets.
 
-    tls: what listeners accept beside plain text, or instead of it; None: plain text only. tls_trust: whom connections
-    that are made believe; None: these are plain text. OSError (ssl.SSLError) if a file that these name will not do.
-    options: of listeners.
+    tls: TLS settings of listeners; None: plain text only. tls_trust: trust of outgoing connections; None: they use
+    plain text. options: of listeners. OSError (ssl.SSLError) if one of the TLS files is invalid.
     """
 
     __slots__ = ("_make_stream", "_options", "_trusting")
@@ -325,20 +326,20 @@ class RealNetwork:
         self._options = options or ListenOptions()
         self._make_stream: Callable[[], ByteStream] | None = None
         if tls is not None:
-            from .tls import FirstByteStream  # costs start-up time, for those who use it only
+            from .tls import FirstByteStream  # imported here to save start-up time
 
             accepting, is_required = tls.context(), tls.is_required
             self._make_stream = lambda: FirstByteStream(accepting, is_required=is_required)
         self._trusting = None if tls_trust is None else tls_trust.context()
 
     def listen(self, address: str) -> SocketListener:
-        """Listen at `host:port`. OSError (EADDRINUSE, EADDRNOTAVAIL, EACCES) if that cannot be."""
+        """Listen at `host:port`. OSError: EADDRINUSE, EADDRNOTAVAIL, EACCES."""
         return SocketListener(address, self._make_stream, self._options)
 
     def connect(self, address: str, timeout_ms: int) -> SocketConnection:
-        """Connect, with TLS through the handshake. TimeoutError, or another OSError, the last one of several hosts'.
+        """Connect, including the TLS handshake. TimeoutError or another OSError, the last one of several addresses.
 
-        A host name is looked up by the system, which may take longer.
+        The system looks up a host name, which may take longer than the timeout.
         """
         deadline = Deadline(timeout_ms)
         failure: OSError = ConnectionRefusedError(errno.ECONNREFUSED, f"nothing at {address}")
@@ -387,10 +388,10 @@ def _connect(opened: socket.socket, place: tuple[object, ...], address: str, dea
         if not code and not _is_connected(opened):
             raise TimeoutError(f"{address}: nobody answered in time")
     if code:
-        # Some codes have classes of their own, ETIMEDOUT is the very TimeoutError.
+        # Some codes have their own classes; ETIMEDOUT is TimeoutError.
         raise OSError(code, f"{address}: {errno.errorcode.get(code, code)}")
     if opened.getsockname() == opened.getpeername():
-        # The system has given this end the very port it was to connect to, and connected it to itself.
+        # The system chose the target port for this end and connected it to itself.
         raise ConnectionRefusedError(errno.ECONNREFUSED, f"{address}: nobody listens")
 
 

@@ -1,9 +1,8 @@
-"""Overlay file system: starts out as the real one and keeps every change in memory.
+"""Overlay file system: begins as the real one and keeps every change in memory.
 
-Real recovery may run over it on a directory that must not change, even one a live broker holds. Files are
-opened read-only and mapped copy-on-write; names that were created, removed or renamed live in a table over
-the real directories. Syncs reach nothing, and a lock excludes only other users of the same overlay. Pages of a real
-file are copied when first written, so opening a file of any size costs nothing up front.
+Recovery can run on it over a directory that must not change, even one of a running broker. Files are opened read-only
+and mapped copy-on-write, so opening a file of any size is cheap. A table holds names that were created, removed or
+renamed. Syncs have no effect, and a lock excludes only other users of the same overlay.
 """
 
 import errno
@@ -20,9 +19,9 @@ from .pages import buffer_pages, dont_need_pages, map_private
 
 
 class OverlayContent:
-    """One file's bytes, whatever its names: copy-on-write pages of a real file, or memory alone.
+    """The bytes of one file under any name: copy-on-write pages of a real file, or memory alone.
 
-    Invariant: what lies past size_bytes in pages is zero.
+    Invariant: pages are zero after size_bytes.
     """
 
     __slots__ = ("locked", "mtime_ms", "pages", "size_bytes", "was_changed")
@@ -30,13 +29,13 @@ class OverlayContent:
     def __init__(self, pages: memoryview, size_bytes: int, mtime_ms: int) -> None:
         self.pages = pages
         self.was_changed = False
-        """Whether pages may hold what is nowhere else."""
+        """Whether pages may differ from the real file."""
         self.size_bytes = size_bytes
         self.mtime_ms = mtime_ms
         self.locked = False
 
     def status(self) -> RealFileStatus:
-        """Return what a directory would know of it."""
+        """Return the status of the file."""
         return RealFileStatus(self.size_bytes, self.mtime_ms, is_directory=False)
 
     def extend(self, size_bytes: int) -> None:
@@ -53,14 +52,14 @@ class OverlayContent:
         self.mtime_ms = _now_ms()
 
     def replace(self, data: bytes) -> None:
-        """Make data the whole content. Maps follow."""
+        """Make data the whole content. Maps see it."""
         self.pages = memoryview(bytearray(data))
         self.was_changed = True
         self.size_bytes = len(data)
         self.mtime_ms = _now_ms()
 
     def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
-        """Write data over the bytes from at. What is there already takes no memory."""
+        """Write data at a position. Writing the same bytes takes no memory."""
         if self.pages[at : at + len(data)] == data:
             return
         self.was_changed = True
@@ -79,12 +78,12 @@ class OverlayMappedFile:
         self._content = content
 
     def view(self, start: int, end: int) -> memoryview:
-        """Return the bytes [start, end) as readers see them now: read-only, not copied."""
+        """Return the present bytes of [start, end): read-only, not copied."""
         assert 0 <= start <= end <= self.size_bytes, (start, end, self.size_bytes)
         return self._content.pages[start:end].toreadonly()
 
     def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
-        """Write to memory. ValueError, and no change, if data reaches past the end."""
+        """Write to memory. ValueError without a change if data reaches past the end."""
         assert at >= 0, at
         if at + len(data) > self.size_bytes:
             raise ValueError(f"{self.path}: {len(data)} bytes at {at} do not fit {self.size_bytes}")
@@ -96,12 +95,12 @@ class OverlayMappedFile:
         return len(data)
 
     def _do_nothing(self, *_: Any, **__: Any) -> None:
-        """Nothing here is to last, and the overlay keeps what the file has become."""
+        """No-op: the overlay is not durable, and keeps changed content after a close."""
 
     msync = fdatasync = mlock = munlock = advise_will_need = close = _do_nothing
 
     def advise_dont_need(self, start: int, end: int) -> None:
-        """Let the pages in [start, end) go from this process's memory, if the file has not changed here."""
+        """Release the pages in [start, end) from the memory of this process, if the file has not changed here."""
         if not self._content.was_changed:
             dont_need_pages(self._content.pages, start, end, self.path)
 
@@ -115,13 +114,14 @@ class OverlayLock:
         self._content = content
 
     def release(self) -> None:
-        """Let the next one in."""
+        """Release the lock."""
         self._content.locked = False
 
 
 def open_content(path: str, size_bytes: int) -> OverlayContent:
-    """Take a real file into memory, with room to extend it to size_bytes. It is only ever read."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # the open of a FIFO would wait for its writer
+    """Map a real file, with room to extend it to size_bytes. The file is only read."""
+    # without O_NONBLOCK the open of a FIFO would wait for its writer
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
@@ -142,22 +142,22 @@ def _now_ms() -> int:
 
 
 class OverlayFiles:
-    """The real file system, with changes that end with this object."""
+    """The real file system with changes that last as long as this object."""
 
     __slots__ = ("_changed", "_changed_in", "_disk", "_guard")
 
     def __init__(self) -> None:
         self._disk = RealFiles()
         self._guard = threading.Lock()
-        # Path -> what the overlay has there: a file, a directory it made, or None for a removed name. Other
-        # paths are as on the disk. A removed directory needs no more than this: it had to be empty, so each
-        # name the disk has below it is in here as None.
+        # Path -> its state in the overlay: a file, a directory made here, or None for a removed name. Other paths are
+        # as on the disk. A removed directory needs no more: it was empty, so each name on the disk below it is here as
+        # None.
         self._changed: dict[str, OverlayContent | RealFileStatus | None] = {}
         self._changed_in: dict[str, set[str]] = {}
-        """Directory -> the names in it that are in the table."""
+        """Directory -> its names in the table."""
 
     def status(self, path: str) -> RealFileStatus | None:
-        """Return what is at path, None if nothing is."""
+        """Return the status of path, None if it does not exist."""
         with self._guard:
             found = self._at(os.path.normpath(path))
         return found.status() if isinstance(found, OverlayContent) else found
@@ -168,7 +168,7 @@ class OverlayFiles:
             return self._names_in(path)
 
     def make_directories(self, path: str) -> None:
-        """Create a directory in memory, and those above it; nothing happens if it exists."""
+        """Create a directory and its parents in memory. No effect if it exists."""
         with self._located(path) as path:
             missing = []
             while (found := self._at(path)) is None:
@@ -180,19 +180,19 @@ class OverlayFiles:
                 self._change(name, RealFileStatus(0, _now_ms(), is_directory=True))
 
     def map(self, path: str, size_bytes: int) -> OverlayMappedFile:
-        """Map a file copy-on-write: what is missing, be it bytes or the file, is zeros in memory."""
+        """Map a file copy-on-write. Missing bytes, or a missing file, are zeros in memory."""
         with self._located(path) as path:
             content = self._content(path, size_bytes, create=True)
             content.extend(size_bytes)
             return OverlayMappedFile(path, size_bytes, content)
 
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
-        """Say when a file was last changed, in memory."""
+        """Set the time of the last change, in memory."""
         with self._located(path) as path:
             self._content(path, 0, create=False).mtime_ms = mtime_ms
 
     def space(self, path: str) -> RealDiskSpace:
-        """Return how full the real file system is that holds path, or the nearest directory above it there."""
+        """Return the usage of the real file system that holds path or its nearest real parent."""
         path = os.path.normpath(path)
         while self._disk.status(path) is None:
             path = os.path.dirname(path)
@@ -203,7 +203,7 @@ class OverlayFiles:
         return buffer_pages(size_bytes)
 
     def read(self, path: str) -> bytes:
-        """Return a small file's whole content."""
+        """Return the content of a small file."""
         with self._located(path) as path:
             if path not in self._changed:
                 return self._disk.read(path)
@@ -216,17 +216,17 @@ class OverlayFiles:
             self._content(path, 0, create=True).replace(data)
 
     def sync(self, path: str) -> None:
-        """Do nothing, if there is such a file."""
+        """Check that the file exists."""
         if self.status(path) is None:
             raise _error(errno.ENOENT, path)
 
     def sync_directory(self, path: str) -> None:
-        """Do nothing, if there is such a directory."""
+        """Check that the directory exists."""
         with self._located(path) as path:
             self._require_directory(path)
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file another name in memory, replacing what had it. Not for directories: EISDIR."""
+        """Rename a file in memory, replacing a file of the new name. EISDIR for directories."""
         with self._located(old) as old:
             new = os.path.normpath(new)
             content = self._content(old, 0, create=False)
@@ -254,7 +254,7 @@ class OverlayFiles:
             self._change(path, None)
 
     def lock(self, path: str) -> OverlayLock:
-        """Lock a file within this overlay, whoever holds it on the disk; BlockingIOError if one here does."""
+        """Lock a file within this overlay, whatever its lock on disk; BlockingIOError if it is locked here."""
         with self._located(path) as path:
             content = self._content(path, 0, create=True)
             if content.locked:
@@ -264,12 +264,12 @@ class OverlayFiles:
 
     @contextmanager
     def _located(self, path: str) -> Iterator[str]:
-        """Hold the table still and yield path as the table spells it."""
+        """Lock the table and yield the normalised path."""
         with self._guard:
             yield os.path.normpath(path)
 
     def _change(self, path: str, now: OverlayContent | RealFileStatus | None) -> None:
-        """Note what is at a path from now on."""
+        """Note the new state of a path."""
         self._changed[path] = now
         above, name = os.path.split(path)
         if name:
@@ -297,7 +297,7 @@ class OverlayFiles:
         return sorted(names)
 
     def _content(self, path: str, size_bytes: int, *, create: bool) -> OverlayContent:
-        """Return the file at path; on its way in from the disk, or new, it gets room for size_bytes."""
+        """Return the file at path. A file that enters the table gets room for size_bytes."""
         found = self._at(path)
         if isinstance(found, OverlayContent):
             return found

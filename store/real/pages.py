@@ -1,8 +1,8 @@
 """Memory maps from libc, as memoryviews that own their pages.
 
-The mmap module would hold the interpreter lock for the whole of an msync, keep a descriptor of its own for
-each map, and refuse to close a map while a view of it is out. Here calls release the interpreter lock, a map
-costs no descriptor, and its pages go back when the last slice of its memoryview does.
+The mmap module would hold the interpreter lock during an msync, keep one descriptor per map, and refuse to close a map
+with an exported view. Here calls release the interpreter lock, a map needs no descriptor, and its pages are unmapped
+with the last slice of its memoryview.
 """
 
 import ctypes
@@ -14,7 +14,7 @@ from ctypes import c_int, c_long, c_size_t, c_void_p
 
 PAGE_BYTES = mmap.PAGESIZE
 
-# Linux's values of what the mmap module does not name.
+# Linux constants that the mmap module lacks.
 _MS_SYNC = 4
 _MAP_FIXED = 0x10
 _MAP_NORESERVE = 0x4000
@@ -33,23 +33,23 @@ _MAP_FAILED = c_void_p(-1).value
 def map_shared(descriptor: int, size_bytes: int) -> memoryview:
     """Map the first size_bytes of an open file, shared with the page cache.
 
-    The descriptor may be closed afterwards. Touching a page past the file's end kills the process (SIGBUS).
+    The descriptor may be closed afterwards. Access to a page after the end of the file kills the process (SIGBUS).
     """
     return _owning_view(_map(None, size_bytes, mmap.MAP_SHARED, descriptor), size_bytes)
 
 
 def map_private(descriptor: int, file_bytes: int, size_bytes: int) -> memoryview:
-    """Map a file's first file_bytes followed by zeros up to size_bytes, as memory nobody else sees.
+    """Map a file's first file_bytes, then zeros up to size_bytes, as private memory.
 
-    A page is copied when it is first written, so nothing is read up front, the file never changes, and a map
-    may be larger than memory.
+    A page is copied at its first write. So the map reads nothing up front, never changes the file, and may be larger
+    than memory.
     """
     assert 0 <= file_bytes <= size_bytes, (file_bytes, size_bytes)
     private = mmap.MAP_PRIVATE | _MAP_NORESERVE
     address = _map(None, size_bytes, private | mmap.MAP_ANONYMOUS, -1)
     pages = _owning_view(address, size_bytes)
     if file_bytes:
-        _map(address, file_bytes, private | _MAP_FIXED, descriptor)  # over the first of the zeros
+        _map(address, file_bytes, private | _MAP_FIXED, descriptor)  # replaces the first of the zeros
     return pages
 
 
@@ -58,36 +58,36 @@ def sync_pages(pages: memoryview, start: int, end: int, path: str) -> None:
     assert 0 <= start <= end <= len(pages), (start, end, len(pages))
     if start == end:
         return
-    first = start - start % PAGE_BYTES  # msync wants the beginning of a page, and rounds the length up by itself
-    held = ctypes.c_char.from_buffer(pages[first:end])  # keeps the pages mapped until msync is through
+    first = start - start % PAGE_BYTES  # msync needs a page boundary, and rounds the length up
+    held = ctypes.c_char.from_buffer(pages[first:end])  # keeps the pages mapped during msync
     if _msync(ctypes.addressof(held), end - first, _MS_SYNC) != 0:
         raise _error(path)
 
 
 def buffer_pages(size_bytes: int) -> memoryview:
-    """Return zeroed memory of this process that no file stands behind."""
+    """Return zeroed anonymous memory."""
     return _owning_view(_map(None, size_bytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1), size_bytes)
 
 
 def lock_pages(pages: memoryview, path: str | None) -> None:
-    """Keep pages in memory. OSError(ENOMEM or EPERM) if the limit of locked memory does not allow it."""
+    """Lock pages in memory. OSError (ENOMEM or EPERM) above the limit of locked memory."""
     _on_pages(_mlock, pages, path)
 
 
 def unlock_pages(pages: memoryview, path: str) -> None:
-    """Let pages be reclaimed again."""
+    """Undo lock_pages."""
     _on_pages(_munlock, pages, path)
 
 
 def will_need_pages(pages: memoryview, path: str) -> None:
-    """Have pages read ahead."""
+    """Read pages ahead."""
     _on_pages(_madvise, pages, path, mmap.MADV_WILLNEED)
 
 
 def dont_need_pages(pages: memoryview, start: int, end: int, path: str) -> None:
-    """Let the whole pages within bytes [start, end) go from this process's memory.
+    """Release the whole pages within bytes [start, end) from the memory of this process.
 
-    What the map shares with a file, or has not changed of it, comes back when it is next asked for.
+    A shared page, or an unchanged private one, is loaded again at the next access.
     """
     assert 0 <= start <= end <= len(pages), (start, end, len(pages))
     # Rounded inwards: the bytes around the range may still be in use.
@@ -98,7 +98,7 @@ def dont_need_pages(pages: memoryview, start: int, end: int, path: str) -> None:
 
 
 def _on_pages(call: Callable[..., int], pages: memoryview, path: str | None, *arguments: int) -> None:
-    held = ctypes.c_char.from_buffer(pages)  # keeps the pages mapped until the call is through
+    held = ctypes.c_char.from_buffer(pages)  # keeps the pages mapped during the call
     if call(ctypes.addressof(held), len(pages), *arguments) != 0:
         raise _error(path)
 
@@ -112,7 +112,7 @@ def _map(address: int | None, size_bytes: int, flags: int, descriptor: int) -> i
 
 def _owning_view(address: int, size_bytes: int) -> memoryview:
     array = (ctypes.c_ubyte * size_bytes).from_address(address)
-    # Not at exit: daemon threads may still be in these pages, and the process is about to free them anyway.
+    # Not at exit: daemon threads may still use these pages, and the end of the process frees them.
     weakref.finalize(array, _munmap, address, size_bytes).atexit = False
     return memoryview(array).cast("B")
 

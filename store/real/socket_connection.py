@@ -1,4 +1,4 @@
-"""Socket connections and listeners: sockets that never block, with waits beside them as time-outs.
+"""Socket connections and listeners: non-blocking sockets with timeouts.
 
 A listener survives running out of descriptors.
 """
@@ -24,7 +24,7 @@ _EXHAUSTED_PAUSE_S = 0.01
 class SocketConnection:
     """A Connection. Any thread may receive, send and close at any time.
 
-    `when_changed`, if a poller has set it, is called whenever what the stream holds or owes may have changed.
+    A poller may set `when_changed`. It is called when the stream's held or owed bytes may have changed.
     """
 
     __slots__ = ("_ended", "_lock", "_stream", "local_address", "remote_address", "shared", "when_changed")
@@ -36,12 +36,12 @@ class SocketConnection:
         self.shared = SharedSocket(opened)
         self.when_changed: Callable[[], None] | None = None
         self._stream: ByteStream = PlainStream() if stream is None else stream
-        # Receiving and sending bytes as they are need not exclude each other; a cipher's state is one.
+        # Plain receives and sends can overlap; TLS has one state for both.
         self._lock = None if stream is None else threading.Lock()
         self._ended = False
 
     def receive(self, bytes_max: int, timeout_ms: int | None) -> bytes:
-        """Return what has come, at least a byte; b"" once the other end has ended its stream."""
+        """Return received bytes, at least one; b"" after the end of the peer's stream."""
         if bytes_max < 1:
             raise ValueError(f"bytes_max: expected at least 1, found {bytes_max}")
         deadline: Deadline | None = None
@@ -55,7 +55,7 @@ class SocketConnection:
                 deadline.wait(self.shared.descriptor, select.POLLIN | owed)
 
     def send(self, data: bytes | bytearray | memoryview, timeout_ms: int | None) -> int:
-        """Hand bytes to the network; return how many it took, at least one."""
+        """Send bytes; return how many the network took, at least one."""
         view = memoryview(data)
         if not view:
             raise ValueError("data: expected at least a byte, found none")
@@ -69,7 +69,7 @@ class SocketConnection:
                 deadline.wait(self.shared.descriptor, select.POLLOUT)
 
     def close(self) -> None:
-        """Give it up: what was taken is still delivered, whoever waits on it is woken. May be called again."""
+        """Close this end. Bytes already sent are still delivered, and waiting tasks wake up. May be called again."""
         with suppress(OSError), self.shared as carrier, self._lock or nullcontext():
             self._say_goodbye(carrier)
         self.shared.close()
@@ -78,16 +78,16 @@ class SocketConnection:
 
     @property
     def holds_bytes(self) -> bool:
-        """Return whether something may be received that no waiting on the socket shows."""
+        """Return whether bytes can be received that a poll of the socket does not show."""
         return self._stream.holds_bytes
 
     @property
     def owes_bytes(self) -> bool:
-        """Return whether something waits for room in the socket that nobody will ask to have sent."""
+        """Return whether owed bytes wait for room in the socket."""
         return self._stream.owes_bytes
 
     def flush(self) -> None:
-        """Hand over what is owed; an error is left to who receives or sends next."""
+        """Send owed bytes. The next receive or send gets an error."""
         if self._lock is not None:
             with suppress(OSError), self.shared as carrier, self._lock:
                 self._stream.flush(carrier)
@@ -109,7 +109,7 @@ class SocketConnection:
         except OSError as error:
             raise _broken(error) from error
         if not data:
-            self.shared.check_open()  # the end of the stream may be our own
+            self.shared.check_open()  # the end of the stream may come from our own close
         return data
 
     def _send_now(self, carrier: socket.socket, data: memoryview) -> int:
@@ -131,7 +131,7 @@ class SocketConnection:
             self.when_changed()
 
     def _say_goodbye(self, carrier: socket.socket) -> None:
-        """End our stream, then take what nobody will read: a socket closed over it would reset the connection."""
+        """End our stream, then drain the unread input: closing a socket with unread input resets the connection."""
         if self._ended:
             return
         self._ended = True
@@ -144,19 +144,19 @@ class SocketConnection:
 
 
 def _broken(error: OSError) -> ConnectionError:
-    """Return as a broken connection what the system calls otherwise: a host unreachable, no sign of life."""
+    """Return other errors of the system as a broken connection: host unreachable, no keep-alive answer."""
     return ConnectionError(error.errno or errno.EIO, error.strerror or str(error))
 
 
 def open_listening(address: str, options: ListenOptions) -> socket.socket:
-    """Return a socket that listens at `host:port`. OSError if that cannot be."""
+    """Return a socket that listens at `host:port`. OSError if that is not possible."""
     family, place = find_addresses(address)[0]
     opened = socket.socket(family, socket.SOCK_STREAM)
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        # Accepted sockets inherit the buffers. A window can only be scaled for a size that is known before it listens.
+        # Accepted sockets inherit the buffers. A window can be scaled only for a size known before the listen.
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, options.send_buffer_bytes)
         if options.receive_buffer_bytes:
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
@@ -169,7 +169,7 @@ def open_listening(address: str, options: ListenOptions) -> socket.socket:
 
 
 class SocketListener:
-    """A Listener. make_stream: what the bytes of each new connection go through; None: nothing."""
+    """A Listener. make_stream: makes the stream of each new connection; None: plain bytes."""
 
     __slots__ = ("_make_stream", "_reserve", "address", "shared")
 
@@ -186,10 +186,10 @@ class SocketListener:
         self._reserve = ReserveDescriptor()
 
     def accept(self, timeout_ms: int | None) -> SocketConnection:
-        """Return the next connection. TimeoutError after timeout_ms, ConnectionError once the listener is closed.
+        """Return the next connection. TimeoutError after timeout_ms, ConnectionError after a close.
 
-        OSError (EMFILE, ENFILE, ENOBUFS, ENOMEM) if the system has nothing left for another one, which is then turned
-        away: left in the queue, it would be reported at once again.
+        OSError (EMFILE, ENFILE, ENOBUFS, ENOMEM) if the system is out of resources. The connection is then closed: in
+        the queue it would be reported again at once.
         """
         deadline: Deadline | None = None
         with self.shared as listening:
@@ -199,12 +199,12 @@ class SocketListener:
             return connection
 
     def close(self) -> None:
-        """Accept no more, and end whoever waits. May be called again."""
+        """Stop accepting and wake waiting tasks. May be called again."""
         self.shared.close()
         self._reserve.give_back()
 
     def _accept_now(self, listening: socket.socket) -> SocketConnection | None:
-        """Return the next connection that is still one, None if nobody waits."""
+        """Return the next live connection, None if the queue is empty."""
         while True:
             try:
                 opened, _ = listening.accept()
@@ -215,8 +215,8 @@ class SocketListener:
                 if error.errno in _EXHAUSTED:
                     if self._reserve.turn_away(listening):
                         raise
-                    return None  # the system refuses before it looks whether anybody waits
-                continue  # an error of the connection that was to come: it is gone
+                    return None  # the system refuses before it looks at the queue
+                continue  # an error of a connection that is gone
             try:
                 return SocketConnection(opened, self._make_stream and self._make_stream())
             except OSError:  # gone since
@@ -224,7 +224,7 @@ class SocketListener:
 
 
 class ReserveDescriptor:
-    """A descriptor kept to be given up for a moment, so that a connection can be accepted in order to be closed."""
+    """A spare descriptor that is released for a moment, so that a connection can be accepted and closed."""
 
     __slots__ = ("_descriptor", "_lock")
 
@@ -233,7 +233,7 @@ class ReserveDescriptor:
         self._descriptor: int | None = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def turn_away(self, listening: socket.socket) -> bool:
-        """Accept a connection and close it; False if nobody waits. Without the means for it, let a moment pass."""
+        """Accept a connection and close it; False if the queue is empty. Without a spare descriptor, sleep a moment."""
         with self._lock:
             found_one = True
             if self._descriptor is None:
@@ -246,13 +246,13 @@ class ReserveDescriptor:
                 except BlockingIOError:
                     found_one = False
                 except OSError:
-                    pass  # it is gone since, or another thread was faster to take the descriptor
+                    pass  # it is gone, or another thread took the descriptor first
             with suppress(OSError):  # tried again next time
                 self._descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
             return found_one
 
     def give_back(self) -> None:
-        """Close it for good."""
+        """Close the spare descriptor."""
         with self._lock:
             if self._descriptor is not None:
                 os.close(self._descriptor)

@@ -1,8 +1,8 @@
-"""Socket basics: addresses, byte streams over a socket (plain here, TLS in `tls`), and sockets that threads share.
+"""Socket basics: addresses, byte streams over a socket (TLS in `tls`), and shared sockets.
 
-Nothing a stream does waits: what would have to raises BlockingIOError. One thread at a time calls a stream. A shared
-socket's number is given back to the system when no thread uses it any more: a closed descriptor's number goes to the
-next socket that is made, and a thread that still waits on it would then wait on, or read from, another connection.
+Streams never block: they raise BlockingIOError instead. One thread at a time calls a stream. A shared socket closes its
+descriptor only after its last user, because the next new socket gets the number of a closed one: a thread that still
+waits on the number would then read from another connection.
 """
 
 import errno
@@ -21,11 +21,11 @@ _PORT_MAX = 65_535
 
 
 SocketAddress = tuple[socket.AddressFamily, tuple[str | int | bytes, ...]]
-"""The family of one place that a name leads to, and what bind and connect take."""
+"""An address family and the argument of bind and connect."""
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Return host and port of `host:port`. ValueError if it is nothing of the kind."""
+    """Return host and port of `host:port`. ValueError if the form is wrong."""
     host, colon, port = address.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -38,15 +38,15 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 def join_address(place: tuple[str | int, ...]) -> str:
-    """Return `host:port` of what getsockname, getpeername and accept give."""
+    """Return `host:port` of a result of getsockname, getpeername or accept."""
     host, port = str(place[0]), place[1]
     return f"{in_brackets(host)}:{port}"
 
 
 def find_addresses(address: str) -> list[SocketAddress]:
-    """Return all that `host:port` leads to, in the system's order of preference; names are looked up.
+    """Return all addresses of `host:port`, in the system's order of preference.
 
-    Raises OSError (socket.gaierror) if there is no such host. A look-up takes as long as the system lets it.
+    Raises OSError (socket.gaierror) for an unknown host. The system decides how long a look-up takes.
     """
     host, port = split_address(address)
     found = [(each[0], each[4]) for each in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
@@ -55,9 +55,9 @@ def find_addresses(address: str) -> list[SocketAddress]:
 
 
 def grow_descriptor_table(count: int) -> None:
-    """Have the kernel make the process's table of descriptors large enough for so many.
+    """Make the kernel enlarge the process's table of descriptors to that many.
 
-    Otherwise it doubles the table as connections come, and where there are threads, the task that accepts waits each
+    Otherwise it doubles the table as connections arrive. In a process with threads the accepting task then waits each
     time until no processor uses the old table: up to 120 ms on two busy ones.
     """
     assert count > 0, count
@@ -70,27 +70,27 @@ class ByteStream(Protocol):
 
     @property
     def holds_bytes(self) -> bool:
-        """Return whether bytes that have come may be held here, where no waiting on the socket finds them."""
+        """Return whether received bytes may be held here, where a poll of the socket does not see them."""
 
     @property
     def owes_bytes(self) -> bool:
-        """Return whether something, of a handshake say, is held here until the socket has room."""
+        """Return whether bytes, of a handshake for example, wait here for room in the socket."""
 
     def receive(self, carrier: socket.socket, bytes_max: int) -> bytes:
-        """Return what has come, b"" at the end of the other's stream."""
+        """Return received bytes, b"" at the end of the peer's stream."""
 
     def send(self, carrier: socket.socket, data: memoryview) -> int:
-        """Take bytes; return how many, at least one."""
+        """Send bytes; return how many, at least one."""
 
     def flush(self, carrier: socket.socket) -> None:
-        """Hand over what is owed, as much as the socket has room for."""
+        """Send owed bytes, as much as the socket has room for."""
 
     def end(self, carrier: socket.socket) -> None:
-        """Say goodbye, where there is a word for it."""
+        """End the stream, if its protocol has an end message."""
 
 
 class PlainStream:
-    """Bytes as they are."""
+    """Plain bytes."""
 
     __slots__ = ()
 
@@ -98,24 +98,24 @@ class PlainStream:
     owes_bytes = False
 
     def receive(self, carrier: socket.socket, bytes_max: int) -> bytes:
-        """Return what has come, b"" at the end of the other's stream."""
+        """Return received bytes, b"" at the end of the peer's stream."""
         return carrier.recv(bytes_max)
 
     def send(self, carrier: socket.socket, data: memoryview) -> int:
-        """Take bytes; return how many, at least one."""
+        """Send bytes; return how many, at least one."""
         return carrier.send(data)
 
     def flush(self, carrier: socket.socket) -> None:
-        """Owe nothing."""
+        """No-op: it owes no bytes."""
 
     def end(self, carrier: socket.socket) -> None:
-        """Let the socket's end say it."""
+        """No-op: the end of the socket is enough."""
 
 
 class SharedSocket:
-    """One socket that never blocks; to be used in `with` blocks, which raise ConnectionError once it is closed.
+    """One non-blocking socket, used in `with` blocks, which raise ConnectionError after a close.
 
-    Invariant: the descriptor is open while anyone is inside, or while it is not closed.
+    Invariant: the descriptor is open while it has users or is not closed.
     """
 
     __slots__ = ("_is_closed", "_lock", "_socket", "_users", "descriptor")
@@ -143,13 +143,13 @@ class SharedSocket:
             raise ConnectionAbortedError(errno.ECONNABORTED, "closed at this end")
 
     def close(self) -> None:
-        """Close it: nobody gets in any more, and who waits inside is woken."""
+        """Close it: new users are refused, and waiting users wake up."""
         with self._lock:
             if self._is_closed:
                 return
             self._is_closed = True
             self._users += 1  # this call counts as a user, so the descriptor stays open until the shutdown below
-        with suppress(OSError):  # it is not connected, or not any more
+        with suppress(OSError):  # it is not connected, or no longer
             self._socket.shutdown(socket.SHUT_RDWR)
         self._leave()
 
@@ -163,7 +163,7 @@ class SharedSocket:
 
 
 class Deadline:
-    """Until when somebody waits; None: for ever."""
+    """The end of a wait; None: no end."""
 
     __slots__ = ("_due_ns",)
 
@@ -171,7 +171,7 @@ class Deadline:
         self._due_ns = None if timeout_ms is None else time.monotonic_ns() + timeout_ms * 1_000_000
 
     def wait(self, descriptor: int, events: int) -> None:
-        """Wait until one of poll's events is there, or an error. TimeoutError when time is up."""
+        """Wait for one of poll's events or an error. TimeoutError at the end."""
         left_ms: float | None = None
         if self._due_ns is not None:
             left_ms = (self._due_ns - time.monotonic_ns()) / 1_000_000

@@ -1,7 +1,7 @@
-"""Stop signals: SIGTERM and SIGINT as bytes in a pipe. They end nothing by themselves; a waiting task reads them.
+"""Stop signals: SIGTERM and SIGINT as bytes in a pipe, which a waiting task reads.
 
-A handler of Python's would not do: it runs in the main thread, which nobody wakes if the system gives the signal to
-another thread. Nor would blocking them do: threads that libraries have started by then do not block them.
+A Python handler would not do: it runs in the main thread, which does not wake up if the system delivers the signal to
+another thread. Blocking the signals would not do either: threads started earlier by libraries do not block them.
 """
 
 import os
@@ -13,9 +13,9 @@ from contextlib import suppress
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _PIPE_BYTES = 1 << 16
 _SIGNALLED = 128
-"""Above the number of the signal that ended a process, as shells say it."""
+"""Added to the signal number, for the exit code that shells use."""
 _STOP = 0
-"""A byte that no signal has: the process itself wants to end."""
+"""A byte of no signal: the process itself requests the end."""
 
 
 class StopSignals:
@@ -24,10 +24,10 @@ class StopSignals:
     def __enter__(self) -> "StopSignals":
         self._reader, self._writer = os.pipe()
         self._is_watched = False
-        """Whether a thread reads the pipe, which then closes its end of it."""
+        """Whether a thread reads the pipe; it then closes the read end."""
         os.set_blocking(self._writer, False)
         self._before_fd = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
-        # Handlers that do nothing: the byte in the pipe says it all.
+        # Empty handlers: the byte in the pipe is enough.
         self._before = {each: signal.signal(each, lambda number, frame: None) for each in _SIGNALS}
         return self
 
@@ -35,30 +35,30 @@ class StopSignals:
         for number, handler in self._before.items():
             signal.signal(number, handler)
         signal.set_wakeup_fd(self._before_fd)
-        os.close(self._writer)  # which ends the watching
+        os.close(self._writer)  # this ends the watching thread
         if not self._is_watched:
             os.close(self._reader)
 
     def wait(self) -> None:
-        """Wait for the first; all that have come until it returns count as one. The next ends the process at once."""
+        """Wait for the first request; requests until the return count as one. The next one ends the process at once."""
         self._next((*_SIGNALS, _STOP))
         self._forget_the_others()
         threading.Thread(target=self._end_at_the_next, daemon=True).start()
         self._is_watched = True
 
     def stop(self) -> None:
-        """Have `wait` return as a signal does. It changes nothing if that has returned before. Any task may call."""
+        """Make `wait` return as a signal does; no effect after its return. Any task may call it."""
         os.write(self._writer, bytes([_STOP]))
 
     def _next(self, wanted: Collection[int] = _SIGNALS) -> int:
-        """Return the next signal, waiting for it; 0 if there will be none."""
+        """Wait for the next signal and return it; 0 at the end of the pipe."""
         while data := os.read(self._reader, 1):
-            if data[0] in wanted:  # and not another that has a handler
+            if data[0] in wanted:  # other signals may have handlers too
                 return data[0]
         return 0
 
     def _forget_the_others(self) -> None:
-        """Read what lies in the pipe: a supervisor that lost patience with a long start may have asked twice."""
+        """Empty the pipe: a supervisor may have sent a second signal during a long start."""
         os.set_blocking(self._reader, False)
         with suppress(BlockingIOError):
             while os.read(self._reader, _PIPE_BYTES):

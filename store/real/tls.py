@@ -1,8 +1,8 @@
-"""TLS beside plain text on one port, and TLS towards servers.
+"""TLS and plain text on one port, and TLS towards servers.
 
-A TLS handshake begins with the byte 0x16, a frame of RocketMQ's protocol with the first byte of a length, which is
-far below that; so one look at the first byte shows which of the two a client speaks. Handshakes are driven by whoever
-receives and sends, a step at a time, and hold up nobody else.
+A TLS handshake begins with the byte 0x16. A frame of RocketMQ's protocol begins with the first byte of a length, which
+is far smaller. So the first byte shows the protocol of a client. Receives and sends drive the handshake step by step,
+so it blocks no other connection.
 
 Source: RocketMQ TlsMode, NettyRemotingServer.HandshakeHandler, RFC 8446 section 5.1.
 """
@@ -22,18 +22,18 @@ _WRITE_BYTES_MAX = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """What a server proves itself with. Paths are of PEM files."""
+    """The identity of a server. Paths are of PEM files."""
 
     certificate_path: str
-    """The certificate, with those between it and the authority behind it."""
+    """The certificate and its intermediate certificates."""
     key_path: str
     is_required: bool = False
-    """Whether plain text is refused; otherwise each client speaks as it likes."""
+    """Whether plain text is refused; otherwise each client chooses."""
     client_authority_path: str | None = None
-    """Who vouches for clients, which then must have certificates; None: anyone may come."""
+    """The authority for client certificates, which are then required; None: clients need no certificate."""
 
     def context(self) -> ssl.SSLContext:
-        """Read the files. OSError (ssl.SSLError) if they are not what they should be."""
+        """Read the files. OSError (ssl.SSLError) if they are invalid."""
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=self.client_authority_path)
         context.options |= ssl.OP_NO_RENEGOTIATION
         context.load_cert_chain(self.certificate_path, self.key_path)
@@ -44,16 +44,16 @@ class TlsSettings:
 
 @dataclass(frozen=True, slots=True)
 class TlsTrust:
-    """Whom a client believes. Paths are of PEM files."""
+    """The trust and identity of a client. Paths are of PEM files."""
 
     authority_path: str | None
-    """Who vouches for servers; None: nobody is asked, as RocketMQ's clients do by default."""
+    """The authority for server certificates; None: not checked, the default of RocketMQ's clients."""
     certificate_path: str | None = None
-    """What the client proves itself with, if servers ask."""
+    """The client's certificate, if servers ask for one."""
     key_path: str | None = None
 
     def context(self) -> ssl.SSLContext:
-        """Read the files. OSError (ssl.SSLError) if they are not what they should be."""
+        """Read the files. OSError (ssl.SSLError) if they are invalid."""
         context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=self.authority_path)
         if self.authority_path is None:
             context.check_hostname = False
@@ -64,9 +64,9 @@ class TlsTrust:
 
 
 class TlsStream:
-    """One side of a TLS session, over buffers rather than the socket itself, so that no step of it waits.
+    """One side of a TLS session, on memory buffers instead of the socket, so that no step blocks.
 
-    Invariant: what has been encrypted and has not gone into the socket is in the outgoing buffer, or owed.
+    Invariant: encrypted bytes that are not in the socket yet are in the outgoing buffer or in `_owed`.
     """
 
     __slots__ = ("_begun", "_has_ended", "_incoming", "_may_hold", "_outgoing", "_owed", "_session")
@@ -78,22 +78,22 @@ class TlsStream:
         self._session = context.wrap_bio(self._incoming, self._outgoing, is_server, server_name)
         self._owed = memoryview(b"")
         self._begun = b""
-        """What was encrypted for a send that could not be finished."""
+        """Plain bytes whose encrypted form is not sent completely."""
         self._may_hold = False
         self._has_ended = False
 
     @property
     def holds_bytes(self) -> bool:
-        """Return whether bytes that have come may be held here."""
+        """Return whether received bytes may be held here."""
         return self._may_hold
 
     @property
     def owes_bytes(self) -> bool:
-        """Return whether something waits for room in the socket."""
+        """Return whether encrypted bytes wait for room in the socket."""
         return len(self._owed) > 0
 
     def shake_hands(self, carrier: socket.socket) -> None:
-        """Get on with the handshake; returns when it is done. BlockingIOError while the other side is to speak."""
+        """Continue the handshake; return when it is done. BlockingIOError while it is the peer's turn."""
         try:
             while True:
                 try:
@@ -108,7 +108,7 @@ class TlsStream:
             raise self._broken(carrier, error) from error
 
     def receive(self, carrier: socket.socket, bytes_max: int) -> bytes:
-        """Return what has come, b"" at the end of the other's stream."""
+        """Return received bytes, b"" at the end of the peer's stream."""
         pieces: list[bytes] = []
         size_bytes = 0
         self._may_hold = False
@@ -137,9 +137,9 @@ class TlsStream:
         return b"".join(pieces)
 
     def send(self, carrier: socket.socket, data: memoryview) -> int:
-        """Take bytes; return how many, at least one, all of which have gone into the socket.
+        """Send bytes; return how many, at least one, all of which are in the socket.
 
-        Bytes that have been encrypted cannot be given back, so after a BlockingIOError they are to be sent again.
+        Encryption cannot be undone, so after a BlockingIOError the next send must begin with the same bytes.
         """
         if not self._begun:
             self._encrypt(carrier, data[:_WRITE_BYTES_MAX])
@@ -154,7 +154,7 @@ class TlsStream:
         return taken_bytes
 
     def flush(self, carrier: socket.socket) -> None:
-        """Hand over what is owed, as much as the socket has room for."""
+        """Send owed bytes, as much as the socket has room for."""
         if self._outgoing.pending:
             self._owed = memoryview(bytes(self._owed) + self._outgoing.read())
         while self._owed:
@@ -164,13 +164,13 @@ class TlsStream:
                 return
 
     def end(self, carrier: socket.socket) -> None:
-        """Let the other side know that nothing more comes."""
-        with suppress(ssl.SSLError, ValueError):  # an answer is to come, or the handshake was never done
+        """Tell the peer that the stream ends."""
+        with suppress(ssl.SSLError, ValueError):  # the peer's answer is still missing, or the handshake was never done
             self._session.unwrap()
         self.flush(carrier)
 
     def _encrypt(self, carrier: socket.socket, data: memoryview) -> None:
-        """Turn bytes into records, once the handshake is done."""
+        """Encrypt bytes, once the handshake is done."""
         while True:
             try:
                 self._begun = bytes(data[: self._session.write(data)])
@@ -182,13 +182,13 @@ class TlsStream:
                 raise self._broken(carrier, error) from error
 
     def _broken(self, carrier: socket.socket, error: ssl.SSLError) -> ConnectionError:
-        """Let the other side know what was wrong, if TLS has an alert for it, and return that for this one."""
+        """Send the alert for a TLS error, if any, and return the error for this side."""
         with suppress(OSError):
             self.flush(carrier)
         return ConnectionAbortedError(errno.ECONNABORTED, f"TLS: {error.reason or error}")
 
     def _feed(self, carrier: socket.socket) -> None:
-        """Take what the socket has; BlockingIOError if that is nothing."""
+        """Read from the socket into the session. BlockingIOError if there are no bytes."""
         if self._has_ended:
             why = "TLS: the connection ended in the midst of something"
             raise ConnectionResetError(errno.ECONNRESET, why)
@@ -201,9 +201,9 @@ class TlsStream:
 
 
 class FirstByteStream:
-    """What an accepted connection goes through: the client's first byte says whether it is TLS.
+    """The stream of an accepted connection: the client's first byte decides between TLS and plain text.
 
-    A server that sends first has said itself that it is not.
+    If the server sends first, the connection is plain text.
     """
 
     __slots__ = ("_context", "_is_decided", "_stream")
@@ -215,16 +215,16 @@ class FirstByteStream:
 
     @property
     def holds_bytes(self) -> bool:
-        """Return whether bytes that have come may be held here."""
+        """Return whether received bytes may be held here."""
         return self._stream.holds_bytes
 
     @property
     def owes_bytes(self) -> bool:
-        """Return whether something waits for room in the socket."""
+        """Return whether bytes wait for room in the socket."""
         return self._stream.owes_bytes
 
     def receive(self, carrier: socket.socket, bytes_max: int) -> bytes:
-        """Return what has come, b"" at the end of the other's stream."""
+        """Return received bytes, b"" at the end of the peer's stream."""
         if not self._is_decided:
             if carrier.recv(1, socket.MSG_PEEK) == _HANDSHAKE:
                 self._stream = TlsStream(self._context)
@@ -232,14 +232,14 @@ class FirstByteStream:
         return self._stream.receive(carrier, bytes_max)
 
     def send(self, carrier: socket.socket, data: memoryview) -> int:
-        """Take bytes; return how many, at least one."""
+        """Send bytes; return how many, at least one."""
         self._is_decided = True
         return self._stream.send(carrier, data)
 
     def flush(self, carrier: socket.socket) -> None:
-        """Hand over what is owed, as much as the socket has room for."""
+        """Send owed bytes, as much as the socket has room for."""
         self._stream.flush(carrier)
 
     def end(self, carrier: socket.socket) -> None:
-        """Say goodbye, where there is a word for it."""
+        """End the stream, if its protocol has an end message."""
         self._stream.end(carrier)

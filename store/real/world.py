@@ -1,7 +1,7 @@
-"""The real world: the operating system's clocks, daemon threads as tasks, their processor, and worlds made of them.
+"""The real world: clocks of the operating system, daemon threads as tasks, and worlds.
 
-Threads are daemons, because a store that was never shut down must not keep its process alive: to the directory that is
-a process kill, which recovery is for.
+Threads are daemons, so that a store without a shutdown does not keep its process alive. For the directory that is a
+process kill, and recovery handles it.
 """
 
 import os
@@ -19,7 +19,7 @@ from .network import RealNetwork
 from .overlay import OverlayFiles
 
 _TRIES = 1_000
-"""How often a lock is tried before who waits for it sleeps: for 85 ms, 30 of them at work, if nobody else runs."""
+"""Tries before a waiter for a lock sleeps: 85 ms if no other thread runs, 30 of them busy."""
 
 
 class RealClock:
@@ -32,19 +32,19 @@ class RealClock:
         return time.time_ns() // 1_000_000
 
     monotonic_ns = staticmethod(time.monotonic_ns)
-    """Return ns since some fixed moment. It never steps back. No call of ours around it: every put asks twice."""
+    """Return ns since some fixed time. It never steps back. Not wrapped, because every put calls it twice."""
 
     def utc_offset_ms(self) -> int:
-        """Return how far this process's local time is ahead of UTC now, daylight saving included."""
+        """Return the present difference of local time and UTC, including daylight saving."""
         return time.localtime().tm_gmtoff * 1000
 
 
 class ThreadCell:
     """An integer in an attribute.
 
-    add() and compare_and_set() exclude each other with a lock. set() takes none: under the interpreter lock
-    no thread switch falls between the two halves of either, and for the most frequent change a lock would
-    cost five times the work.
+    add() and compare_and_set() exclude each other with a lock. set() takes none: under the interpreter lock no thread
+    switch can fall between the two halves of either. It is the most frequent change, and a lock would make it five
+    times as expensive.
     """
 
     __slots__ = ("_lock", "_value")
@@ -68,7 +68,7 @@ class ThreadCell:
         return value
 
     def compare_and_set(self, expected: int, value: int) -> bool:
-        """Replace expected by value in one step; False, and no change, if something else is there."""
+        """Replace expected by value in one step; return False without a change if the value differs."""
         with self._lock:
             if self._value != expected:
                 return False
@@ -77,11 +77,11 @@ class ThreadCell:
 
 
 class ThreadLock:
-    """A mutex. Of those who find it taken one at a time tries again, whenever others have let it run; the rest sleep.
+    """A mutex. One waiter at a time polls it, whenever other threads let it run; the rest sleep.
 
-    A thread that sleeps for a lock gets it while another one runs, which finds it taken when it comes back, and sleeps
-    in turn: from then on threads change at each use of the lock, which costs more than most are held for. So one who
-    waits asks again instead, until the lock is held for long, and whoever has it goes on for as long as it may run.
+    A thread that sleeps for a lock gets it while another thread runs. That thread then finds the lock taken and sleeps
+    in turn, so from then on each use of the lock switches threads, which costs more than most locks are held for. A
+    polling waiter avoids this: the holder continues as long as it may run.
     """
 
     __slots__ = ("_mutex", "_next")
@@ -89,7 +89,7 @@ class ThreadLock:
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         self._next = threading.Lock()
-        """Held by the one who tries again."""
+        """Held by the polling waiter."""
 
     def __enter__(self) -> None:
         if not self._mutex.acquire(False):
@@ -101,18 +101,17 @@ class ThreadLock:
     def _wait(self) -> None:
         with self._next:
             for _ in range(_TRIES):
-                time.sleep(0)  # let others run, the holder among them
+                time.sleep(0)  # let other threads run, including the holder
                 if self._mutex.acquire(False):
                     return
             self._mutex.acquire()
 
 
 class ThreadSignal:
-    """A gate that one notice opens and one waiter shuts behind itself.
+    """A gate that a notify opens and a waiter closes.
 
-    Invariant: while _notified is False the gate is shut, so nobody opens an open one. A notify() that finds
-    True may leave at once: the wait that uses this notice up has not returned yet, and will see all that was
-    done before the call.
+    Invariant: while _notified is False the gate is closed, so no thread opens an open gate. A notify() that finds True
+    may return at once: the wait that consumes this notice has not returned yet, and sees all work done before the call.
     """
 
     __slots__ = ("_gate", "_notified", "_notifying")
@@ -133,7 +132,7 @@ class ThreadSignal:
                 self._gate.release()
 
     def wait(self, timeout_ms: int | None) -> bool:
-        """Wait until notified (True, and the notice is used up) or for timeout_ms (False). None: for ever."""
+        """Wait until notified (True; consumes the notice) or for timeout_ms (False). None: for ever."""
         if not self._gate.acquire(timeout=-1 if timeout_ms is None else _seconds(timeout_ms)):
             return False
         self._notified = False
@@ -141,7 +140,7 @@ class ThreadSignal:
 
 
 class ThreadTask:
-    """A daemon thread. failure holds what escaped its body, if anything did."""
+    """A daemon thread. failure is the exception that ended its body, if any."""
 
     __slots__ = ("_body", "_thread", "failure", "name")
 
@@ -153,7 +152,7 @@ class ThreadTask:
         self._thread.start()
 
     def join(self, timeout_ms: int | None) -> bool:
-        """Wait for the task to end; False if it still runs after timeout_ms. None: wait for ever."""
+        """Wait for the task to end; False after timeout_ms without its end. None: wait for ever."""
         self._thread.join(None if timeout_ms is None else _seconds(timeout_ms))
         return not self._thread.is_alive()
 
@@ -166,7 +165,7 @@ class ThreadTask:
 
 
 class ThreadTasks:
-    """Everything that runs at the same time as something else, on threads."""
+    """Concurrency on threads."""
 
     __slots__ = ()
 
@@ -175,11 +174,11 @@ class ThreadTasks:
         return ThreadTask(name, body)
 
     def sleep(self, ms: int) -> None:
-        """Let at least ms pass."""
+        """Sleep for at least ms."""
         time.sleep(ms / 1000)
 
     def lock(self, name: str) -> ThreadLock:
-        """Make a mutex, to be used with `with`. Not re-entrant, not fair."""
+        """Make a mutex, used with `with`. Not re-entrant, not fair."""
         return ThreadLock()
 
     def signal(self, name: str) -> ThreadSignal:
@@ -197,18 +196,18 @@ def _seconds(timeout_ms: int) -> float:
 
 @contextmanager
 def pinned() -> Iterator[int | None]:
-    """Pin this thread, and those that it starts, to one processor inside of a block; gives its number.
+    """Pin this thread and its new threads to one processor inside a block. Yields its number.
 
-    Python lets one thread run at a time. To hand that over to a thread that sleeps on another processor takes longer
-    than most turns do; where that processor is somebody else's just then, nobody runs meanwhile.
+    Python runs one thread at a time. A switch to a thread that sleeps on another processor takes longer than most
+    turns; if another process uses that processor, no thread runs in the meantime.
 
-    None, and nothing changes, where a thread cannot choose, and where Python's threads do run at the same time.
+    Yields None without a change if the system does not allow pinning, or if Python runs threads in parallel.
     """
     allowed = _choosable()
     if allowed is None:
         yield None
         return
-    chosen = sorted(allowed)[os.getpid() % len(allowed)]  # several such processes spread
+    chosen = sorted(allowed)[os.getpid() % len(allowed)]  # spreads several such processes
     os.sched_setaffinity(0, {chosen})
     try:
         yield chosen
@@ -217,7 +216,7 @@ def pinned() -> Iterator[int | None]:
 
 
 def _choosable() -> set[int] | None:
-    """Return the processors that this thread may choose from, None if it may not or should not."""
+    """Return the processors that this thread may choose, None if it cannot or should not."""
     if not hasattr(os, "sched_setaffinity") or not getattr(sys, "_is_gil_enabled", lambda: True)():
         return None
     allowed = os.sched_getaffinity(0)
@@ -229,17 +228,17 @@ def _choosable() -> set[int] | None:
 
 
 def real_world(network: RealNetwork | None = None) -> World:
-    """Return this computer: clock, threads, files mapped and synced for good, and a network, plain if none is given."""
+    """Return this computer: clock, threads, durable files, and a network, plain by default."""
     return World(RealClock(), ThreadTasks(), RealFiles(), network or RealNetwork(), load_core())
 
 
 def overlay_world() -> World:
-    """Return this computer with files whose changes stay in memory: nothing on disk is ever altered."""
+    """Return this computer with files whose changes stay in memory: the disk never changes."""
     return World(RealClock(), ThreadTasks(), OverlayFiles(), core=load_core())
 
 
 class ThisComputer(NamedTuple):
-    """This computer as `store.own_code` has a world: clock, threads, and files by all that they can do."""
+    """This computer in the form of `store.own_code`: clock, threads, and files with all operations."""
 
     clock: RealClock
     tasks: ThreadTasks
@@ -247,5 +246,5 @@ class ThisComputer(NamedTuple):
 
 
 def this_computer() -> ThisComputer:
-    """Return this computer for code of your own, which in a simulation is given a `SimWorld`."""
+    """Return this computer for your own code, which gets a `SimWorld` in a simulation."""
     return ThisComputer(RealClock(), ThreadTasks(), RealFiles())

@@ -1,1 +1,1 @@
-"""Tools over store directories: they read one, or make a new one from it; what is read stays as it is."""
+"""Tools that read a store directory without changing it, or make a new one from it."""

@@ -1,10 +1,10 @@
-"""Dump: reads messages out of a store directory's log as it stands, without recovery, one segment at a time.
+"""Dump: reads messages from a log without recovery, one segment at a time.
 
 JSON contract, `tornlog-dump/1`: one object per message, in log order:
 
     format          "tornlog-dump/1"
     topic queueId queueOffset
-                    where a consumer finds it; queueOffset is 0 for prepared and rolled back messages, which none finds
+                    place for consumers; queueOffset is 0 for prepared and rolled back messages, which are in no queue
     offset size     of its record in the log, bytes
     msgId           the offset message id
     storeTimestamp bornTimestamp
@@ -12,18 +12,17 @@ JSON contract, `tornlog-dump/1`: one object per message, in log order:
     storeHost bornHost
                     address|port
     flag sysFlag reconsumeTimes preparedTransactionOffset
-                    as the record has them
-    properties      name -> value, RocketMQ's own (TAGS, KEYS, UNIQ_KEY, ...) included
+                    as in the record
+    properties      name -> value, including RocketMQ's own (TAGS, KEYS, UNIQ_KEY, ...)
     bodyLength      bytes
-    body            as it is stored, compressed if sysFlag says so: as text, hex or base64; absent if none is asked for
+    body            the stored bytes, compressed if sysFlag says so: as text, hex or base64; may be omitted on request
 
-Text that is not UTF-8 has U+FFFD where it is not. Fields may be added under the same format; a change of meaning makes
-it `/2`.
+Invalid UTF-8 in text becomes U+FFFD. Fields may be added under the same format; a change of meaning makes it `/2`.
 
-Whatever is no record is reported and passed over, up to the next place that is one. A body's checksum is looked at for
-the messages asked for only. Damage behind the last record is not reported after an unclean exit, which explains it.
-A segment of a wrong length is damage, and of one that is too long no more is read than a segment has. A gap between two
-segments is damage. A checkpoint that speaks of records is damage, too, where there is no segment at all.
+A place that is no record is reported and skipped up to the next record. Body checksums are checked for selected
+messages only. After an unclean exit, damage after the last record is expected and not reported. A segment of a wrong
+length is damage; of one that is too long only the regular length is read. A gap between two segments is damage, and so
+is a checkpoint that claims records if there is no segment.
 """
 
 from base64 import b64encode
@@ -56,7 +55,7 @@ _ZEROS = "zeros"
 
 
 class BodyText(Enum):
-    """How bodies are spelled."""
+    """Spelling of bodies."""
 
     TEXT = "text"
     HEX = "hex"
@@ -66,27 +65,27 @@ class BodyText(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which messages: all conditions hold for each."""
+    """The conditions for a message. All must hold."""
 
     topic: str | None = None
     queue_id: int | None = None
     begin: int = 0
     """First offset: in the queue if queue_id is given, else in the log."""
     end: int | None = None
-    """The offset behind the last one, likewise."""
+    """End offset, exclusive, likewise."""
     key: str | None = None
     """One of the message's KEYS, or its UNIQ_KEY."""
 
     def is_after(self, log_offset: int) -> bool:
-        """Return whether the messages up to a log offset are too early."""
+        """Return whether all messages up to a log offset are too early."""
         return self.queue_id is None and log_offset <= self.begin
 
     def is_before(self, log_offset: int) -> bool:
-        """Return whether the messages from a log offset on are too late."""
+        """Return whether all messages from a log offset on are too late."""
         return self.queue_id is None and self.end is not None and log_offset >= self.end
 
     def wants(self, record: ScannedRecord) -> bool:
-        """Return whether a record is asked for."""
+        """Return whether a record is selected."""
         if self.topic is not None and record.topic != self.topic:
             return False
         if self.queue_id is not None and record.queue_id != self.queue_id:
@@ -106,15 +105,16 @@ def _has_key(properties: bytes, key: bytes) -> bool:
 def dump_log(
     open_files: Callable[[], Files], config: StoreConfig, selection: Selection, body: BodyText
 ) -> Iterator[dict[str, Any] | CorruptFileError]:
-    """Yield the messages of a log as the contract says, and damage where there is some.
+    """Yield the messages of a log as in the contract, and damage.
 
-    open_files is called for each segment, and what it gave is let go of with it: an overlay keeps every map it made.
-    Raises OSError for what cannot be read, CorruptFileError for a checkpoint that is none, where it is looked at.
+    open_files is called for each segment and its result dropped afterwards, because an overlay keeps every map. Raises
+    OSError for unreadable files, and CorruptFileError for an invalid checkpoint if it is needed.
     """
     files = open_files()
     unclean_exit = files.status(config.abort_path) is not None
-    doubtful: list[CorruptFileError] = []  # what is damage only if a record follows
-    holes: list[CorruptFileError] = []  # zeros, likewise; behind the last record they are what is to be there
+    doubtful: list[CorruptFileError] = []  # damage only if a record follows
+    # zeros, also damage only if a record follows; after the last record zeros are normal
+    holes: list[CorruptFileError] = []
     segments, segment_bytes = list(log_statuses(files, config)), config.mapped_file_size_commit_log
     if not segments:
         claims, path = read_checkpoint(files, config.checkpoint_path), config.checkpoint_path
@@ -135,7 +135,7 @@ def dump_log(
         if status.size_bytes != segment_bytes:
             wrong = CorruptFileError(path, 0, "file size", segment_bytes, status.size_bytes)
             if status.size_bytes < segment_bytes and first_nonzero(view) is None:
-                doubtful.append(wrong)  # it was being made
+                doubtful.append(wrong)  # an unfinished segment
             else:
                 yield wrong
         for found in read_segment(view, path, base_offset, segment_bytes):
@@ -162,7 +162,7 @@ def dump_log(
 def read_segment(
     view: memoryview, path: str, base_offset: int, segment_bytes: int
 ) -> Iterator[ScannedRecord | CorruptFileError]:
-    """Yield the records of one segment, and what is none."""
+    """Yield the records of one segment, and its damage."""
     at: int | None = 0
     while at is not None:
         try:

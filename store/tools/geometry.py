@@ -1,8 +1,7 @@
-"""Geometry of a store directory: the sizes and delay levels that it was made with, read from its own files.
+"""Geometry of a store directory: reads sizes and delay levels from the files themselves.
 
-No file names them, but every segment has its queue's one size, and every delayed message waits in the queue of its
-level with its delivery time beside it. An index's slots and entries are worked out from its files. Where too little is
-there to say, RocketMQ's defaults count.
+No file states them. But all segments of a queue have one size, a delayed message is in the queue of its level with its
+delivery time, and index files show their slots and entries. RocketMQ's defaults apply if the files show too little.
 """
 
 from collections import Counter
@@ -34,18 +33,17 @@ from .verify_files import RawSegment
 
 _ENTRIES_MIN = 2
 _BYTES_MIN = index_file_bytes(1, _ENTRIES_MIN)
-_BYTES_MAX = 0x7FFFFFFF  # the longest file that Java can map: a MappedByteBuffer's size is an int
+_BYTES_MAX = 0x7FFFFFFF  # the longest file that Java can map: the size of a MappedByteBuffer is an int
 
 _MAX_MESSAGE_BYTES = 4 * MIB
 _EXT_BYTES_MIN = 64
-"""No store makes shorter files of a queue's extension."""
+"""A store makes no shorter extension files."""
 
 
 def index_geometry(files: Files, config: StoreConfig, slots: int | None, entries: int | None) -> tuple[int, int]:
-    """Return slots and entries of the index in config's directory, as given, or None.
+    """Return the slots and entries of the index in config's directory. Each may be given, or None.
 
-    What is not given comes from the oldest file that shows it, or else from config. Raises OSError if one cannot be
-    read.
+    A missing value comes from the oldest file that shows it, else from config. Raises OSError for an unreadable file.
     """
     if slots is None or entries is None:
         for path, size_bytes in _index_files(files, config.index_directory):
@@ -56,7 +54,7 @@ def index_geometry(files: Files, config: StoreConfig, slots: int | None, entries
 
 
 def _index_files(files: Files, directory: str) -> Iterator[tuple[str, int]]:
-    """Yield path and length of what can be an index file by its name, the oldest first."""
+    """Yield path and length of possible index files, the oldest first."""
     status = files.status(directory)
     if status is None or not status.is_directory:
         return
@@ -71,7 +69,7 @@ def _index_files(files: Files, directory: str) -> Iterator[tuple[str, int]]:
 def _pair(
     files: Files, config: StoreConfig, path: str, size_bytes: int, slots: int | None, entries: int | None
 ) -> tuple[int, int] | None:
-    """Return what one file shows, None if it shows nothing."""
+    """Return the slots and entries that one file shows, None if it shows none."""
     assert slots is None or entries is None, (slots, entries)
     if slots is None and entries is not None:
         slots, odd_bytes = divmod(size_bytes - index_file_bytes(0, entries), SLOT_BYTES)
@@ -88,26 +86,26 @@ def _pair(
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """What is known of a store's settings, None where nothing is."""
+    """The known settings of a store, None if unknown."""
 
     commit_log_bytes: int | None = None
     consume_queue_bytes: int | None = None
     max_message_bytes: int | None = None
     delay_levels: str | None = None
     commit_log_paths: str = ""
-    """Directories of the log, separated by `,`. They count if one of them exists, and may be another machine's."""
+    """Directories of the log, separated by `,`. Used if one of them exists; they may belong to another machine."""
     read_only_commit_log_paths: str = ""
     consume_queue_ext_bytes: int | None = None
     hash_slots: int | None = None
     index_entries: int | None = None
     has_index: bool | None = None
     multi_dispatch: bool = False
-    """Whether messages enter light queues; %LMQ% names among the queues say so too."""
+    """Whether messages enter light queues. %LMQ% names among the queues also show it."""
     lmq: bool | None = None
 
     @classmethod
     def of_broker_conf(cls, text: str) -> "Geometry":
-        """Read what a RocketMQ broker.conf says. Raises ConfigError, which names key and line."""
+        """Read a RocketMQ broker.conf. Raises ConfigError, which names key and line."""
         conf = read_broker_conf(text, "/")
 
         def given(name: str) -> Any:
@@ -142,10 +140,10 @@ def geometry_fields(config: StoreConfig) -> dict[str, Any]:
 
 
 def config_of_directory(files: Files, root: str, geometry: Geometry) -> StoreConfig:
-    """Return the settings to open a store directory with: those given, else what its files say.
+    """Return the settings to open a store directory with: the given ones, else those that its files show.
 
-    A size is the one most segments have, so that a single cut file is the odd one out, not all the others.
-    Raises CorruptFileError if root is no store directory or no store's settings fit it, OSError if it cannot be read.
+    A size is the most common one, so a single truncated file does not decide. Raises CorruptFileError if root is no
+    store directory or no settings fit it, OSError if it cannot be read.
     """
     try:
         return _config_of_directory(files, root, geometry)
@@ -187,7 +185,7 @@ def _config_of_directory(files: Files, root: str, geometry: Geometry) -> StoreCo
 
 
 def log_paths(files: Files, root: str, geometry: Geometry) -> StoreConfig:
-    """Return settings with nothing in them but the directories of the log: those given, if any."""
+    """Return settings with only the directories of the log: the given ones, if any exist."""
     elsewhere = StoreConfig(
         root,
         store_path_commit_log=geometry.commit_log_paths,
@@ -199,7 +197,7 @@ def log_paths(files: Files, root: str, geometry: Geometry) -> StoreConfig:
 
 
 def require_store(files: Files, root: str, paths: StoreConfig) -> None:
-    """Raise CorruptFileError unless root is a directory, with a `commitlog` in it if the log is nowhere else."""
+    """Raise CorruptFileError unless root is a directory, with a `commitlog` if the log is not elsewhere."""
     status = files.status(root)
     if status is None or not status.is_directory:
         raise CorruptFileError(root, 0, "store", "a directory", "nothing" if status is None else "a file")
@@ -212,7 +210,7 @@ def require_store(files: Files, root: str, paths: StoreConfig) -> None:
 
 
 def segment_statuses(files: Files, config: StoreConfig) -> dict[str, FileStatus]:
-    """Return what the directories know of every segment of log and queues, by path, each row by offset."""
+    """Return the status of every segment of log and queues, by path, each row by offset."""
     return dict(log_statuses(files, config)) | dict(_queue_statuses(files, config.store_path_root_dir))
 
 
@@ -222,10 +220,7 @@ def log_statuses(files: Files, config: StoreConfig) -> Iterator[tuple[str, FileS
 
 
 def _most_common_size(statuses: Iterable[tuple[str, FileStatus]]) -> int | None:
-    """Return the length most files have, the longer one of two equally common; None without one.
-
-    Lengths that no segment can have do not count.
-    """
+    """Return the most common length of possible segments, the longer one of two; None without one."""
     # The most common size, so that one truncated or unfinished file does not decide.
     seen = Counter(status.size_bytes for _, status in statuses if BLANK_BYTES <= status.size_bytes <= _BYTES_MAX)
     return max(((count, size_bytes) for size_bytes, count in seen.items()), default=(0, None))[1]
@@ -238,7 +233,7 @@ def _queue_statuses(files: Files, root: str, directory: str = "consumequeue") ->
 
 
 def _statuses_in(files: Files, directory: str) -> Iterator[tuple[str, FileStatus]]:
-    """Yield path and status of every file in a directory that can be a segment by its name."""
+    """Yield path and status of every possible segment in a directory."""
     return _segments_among(files, [f"{directory}/{name}" for name in files.list_directory(directory)])
 
 
@@ -258,7 +253,7 @@ def _directories(files: Files, path: str) -> list[str]:
 
 
 def _delay_levels(files: Files, config: StoreConfig) -> str:
-    """Return the levels that delayed messages were stored with, the defaults for levels without any."""
+    """Return the levels shown by delayed messages, and the defaults for levels without messages."""
     known = parse_delay_levels(DEFAULT_DELAY_LEVELS)
     seen: dict[int, int] = {}
     for path in _directories(files, f"{config.consume_queue_directory}/{SCHEDULE_TOPIC}"):
@@ -273,7 +268,7 @@ def _delay_levels(files: Files, config: StoreConfig) -> str:
 
 
 def _delay_ms_of(files: Files, config: StoreConfig, queue: str) -> int | None:
-    """Return how long after its store time the first message of a level's queue is due, None if that is no delay."""
+    """Return the delay of the first message in a level's queue, None if it is no valid delay."""
     for path, status in _statuses_in(files, queue):
         size_bytes = min(status.size_bytes, config.mapped_file_size_consume_queue)
         file = RawSegment(path, 0, files.map(path, size_bytes))

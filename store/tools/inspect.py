@@ -1,14 +1,14 @@
-"""Inspection: opens a store directory as the store itself would, recovery included, and reports its contents.
+"""Inspection: opens a store directory with recovery in memory, and reports its contents.
 
-Recovery works on an overlay: nothing on disk changes.
+Recovery works on an overlay: the disk does not change.
 
 JSON contract, `tornlog-inspect/1`:
 
     format        "tornlog-inspect/1"
     load          whether the store could be opened; if not, only `findings` follows
     findings      damage: [{"file", "offset", "field", "expected", "found"}]; file is relative to the store directory
-    notes         sentences about what the next start mends by itself, by the rule of `verify`: after an unclean exit,
-                  what is behind the last whole record; and about what is among the store's files and not the store's
+    notes         sentences about defects that the next start repairs by itself, by the rules of `verify`: after an
+                  unclean exit, those after the last whole record; and about foreign files in the store directory
     recovery      {"cleanExit", "startOffset", "endOffset", "records", "changedEntries"}; the last counts queue entries
                   that recovery wrote or cut
     geometry      {"mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "maxMessageSize", "messageDelayLevel",
@@ -17,13 +17,13 @@ JSON contract, `tornlog-inspect/1`:
     topicQueueTable indexFiles delayOffsetTable
                   as `inspect.observed` in the manifests of the golden stores; each queue with its `entries`,
                   [phyOffset, size, tagsCode] from minOffset to maxOffset. In `checkpoint`, logicsMsgTimestamp is
-                  what the recovered store has: after an unclean exit, the store time of the last record
+                  the recovered store's value: after an unclean exit, the store time of the last record
     delayOffsetJson
                   the same table as `config/delayOffset.json` will have it
     consumeQueueExtFiles
-                  how many files the queues' extensions have
+                  number of extension files of all queues
     commitLogRecords
-                  every record as an object, and what is none, marked: see `observed.records_of`
+                  every record as an object, and marked entries for other content: see `observed.records_of`
 
 Fields may be added under the same format; a change of meaning makes it `/2`.
 """
@@ -50,20 +50,20 @@ FORMAT = "tornlog-inspect/1"
 
 @dataclass(slots=True)
 class Inspection:
-    """A store that was opened and recovered in memory, or why it could not be."""
+    """A store that was opened and recovered in memory, or the reason for which it could not be opened."""
 
     root: str
     segments: dict[str, FileStatus] = field(default_factory=dict)
-    """Every segment as it is on disk, by path."""
+    """Every segment on disk, by path."""
     findings: list[CorruptFileError] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """What the next start mends by itself, or leaves alone because it is not the store's."""
+    """Defects that the next start repairs by itself, and foreign files."""
     config: StoreConfig | None = None
     store: MessageStore | None = None
     report: RecoveryReport | None = None
 
     def summary(self) -> Fields:
-        """Return everything but records and entries."""
+        """Return everything except records and entries."""
         fields: Fields = {
             "format": FORMAT,
             "load": self.store is not None,
@@ -87,12 +87,12 @@ class Inspection:
         return fields | observe(store, report, mtimes_ms)
 
     def note(self, damage: CorruptFileError, consequence: str) -> None:
-        """Add damage that needs nobody's attention, and what comes of it."""
+        """Add a harmless defect and its consequence."""
         place = str(damage).replace(damage.file, relative_to(self.root, damage.file), 1)
         self.notes.append(f"{place}; {consequence}")
 
     def everything(self) -> Fields:
-        """Return the summary with all entries and records in it."""
+        """Return the summary with all entries and records."""
         fields = self.summary()
         if self.store is not None:
             for queue_fields in fields["queues"]:
@@ -103,7 +103,7 @@ class Inspection:
         return fields
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Yield what is in the log."""
+        """Yield the content of the log."""
         return iter(()) if self.store is None else records_of(self.store)
 
 
@@ -112,8 +112,8 @@ def inspect_directory(
 ) -> Inspection:
     """Open the store at root, an absolute path, in a world that keeps changes to itself (`overlay_world`).
 
-    open_files gives the files as they were before: what recovery has cut is looked at there, and is all damage without
-    it. Raises OSError for what may not be read.
+    open_files gives the files before recovery, to check the part that recovery truncated; without it that part counts
+    as damage. Raises OSError for unreadable files.
     """
     found = Inspection(root)
     try:
@@ -134,7 +134,7 @@ def inspect_directory(
         before = None if is_clean or open_files is None else open_files()
         if before is not None and cut_at is not None and not _is_followed(cut_at, before, found.config):
             assert cut_at in found.findings, cut_at
-            found.findings.remove(cut_at)  # it is the end that a crash has torn
+            found.findings.remove(cut_at)  # it is the torn end after a crash
             found.note(cut_at, "unclean exit: recovery will end the log there")
         for stray in found.report.strays:
             found.note(stray, "no part of the store: a start leaves it alone")
@@ -148,7 +148,7 @@ def inspect_directory(
 
 
 def _is_followed(cut_at: CorruptFileError, files: Files, config: StoreConfig) -> bool:
-    """Return whether a whole record is behind what ended the log: then it is more than an end that a crash has torn."""
+    """Return whether a whole record follows the end of the log: then it is more than a torn end."""
     is_behind = False
     for path, status in log_statuses(files, config):
         is_first = path == cut_at.file
@@ -166,7 +166,7 @@ def _is_followed(cut_at: CorruptFileError, files: Files, config: StoreConfig) ->
 
 
 def _is_record(view: memoryview, at: int, path: str, base_offset: int) -> bool:
-    """Return whether a whole record is at a position, and not what only begins like one."""
+    """Return whether a whole record is at a position, not only the begin of one."""
     records = scan_records(view, at, len(view), file=path, base_offset=base_offset, check_crc=True)
     try:
         return next(records, None) is not None
@@ -175,7 +175,7 @@ def _is_record(view: memoryview, at: int, path: str, base_offset: int) -> bool:
 
 
 def _irregular(segments: Mapping[str, FileStatus], config: StoreConfig) -> Iterator[CorruptFileError]:
-    """Yield wrong sizes and gaps that recovery mends: a crash can leave them behind, a clean exit does not."""
+    """Yield wrong sizes and gaps that recovery repairs. A crash can cause them, a clean exit cannot."""
     log_directories = {*config.commit_log_directories, *config.read_only_commit_log_directories}
     last_row, expected = "", 0
     for path, status in segments.items():
@@ -192,7 +192,7 @@ def _irregular(segments: Mapping[str, FileStatus], config: StoreConfig) -> Itera
 
 
 def as_finding(error: Exception, root: str) -> CorruptFileError:
-    """Place an error that keeps a file from being read."""
+    """Return an error as damage of the file that could not be read."""
     file = getattr(error, "filename", None) or root
     reason = getattr(error, "strerror", None) or str(error)
     return CorruptFileError(str(file), 0, "file", "a readable file", reason)

@@ -1,7 +1,7 @@
-"""Observed state of a loaded store, as plain values under RocketMQ's names.
+"""Observed state of a loaded store: plain values under RocketMQ's names.
 
-Fields and meanings are those of `inspect.observed` in the manifests of the golden stores; `inspect` adds its own
-around them. Offsets and sizes are bytes, queue offsets are indexes, times are ms since 1970, -1 means none.
+Fields and meanings are those of `inspect.observed` in the manifests of the golden stores; `inspect` adds its own.
+Offsets and sizes are bytes, queue offsets are indexes, times are ms since 1970, -1 means none.
 """
 
 from collections.abc import Iterator, Mapping
@@ -37,9 +37,9 @@ _RECORD_FILE = "commitlog"
 
 
 def observe(store: MessageStore, report: RecoveryReport, mtimes_ms: Mapping[str, int]) -> Fields:
-    """Return all but the records of the log and the entries of the queues, which may be many.
+    """Return everything except the records of the log and the entries of the queues, which may be many.
 
-    mtimes_ms: when each queue file was last changed; one that recovery made in memory is not among them.
+    mtimes_ms: time of the last change of each queue file on disk.
     """
     return {
         "minPhyOffset": store.min_phy_offset,
@@ -75,7 +75,7 @@ def _store_timestamp_ms(store: MessageStore, physical_offset: int) -> int:
 
 
 def _checkpoint(store: MessageStore, report: RecoveryReport) -> Fields:
-    """Return the times as a recovered store has them: re-dispatch after an unclean exit sets the second."""
+    """Return the times of a recovered store: re-dispatch after an unclean exit sets the second."""
     values = store.checkpoint.values
     redispatched = not report.clean_exit and report.records > 0
     return {
@@ -134,7 +134,7 @@ def _last_offset(queue: ConsumeQueue) -> int:
 
 
 def entries_of(queue: ConsumeQueue) -> Iterator[list[int]]:
-    """Yield a queue's entries from its first to its last, as [phyOffset, size, tagsCode]."""
+    """Yield a queue's entries in order, as [phyOffset, size, tagsCode]."""
     at = queue.min_offset
     while at < queue.max_offset:
         raw = queue.entries_from(at)
@@ -150,13 +150,13 @@ def entries_of(queue: ConsumeQueue) -> Iterator[list[int]]:
 
 
 def records_of(store: MessageStore) -> Iterator[Fields]:
-    """Yield what is in the log, in order: records, blank ones, and what is none, each marked as what it is.
+    """Yield the content of the log in order: records, blank records and other content, each marked.
 
-    blank          the rest of the file is left empty
-    crcMismatch    the checksum of the body there is, unlike the record's own
-    at             where the record really is, when its physicalOffset says otherwise
-    illegalMagic   hex of what stands where a record's magic should; the rest of the file is passed over
-    unreadable     what keeps the record from being read; without a size, the rest of the file is passed over
+    blank          the rest of the file is empty
+    crcMismatch    actual checksum of the body, if the record has another
+    at             actual offset of the record, if its physicalOffset differs
+    illegalMagic   hex of an unknown magic; the rest of the file is skipped
+    unreadable     why the record cannot be read; without a size, the rest of the file is skipped
     """
     for segment in store.log.segments:
         yield from _records_of_segment(segment)
@@ -190,7 +190,7 @@ def _fields_at(view: memoryview, at: int, end: int, base_offset: int) -> Fields:
 
 
 def _damaged_fields(view: memoryview, at: int, end: int, base_offset: int, error: CorruptFileError) -> Fields:
-    """Return a record whose checksum alone is wrong; if more is, what keeps it from being read."""
+    """Return a record with a wrong checksum; if more is wrong, return the reason."""
     size_bytes, _ = _HEAD.unpack_from(view, at)
     if error.field == "bodyCRC":
         try:

@@ -1,23 +1,22 @@
-"""Rebuild: makes a new store directory from the log of another, with queues, index and checkpoint anew.
+"""Rebuild: makes a new store directory from the log of another, with new queues, index and checkpoint.
 
-The log's segments are copied, mtimes included, never linked: recovery, and the life after it, write to the last ones.
-Side files below `config/` are copied as they are, but for those that are too long to be one. Of the other directory
-nothing else is read but its marker of an unclean exit and its checkpoint, which say how far the log is to be trusted,
-and nothing is changed.
+Segments are copied with their mtimes and never linked, because recovery and later puts write to the last ones. Side
+files below `config/` are copied unless they are too long. Of the source directory only its `abort` marker and its
+checkpoint are read in addition: they decide how far the log is trusted. The source is not changed.
 
-What the new directory holds is what the store's own recovery makes of the log: damage is passed over where a clean exit
-or the checkpoint vouches for the log, and ends it elsewhere. Until everything in it is durable it has an `abort` file.
-The new checkpoint says what is there; where the old one said more than the log holds, that is damage. In a log whose
-head has expired, a queue begins with its first message there is; blank entries fill its file up to it.
+The store's own recovery builds the new directory. It skips damage in the part of the log covered by a clean exit or the
+checkpoint, and ends the log at damage elsewhere. The new directory has an `abort` file until everything in it is
+durable. The new checkpoint states the recovered times; claims of the old one beyond the log are damage. If the head of
+the log has expired, a queue begins with its first remaining message, and blank entries fill its file up to there.
 
 JSON contract, `tornlog-rebuild/1`:
 
     format      "tornlog-rebuild/1"
     log         "copied"
     logBytes    bytes of all segments
-    records     how many there are in the log
+    records     number of records in the log
     minPhyOffset maxPhyOffset
-                where the log begins and ends
+                begin and end of the log
     queues      [{"topic", "queueId", "minOffset", "maxOffset"}]
     findings    damage: [{"file", "offset", "field", "expected", "found"}]; file is relative to the new directory
 
@@ -46,12 +45,12 @@ FORMAT = "tornlog-rebuild/1"
 _CHUNK_BYTES = 1 << 20
 
 Advance = Callable[[int], None]
-"""Called with log bytes as they are copied."""
+"""Called with the log bytes copied."""
 
 
 @dataclass(slots=True)
 class Rebuilt:
-    """What a new directory holds."""
+    """The content of a new directory."""
 
     root: str
     log_bytes: int
@@ -62,7 +61,7 @@ class Rebuilt:
     findings: list[CorruptFileError] = field(default_factory=list)
 
     def fields(self) -> dict[str, Any]:
-        """Return everything as plain values: see the contract."""
+        """Return everything as plain values, as in the contract."""
         return {
             "format": FORMAT,
             "log": "copied",
@@ -76,10 +75,10 @@ class Rebuilt:
 
 
 def rebuild_directory(source: Files, config: StoreConfig, world: World, root: str, advance: Advance) -> Rebuilt:
-    """Make the directory root, which must not exist or be empty, from the log of the store that config describes.
+    """Make the directory root, which must be missing or empty, from the log of the store described by config.
 
-    Raises FileExistsError if there is something at root, CorruptFileError if the log cannot be a store's, OSError if a
-    disk fails; an `abort` file is then left in root.
+    Raises FileExistsError if root has entries, CorruptFileError if the log cannot belong to a store, OSError if a disk
+    fails. After an error the `abort` file stays in root.
     """
     files = world.files
     if files.status(root) is not None and files.list_directory(root):
@@ -125,9 +124,9 @@ def rebuild_directory(source: Files, config: StoreConfig, world: World, root: st
 
 
 def _copy_log(source: Files, config: StoreConfig, files: Files, directory: str, advance: Advance) -> int:
-    """Copy every segment, durably; return how many bytes that were. Zeros stay holes.
+    """Copy every segment durably and return the number of bytes. Zeros stay holes.
 
-    Raises CorruptFileError, before anything is copied, if one is too long: no store can open such a log.
+    Raises CorruptFileError before the first copy if a segment is too long for a store.
     """
     segments, size_bytes = list(log_statuses(source, config)), config.mapped_file_size_commit_log
     for path, status in segments:
@@ -150,7 +149,7 @@ def _copy(source: Files, old: str, size_bytes: int, files: Files, new: str, adva
     from_map, to_map = source.map(old, size_bytes), files.map(new, size_bytes)
     for at in range(0, size_bytes, _CHUNK_BYTES):
         chunk = from_map.view(at, min(at + _CHUNK_BYTES, size_bytes))
-        if first_nonzero(chunk) is not None:  # a new file holds zeros already
+        if first_nonzero(chunk) is not None:  # a new file is already zero
             to_map.store(at, chunk)
         advance(len(chunk))
     to_map.msync(0, size_bytes)
@@ -160,7 +159,7 @@ def _copy(source: Files, old: str, size_bytes: int, files: Files, new: str, adva
 
 
 def _copy_tree(source: Files, old: str, files: Files, new: str) -> list[CorruptFileError]:
-    """Copy what is below a directory; return what is wrong with the files that are left out."""
+    """Copy everything below a directory; return the damage of files that are left out."""
     if source.status(old) is None:
         return []
     found = list[CorruptFileError]()
@@ -179,14 +178,14 @@ def _copy_tree(source: Files, old: str, files: Files, new: str) -> list[CorruptF
 
 
 def too_long_side_file(path: str, size_bytes: int) -> CorruptFileError:
-    """Return what is wrong with a side file that no store reads."""
+    """Return the error for a side file that is too long for a store."""
     return CorruptFileError(path, 0, "file size", f"{SIDE_JSON_BYTES_MAX} or less", size_bytes)
 
 
 def _copy_checkpoint(
     source: Files, config: StoreConfig, files: Files, own: StoreConfig
 ) -> tuple[CheckpointValues, list[CorruptFileError]]:
-    """Have recovery trust what the old checkpoint vouches for; return its times, and what is wrong with it."""
+    """Copy the checkpoint, so that recovery trusts what it covers. Return its times and its damage."""
     try:
         values = read_checkpoint(source, config.checkpoint_path)
     except CorruptFileError as error:
@@ -200,7 +199,7 @@ def _copy_checkpoint(
 def _claims_beyond_log(
     claims: CheckpointValues, store: MessageStore, last_ms: int, *, unclean_exit: bool
 ) -> list[CorruptFileError]:
-    """Return what the old checkpoint says of records that are not in the log; last_ms: its last one's store time."""
+    """Return the claims of the old checkpoint beyond the log. last_ms: store time of the last record."""
     path = store.config.checkpoint_path
     if not any(claims_beyond(claims, last_ms, unclean_exit=unclean_exit, file=path)):
         return []
@@ -209,7 +208,7 @@ def _claims_beyond_log(
 
 
 def _newest_ms(store: MessageStore) -> int:
-    """Return the latest store time in the log, 0 without any: after a step of the clock it is not the last record's."""
+    """Return the latest store time in the log, 0 without records. After a clock step it is not the last record's."""
     newest_ms = 0
     for segment in store.log.segments:
         view = segment.file.view(0, segment.size_bytes)

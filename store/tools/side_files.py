@@ -1,4 +1,4 @@
-"""Side files of a directory, read as their owners read them: which of them are damaged."""
+"""Side files of a directory: finds the damaged ones, with the decoders of their owners."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -20,13 +20,13 @@ _DECODERS: Mapping[str, Callable[[bytes, str], Any]] = {
     "consumerOffset.json": decoded_consumer_offsets,
     "lmqConsumerOffset.json": decoded_consumer_offsets,
 }
-"""Of the others, such as `topics.json`, only the JSON is checked."""
+"""Of other files, such as `topics.json`, only the JSON is checked."""
 
 
 def damaged_side_files(files: Files, config: StoreConfig) -> Iterator[CorruptFileError]:
-    """Yield the damage of each side file that cannot be read. Its owner falls back on `.bak`, or begins without it.
+    """Yield the damage of each unreadable side file. Its owner uses `.bak` instead, or begins without it.
 
-    Raises OSError if one may not be read.
+    Raises OSError if a file cannot be read.
     """
     directory = config.config_directory
     status = files.status(directory)

@@ -1,7 +1,7 @@
-"""Spreading: one judgement on many parts of a store, here one after the other, or wherever else parts are handed to.
+"""Spreading: applies one judgement to many parts of a store, in turn or in other processes.
 
-A judgement is given the files of the store where it is made, for an open file is not handed on; it, its items and its
-results are, so all of them are plain values.
+A judgement gets files of the process in which it runs, because open files cannot be sent. Judgements, items and results
+are plain values.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,14 +16,14 @@ Judgement = Callable[[Files, Core | None, Item], Result]
 
 
 class PartSpread(Protocol):
-    """Has many parts judged."""
+    """Judges many parts."""
 
     def __call__(self, judgement: Judgement[Item, Result], items: Sequence[Item]) -> Iterator[Result]:
-        """Yield what is found of each item, in the order of the items. Raises the OSError that a judgement raises."""
+        """Yield the result of each item, in the order of the items. Raises the OSError of a judgement."""
 
 
 def in_turn(files: Files, core: Core | None) -> PartSpread:
-    """Return what judges one part after the other, here."""
+    """Return a spread that judges one part after another, in this process."""
 
     def judged(judgement: Judgement[Item, Result], items: Sequence[Item]) -> Iterator[Result]:
         return (judgement(files, core, item) for item in items)

@@ -1,19 +1,19 @@
-"""Verification of a store directory as it stands: no recovery, no change, every violation reported.
+"""Verification: checks a store directory without recovery or change, and reports every violation.
 
-What is checked, by the codes of `violation.Promise`: the segments and every record, blank and zero tail in them;
-queue offsets; every queue entry against its record and every record for its entry; every index entry against its record
-and every key for its entry; the checkpoint against the log; whether each side file under `config/` can be read. Not
-checked: bits that no field gives away (only bodies have a checksum).
+Checks by the codes of `violation.Promise`: the segments and every record, blank and zero tail in them; queue offsets;
+every queue entry against its record and every record for its entry; every index entry against its record and every key
+for its entry; the checkpoint against the log; whether each side file under `config/` is readable. A flipped bit outside
+of a body may stay undetected, because only bodies have a checksum.
 
-The log is judged part by part, by a process each if need be (`spread`): each record's entry is looked up where its
-queueOffset says, and its keys in the index. Queues and index files are then judged one by one, and only what the parts
-have not settled is looked at again.
+The log is judged in parts, each in its own process if needed (`spread`). A part looks up the queue entry of each record
+at its queueOffset, and its keys in the index. Then queues and index files are judged one by one, except for entries
+that the parts have already confirmed.
 
-A directory with an `abort` file was not shut down. There, damage behind the last whole record, entries that point
-there, entries not yet added at a queue's end, and unborn segments are *notes*: the next recovery cuts, adds and removes
-them. They stay violations where a crash does not explain them: when the checkpoint, less RocketMQ's 3 s of margin, says
-that what is missing was durable. So it is with index files, which recovery builds again from the first one on that the
-checkpoint does not call durable.
+A directory with an `abort` file had an unclean exit. The next recovery then truncates, adds or removes: damage after
+the last whole record, entries that point there, missing entries at a queue's end, and unfinished segments. These are
+*notes*, unless the crash does not explain them: they are violations if the checkpoint, less RocketMQ's margin of 3 s,
+says that the missing data was durable. The same holds for index files: recovery rebuilds the index from the first file
+on that the checkpoint does not cover.
 
 JSON contract, `tornlog-verify/1`:
 
@@ -69,14 +69,14 @@ _COUNTS = (
 
 @dataclass(slots=True)
 class Verification:
-    """What was checked, and what was found."""
+    """The counts and the findings of a verification."""
 
     findings: Findings
     config: StoreConfig | None = None
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTS, 0))
 
     def fields(self) -> dict[str, Any]:
-        """Return everything as plain values: see the contract."""
+        """Return everything as plain values, as in the contract."""
         fields: dict[str, Any] = {"format": FORMAT, "cleanExit": not self.findings.unclean_exit}
         if self.config is not None:
             fields["geometry"] = geometry_fields(self.config)
@@ -97,10 +97,10 @@ def verify_directory(
     spread: PartSpread | None = None,
     split_bytes: int = 0,
 ) -> Verification:
-    """Check the store at root, an absolute path; advance is called with log bytes as they are read.
+    """Check the store at root, an absolute path. advance is called with the log bytes read.
 
-    files only has to list, map and read: `OverlayFiles` cannot change anything by mistake. A core makes it faster.
-    spread has the parts judged, here and in turn without it; a part of the log is split_bytes long, 0: a segment.
+    files must only list, map and read; `OverlayFiles` prevents changes. A core makes it faster. spread judges the
+    parts, by default here and in turn. A part of the log has split_bytes, 0: a segment.
     """
     unclean_exit = files.status(f"{root}/abort") is not None
     findings = Findings(root, unclean_exit)
@@ -119,7 +119,7 @@ def verify_directory(
 
 @dataclass(frozen=True, slots=True)
 class _LogOrLinks:
-    """Judges a range of the log, or the links of a file of the index: neither has to wait for the other kind."""
+    """Judges a range of the log or the links of an index file, so that both kinds run in parallel."""
 
     log: RangeJudgement
     links: LinkJudgement
@@ -131,7 +131,7 @@ class _LogOrLinks:
 
 
 class _Verifier:
-    """Verifies one store whose settings are known."""
+    """Verifies a store with known settings."""
 
     def __init__(
         self, files: Files, found: Verification, config: StoreConfig, spread: PartSpread, split_bytes: int
@@ -144,7 +144,7 @@ class _Verifier:
         self._split_bytes = split_bytes
 
     def verify(self, advance: Callable[[int], None]) -> None:
-        """Check the log with its keys, then the queues, then what they say together of index and checkpoint."""
+        """Check the log with its keys, then the queues, then index and checkpoint against both."""
         findings, config, counts = self._findings, self._config, self._found.counts
         log_directories = SegmentDirectories.of_commit_log(self._files, config)
         reader = RowReader(self._files, config.mapped_file_size_commit_log, DirectoryPromise.LOG, findings)
@@ -172,7 +172,7 @@ class _Verifier:
     def _verify_log(
         self, segments: list[RawSegment], index: IndexFacts, advance: Callable[[int], None]
     ) -> tuple[LogFacts, list[IndexFinding]]:
-        """Return what the log holds, and what is wrong with links in the index, which are judged beside it."""
+        """Return the facts of the log, and wrong links of the index, which are judged in parallel."""
         root, topics = self._findings.root, _topics(self._files, self._config)
         of_log = RangeJudgement(root, self._config, topics, index)
         of_links = LinkJudgement(root, index.slots, index.entries_max)
@@ -212,15 +212,15 @@ class _Verifier:
 
 
 def _topics(files: Files, config: StoreConfig) -> frozenset[str]:
-    """Return the names that queues have a directory for: light queues are distinguished from what merely names them."""
+    """Return the topics that have queues, to tell light queues from other names in the same property."""
     try:
         return frozenset(files.list_directory(config.consume_queue_directory))
     except OSError:
-        return frozenset()  # the queues' own verification says so
+        return frozenset()  # the verification of queues reports it
 
 
 class _Checkpoint:
-    """The checkpoint's times, 0 where there are none. What is wrong with it is kept until it is reported."""
+    """The times of the checkpoint, 0 without one. Its findings are kept until the report."""
 
     def __init__(self, files: Files, path: str, findings: Findings) -> None:
         self.values = CheckpointValues(0, 0, 0)
@@ -240,7 +240,7 @@ class _Checkpoint:
             self._is_missing = True
             return CheckpointValues(0, 0, 0)
         size_bytes = min(status.size_bytes, CHECKPOINT_BYTES)  # RocketMQ 5 stores more after these bytes
-        raw = bytes(files.map(self._path, size_bytes).view(0, size_bytes))  # a map, which refuses what is no file
+        raw = bytes(files.map(self._path, size_bytes).view(0, size_bytes))  # a map, which refuses anything but a file
         if is_unborn(raw):
             expected, found = f"at least {CHECKPOINT_BYTES} bytes", f"{len(raw)}, all zero"
             violation = self._found.violation(DirectoryPromise.CKPT, self._path, len(raw), "size", expected, found)
@@ -249,7 +249,10 @@ class _Checkpoint:
         return decode_checkpoint(raw, file=self._path)
 
     def report(self, findings: Findings, records: int) -> None:
-        """Add what is wrong; of a log with so many records: a checkpoint is there before the first one is."""
+        """Add the findings.
+
+        With records in the log a missing checkpoint is one: it is created before the first record.
+        """
         if self._is_missing and records:
             violation = findings.violation(DirectoryPromise.CKPT, self._path, 0, "file", "a file", "nothing")
             findings.explained(violation, "trust no queue entry and make the checkpoint anew")

@@ -1,6 +1,6 @@
-"""Verifier of the extensions of consume queues: reads them as they are.
+"""Verifier of the extensions of consume queues: reads them without repair.
 
-An extension must have whole units up to an end mark or to zeros, in every file.
+Every extension file must have whole units up to an end mark or to zeros.
 """
 
 from ..config import StoreConfig
@@ -15,7 +15,7 @@ _VALID = DirectoryPromise.CQ_VALID
 
 
 class ExtVerifier:
-    """Reads extensions, one queue's at a time."""
+    """Reads the extension of one queue at a time."""
 
     def __init__(self, files: Files, config: StoreConfig, findings: Findings) -> None:
         self.file_count = 0
@@ -25,7 +25,7 @@ class ExtVerifier:
         self._reader = RowReader(files, config.mapped_file_size_consume_queue_ext, _VALID, findings)
         self._findings = findings
         self._segments: list[RawSegment] = []
-        """Of the queue that was read last."""
+        """Segments of the present queue."""
 
     def read(self, topic: str, queue_id: int) -> None:
         """Check the extension of a queue, which may have none."""
@@ -67,7 +67,7 @@ class ExtVerifier:
         self._findings.explained(violation, "write the plain tagsCode into entries that lead there")
 
     def compare(self, entry_file: str, at: int, address: int, tags_code: int, store_timestamp_ms: int) -> None:
-        """Check that an entry's address, which is at position at of its file, leads to its record's unit."""
+        """Check that an entry's address, at position at of its file, leads to its record's unit."""
         unit = self._unit(address)
         expected = f"the address of a unit with tagsCode {tags_code} and storeTimestamp {store_timestamp_ms}"
         if unit is None:

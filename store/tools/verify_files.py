@@ -1,7 +1,7 @@
-"""Verifier of files in one row of segments: names, sizes, no gaps. Only files are opened.
+"""Verifier of segment files: names, sizes and gaps in one row of segments.
 
-They are mapped for as long as they are verified, and may be larger than memory: whoever goes through one from end to
-end advises the system of what it has read, as `RawSegment` does.
+Files are mapped while they are verified and may be larger than memory. A reader of a whole file tells the system which
+part it has read, as `RawSegment` does.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,26 +19,26 @@ _NEAR_BYTES = 64 << 10
 
 
 class RawSegment:
-    """A segment's file, mapped; shorter than its queue's size if it was cut."""
+    """A mapped segment file; shorter than the segment size if it was truncated."""
 
     def __init__(self, path: str, base_offset: int, file: MappedFile, file_bytes: int | None = None) -> None:
         self.path = path
         self.base_offset = base_offset
         self.size_bytes = file.size_bytes
-        """How much of the file is mapped: all, but of one that is too long what is in its place in the row."""
+        """Mapped bytes: all of the file, or the segment size if the file is too long."""
         self.file_bytes = file.size_bytes if file_bytes is None else file_bytes
-        """How long the file is."""
+        """Length of the file."""
         self.file = file
         self._near = memoryview(b"")
         self._near_at = 0
 
     @cached_property
     def view(self) -> memoryview:
-        """All of its bytes. They are asked for when they are first looked at: they may be far away."""
+        """Return all bytes. They are requested at the first access, because the files may be remote."""
         return self.file.view(0, self.size_bytes)
 
     def bytes_at(self, position: int, size_bytes: int) -> memoryview:
-        """Return a few of its bytes, fewer where it ends. Only those near them are asked for."""
+        """Return a few bytes, fewer at the end. Only bytes near them are requested."""
         assert 0 <= position <= self.size_bytes, (position, self.size_bytes)
         begin = position - self._near_at
         if not 0 <= begin <= begin + size_bytes <= len(self._near):
@@ -48,7 +48,7 @@ class RawSegment:
         return self._near[begin : begin + size_bytes]
 
     def zeros_from(self, position: int) -> bool:
-        """Return whether there is nothing but zeros from a position on."""
+        """Return whether all bytes from a position on are zero."""
         for at in range(position, self.size_bytes, _GIVE_BACK_BYTES):
             end = min(at + _GIVE_BACK_BYTES, self.size_bytes)
             if first_nonzero(self.view[at:end]) is not None:
@@ -57,7 +57,7 @@ class RawSegment:
         return True
 
     def records_from(self, position: int, end: int, *, check_crc: bool) -> Iterator[ScannedRecord]:
-        """Yield what `scan_records` does, and raise what it raises; what was read leaves the memory again."""
+        """Yield the records of `scan_records` and raise its errors, releasing the memory already read."""
         given_back = at = position
         try:
             for record in scan_records(
@@ -74,7 +74,7 @@ class RawSegment:
 
 @dataclass(frozen=True, slots=True)
 class RowReader:
-    """Reads rows of segments of one size, and reports everything odd about their files."""
+    """Reads rows of segments of one size, and reports all defects of their files."""
 
     files: Files
     segment_bytes: int
@@ -82,9 +82,9 @@ class RowReader:
     findings: Findings
 
     def read(self, directories: Sequence[str]) -> list[RawSegment]:
-        """Return what can be read of the segments of one row in its directories, by offset.
+        """Return the readable segments of one row in its directories, by offset.
 
-        Files at the end that allocation left unborn (too short or behind a gap, and all zero) are not in the result.
+        Unfinished files at the end (too short or after a gap, and all zero) are left out.
         """
         segments: list[RawSegment] = []
         for path in self._paths(directories):
@@ -107,7 +107,7 @@ class RowReader:
 
     @property
     def _is_rebuilt(self) -> bool:
-        """Return whether recovery makes these files anew from the log."""
+        """Return whether recovery rebuilds these files from the log."""
         return self.promise is not DirectoryPromise.LOG
 
     def _violated(self, path: str, name: str, expected: object, found: object) -> None:
@@ -130,7 +130,7 @@ class RowReader:
         return status is not None and status.is_directory
 
     def _keep_one(self, first: RawSegment, second: RawSegment) -> RawSegment:
-        """Report two files of one name; return the one that has something in it."""
+        """Report two files of one name; return the one with content."""
         twin, kept = (first, second) if self._holds_nothing(first) else (second, first)
         expected = "a name that no other directory has"
         found = f"{relative_to(self.findings.root, kept.path)} too"

@@ -1,11 +1,11 @@
-"""Verifier of the index: each file by itself, and where each of its parts belongs in the log.
+"""Verifier of the index: checks each file, and finds the part of the log to which its entries belong.
 
-A file is examined alone: its header, and which of its entries are in the log's order. What the log says of those is
-found out part by part of the log, by `verify_keys`. The links of its entries and its slots take longer than the rest,
-and nothing else needs what they say: they are judged beside the log, with 4 bytes of memory for each hash slot.
+A file is examined alone: its header, and which of its entries are in the log's order. `verify_keys` compares these
+entries with the log, part by part. The links of entries and slots take the longest, and no other check needs them. They
+are judged in parallel with the log, with 4 bytes of memory per hash slot.
 
-After an unclean exit recovery keeps only files that are full and no younger than the checkpoint's index time. What is
-wrong behind them is a note.
+After an unclean exit recovery keeps only full files that are not newer than the checkpoint's index time. Findings in
+later files are notes.
 """
 
 from collections.abc import Iterable
@@ -38,24 +38,24 @@ _BLOCK_ENTRIES = 8192
 
 
 class IndexFileFacts(NamedTuple):
-    """An index file of the right size, with a header that can be one."""
+    """An index file of the right size with a plausible header."""
 
     path: str
     header: IndexHeader
     first_offset: int
-    """Log offset that entry 1 has, -1 without one."""
+    """Log offset of entry 1, -1 without one."""
     kept: tuple[tuple[int, int], ...]
-    """Numbers of the entries that are in the log's order, as ranges, each up to the one behind its last."""
+    """Numbers of the entries in the log's order, as ranges with exclusive ends."""
     last_offset: int
-    """Log offset that the last of those has, -1 without any."""
+    """Log offset of the last of these entries, -1 without any."""
     floor: int = -1
-    """Where the files before it end: entries that lead in front of there do not count."""
+    """End of the earlier files. Entries with an offset before it are ignored."""
     is_durable: bool = True
-    """Whether recovery has to find it whole."""
+    """Whether recovery must find the file whole."""
 
 
 class IndexFinding(NamedTuple):
-    """What is wrong, and whether it breaks a promise after an unclean exit too."""
+    """A violation, and whether it is one after an unclean exit too."""
 
     violation: DirectoryViolation
     is_durable: bool
@@ -63,27 +63,27 @@ class IndexFinding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IndexFacts:
-    """What the files of an index say, but for what the log says of them."""
+    """The facts of an index's files, without the log."""
 
     files: tuple[IndexFileFacts, ...] = ()
     slots: int = 0
     entries_max: int = 0
     durable_end: int = -1
-    """Log offset up to which keys have to be there, whatever the exit was."""
+    """Log offset up to which keys must exist after any exit."""
     file_count: int = 0
     entry_count: int = 0
     found: tuple[IndexFinding, ...] = ()
-    """What is wrong, but for links and slots."""
+    """Violations, except those of links and slots."""
     exists: bool = False
-    """Whether there is an index: else no key has to be there."""
+    """Whether there is an index. Without one no key is required."""
 
 
 class _Examined(NamedTuple):
     facts: IndexFileFacts | None
-    """None if its header says nothing."""
+    """None if the header is invalid."""
     header: IndexHeader
     defects: list[DirectoryViolation]
-    """Of the header."""
+    """Defects of the header."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,17 +109,17 @@ class _Examination:
 
 @dataclass(frozen=True, slots=True)
 class LinkJudgement:
-    """Judges the links of one file's entries, and its slots. The file has a header that can be one."""
+    """Judges the links of one file's entries and its slots. The file has a plausible header."""
 
     root: str
     slots: int
     entries_max: int
 
     def __call__(self, files: Files, core: Core | None, file: IndexFileFacts) -> list[IndexFinding]:
-        """Return what is wrong."""
+        """Return the violations."""
         file_bytes = index_file_bytes(self.slots, self.entries_max)
         view = files.map(file.path, file_bytes).view(0, file_bytes)
-        findings = Findings(self.root, unclean_exit=False)  # which only names files
+        findings = Findings(self.root, unclean_exit=False)  # only names files
         found = _violations(findings, defects(view, file.path, self.slots, self.entries_max))
         return [IndexFinding(violation, file.is_durable) for violation in found]
 
@@ -132,7 +132,7 @@ def _violations(findings: Findings, found: Iterable[CorruptFileError]) -> list[D
 
 
 def _in_order(view: memoryview, slots: int, next_entry: int) -> tuple[tuple[tuple[int, int], ...], int]:
-    """Return the entries of a file that are in the log's order, as ranges, and the offset that the last of them has."""
+    """Return the entries in the log's order, as ranges, and the offset of the last one."""
     at = entries_at(slots)
     raw = ENTRY.iter_unpack(view[at + ENTRY_BYTES : at + ENTRY_BYTES * next_entry])
     kept, last, number = list[list[int]](), -1, 1
@@ -156,7 +156,7 @@ def _in_order(view: memoryview, slots: int, next_entry: int) -> tuple[tuple[tupl
 def examine_index(
     files: Files, config: StoreConfig, index_timestamp_ms: int, findings: Findings, spread: PartSpread
 ) -> IndexFacts:
-    """Examine every file. index_timestamp_ms is the checkpoint's. Adds to findings only what cannot be read."""
+    """Examine every file. index_timestamp_ms is the checkpoint's. Adds only unreadable files to findings."""
     directory = config.index_directory
     if files.status(directory) is None:
         if index_timestamp_ms <= 0:
@@ -172,7 +172,7 @@ def examine_index(
 
 
 class _Index:
-    """The files of an index, one after the other."""
+    """The files of an index, one after another."""
 
     def __init__(self, files: Files, config: StoreConfig, index_timestamp_ms: int, findings: Findings) -> None:
         self._files = files
@@ -187,7 +187,7 @@ class _Index:
         self._durable_end = self._last = -1
 
     def examined(self, spread: PartSpread) -> IndexFacts:
-        """Return what all of them say, each examined where it is spread to."""
+        """Return the facts of all files, examined by spread."""
         names = index_names_in_order(self._files.list_directory(self._directory))
         sizes = {name: self._size_of(name) for name in names}
         file_bytes = index_file_bytes(self._slots, self._entries_max)
@@ -216,7 +216,7 @@ class _Index:
         return f"{self._directory}/{name}"
 
     def _size_of(self, name: str) -> int | None:
-        """Return how long a file of the index is, None if a name is none of one."""
+        """Return the length of an index file, None if the name belongs to none."""
         status = self._files.status(self._path(name))
         if parse_index_file_name(name) is None or status is None or status.is_directory:
             return None
@@ -247,7 +247,7 @@ class _Index:
 
 
 def report_index(found: Iterable[IndexFinding], findings: Findings) -> None:
-    """Add violations, and of what recovery builds again the first, as a note that says how many there are."""
+    """Add violations. If recovery rebuilds the files, add only the first, as a note with the number of others."""
     explained = []
     for violation, is_durable in found:
         if is_durable or not findings.unclean_exit:

@@ -1,8 +1,7 @@
-"""Verifier of keys: compares the keys of a part of the log with the entries that the index has for that part.
+"""Verifier of keys: compares the keys of a part of the log with the index entries of that part.
 
-Records and entries are both in the order of the log, so one pass over both finds entries without their record, keys
-without their entry, and entries that are there twice. Entries that are, one by one, what thousands of keys ask for are
-compared as columns; only of others is each record looked at.
+Records and entries are both in log order. So one pass over both finds entries without a record, keys without an entry,
+and duplicate entries. Thousands of matching entries are compared as columns; other records are compared one by one.
 """
 
 from bisect import bisect_left
@@ -32,22 +31,22 @@ class KeyedRecord(NamedTuple):
 
 
 class KeyFindings(NamedTuple):
-    """What is wrong with the entries of a part of the log, and with those of the last records that are damaged."""
+    """Violations of a part's entries. Those of damaged records at its end depend on the rest of the log."""
 
     certain: list[IndexFinding]
     if_log_goes_on: list[IndexFinding]
-    """If a whole record follows in a later part: then the damaged ones at this part's end are to have their entries."""
+    """If a whole record follows in a later part: the damaged records must have their entries."""
     if_log_ends: list[IndexFinding]
-    """If none does: then these are no records."""
+    """If none follows: they are the torn tail, not records."""
 
 
 class KeyVerifier:
-    """Compares one part of the log with the index; records are added in order."""
+    """Compares one part of the log with the index. Records are added in order."""
 
     def __init__(
         self, files: Files, index: IndexFacts, findings: Findings, segment: tuple[str, int], begin_offset: int
     ) -> None:
-        """segment: path and base offset of the segment that the part is in; findings: only the names of files."""
+        """segment: path and base offset of the part's segment; findings: only names files."""
         self._entries = _IndexCursor(files, index, begin_offset)
         self._entries_at = entries_at(index.slots)
         self._durable_end = index.durable_end
@@ -55,12 +54,12 @@ class KeyVerifier:
         self._segment_path, self._base_offset = segment
         self._found: list[IndexFinding] = []
         self._whole: list[KeyedRecord] = []
-        """Records that are still to be compared, many at a time."""
+        """Records to compare, many at a time."""
         self._held: list[KeyedRecord] = []
-        """Damaged records behind which no whole one has come yet."""
+        """Damaged records without a whole record after them yet."""
 
     def hold(self, record: KeyedRecord) -> None:
-        """Add a damaged record: it is one only if a whole record follows."""
+        """Add a damaged record: it counts only if a whole record follows."""
         self._held.append(record)
 
     def take(self, record: KeyedRecord | None) -> None:
@@ -72,7 +71,7 @@ class KeyVerifier:
                 self._compare_whole()
 
     def take_plain(self, plain: PlainRecords) -> None:
-        """Add the records that were scanned last."""
+        """Add the records of the last scan."""
         self._take_held()
         self._compare_whole()
         columns = [plain.key_column(name) for name in KEY_COLUMNS]
@@ -82,7 +81,7 @@ class KeyVerifier:
             self._compare(KeyedRecord(physical_offset, stored_ms, tuple(key_hash for key_hash, _, _ in keys)))
 
     def finish(self, end_offset: int | None) -> KeyFindings:
-        """Return what was found of the part that ends at a log offset; None: nothing follows."""
+        """Return the findings of the part, which ends at a log offset; None: the log ends."""
         self._compare_whole()
         certain, self._found = self._found, []
         self._entries.mark()
@@ -117,7 +116,7 @@ class KeyVerifier:
     # -- many keys -----------------------------------------------------------------------------------
 
     def _are_next(self, hashes: Sequence[int], offsets: Sequence[int], times: Sequence[int]) -> bool:
-        """Take the entries that are next if they are what these keys ask for, no more and no less; else take none."""
+        """Take the next entries if they are exactly those of these keys, else none."""
         entries, at = self._entries, 0
         entries.mark()
         while at < len(hashes):
@@ -166,7 +165,7 @@ class KeyVerifier:
                 self._add_of_next(0, "keyHash", f"one entry for each key of record {offset}", "one more")
             else:
                 self._add_of_next(0, "keyHash", f"the hash of a key of record {offset}", key_hash)
-            # The first entry's is counted from the end of a file that may be gone.
+            # The first entry's difference is from the end of the previous file, which may be gone.
             diff_s = time_diff_s(entries.file.header.begin_timestamp_ms, record.store_timestamp_ms)
             if entries.number > 1 and found_s != diff_s:
                 self._add_of_next(_TIME_DIFF_AT, "timeDiff", diff_s, found_s)
@@ -193,15 +192,15 @@ def _match(
         return False
     begin_ms = file.header.begin_timestamp_ms
     diffs_s = [time_diff_s(begin_ms, stored_ms) for stored_ms in times]
-    if number == 1:  # counted from the end of the file before, which may be gone
+    if number == 1:  # counted from the end of the previous file, which may be gone
         diffs_s[0] = found_s[0]
     return list(found_s) == diffs_s
 
 
 class _IndexCursor:
-    """The entries of an index in the log's order, from a log offset on: the next one, or the next few.
+    """The entries of an index in log order, from a log offset on.
 
-    Invariant: unless the entries are at an end, `next` is entry `number` of `file`.
+    Invariant: before the end, `next` is entry `number` of `file`.
     """
 
     def __init__(self, files: Files, index: IndexFacts, begin_offset: int) -> None:
@@ -216,38 +215,38 @@ class _IndexCursor:
 
     @property
     def file(self) -> IndexFileFacts:
-        """The file that `next` is in."""
+        """Return the file of `next`."""
         return self._seen[self._block][0]
 
     @property
     def number(self) -> int:
-        """The number of `next` there."""
+        """Return the number of `next` in its file."""
         return self._seen[self._block][1] + self._position
 
     def block(self, count: int) -> list[_Entry]:
-        """Return the next entries, up to that many of one file; none only at the end."""
+        """Return up to count next entries of one file; empty only at the end."""
         if self.next is None:
             return []
         return self._seen[self._block][2][self._position : self._position + count]
 
     def skip(self, count: int) -> None:
-        """Go on behind that many, which have to be in one block."""
+        """Skip entries, all in one block."""
         self._position += count
         assert self._position <= len(self._seen[self._block][2]), (self._position, count)
         self._fill()
 
     def mark(self) -> None:
-        """Note the place, and forget what is in front of it."""
+        """Mark the place, and forget earlier blocks."""
         del self._seen[: self._block]
         self._block, self._marked = 0, self._position
 
     def back(self) -> None:
-        """Go back to the place that was noted."""
+        """Return to the mark."""
         self._block, self._position = 0, self._marked
         self._fill()
 
     def _fill(self) -> None:
-        """Have the block there that `next` is in."""
+        """Load the block of `next`."""
         while self._block < len(self._seen) and self._position == len(self._seen[self._block][2]):
             self._block, self._position = self._block + 1, 0
         if self._block == len(self._seen) and (block := next(self._blocks, None)) is not None:

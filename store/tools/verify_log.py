@@ -1,9 +1,9 @@
-"""Verifier of the log: puts together what its ranges show.
+"""Verifier of the log: joins the facts of its ranges.
 
-Here it is seen where the log ends, so that what is behind is its tail; whether each range began where the one in front
-of it ends, or is to be judged again from there; and whether queues count up from range to range.
+Joining shows the end of the log, and so the torn tail; whether each range began at the end of the previous one, or must
+be judged again from there; and whether queue offsets count up across ranges.
 
-Needs memory for what is wrong, for records that are not settled, and for where settled ones begin and end.
+Memory is used for violations, for records that are not settled, and for the bounds of settled ones.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,11 +21,11 @@ from .violation import DirectoryPromise, DirectoryViolation, Findings
 
 @dataclass(slots=True)
 class LogFacts:
-    """What the log holds."""
+    """The facts of the log."""
 
     min_offset: int = 0
     end_offset: int = 0
-    """Log offset behind the last whole record."""
+    """Log offset after the last whole record."""
     last_store_timestamp_ms: int = 0
     records: int = 0
     blanks: int = 0
@@ -38,10 +38,10 @@ class LogFacts:
 def joined_ranges(
     judged: Iterable[tuple[LogPart, RangeFacts]], spread: PartSpread, judgement: RangeJudgement
 ) -> Iterator[tuple[LogPart, RangeFacts]]:
-    """Yield ranges in order, each with what it holds from where the one in front of it ends; none of empty ones.
+    """Yield ranges in order with their facts from the end of the previous range on, without empty ranges.
 
-    judged: all of them, in order, each as it was judged by itself. One that began elsewhere, as only damage or a record
-    in a message's body brings about, is judged once more.
+    judged: all ranges in order, each judged by itself. A range that began elsewhere, because of damage or of a record
+    inside a message's body, is judged again.
     """
     next_begin = 0
     for log_range, facts in judged:
@@ -59,24 +59,24 @@ def joined_ranges(
 
 
 class _QueueCount:
-    """How far a queue has counted."""
+    """The queue offset count of a queue."""
 
     def __init__(self, first: int | None) -> None:
-        """first is the queueOffset the first record has to have, None if any will do."""
+        """first: queueOffset of the first record, None if any is valid."""
         self._next = first
         self._also_next: int | None = None
 
     def take(self, run: QueueRun) -> int | None:
-        """Go on behind a run; return the queueOffset its first record should have if it has another.
+        """Count a run; return the queueOffset that its first record should have, None if it is right.
 
-        After a mismatch the count may go on from what was found or as if nothing had happened.
+        After a mismatch the count may continue from the wrong number or from the expected one.
         """
         assert run.records > 0, run
         found, expected = run.first, self._next
         if expected is None or found in (expected, self._also_next):
             self._next, self._also_next = found + run.records, None
             return None
-        if run.records == 1:  # a number that is wrong by itself is followed by the right one
+        if run.records == 1:  # a single wrong number is followed by the right one
             self._next, self._also_next = expected + 1, found + 1
         else:
             self._next, self._also_next = found + run.records, None
@@ -87,20 +87,20 @@ class LogVerifier:
     """Takes the ranges of a log in order."""
 
     def __init__(self, min_offset: int, findings: Findings) -> None:
-        """min_offset: where the log begins."""
+        """min_offset: begin of the log."""
         self.facts = LogFacts(min_offset, min_offset)
         self._findings = findings
         self._counts: dict[QueueKey, _QueueCount] = {}
         self._zero_tails: list[DirectoryViolation] = []
         self._doubtful: list[tuple[int, DirectoryViolation]] = []
         self._keys: list[tuple[int, KeyFindings]] = []
-        """With the log's end, as it was known after that range."""
+        """The findings of each range, and the log's end known after it."""
 
     def take(self, log_range: LogPart, found: RangeFacts) -> None:
         """Add a range."""
         facts = self.facts
         if found.records:
-            self._findings.violations += self._zero_tails  # now that something follows them
+            self._findings.violations += self._zero_tails  # records follow the zeros
             self._zero_tails.clear()
             assert found.end_offset > facts.end_offset, (found.end_offset, facts.end_offset)
             facts.end_offset = found.end_offset
@@ -117,7 +117,7 @@ class LogVerifier:
         for queue, of_range in found.queues.items():
             count = self._counts.get(queue)
             if count is None:
-                # Nothing has expired from a log that begins at 0.
+                # A log that begins at 0 has lost no messages to expiry.
                 count = self._counts[queue] = _QueueCount(None if facts.min_offset else 0)
             for run in of_range.runs:
                 expected = count.take(run)
@@ -136,7 +136,7 @@ class LogVerifier:
             self._findings.violated(DirectoryPromise.QOFF, log_range.path, at, name, expected, number)
 
     def finish(self) -> LogFacts:
-        """Return what the log holds, now that its end is known."""
+        """Return the facts of the log, now that its end is known."""
         facts = self.facts
         for log_offset, violation in self._doubtful:
             if log_offset < facts.end_offset:

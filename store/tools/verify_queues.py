@@ -1,7 +1,7 @@
 """Verifier of consume queues: compares entries with the records of the log.
 
-Entries that are settled, because the part of the log with their records found them as they have to be, are passed over:
-each queue is judged by itself, with what the whole log has of it.
+Each queue is judged by itself, with its records from the whole log. Settled entries, which a part of the log has
+already confirmed, are skipped.
 """
 
 from bisect import bisect_left, bisect_right
@@ -37,7 +37,7 @@ _ZERO_BLOCK = bytes(_BLOCK_BYTES)
 
 
 class QueueToJudge(NamedTuple):
-    """A queue that has a directory, and what the log has of it."""
+    """A queue that has a directory, and its records in the log."""
 
     topic: str
     queue_id: int
@@ -47,7 +47,7 @@ class QueueToJudge(NamedTuple):
 
 
 class QueueFacts(NamedTuple):
-    """What some queues hold, and what is wrong with them."""
+    """Counts and findings of some queues."""
 
     findings: Findings
     queues: int
@@ -67,14 +67,14 @@ class QueueJudgement:
     unclean_exit: bool
     config: StoreConfig
     min_offset: int
-    """Log offset where the log begins."""
+    """Begin of the log."""
     end_offset: int
-    """Log offset behind its last whole record."""
+    """Log offset after the last whole record."""
     durable_ms: int
-    """Store time up to which no unclean exit can have taken an entry."""
+    """Store time up to which entries survive any exit."""
 
     def __call__(self, files: Files, core: Core | None, queues: Sequence[QueueToJudge]) -> QueueFacts:
-        """Check what their files hold, and that they hold all they should."""
+        """Check the entries in the queues' files, and that none is missing."""
         verifier = _QueueVerifier(self, files)
         for queue in queues:
             verifier.verify(queue)
@@ -83,7 +83,7 @@ class QueueJudgement:
         return QueueFacts(verifier.findings, len(queues), *counts)
 
     def without_directory(self, files: Files, queues: Mapping[QueueKey, QueuedRecords]) -> Findings:
-        """Return what is wrong where the log has records of queues that there is no directory for."""
+        """Return the violations of records whose queues have no directory."""
         verifier = _QueueVerifier(self, files)
         for (topic, queue_id), records in sorted(queues.items()):
             verifier.complete(topic, queue_id, records, bytearray(len(records)), end=0)
@@ -91,7 +91,7 @@ class QueueJudgement:
 
 
 def queue_directories(files: Files, config: StoreConfig, findings: Findings) -> list[tuple[str, int, str]]:
-    """Return topic, queueId and directory of every queue there is, and report what is among them and none."""
+    """Return topic, queueId and directory of every queue, and report other names among them."""
     return _QueueListing(files, findings).of(config.consume_queue_directory)
 
 
@@ -103,7 +103,7 @@ class _QueueListing:
         self._findings = findings
 
     def of(self, directory: str) -> list[tuple[str, int, str]]:
-        """Return what is in a directory of topics."""
+        """Return the queues in a directory of topics."""
         found: list[tuple[str, int, str]] = []
         for topic, status in self._named_in(directory):
             path = f"{directory}/{topic}"
@@ -123,7 +123,7 @@ class _QueueListing:
         return found
 
     def _named_in(self, path: str) -> list[tuple[str, FileStatus | None]]:
-        """Return the names in a directory that may be missing, each with what is behind it."""
+        """Return the names and their status in a directory that may be missing."""
         try:
             if self._files.status(path) is None:
                 return []
@@ -135,13 +135,13 @@ class _QueueListing:
 
 
 class _SettledRecords:
-    """Records of one queue that are settled, by their places in the log."""
+    """Settled records of one queue, by log offset."""
 
     def __init__(self, files: QueueFiles, queue: QueueToJudge) -> None:
         self._files = files
         self._queue = queue.topic, queue.queue_id
         self._spans = queue.settled
-        """In the log's order."""
+        """In log order."""
         self._by_number = sorted(queue.settled)
 
     def find(self, physical_offset: int) -> tuple[int, QueueEntry] | None:
@@ -157,7 +157,7 @@ class _SettledRecords:
         return (number, entry) if entry.physical_offset == physical_offset else None
 
     def passed(self, segment: RawSegment, segment_bytes: int) -> list[tuple[int, int]]:
-        """Return where in a file settled entries begin and end, in order."""
+        """Return begins and ends of settled entries in a file, in order."""
         begin = segment.base_offset // ENTRY_BYTES
         end = begin + min(segment.size_bytes, segment_bytes) // ENTRY_BYTES
         found = []
@@ -174,7 +174,7 @@ class _SettledRecords:
 
 
 class _QueueVerifier:
-    """Goes over queues, one after the other."""
+    """Checks queues, one after another."""
 
     def __init__(self, judgement: QueueJudgement, files: Files) -> None:
         self.entries = self.blanks = self.expired = 0
@@ -237,7 +237,7 @@ class _QueueVerifier:
         settled: _SettledRecords,
         covered: bytearray,
     ) -> DirectoryViolation | None:
-        """Check one entry; return it as a violation if it points behind the log's end."""
+        """Check one entry; return a violation if it points beyond the log's end."""
         assert at < segment.size_bytes, (at, segment.size_bytes)
         self.entries += 1
         if segment.size_bytes - at < ENTRY_BYTES:
@@ -277,7 +277,7 @@ class _QueueVerifier:
         record: tuple[int, QueueEntry],
         stored_ms: int | None,
     ) -> None:
-        """Compare an entry with what its record asks for: which number, which entry. stored_ms: None if not known."""
+        """Compare an entry with its record's number and entry. stored_ms: None if unknown."""
         number, (_, size_bytes, code) = record
         if entry.size_bytes != size_bytes:
             self._violated(segment.path, at + 8, "size", size_bytes, entry.size_bytes)
@@ -293,13 +293,13 @@ class _QueueVerifier:
             self._violated(segment.path, at, "phyOffset", expected, found)
 
     def _stored_ms(self, physical_offset: int) -> int:
-        """Return the store time of a record that is in the log."""
+        """Return the store time of a record in the log."""
         at = physical_offset % self._log_bytes
         path = self._log_directories.path(physical_offset - at, self._log_bytes)
         return store_timestamp_ms_at(self._files.map(path, at + RECORD_BYTES_MIN).view(at, at + RECORD_BYTES_MIN), 0)
 
     def complete(self, topic: str, queue_id: int, records: QueuedRecords, covered: bytearray, *, end: int) -> None:
-        """Report every record without an entry; behind the queue's end an unclean exit explains it."""
+        """Report every record without an entry. An unclean exit explains one after the queue's end."""
         assert len(covered) == len(records), (len(covered), len(records))
         missing = 0
         first: DirectoryViolation | None = None
@@ -330,7 +330,7 @@ class _QueueVerifier:
 
 
 def _places(used: int, passed: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield where entries are, and where the settled ones that begin there end: 0 for one that is to be looked at."""
+    """Yield positions of entries, each with the end of its settled span, 0 for an entry to check."""
     at = 0
     for begin, end in [*passed, (used, used)]:
         for one in range(at, begin, ENTRY_BYTES):
@@ -341,12 +341,12 @@ def _places(used: int, passed: Sequence[tuple[int, int]]) -> Iterator[tuple[int,
 
 
 def _used_bytes(segment: RawSegment, least: int) -> int:
-    """Return where the zero entries at a segment's end begin; least: what is in front of there is not zero."""
+    """Return the begin of the zero entries at a segment's end. Bytes before least are not zero."""
     end = segment.size_bytes
     while end > least:
         block = max(least, end - _BLOCK_BYTES)
         raw = bytes(segment.file.view(block, end))
-        if raw != _ZERO_BLOCK[: len(raw)]:  # which is found out much sooner than where they begin
+        if raw != _ZERO_BLOCK[: len(raw)]:  # much faster than a search for their begin
             end = block + len(raw.rstrip(b"\0"))
             break
         end = block

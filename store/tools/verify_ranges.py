@@ -1,13 +1,13 @@
-"""Ranges of the log, each judged by itself: a segment, or so many bytes of one.
+"""Ranges of the log: judges each segment, or a part of one, by itself.
 
-What one range shows is kept with what only the others can say: whether something follows, so that damage at its end is
-damage and no torn tail; and how far the queues of its records had counted. `verify_log` puts ranges together.
+Two facts depend on other ranges, and `verify_log` adds them: whether records follow, so that damage at the end of a
+range is no torn tail; and the count of each queue before the range.
 
-A segment's first byte begins a record. Where a range begins elsewhere, it takes up the log at the first place that has
-a record's magic and its own place; whether the range in front of it gets there too is seen when they are put together.
-Behind damage, too, a range goes on at the next such place, so one bad record does not hide the rest.
+A record begins at the first byte of a segment. A range that begins elsewhere starts at the first place with a record's
+magic and its own offset; joining the ranges shows whether the previous range ends there too. After damage a range also
+continues at the next such place, so one bad record does not hide the rest.
 
-Memory is taken by the records that are decoded at a time, and by those that are not settled.
+Memory is used for the records of one decoding step, and for records that are not settled.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ from .verify_settling import EntrySettling, QueueFiles, QueueKey, RangeQueue
 from .violation import DirectoryPromise, DirectoryViolation, Findings
 
 _BLANK = Struct(">ii")
-_TIME = Struct("=q")  # as a core has it
+_TIME = Struct("=q")  # in the byte order of a core
 
 
 class LogPart(NamedTuple):
@@ -45,41 +45,41 @@ class LogPart(NamedTuple):
     base_offset: int
     """Of the segment."""
     segment_bytes: int
-    """How much of its file there is to read."""
+    """Readable bytes of its file."""
     start: int
     end: int
     next_offset: int | None
-    """Where the next segment begins, None behind the last."""
+    """Begin of the next segment, None after the last."""
     is_known: bool
     """Whether a record is known to begin at start."""
 
 
 @dataclass(slots=True)
 class RangeFacts:
-    """What one range holds."""
+    """The facts of one range."""
 
     begin: int | None
-    """Position in the segment where its first record begins; None if none seems to."""
+    """Position of the first record in the segment; None without one."""
     end: int
-    """Where the next range has to go on."""
+    """Position where the next range must continue."""
     end_offset: int = -1
-    """Log offset behind the last whole record, -1 without any."""
+    """Log offset after the last whole record, -1 without records."""
     last_store_timestamp_ms: int = 0
     records: int = 0
     blanks: int = 0
     record_bytes: int = 0
     found: list[DirectoryViolation] = field(default_factory=list)
-    """What is wrong, whatever follows."""
+    """Violations, whatever follows."""
     zero_tail: DirectoryViolation | None = None
-    """Zeros up to a segment's end: damage only if a whole record follows."""
+    """Zeros up to the segment's end: damage only if a whole record follows."""
     doubtful: list[tuple[int, DirectoryViolation]] = field(default_factory=list)
-    """What is damage only if a whole record follows, with its log offset; else it is the tail."""
+    """Damage only if a whole record follows, else the torn tail; with log offsets."""
     queues: dict[QueueKey, RangeQueue] = field(default_factory=dict)
     keys: KeyFindings | None = None
 
 
 def ranges_of(segments: Sequence[RawSegment], split_bytes: int) -> list[LogPart]:
-    """Return the log in ranges of split_bytes, in order; 0: one for each segment."""
+    """Return the log in ranges of split_bytes, in order; 0: one per segment."""
     assert split_bytes >= 0, split_bytes
     found = []
     followers = [segment.base_offset for segment in segments[1:]]
@@ -99,7 +99,7 @@ class RangeJudgement:
     root: str
     config: StoreConfig
     topics: frozenset[str]
-    """Names that there are queues of; a record is in the light queues it names only where these are."""
+    """Topics with queues. A record counts for a light queue in its property only if that queue exists."""
     index: IndexFacts
 
     def __call__(self, files: Files, core: Core | None, log_range: LogPart) -> RangeFacts:
@@ -113,7 +113,7 @@ class RangeJudgement:
         return _RangeVerifier(self, files, core, log_range, segment, begin).verify(begin)
 
     def keys_without_log(self, files: Files) -> list[IndexFinding]:
-        """Return what is wrong with the index where there is no log for it to lead into."""
+        """Return the violations of an index that has entries but no log."""
         if not self.index.exists:
             return []
         keys = KeyVerifier(files, self.index, Findings(self.root, unclean_exit=False), ("", 0), 0)
@@ -121,7 +121,7 @@ class RangeJudgement:
 
 
 def _first_record(segment: RawSegment, log_range: LogPart, segment_bytes: int) -> int | None:
-    """Return where something begins in a range that looks like a record."""
+    """Return the first position in a range that looks like the begin of a record."""
     inside = segment.view[: min(log_range.end + RECORD_BYTES_MIN, segment.size_bytes)]
     found = find_record(inside, log_range.start, segment.base_offset, segment_bytes)
     return found if found is not None and found < log_range.end else None
@@ -146,7 +146,7 @@ class _RangeVerifier:
         self._topics = judgement.topics
         self._has_light = any(topic.startswith(LIGHT_PREFIX) for topic in judgement.topics)
         self._delays_ms = parse_delay_levels(judgement.config.message_delay_level)
-        self._findings = Findings(judgement.root, unclean_exit=False)  # which only names files
+        self._findings = Findings(judgement.root, unclean_exit=False)  # only names files
         self._settling = EntrySettling(QueueFiles(files, judgement.config))
         self._keys: KeyVerifier | None = None
         if judgement.index.exists:
@@ -156,7 +156,7 @@ class _RangeVerifier:
         self._plain = None if core is None else PlainRecords(core)
 
     def verify(self, begin: int) -> RangeFacts:
-        """Read from a record's beginning on."""
+        """Read from the begin of a record on."""
         facts, segment = self.facts, self._segment
         facts.end = self._walk(begin)
         assert begin <= facts.end <= segment.size_bytes, (begin, facts.end, segment.size_bytes)
@@ -169,7 +169,7 @@ class _RangeVerifier:
         return facts
 
     def _walk(self, at: int) -> int:
-        """Read record by record up to the range's end; return where the first one behind it begins."""
+        """Read records up to the range's end; return the position of the first record after it."""
         segment, end, through = self._segment, self._range.end, self._segment.size_bytes
         limit = None if self._plain is None else 1
         while at < end:
@@ -196,13 +196,10 @@ class _RangeVerifier:
                 at = following
         return at
 
-    # -- taking what was read ----------------------------------------------------------------------
+    # -- records -----------------------------------------------------------------------------------
 
     def _take_plain(self, plain: PlainRecords, at: int) -> int:
-        """Do, for as many records from a position on as are plain, what `_take_whole` does for each.
-
-        Return the position behind them.
-        """
+        """Do the work of `_take_whole` for all plain records from a position on. Return the position after them."""
         facts, segment, end = self.facts, self._segment, self._range.end
         inside = segment.view[:end]
         while at < end and plain.scan(inside, at, segment.base_offset, check_crc=True):
@@ -243,7 +240,7 @@ class _RangeVerifier:
             self._settling.add(queue, seen.queue_offset, entry, times, is_light=seen is not record, damaged=damaged)
 
     def _light(self, record: ScannedRecord) -> Iterator[ScannedRecord]:
-        """Yield the record as it is in each of the light queues that there are."""
+        """Yield the record as seen in each existing light queue."""
         if LIGHT_MARK in record.properties:
             for seen in light_records(record, lmq=True):
                 if seen.topic in self._topics or (self._has_light and seen.topic.startswith(LIGHT_PREFIX)):
@@ -260,14 +257,14 @@ class _RangeVerifier:
             self.facts.found.append(self._violation(at, "totalSize", expected, size_bytes))
 
     def _take_damage(self, at: int, error: CorruptFileError) -> int | None:
-        """Note what is at position at; return where to go on, None if nothing readable follows in the segment."""
+        """Note damage at a position; return the next readable position in the segment, or None."""
         segment = self._segment
         violation = self._violation(error.offset, error.field, error.expected, error.found)
         self.facts.doubtful.append((segment.base_offset + at, violation))
-        # A damaged body leaves the lengths whole, which say where the next record is. A search could find a copy of a
-        # record inside the body.
+        # A damaged body leaves the lengths intact, which give the position of the next record. A search could find a
+        # copy of a record inside the body.
         if error.field == "bodyCRC":
-            with suppress(CorruptFileError):  # unless the checksum alone is wrong
+            with suppress(CorruptFileError):  # unless other fields are damaged too
                 for record in segment.records_from(at, segment.size_bytes, check_crc=False):
                     self._take_queued(record, damaged=True)
                     keyed = _keyed(record)

@@ -1,8 +1,8 @@
-"""Settling: which records of a part of the log have, in their queues, the very entries they are to have.
+"""Settling: finds the records of a part of the log whose queue entries are exactly as expected.
 
-A record's entry is looked up at queueOffset x 20. Where the bytes are what the record asks for, record and entry are
-settled: nothing else is to be said of either, and of thousands no more is kept than where they begin and end. The
-others, few in a sound store, are kept with all that is known of them.
+The entry of a record is at queueOffset x 20. If its bytes are those of the record, record and entry are settled. They
+need no more checks, and only the bounds of such spans are kept. The other records, few in a sound store, are kept
+completely.
 """
 
 from array import array
@@ -19,15 +19,15 @@ from .violation import is_refusal
 
 _OFFSET = Struct(">q")
 _PENDING_BYTES = 64 << 10
-"""How many bytes of entries are looked up at once."""
+"""Bytes of entries to look up at once."""
 _PENDING_BYTES_MAX = 16 << 20
-"""How many bytes of entries wait to be looked up, of all queues together."""
+"""Bytes of entries that may wait for a look-up, of all queues together."""
 _FILES_MAX = 1024
 QueueKey = tuple[str, int]
 
 
 class SettledSpan(NamedTuple):
-    """Entries one behind the other, each of them as its record says, the records in log order."""
+    """Consecutive settled entries whose records are in log order."""
 
     first: int
     """Number of the first entry: its record's queueOffset."""
@@ -39,14 +39,14 @@ class SettledSpan(NamedTuple):
 
 @dataclass(slots=True)
 class QueueRun:
-    """Records of one queue, one behind the other in the log's order, whose queueOffsets rise by one."""
+    """Successive records of one queue, in log order, with consecutive queueOffsets."""
 
     first: int
     records: int
     physical_offset: int
-    """Of the first of them."""
+    """Log offset of the first."""
     is_light: bool
-    """Whether they are in this queue besides another one, of which they are."""
+    """Whether this is a light queue in addition to the records' own queue."""
 
 
 class QueuedRecords:
@@ -56,9 +56,9 @@ class QueuedRecords:
         self.queue_offsets = array("q")
         self.stored_ms = array("q")
         self.entries = bytearray()
-        """What the queue is to have of them, if its tagsCodes are plain."""
+        """Expected entries in the queue, with plain tagsCodes."""
         self.damaged: set[int] = set()
-        """Positions of records whose body is not what its checksum says."""
+        """Positions of records with a wrong body checksum."""
 
     def __len__(self) -> int:
         return len(self.queue_offsets)
@@ -80,17 +80,17 @@ class QueuedRecords:
         self.entries += others.entries
 
     def entry(self, position: int) -> QueueEntry:
-        """Return what the queue is to have of one of them."""
+        """Return the expected entry of a record."""
         at = position * ENTRY_BYTES
         return decode_entry(bytes(self.entries[at : at + ENTRY_BYTES]), 0)
 
     def position_of(self, physical_offset: int) -> int:
-        """Return the position of the record at a log offset, or of the first one behind it."""
+        """Return the position of the first record at or after a log offset."""
         return bisect_left(range(len(self)), physical_offset, key=lambda position: self.entry(position).physical_offset)
 
 
 class QueueFiles:
-    """The files of all queues, for entries by their numbers."""
+    """The files of all queues, for look-ups by entry number."""
 
     def __init__(self, files: Files, config: StoreConfig) -> None:
         self._files = files
@@ -99,9 +99,9 @@ class QueueFiles:
         self._open: dict[tuple[str, int, int], MappedFile | None] = {}
 
     def entries(self, queue: QueueKey, number: int, count: int) -> memoryview:
-        """Return bytes of up to that many entries from a number on, fewer where a file ends, none where there is none.
+        """Return the bytes of up to count entries from a number on; fewer at the end of a file.
 
-        Raises OSError if what is there may not be read.
+        Raises OSError for an unreadable file.
         """
         nothing = memoryview(b"")
         if number < 0 or self._file_bytes % ENTRY_BYTES:
@@ -132,11 +132,11 @@ class QueueFiles:
         except OSError as error:
             if is_refusal(error):
                 raise
-            return None  # the queue's own verification says so
+            return None  # the queue's own verification reports it
 
 
 class RangeQueue:
-    """The records that one queue has in a part of the log."""
+    """The records of one queue in a part of the log."""
 
     def __init__(self) -> None:
         self.runs: list[QueueRun] = []
@@ -145,7 +145,7 @@ class RangeQueue:
 
 
 class EntrySettling:
-    """Takes the records of a part of the log, queue by queue, and looks their entries up."""
+    """Takes the records of a part of the log by queue, and looks up their entries."""
 
     def __init__(self, files: QueueFiles) -> None:
         self.queues: dict[QueueKey, RangeQueue] = {}
@@ -163,9 +163,9 @@ class EntrySettling:
         is_light: bool = False,
         damaged: bool = False,
     ) -> None:
-        """Add records whose queueOffsets rise by one from first on: their entries, and their store times.
+        """Add records with consecutive queueOffsets from first on: their entries and store times.
 
-        Both are as `Core.runs` has them. damaged: whether their bodies are.
+        Both have the form of `Core.runs`. damaged: whether their bodies are.
         """
         pending = self._pending.get(queue)
         if pending is None:
@@ -183,7 +183,7 @@ class EntrySettling:
             self.finish()
 
     def finish(self) -> None:
-        """Look up what has not been yet."""
+        """Look up all pending entries."""
         for queue, pending in self._pending.items():
             self._look_up(queue, pending)
 
@@ -192,7 +192,7 @@ class EntrySettling:
         while at < len(expected):
             number = pending.first + at // ENTRY_BYTES
             found = self._files.entries(queue, number, (len(expected) - at) // ENTRY_BYTES)
-            end = at + len(found) if len(found) else len(expected)  # no file: none of the others is there either
+            end = at + len(found) if len(found) else len(expected)  # a missing file has none of the others either
             if found == expected[at:end]:
                 _settle(pending.of.settled, number, found)
             else:
@@ -207,7 +207,7 @@ class EntrySettling:
     def _look_at_each(
         self, pending: "_Pending", expected: memoryview, found: memoryview, begin: int, *, damaged: bool
     ) -> None:
-        """Compare entry by entry those that stand begin bytes behind the first that is pending."""
+        """Compare entry by entry. The first one is begin bytes after the first pending one."""
         for at in range(0, len(expected), ENTRY_BYTES):
             entry, position = expected[at : at + ENTRY_BYTES], (begin + at) // ENTRY_BYTES
             number = pending.first + position
@@ -218,7 +218,7 @@ class EntrySettling:
 
 
 class _Pending:
-    """Records of one queue whose entries are to be looked up; their numbers rise by one."""
+    """Records of one queue with consecutive numbers whose entries are not looked up yet."""
 
     def __init__(self, of: RangeQueue) -> None:
         self.of = of
@@ -228,12 +228,12 @@ class _Pending:
 
     @property
     def end(self) -> int:
-        """Number behind the last one."""
+        """Return the number after the last one."""
         return self.first + len(self.entries) // ENTRY_BYTES
 
 
 def _count(runs: list[QueueRun], first: int, entries: bytes, *, is_light: bool) -> None:
-    """Add records to runs: to the last one if they go on with it."""
+    """Add records to the last run if they continue it, else as a new run."""
     count, odd_bytes = divmod(len(entries), ENTRY_BYTES)
     assert count > 0, len(entries)
     assert not odd_bytes, len(entries)
@@ -254,7 +254,7 @@ def _settle(spans: list[SettledSpan], number: int, entries: memoryview) -> None:
 
 
 def add_span(spans: list[SettledSpan], span: SettledSpan) -> None:
-    """Add a span of a later part of the log: to the last one if it goes on with it."""
+    """Add a span of a later part to the last one if it continues it, else as a new span."""
     if spans and spans[-1].first + spans[-1].entries == span.first:
         last = spans[-1]
         spans[-1] = SettledSpan(last.first, last.entries + span.entries, last.first_offset, span.last_offset)
