@@ -1,4 +1,4 @@
-"""Snapshot of a disk for traces: its files now, and the effects of a crash. Made for a trace only."""
+"""Snapshot of a disk for traces: its files now, and the effects of a crash."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -16,7 +16,7 @@ class PageEnding(StrEnum):
 
     KEPT = "kept"
     MIDDLE = "middle"
-    """It is as it was after some of its writes."""
+    """A version between the last sync and the last write."""
     LOST = "lost"
     TORN = "torn"
 
@@ -27,17 +27,17 @@ class FileState(NamedTuple):
     path: str
     cache: Content
     durable_bytes: Content
-    """As it surely is, of the same length."""
+    """Durable content, at the length that readers see."""
     dirty: tuple[tuple[int, int], ...]
-    """Ranges [start, end) with writes that are not surely durable."""
+    """Ranges [start, end) with writes that may not be durable."""
     stale: frozenset[int]
     """Pages with data that a failed sync dropped."""
     name_is_durable: bool
-    """Whether no sync is missing, strictly, for the name to survive."""
+    """Whether the name is durable under strict POSIX."""
 
 
 class DiskState(NamedTuple):
-    """All files of a disk at some moment, by path; a page has so many bytes, and so has a sector."""
+    """All files of a disk at one moment, by path, and the sizes of a page and a sector."""
 
     page_bytes: int
     sector_bytes: int
@@ -62,7 +62,7 @@ class Aftermath(NamedTuple):
 
 
 def disk_state(names: Namespace, page_bytes: int, sector_bytes: int) -> DiskState:
-    """Return the present state of a disk's files, without a change."""
+    """Return the state of a disk's files."""
     unsure = _unsure_names(names.journal)
     files = {}
     for path, file in sorted(names.current.names.items()):
@@ -113,7 +113,6 @@ def _unsure_names(journal: Sequence[Change]) -> list[str]:
 def _ending(
     page: DirtyPage, page_outcome: PageOutcome, entries: MetadataState, image: Image, page_bytes: int
 ) -> PageEnding:
-    """Return the state of one page, judged by its bytes now."""
     inode, content = entries.inode(page.path), image.files[page.path].content
     assert inode is not None, page.path
     start = page.page * page_bytes

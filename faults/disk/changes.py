@@ -30,15 +30,15 @@ from .page_cache import Inode
 
 WORKING_DIRECTORY = "."
 Lost = Mapping[int, int]
-"""The changes that a crash takes, by number, and how many bytes of its growth each leaves a file: 0, or some."""
+"""Changes that a crash loses, by number, each with the bytes that it leaves of a file's growth (0: none)."""
 
 
 @dataclass(slots=True)
 class MetadataState:
-    """Names, directories and sizes at one moment.
+    """Names, directories and sizes at one moment. A name leads to the number of a file, the number to its Inode.
 
-    A name leads to a file's number, and the number to its present Inode; emptying or cutting a file makes a new Inode,
-    as the old bytes may come back. sizes and written (the last `write` that grew it) are by Inode.identity.
+    Emptying or cutting a file makes a new Inode, because the old bytes may come back. sizes and written (the last
+    `write` that grew the file) are by Inode.identity.
     """
 
     names: dict[str, int] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class MetadataState:
     symlinks: dict[int, str] = field(default_factory=dict)
 
     def copy(self) -> "MetadataState":
-        """Return entries that can change on their own; the inodes are shared."""
+        """Return a copy that can change independently. The inodes are shared."""
         names, files, directories = dict(self.names), dict(self.files), set(self.directories)
         return MetadataState(names, files, directories, dict(self.sizes), dict(self.written), dict(self.symlinks))
 
@@ -68,7 +68,7 @@ class MetadataState:
         return {path: self.symlinks[file] for path, file in sorted(self.names.items()) if file in self.symlinks}
 
     def relocate(self, where: Callable[[str], str]) -> None:
-        """Give everything another path."""
+        """Apply a mapping to all paths."""
         self.names = {where(path): file for path, file in self.names.items()}
         self.directories = {where(path) for path in self.directories}
 
@@ -95,13 +95,13 @@ def parent_of(path: str) -> str:
 
 
 def below(path: str, source: str, target: str) -> str:
-    """Return a path with target in the place of source if it is that, or lies in it; else the path."""
+    """Return a path with the prefix source replaced by target, or unchanged if it is not at or below source."""
     return f"{target}{path[len(source) :]}" if f"{path}/".startswith(f"{source}/") else path
 
 
 @dataclass(slots=True, eq=False)
 class Change(ABC):
-    """One change, with the number of the operation that made it, which is its own."""
+    """One change. number: that of the operation that made it."""
 
     kind: ClassVar[str]
     lost: ClassVar[FaultKind]
@@ -110,7 +110,7 @@ class Change(ABC):
     synced: bool = field(default=False, init=False)
     """Whether a sync meant for it is complete."""
     acknowledged: bool = field(default=False, init=False)
-    """Whether one was answered so, which may have been a lie."""
+    """Whether such a sync was acknowledged. The acknowledgement may be a lie."""
 
     @property
     def directory(self) -> str | None:
@@ -126,15 +126,15 @@ class Change(ABC):
     def apply(self, entries: MetadataState) -> None:
         """Do the change to entries."""
 
-    def lose(self, entries: MetadataState, kept_bytes: int = 0) -> None:  # noqa: B027 - most leave no remains
-        """Apply the remains of a lost change. kept_bytes: of the growth of a file."""
+    def lose(self, entries: MetadataState, kept_bytes: int = 0) -> None:  # noqa: B027 - most leave nothing
+        """Apply the remains of a lost change. kept_bytes: surviving part of a file's growth."""
 
     def lost_as(self, kept_bytes: int = 0) -> FaultKind:
         """Return the kind of the loss."""
         return self.lost
 
     def moved(self, where: Callable[[str], str]) -> Self:
-        """Return the same change where directories have other paths than they had when it was made."""
+        """Return the change with the paths before later renames of directories."""
         twin = copy(self)
         twin.path = where(self.path)
         return twin
@@ -145,13 +145,11 @@ class Change(ABC):
 
 
 class _FileChange(Change):
-    """A change of a file's size or content, which a sync of the file itself makes durable."""
-
     __slots__ = ()
 
     @property
     def directory(self) -> None:
-        """Return None: no directory is concerned."""
+        """Return None: no directory has to be synced."""
 
 
 @dataclass(slots=True, eq=False)
@@ -163,7 +161,7 @@ class Link(Change):
     file: int
 
     def apply(self, entries: MetadataState) -> None:
-        """Add the name, and whatever stays without it."""
+        """Add the name."""
         entries.names[self.path] = self.file
         self.lose(entries)
 
@@ -176,13 +174,13 @@ class Create(Link):
     inode: Inode
 
     def lose(self, entries: MetadataState, kept_bytes: int = 0) -> None:
-        """Leave the file nameless: a later rename may still name it."""
+        """Keep the file without a name, because a later rename may still name it."""
         entries.files[self.file] = self.inode
 
 
 @dataclass(slots=True, eq=False)
 class Extend(_FileChange):
-    """A file grows: by_write of bytes, or in_steps by allocation of zeros. is_allocated: blocks are found at once."""
+    """A file grows: by_write of bytes, or in_steps by allocation of zeros. is_allocated: its blocks are known."""
 
     kind = "extend"
     lost = FaultKind.SIZE_LOST
@@ -195,25 +193,25 @@ class Extend(_FileChange):
 
     @property
     def grown_bytes(self) -> int:
-        """Return how much longer the file has become."""
+        """Return the number of added bytes."""
         return self.size_bytes - self.before_bytes
 
     def allocated(self) -> "Extend":
-        """Return the same growth with its blocks found."""
+        """Return the same growth with known blocks."""
         twin = copy(self)
         twin.is_allocated = True
         return twin
 
     def apply(self, entries: MetadataState) -> None:
         """Set the size; it only grows."""
-        # Replayed without a change that was lost, the file may be longer by now than this one had made it.
+        # If an earlier change was lost, the file may already be longer.
         if self.size_bytes > entries.sizes.get(self.identity, 0):
             entries.sizes[self.identity] = self.size_bytes
         if self.by_write:
             entries.written[self.identity] = self.number
 
     def lose(self, entries: MetadataState, kept_bytes: int = 0) -> None:
-        """Leave the file as long as a part of the growth makes it."""
+        """Keep a part of the growth."""
         assert 0 <= kept_bytes < self.grown_bytes, (kept_bytes, self.grown_bytes)
         if kept_bytes:
             grown = self.before_bytes + kept_bytes
@@ -226,7 +224,7 @@ class Extend(_FileChange):
 
 @dataclass(slots=True, eq=False)
 class Empty(_FileChange):
-    """A file loses its content and goes on with a new, empty one."""
+    """A file is emptied and gets new content."""
 
     kind = "empty"
     lost = FaultKind.EMPTYING_UNDONE
@@ -234,13 +232,13 @@ class Empty(_FileChange):
     inode: Inode
 
     def apply(self, entries: MetadataState) -> None:
-        """Give the file its new content."""
+        """Give the file its new Inode."""
         entries.files[self.file] = self.inode
 
 
 @dataclass(slots=True, eq=False)
 class Truncate(_FileChange):
-    """A file loses its end: a new Inode has the rest. If this is lost, the old Inode returns, without later writes."""
+    """A file is cut; a new Inode has the rest. If the change is lost, the old Inode returns, without later writes."""
 
     kind = "truncate"
     lost = FaultKind.EMPTYING_UNDONE
@@ -249,7 +247,7 @@ class Truncate(_FileChange):
     size_bytes: int
 
     def apply(self, entries: MetadataState) -> None:
-        """Give the file its rest, as far as it has grown in these entries."""
+        """Give the file the Inode with the rest, up to its size in these entries."""
         assert self.file in entries.files, self.file
         before, after = entries.files[self.file].identity, self.inode.identity
         entries.files[self.file] = self.inode
@@ -260,21 +258,21 @@ class Truncate(_FileChange):
 
 @dataclass(slots=True, eq=False)
 class Unlink(Change):
-    """A name goes away."""
+    """A name is removed."""
 
     kind = "unlink"
     lost = FaultKind.UNLINK_UNDONE
     file: int
 
     def apply(self, entries: MetadataState) -> None:
-        """Remove the name if it still means this file."""
+        """Remove the name if it still refers to this file."""
         if entries.names.get(self.path) == self.file:
             del entries.names[self.path]
 
 
 @dataclass(slots=True, eq=False)
 class _Renaming(Change):
-    """Something gets another path, target: the sync of the directory there makes that durable."""
+    """A change of a path to `target`. A sync of the target's directory makes it durable."""
 
     lost = FaultKind.RENAME_UNDONE
     target: str
@@ -285,7 +283,7 @@ class _Renaming(Change):
         return parent_of(self.target)
 
     def moved(self, where: Callable[[str], str]) -> Self:
-        """Return the same change where directories have other paths than they had when it was made."""
+        """Return the change with the paths before later renames of directories."""
         twin = Change.moved(self, where)
         twin.target = where(self.target)
         return twin
@@ -299,7 +297,7 @@ class Rename(_Renaming):
     file: int
 
     def apply(self, entries: MetadataState) -> None:
-        """Move the name; without the old one, which a crash may have taken, the file still gets the new one."""
+        """Move the name. If a crash took the old name, the file still gets the new one."""
         if entries.names.get(self.path) == self.file:
             del entries.names[self.path]
         entries.names[self.target] = self.file
@@ -312,7 +310,7 @@ class RenameDirectory(_Renaming):
     kind = "rename"
 
     def apply(self, entries: MetadataState) -> None:
-        """Move the directory; it gets the new name even if its creation was lost."""
+        """Move the directory. It gets the new name even if its creation was lost."""
         entries.relocate(self.after)
         entries.directories.add(self.target)
 
@@ -327,12 +325,12 @@ class RenameDirectory(_Renaming):
 
 @dataclass(slots=True, eq=False)
 class RenameExchange(_Renaming):
-    """Two files or directories change places at once."""
+    """Two files or directories exchange their paths."""
 
     kind = "exchange"
 
     def apply(self, entries: MetadataState) -> None:
-        """Exchange them; if a crash has taken one, the other still goes to its place."""
+        """Exchange them. If a crash has taken one, the other still moves."""
         entries.relocate(self.after)
 
     def after(self, path: str) -> str:
@@ -341,13 +339,13 @@ class RenameExchange(_Renaming):
         return moved if moved != path else below(path, self.target, self.path)
 
     def before(self, path: str) -> str:
-        """Map a path after the change to the one before it: an exchange is its own reverse."""
+        """Map a path after the change to the one before it. An exchange is its own inverse."""
         return self.after(path)
 
 
 @dataclass(slots=True, eq=False)
 class Symlink(Create):
-    """A new symbolic link. Its text is there whenever its name is."""
+    """A new symbolic link. The link's text survives with its name."""
 
     kind = "symlink"
     text: str
@@ -371,7 +369,7 @@ class MakeDirectory(Change):
 
 
 class RemoveDirectory(Change):
-    """An empty directory goes away."""
+    """An empty directory is removed."""
 
     __slots__ = ()
     kind = "remove directory"

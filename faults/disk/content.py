@@ -1,4 +1,4 @@
-"""Content of a file: plain bytes, or pages without those that hold only zeros.
+"""Content of a file: plain bytes, or sparse pages without those of zeros.
 
 A segment of 1 GiB with a hundred records must cost as much as the records, so long files are `SparseBytes`. Runs of a
 store have small files, read through views, so they keep plain bytes. Both have a length and slices.
@@ -22,11 +22,11 @@ class SparseBytes:
         self._size_bytes = size_bytes
         self._pages = dict(pages or {})
         self._sum: int | None = None
-        """Of the digests of the pages, each with its number; None until it is asked for. Replacing a page moves it."""
+        """Sum of the page digests; None until it is needed. Replacing a page updates it."""
 
     @classmethod
     def of(cls, content: "Content") -> "SparseBytes":
-        """Return content as one of these, which can be changed on its own."""
+        """Return a sparse copy of content."""
         if isinstance(content, SparseBytes):
             return content.copy()
         made = cls(len(content))
@@ -34,10 +34,10 @@ class SparseBytes:
         return made
 
     def copy(self) -> "SparseBytes":
-        """Return the same content, to be changed on its own."""
+        """Return a copy."""
         twin = SparseBytes(self._size_bytes, self._pages)
         if self._size_bytes > _FLAT_BYTES_MAX:
-            twin._sum = self._summed()  # found here once, and not in each of many copies
+            twin._sum = self._summed()  # computed once here instead of in each of many copies
         return twin
 
     def __len__(self) -> int:
@@ -48,13 +48,13 @@ class SparseBytes:
         first, last = start // PAGE_BYTES, -(-end // PAGE_BYTES)
         if first >= last or start >= end:
             return b""
-        if last == first + 1:  # mostly
+        if last == first + 1:  # the usual case
             return self._pages.get(first, _NOTHING)[start - first * PAGE_BYTES : end - first * PAGE_BYTES]
         found = b"".join(self._pages.get(page, _NOTHING) for page in range(first, last))
         return found[start - first * PAGE_BYTES : end - first * PAGE_BYTES]
 
     def __setitem__(self, where: slice, data: bytes | bytearray | memoryview) -> None:
-        """Replace bytes by as many others."""
+        """Replace bytes by the same number of bytes."""
         start, end, _ = where.indices(self._size_bytes)
         assert len(data) == end - start, (start, end, len(data))
         for page in range(start // PAGE_BYTES, -(-end // PAGE_BYTES)):
@@ -67,7 +67,7 @@ class SparseBytes:
             self._put(page, piece)
 
     def resize(self, size_bytes: int) -> None:
-        """Cut the end off, or add zeros."""
+        """Truncate, or append zeros."""
         if size_bytes < self._size_bytes:
             kept = -(-size_bytes // PAGE_BYTES)
             for page in [page for page in self._pages if page >= kept]:
@@ -89,11 +89,13 @@ class SparseBytes:
             self._pages.pop(page, None)
 
     def pages(self) -> Iterator[int]:
-        """Yield the numbers of the pages that hold anything, in order."""
+        """Yield the numbers of the pages with data, in order."""
         return iter(sorted(self._pages))
 
     def extents(self) -> Iterator[tuple[int, bytes]]:
-        """Yield runs of pages that hold anything, each with its offset, in order; the last one ends with the file."""
+        """Yield the runs of pages with data, each with its offset, in order. The last run ends at the end of
+        the file.
+        """
         start, run = 0, list[bytes]()
         for page in self.pages():
             at = page * PAGE_BYTES
@@ -107,11 +109,11 @@ class SparseBytes:
 
     @property
     def data_bytes(self) -> int:
-        """Return how many bytes its pages take."""
+        """Return the number of bytes in pages with data."""
         return len(self._pages) * PAGE_BYTES
 
     def digest(self) -> bytes:
-        """Return a digest of the content: of short content that of its bytes, else one that follows its changes."""
+        """Return a digest of the content. For long content it is updated incrementally."""
         if self._size_bytes <= _FLAT_BYTES_MAX:
             return blake2b(self[0 : self._size_bytes], digest_size=16).digest()
         return blake2b(f"{self._size_bytes} {self._summed() % (1 << _SUM_BITS)}".encode(), digest_size=16).digest()
@@ -141,7 +143,7 @@ Content = bytes | SparseBytes
 
 
 def _page_digest(page: int, content: bytes) -> int:
-    """Return a page's share of the sum of its content: 0 for a page of zeros, as for a missing page."""
+    """Return the share of a page in the digest sum, 0 for a page of zeros."""
     if content == _NOTHING:
         return 0
     digest = blake2b(content, digest_size=_SUM_BITS // 8, salt=page.to_bytes(8, "little"))
@@ -149,7 +151,7 @@ def _page_digest(page: int, content: bytes) -> int:
 
 
 def with_pages(content: Content, pages: Mapping[int, bytes | bytearray]) -> Content:
-    """Return content with other bytes at some offsets; the same object if that makes no difference."""
+    """Return content with bytes replaced at some offsets; the same object if nothing changes."""
     if isinstance(content, SparseBytes):
         sparse = content.copy()
         for start, page in pages.items():
@@ -162,7 +164,7 @@ def with_pages(content: Content, pages: Mapping[int, bytes | bytearray]) -> Cont
 
 
 def first_difference(one: Content, other: Content) -> int | None:
-    """Return the first offset at which two contents differ, the end of the shorter one if that is all; None: none."""
+    """Return the first offset at which two contents differ, or None. If one is a prefix, this is its length."""
     shorter = min(len(one), len(other))
     if isinstance(one, SparseBytes) and isinstance(other, SparseBytes):
         starts = [page * PAGE_BYTES for page in sorted({*one.pages(), *other.pages()})]

@@ -1,8 +1,9 @@
-"""A simulated disk: it outlives the machines that mount it, until a crash or a clean power-off makes it an image.
+"""Simulated disk: outlives machines, until a crash or power-off turns it into an image.
 
-Every mutating operation has a number, counted from 0 in the order they begin: create, extend, store, pwrite, empty,
-write, zero range, msync, fdatasync, sync, sync directory, rename, exchange, link, symlink, unlink, make directory,
-remove directory. The same run numbers them alike, so "die during operation 137" means the same each time.
+Each mutating operation has a number, counted from 0 in the order in which operations begin: create, extend, store,
+pwrite, empty, write, zero range, msync, fdatasync, sync, sync directory, rename, exchange, link, symlink, unlink, make
+directory, remove directory. The numbers are the same in each execution of a run, so "crash during operation 137" is
+reproducible.
 """
 
 from collections import Counter
@@ -31,7 +32,9 @@ from .volume import Volume
 
 
 class Disk:
-    """One disk; after a process kill the next machine mounts it again. is_sparse: long files are cheap; no maps."""
+    """One disk. After a process kill the next machine mounts it again. is_sparse: long files are cheap, but have no
+    maps.
+    """
 
     def __init__(
         self,
@@ -56,7 +59,7 @@ class Disk:
         self.stream_name = stream.name
         self.injected: Counter[str] = self._injector.injected
         self.damage: list[DamagedRange] = self._injector.damage
-        """Ranges that the disk took back after it had acknowledged or shown them, in order."""
+        """Ranges whose acknowledged or visible data the disk later lost, in order."""
         if image is None:
             self._names = Namespace(page_bytes, is_sparse=is_sparse)
         else:
@@ -68,22 +71,22 @@ class Disk:
         self._syncs = Syncs(self._injector, self._names, timing or SyncTiming())
         self._mounted: list[Machine] = []
         self.is_finished = False
-        """Whether it is an image already: no machine can mount it."""
-        self._was_killed = False  # whether the last machine was killed, and that has been counted
+        """Whether the disk has become an image and cannot be mounted."""
+        self._was_killed = False  # whether the kill of the last machine has been counted
 
     @property
     def operations(self) -> int:
-        """Return how many operations have begun: the next one has this number."""
+        """Return the number of operations so far, which is the number of the next one."""
         return self._injector.operations
 
     @property
     def met(self) -> CrashSite | None:
-        """Return the last operation that a machine died at, None if none did."""
+        """Return the last operation at which a machine crashed, or None."""
         return self._injector.met
 
     @property
     def bad_sectors(self) -> list[DamagedRange]:
-        """Return the sectors that cannot be read, for the disk that a later machine finds in this one's place."""
+        """Return the unreadable sectors, for the disk that replaces this one in the next life."""
         return self._names.bad_sectors()
 
     def mount(self, machine: Machine) -> SimFiles:
@@ -95,17 +98,17 @@ class Disk:
 
     @property
     def slow_until_ns(self) -> int:
-        """Return when all operations are over that take longer than they should; virtual time."""
+        """Return the virtual time at which all current slow operations end."""
         return self._injector.slow_until_ns
 
     @property
     def is_stopped(self) -> bool:
-        """Return whether the file system has stopped itself: all changes are refused until the disk has been off."""
+        """Return whether the file system has stopped. It refuses all changes until the disk has been off."""
         return self._injector.stopped != 0
 
     @property
     def capacity_bytes(self) -> int | None:
-        """Return how much the disk holds, None if there is no end to it. Less than it holds already is allowed."""
+        """Return the capacity, or None if unlimited. It may be less than the used space."""
         return self._volume.limit_bytes
 
     @capacity_bytes.setter
@@ -114,11 +117,11 @@ class Disk:
 
     @property
     def used_bytes(self) -> int:
-        """Return the size of its files."""
+        """Return the total size of the files."""
         return self._volume.space().used_bytes
 
     def take_used_extremes(self) -> tuple[int, int]:
-        """Return the least and the most that its files took, now and whenever anybody asked since the last call."""
+        """Return the least and the most used space reported since the last call, including now."""
         return self._volume.take_used_extremes()
 
     @property
@@ -132,10 +135,10 @@ class Disk:
         return sorted(self._names.current.names)
 
     def crash_at(self, operation: int, moment: str) -> CrashTrigger:
-        """Kill the machine at the operation of that number: before, during or after its effect.
+        """Crash the machine at an operation: before, during or after its effect.
 
-        During a store, pwrite or write a drawn prefix has reached the page cache; during a sync half its time has
-        passed; other operations are atomic, and a draw decides whether their effect remains.
+        During a store, pwrite or write a drawn prefix has reached the page cache. During a sync half its time has
+        passed. Other operations are atomic, and a draw decides whether their effect remains.
         """
         if operation < self.operations:
             raise ValueError(f"operation: expected at least {self.operations}, found {operation}")
@@ -144,20 +147,20 @@ class Disk:
         return trigger
 
     def arm(self, trigger: CrashTrigger, moment: str) -> None:
-        """As crash_at, at the operation that trigger names, if it comes."""
+        """Crash the machine at the operation that a trigger selects."""
         if moment not in MOMENTS:
             raise ValueError(f"moment: expected one of {', '.join(MOMENTS)}, found {moment}")
-        self._injector.crash_at = self.operations  # the next one, so that the trigger is asked from there on
+        self._injector.crash_at = self.operations  # asks the trigger from the next operation on
         self._injector.moment = moment
         self._injector.aim = trigger
 
     def strike_page_ins_of(self, names: Collection[str]) -> None:
-        """Let page-ins be slow or fail only for tasks with these names after the last `/`."""
+        """Restrict slow and failed page-ins to tasks with these names after the last `/`."""
         self._injector.struck_names = names
 
     @contextmanager
     def with_page_ins(self) -> Iterator[None]:
-        """Let the current task be struck by them, too, inside a `with` block."""
+        """Return a `with` block in which page-ins of the current task can be slow or fail."""
         injector, task = self._injector, self.kernel.current
         injector.struck.add(task)
         try:
@@ -167,7 +170,7 @@ class Disk:
 
     @contextmanager
     def with_faults(self, **faults: Any) -> Iterator[None]:
-        """Let some faults, named as FaultPlan names them, be as given inside a `with` block."""
+        """Return a `with` block with other fault settings, named as in FaultPlan."""
         injector = self._injector
         before = injector.faults
         injector.use(replace(before, **faults))
@@ -177,43 +180,43 @@ class Disk:
             injector.use(before)
 
     def heal(self) -> None:
-        """End the faults of the plan that pass. Earlier damage remains."""
+        """End the plan's transient faults. Earlier damage remains."""
         self._injector.use(healed(self._injector.faults))
 
     def disarm(self) -> None:
-        """Remove a trigger that no operation has met."""
+        """Remove a trigger that has not been reached."""
         self._injector.crash_at = -1
         self._injector.met = None
         self._injector.aim = None
 
     def is_durable(self, path: str, start: int, end: int) -> bool:
-        """Return whether the bytes [start, end) of a file are surely durable. For judges, not for stores."""
+        """Return whether bytes [start, end) of a file are durable on every file system. For judges."""
         inode = self._names.current.inode(path)
         return inode is not None and inode.has_durable(start, end)
 
     def is_named_for_good(self, path: str) -> bool:
-        """Return whether a file's name is durable on whatever file system. For judges, not for stores."""
+        """Return whether a file's name is durable on every file system. For judges."""
         return self._names.current.inode(path) is not None and self._names.is_named_for_good(path)
 
     def is_dirty(self, path: str, start: int, end: int) -> bool:
-        """Return whether bytes [start, end) of a file wait to be written back. For judges, not for stores."""
+        """Return whether bytes [start, end) of a file wait for write-back. For judges."""
         inode = self._names.current.inode(path)
         return inode is not None and inode.is_dirty(start, end)
 
     def content(self, path: str) -> bytes:
-        """Return the bytes of a file as readers see them; none without a file. For judges, not for stores."""
+        """Return the bytes of a file as readers see them, or none without a file. For judges."""
         inode = self._names.current.inode(path)
         return b"" if inode is None else bytes(inode.content())
 
     def state(self) -> DiskState:
-        """Return the present state of its files, and their durable bytes. For pictures, not for stores."""
+        """Return the files and their durable bytes. For traces."""
         return disk_state(self._names, self._page_bytes, self._sector_bytes)
 
     def crash(self, profile: CrashProfile) -> Image:
         """Return an image of the disk after the machine died, drawn as profile allows. This finishes the disk."""
         if any(machine.alive for machine in self._mounted):
             raise RuntimeError("a machine that has mounted the disk is alive: kill it first")
-        if not self._was_killed:  # an image of a killed machine's disk is no second crash
+        if not self._was_killed:  # an image after a process kill is no second crash
             self._count_crash(profile)
         return self._left_by(profile)
 
@@ -246,7 +249,7 @@ class Disk:
         return image
 
     def note_kill(self) -> None:
-        """Count the kill of a process that leaves its page cache; a next machine mounts the disk as it is."""
+        """Count a process kill that leaves the page cache. The next machine mounts the same disk."""
         self._was_killed = True
         self._count_crash(PROFILES["process-kill"])
 
@@ -255,23 +258,22 @@ class Disk:
         self.injected[f"crash {profile.name}"] += 1
 
     def fingerprint(self) -> str:
-        """Return a digest of what crash states are made of, equal for moments of one run that can leave the same."""
+        """Return a digest that is equal for moments of one run with the same crash states."""
         return fingerprint_of(self._names)
 
     def crash_states(self, profile: CrashProfile, limit: int, stream: Stream) -> CrashStates:
-        """Return up to limit states that a crash could leave now; stream draws some. The disk stays as it is."""
+        """Return up to `limit` states that a crash could leave now; stream draws some. The disk does not change."""
         cut = PowerCut(profile, self._names, self._page_bytes, self._sector_bytes)
         wall_ms = self.kernel.wall_start_ms
         whole = cache_image(self._names.current, wall_ms) if profile.page_cache_survives else None
         return CrashStates(cut, profile, self._sector_faults(profile), whole, wall_ms, limit, stream)
 
     def settle(self) -> Image:
-        """Return the image of a clean power-off: the page cache without the data that failed syncs dropped."""
+        """Return the image after a clean power-off: the page cache, without data that failed syncs dropped."""
         self._finish()
         return durable_image(self._names.current, self.operations, self.kernel.wall_start_ms)
 
     def _sector_faults(self, profile: CrashProfile) -> SectorFaults:
-        """Return the faults of single sectors at a power cut, by the disk's plan and the kind of crash."""
         faults = self._injector.faults
         torn_chance = max(faults.torn_bytes_chance, profile.torn_bytes_chance)
         return SectorFaults(self._sector_bytes, torn_chance, faults.garbage_chance, profile.torn_page_chance)

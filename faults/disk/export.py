@@ -1,4 +1,4 @@
-"""Images as real directories, so that the real store, or the real RocketMQ, can open a crash image."""
+"""Export of images to real directories, where a real store or RocketMQ can open them."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ _READ_BYTES = 1 << 20
 
 
 def export(image: Image, root: str, directory: Path) -> None:
-    """Write what the image has below root into an existing directory, with times and holes."""
+    """Write the image below root into an existing directory, with times and holes."""
     below = root.rstrip("/") + "/"
     for path in image.directories:
         if path.startswith(below):
@@ -39,7 +39,7 @@ def _write(target: Path, content: Content) -> None:
 
 
 def load(directory: Path, root: str) -> Image:
-    """Read a real directory as an image in which it stands at root."""
+    """Read a real directory as an image, with the directory at root."""
     base = root.rstrip("/")
     parts = base.split("/")
     directories = ["/".join(parts[:count]) for count in range(2, len(parts) + 1)]
@@ -56,7 +56,7 @@ def load(directory: Path, root: str) -> Image:
 
 
 def _read(file: Path) -> Content:
-    """Return the content of a file: as plain bytes unless it has holes."""
+    """Return the content of a file: plain bytes, or sparse if it has holes."""
     with file.open("rb") as opened:
         size_bytes = os.fstat(opened.fileno()).st_size
         extents = list(_data(opened.fileno(), size_bytes))
@@ -71,7 +71,7 @@ def _read(file: Path) -> Content:
 
 
 def _data(descriptor: int, size_bytes: int) -> Iterator[tuple[int, int]]:
-    """Yield where a file has data: [start, end) by [start, end)."""
+    """Yield the ranges [start, end) with data."""
     at = 0
     while at < size_bytes:
         try:

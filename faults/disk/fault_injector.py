@@ -1,13 +1,13 @@
-"""Fault injection of one disk: numbers its operations, draws their faults, and crashes at one of them.
+"""Fault injection of one disk: numbers operations, draws faults, triggers the crash.
 
 An operation's number counts all operations of the disk, so it shifts with each change of the code. A `CrashPoint`
-counts those of one kind on one path from the arming of its trigger, so it survives changes: `msync /store/log/0 #4`.
+counts operations of one kind on one path since its trigger was armed, so it survives changes: `msync /store/log/0 #4`.
 
-A stall begins with the operation that meets it; later operations wait for its end. The page cache serves stores and
-views through a map without the device, so they never wait.
+A stall begins with the operation that draws it; later operations wait for its end. Stores and views through a map use
+only the page cache and never wait.
 
-Sources: Hao et al., "The Tail at Store", FAST 2016, for latencies that are now and then tens of times the usual; Gunawi
-et al., "Fail-Slow at Scale", FAST 2018, for devices and firmware that stop for seconds and go on.
+Sources: Hao et al., "The Tail at Store", FAST 2016, for latencies of tens of times the usual; Gunawi et al., "Fail-Slow
+at Scale", FAST 2018, for devices and firmware that stop for seconds and resume.
 """
 
 import errno
@@ -48,24 +48,24 @@ _ERROR_TEXTS = {
     errno.EWOULDBLOCK: "Resource temporarily unavailable",
 }
 _SLOW_NS_MIN = 1_000_000
-_STALL_NS_MIN = 100_000_000  # a stall keeps everyone waiting, and is no mere slow operation
+_STALL_NS_MIN = 100_000_000  # a stall delays every operation, so it is longer than a slow operation
 
 
 class CrashPhase(StrEnum):
-    """The moment of an operation at which a machine dies: before, during or after its effect."""
+    """The moment of a crash: before, during or after the effect of an operation."""
 
     BEFORE = "before"
     DURING = "during"
     AFTER = "after"
 
-    __repr__ = str.__repr__  # it stands in plans as the text that it is
+    __repr__ = str.__repr__  # plans contain it as plain text
 
 
 MOMENTS = tuple(CrashPhase)
 
 
 class CrashSite(NamedTuple):
-    """An operation that a machine dies at; at: the position that a write begins at."""
+    """The operation of a crash. at: the offset of a write."""
 
     kind: str
     path: str
@@ -84,7 +84,7 @@ class CrashPoint(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "CrashPoint":
-        """Parse the text of `str`; ValueError if it is no crash point."""
+        """Parse the output of `str`. Raises ValueError for other texts."""
         found = _POINT.fullmatch(text)
         if found is None:
             raise ValueError(f"crash point: expected KIND PATH #N, found {text[:80]}")
@@ -92,18 +92,18 @@ class CrashPoint(NamedTuple):
 
 
 class CrashTrigger:
-    """Counts operations, and says which one is fatal. Invariant: no operation is counted after `met` is set."""
+    """Counts operations and selects the one that crashes. Invariant: no operation is counted after `met` is set."""
 
     def __init__(self, *, operation: int | None = None, point: CrashPoint | None = None) -> None:
         self.met: CrashPoint | None = None
-        """The name of the fatal operation, once it has come."""
+        """The selected operation, once it has begun."""
         self.times: dict[tuple[str, str], int] = {}
-        """How many operations of a kind on a path there were, in the order of their first."""
+        """Number of operations by kind and path, in the order of the first."""
         self._operation = operation
         self._point = point
 
     def meets(self, number: int, kind: str, path: str) -> bool:
-        """Return whether to die at the operation of that number, which is the next one."""
+        """Return whether to crash at the next operation."""
         assert self.met is None, "nothing passes behind the operation to die at"
         place = kind, path
         nth = self.times[place] = self.times.get(place, 0) + 1
@@ -113,15 +113,14 @@ class CrashTrigger:
         return True
 
     def is_due(self, number: int, kind: str, path: str, nth: int) -> bool:
-        """Return whether this is the operation to die at: the nth of a kind on a path."""
+        """Return whether this is the operation to crash at: the nth of a kind on a path."""
         return number == self._operation or (self._point is not None and self._point == (kind, path, nth))
 
 
 class FaultInjector:
-    """All operations of a disk pass through it.
+    """All operations of a disk pass through it. operations: number so far. injected: faults by kind.
 
-    operations: how many have begun. injected: faults by kind. crash_at: the number of the fatal operation, or with an
-    aim of the next operation to ask it about; -1 for none.
+    crash_at: the number of the operation that crashes, or with a trigger the next operation to ask it about; -1: none.
     """
 
     __slots__ = (
@@ -136,20 +135,20 @@ class FaultInjector:
         self.damage: list[DamagedRange] = []
         self._stalled_until_ns = 0
         self.slow_until_ns = 0
-        """The end of the last slow operation."""
+        """End of the last slow operation."""
         self.operations = 0
         self.stopped = 0
-        """The errno of changes after the file system has stopped itself; 0 before."""
+        """Error number of changes after the file system has stopped; 0 before."""
         self.crash_at = -1
         self.aim: CrashTrigger | None = None
         self.use(faults)
         self.struck_names: Collection[str] = ()
-        """Names after the last `/` of tasks that page-ins strike at every view of a map."""
+        """Names after the last `/` of tasks whose views can always meet page-in faults."""
         self.struck: set[SimTask] = set()
-        """Tasks that they strike now."""
+        """Tasks whose views can meet them now."""
         self.moment: str = CrashPhase.BEFORE
         self.met: CrashSite | None = None
-        """The last operation that a machine died at, or is about to."""
+        """The operation of the last or current crash."""
 
     def use(self, faults: FaultPlan) -> None:
         """Inject the faults of a plan from now on."""
@@ -157,20 +156,20 @@ class FaultInjector:
         self._chances = chances_of(faults)  # a dict, because most operations look chances up
 
     def pause(self, machine: Machine, kind: str) -> None:
-        """Pass a scheduling point; a dead machine is refused outside of tasks, too."""
+        """Pass a scheduling point. A dead machine is refused, also outside of tasks."""
         kernel = self.kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
             self.pause_slowly(machine, kind)
 
     def pause_slowly(self, machine: Machine, kind: str) -> None:
-        """Pass a scheduling point that has no fuel left; hot paths have the test for that inlined."""
+        """Pass a scheduling point without fuel left. Hot paths have the fuel test inlined."""
         self.kernel.reschedule(kind)
         if not machine.alive:
             raise MachineDied(machine.name)
 
     def inject_if(self, fault: FaultKind, label: str, chance: float | None = None) -> bool:
-        """Draw whether a fault happens here, and count it. chance: instead of the plan's. 0 and 1 are no draws."""
+        """Draw whether a fault happens, and count it. chance: replaces the plan's. There is no draw for 0 and 1."""
         if chance is None:
             chance = self._chances.get(fault, 0.0)
         if chance <= 0.0 or not self.stream.chance(chance, f"{fault} {label}"):
@@ -179,11 +178,11 @@ class FaultInjector:
         return True
 
     def writable_bytes(self, path: str, size_bytes: int) -> int:
-        """Return how many of size_bytes, 1 at least, a write through a descriptor writes; OSError(EIO) if it fails."""
+        """Return the number of bytes that a write through a descriptor writes, at least 1. OSError(EIO) if it fails."""
         if self.inject_if(FaultKind.FAILED_WRITE, path):
             raise os_error(errno.EIO, path)
         if size_bytes > 1 and self.inject_if(FaultKind.SHORT_WRITE, path):
-            # The missing bytes are drawn, so the plain draw, 1, is the mildest short write.
+            # The draw is the number of missing bytes, so the default 1 is the mildest short write.
             missing = f"bytes missing in a short write {path}"
             return size_bytes - self.stream.between(1, size_bytes - 1, missing)
         return size_bytes
@@ -194,7 +193,7 @@ class FaultInjector:
             raise os_error(errno.EIO, path)
 
     def wait_for_device(self, kind: str, path: str) -> None:
-        """Let the current task wait for the device if it is slow."""
+        """Delay the current task if the device is slow."""
         faults = self.faults
         if faults.slow_io_chance > 0.0 or faults.stall_chance > 0.0:
             label = f"{kind} {path}"
@@ -206,22 +205,22 @@ class FaultInjector:
 
     @property
     def is_struck_by_page_ins(self) -> bool:
-        """Return whether a view of a map by the current task may have to read from the device first."""
+        """Return whether a view of a map by the current task may need a page-in."""
         task = self.kernel.current
         return task in self.struck or task.name.rpartition("/")[2] in self.struck_names
 
     def wait_for_page(self, path: str) -> None:
-        """Let the current task wait for a slow page-in."""
+        """Delay the current task if the page-in is slow."""
         delay_ns = self.draw_ns(_SLOW_NS_MIN, self.faults.slow_io_ms_max, f"slow page-in {path}")
         self.kernel.park(Waiting(f"page-in {path}"), self.kernel.now_ns + delay_ns)
 
     def pause_for_device(self, machine: Machine, kind: str, path: str) -> None:
-        """Pass a scheduling point, and wait for the device if it is slow."""
+        """Pass a scheduling point, and delay the task if the device is slow."""
         self.pause(machine, kind)
         self.wait_for_device(kind, path)
 
     def stalled_ns(self, label: str) -> int:
-        """Return how long an operation that arrives now waits for the end of a stall."""
+        """Return the time until the end of a stall."""
         faults, now_ns = self.faults, self.kernel.now_ns
         if now_ns >= self._stalled_until_ns and self.inject_if(FaultKind.STALLED_DEVICE, label):
             lasts_ns = self.draw_ns(_STALL_NS_MIN, faults.stall_ms_max, f"stall {label}")
@@ -230,18 +229,18 @@ class FaultInjector:
         return max(0, self._stalled_until_ns - now_ns)
 
     def draw_ns(self, least_ns: int, most_ms: int, label: str) -> int:
-        """Draw how long something takes, in ns, from when the device does anything; least_ns is the plain one."""
+        """Draw a duration in ns, up to most_ms, counted from the end of other slow operations. Default: least_ns."""
         lasts_ns = draw_duration_ns(self.stream, least_ns, most_ms, label, self.kernel.landmarks_ms)
         begins_ns = max(self.kernel.now_ns, self._stalled_until_ns)
         self.slow_until_ns = max(self.slow_until_ns, begins_ns + lasts_ns)
         return lasts_ns
 
     def wall_ns(self, machine: Machine) -> int:
-        """Return virtual time as the machine's wall clock shows it."""
+        """Return the time of the machine's wall clock, in ns."""
         return self.kernel.now_ns + machine.wall_offset_ms * 1_000_000
 
     def begin(self, machine: Machine, kind: str, path: str) -> int:
-        """Count an operation and return its number; MachineDied if it dies before its effect.
+        """Count an operation and return its number. MachineDied if the crash comes before its effect.
 
         The caller has passed a scheduling point and checked that the operation is possible.
         """
@@ -253,32 +252,32 @@ class FaultInjector:
             kernel.trace.add(kind, path)
         number = self.operations
         self.operations = number + 1
-        # The aim is asked once per operation, because it counts each question.
+        # The trigger is asked once per operation, because it counts.
         if number == self.crash_at and self.is_met(number, kind, path) and self.moment == CrashPhase.BEFORE:
             self.crash_now(machine, kind)
         return number
 
     def is_met(self, number: int, kind: str, path: str, at: int = 0) -> bool:
-        """Return whether operation crash_at is the one to die at; let crash_at be the next one if it is not."""
+        """Return whether to crash at operation crash_at; otherwise set crash_at to the next one."""
         if self.aim is not None and not self.aim.meets(number, kind, path):
-            self.crash_at = number + 1  # so that operations compare numbers, and ask the aim one by one only
+            self.crash_at = number + 1  # operations compare numbers, and ask the trigger one by one only with a trigger
             return False
         self.aim = None
         self.met = CrashSite(kind, path, at)
         return True
 
     def check_readable(self, path: str) -> None:
-        """Raise the error of a file system that has shut down; one that is read-only can be read."""
+        """Raise EIO if the file system has shut down. A read-only one can be read."""
         if self.stopped == errno.EIO:
             raise os_error(self.stopped, path)
 
     def check_look_up(self, path: str) -> None:
-        """Raise the error of a look-up that fails, by chance or because the file system has shut down."""
+        """Raise the error of a failed look-up, by chance or because the file system has shut down."""
         self.check_readable(path)
         self.fail_by_chance(FaultKind.FAILED_LOOK_UP, path)
 
     def begin_atomic(self, machine: Machine, kind: str, path: str) -> int:
-        """Begin an operation that has no middle: a crash during it is drawn to be before or after its effect."""
+        """Begin an atomic operation. A crash during it is drawn to be before or after its effect."""
         number = self.begin(machine, kind, path)
         dying = number == self.crash_at and self.moment == CrashPhase.DURING
         if dying and self.stream.chance(0.5, f"{kind} {path} had no effect"):
@@ -286,14 +285,16 @@ class FaultInjector:
         return number
 
     def carry_out(self, machine: Machine, kind: str, path: str, change: Callable[..., T], *arguments: object) -> T:
-        """Carry out an operation that has no middle; change takes its number, and the arguments."""
+        """Execute an atomic operation. change: called with its number and the arguments."""
         number = self.begin_atomic(machine, kind, path)
         result = change(number, *arguments)
         self.end(machine, kind, number)
         return result
 
     def begin_growth(self, machine: Machine, path: str, before_bytes: int, after_bytes: int) -> tuple[int, int]:
-        """Begin to allocate more of a file; return the operation's number and the new length, which a crash may cut."""
+        """Begin to allocate space for a file. Return the operation's number and the new length, which a crash
+        may cut.
+        """
         number = self.begin_atomic(machine, "extend", path)
         dying = number == self.crash_at and self.moment == CrashPhase.DURING
         if dying and after_bytes - before_bytes > 1 and self.inject_if(FaultKind.PARTIAL_EXTEND, path, 0.5):
@@ -304,24 +305,24 @@ class FaultInjector:
         return number, after_bytes
 
     def end(self, machine: Machine, kind: str, number: int) -> None:
-        """End an operation; raises MachineDied if it was the last one."""
+        """End an operation. Raises MachineDied if the crash comes after it."""
         if number == self.crash_at:
             self.crash_now(machine, kind)
 
     def crash_now(self, machine: Machine, kind: str) -> NoReturn:
-        """Kill the machine in the midst of an operation; always raises MachineDied."""
+        """Crash the machine in the middle of an operation. Always raises MachineDied."""
         self.injected[f"crash {self.moment} {kind}"] += 1
         self.crash_at = -1  # the next life may mount the same disk
         self.kernel.kill(machine)
         raise MachineDied(machine.name)
 
     def signal_bus_error(self, machine: Machine, fault: FaultKind) -> NoReturn:
-        """Kill the machine's process by a SIGBUS, for a page that cannot be had; always raises MachineDied."""
+        """Kill the process by SIGBUS because of an unavailable page. Always raises MachineDied."""
         self.injected[fault] += 1
         self.kernel.kill(machine)
         raise MachineDied(machine.name)
 
 
 def os_error(code: int, path: str) -> OSError:
-    """Make the error that a POSIX system raises for a path: of the subclass of OSError that Python has for the code."""
+    """Return the error of a POSIX system for a path, of Python's subclass for the error number."""
     return OSError(code, _ERROR_TEXTS[code], path)

@@ -46,7 +46,7 @@ class SimDescriptor:
 
     @property
     def size_bytes(self) -> int:
-        """Return the size as readers see it. Not a scheduling point."""
+        """Return the size. Not a scheduling point."""
         return self._inode.size_bytes
 
     @property
@@ -70,9 +70,11 @@ class SimDescriptor:
         return bytes(inode.readable[at:end])
 
     def write(self, at: int, data: bytes) -> int:
-        """Write at a position and return how much, all of it unless the write is short. A gap before it is zeros.
+        """Write at a position and return the number of bytes, all unless the write is short. A gap before it becomes
+        zeros.
 
-        OSError(ENOSPC): no room to grow or to fill a hole. OSError(EIO): an unreadable sector would be written in part.
+        OSError(ENOSPC): no space to grow or to fill a hole. OSError(EIO): an unreadable sector would be written in
+        part.
         """
         injector = self._injector
         injector.pause_for_device(self._machine, "write", self.path)
@@ -84,7 +86,7 @@ class SimDescriptor:
         return len(data)
 
     def allocate(self, size_bytes: int) -> None:
-        """Let the file be at least that long, with zeros. OSError(ENOSPC) if there is no room for them."""
+        """Extend the file with zeros to at least this length. OSError(ENOSPC) if there is no space."""
         self._injector.pause(self._machine, "extend")
         more_bytes = size_bytes - self.size_bytes
         if more_bytes > 0:
@@ -92,7 +94,7 @@ class SimDescriptor:
             grow(self._machine, self._volume, self.path, self._inode, size_bytes, in_steps=True)
 
     def truncate(self, size_bytes: int) -> None:
-        """Cut the file, or extend it with zeros. A drive that lies forgets its acknowledgements at a cut."""
+        """Cut the file, or extend it with zeros. A lying drive forgets acknowledgements for the cut part."""
         injector = self._injector
         injector.pause(self._machine, "truncate")
         if size_bytes > self.size_bytes:
@@ -103,7 +105,7 @@ class SimDescriptor:
             injector.carry_out(machine, "truncate", path, change, path, self._file, size_bytes, wall_ns)
 
     def store(self, at: int, data: bytes) -> None:
-        """Write through a map of the file, inside the file: in the page cache at once, durable some day."""
+        """Write through a map, inside the file: at once in the page cache, durable later."""
         injector, inode = self._injector, self._inode
         injector.pause(self._machine, "store")
         if at + len(data) > inode.size_bytes:
@@ -125,7 +127,9 @@ class SimDescriptor:
         injector.end(self._machine, "zero range", number)
 
     def sync(self, start: int = 0, end: int | None = None, *, data_only: bool = False) -> None:
-        """Make pages of [start, end) and the size durable, or raise OSError(EIO) for good. data_only: as fdatasync."""
+        """Make pages of [start, end) and the size durable, or raise OSError(EIO) permanently. data_only: as
+        fdatasync.
+        """
         self._injector.pause(self._machine, "sync")
         size_bytes = self.size_bytes
         end = size_bytes if end is None else min(end, size_bytes)
@@ -133,20 +137,20 @@ class SimDescriptor:
         self._syncs.file(self._machine, why, self._inode, min(start, end), end)
 
     def link(self, new: str) -> None:
-        """Give the file a further or first name; FileExistsError if it is taken."""
+        """Give the file another name, or its first. FileExistsError if it is taken."""
         self._injector.pause(self._machine, "link")
         self._names.check_new(new)
         self._injector.carry_out(self._machine, "link", new, self._names.link, new, self._file)
 
     def close(self) -> None:
-        """Close it; again is harmless. Not a scheduling point. Any later use is EBADF."""
+        """Close it. Closing twice is harmless. Not a scheduling point. Later uses raise EBADF."""
         self._is_closed = True
 
 
 def grow(
     machine: Machine, volume: Volume, path: str, inode: Inode, size_bytes: int, *, in_steps: bool, sparse: bool = False
 ) -> None:
-    """Make a file longer as one operation. in_steps: by allocation, so a crash may leave a part; sparse: by holes."""
+    """Extend a file as one operation. in_steps: by allocation, so a crash may leave a part; sparse: by holes."""
     injector = volume.injector
     if in_steps:
         number, size_bytes = injector.begin_growth(machine, path, inode.size_bytes, size_bytes)
@@ -163,7 +167,7 @@ def grow(
 def write_through(
     injector: FaultInjector, machine: Machine, names: Namespace, path: str, inode: Inode, at: int, data: bytes
 ) -> None:
-    """Write data to the page cache as one operation, and note the size if the file grows; a prefix in a crash."""
+    """Write data to the page cache as one operation, and the size if the file grows. A crash can leave a prefix."""
     number = injector.begin(machine, "write", path)
     if number == injector.crash_at and injector.moment == CrashPhase.DURING:
         data = data[: len(data) - injector.stream.below(len(data) + 1, f"bytes not written {path}")]
@@ -180,10 +184,10 @@ def write_through(
 
 
 class SimFiles:
-    """A disk as one machine has mounted it. Every call is a scheduling point, and raises MachineDied after its death.
+    """A disk as one machine mounts it. Every call is a scheduling point, and raises MachineDied after a crash.
 
-    Failures are the OSErrors of a POSIX system, before the operation is counted; a sync, and a write without room, fail
-    within it.
+    Errors are those of a POSIX system, raised before the operation is counted. Failed syncs and writes without space
+    raise within their operation.
     """
 
     __slots__ = ("_injector", "_machine", "_names", "_syncs", "_volume")
@@ -196,7 +200,7 @@ class SimFiles:
         self._syncs = syncs
 
     def status(self, path: str) -> SimulatedFileStatus | None:
-        """Return the status of a path, None if it is free."""
+        """Return the status of a path, or None."""
         self._injector.pause_for_device(self._machine, "status", path)
         self._injector.check_look_up(path)
         inode = self._names.current.inode(path)
@@ -222,21 +226,21 @@ class SimFiles:
             path = parent_of(path)
         for directory in reversed(missing):
             self._injector.pause(self._machine, "make directory")
-            if directory in self._names.current.directories:  # another task has made it since
+            if directory in self._names.current.directories:  # another task has created it in the meantime
                 continue
             self._names.check_parent(directory)
             change = self._names.make_directory
             self._injector.carry_out(self._machine, "make directory", directory, change, directory)
 
     def map(self, path: str, size_bytes: int) -> SimMappedFile:
-        """Map a file's first size_bytes, created if need be and extended with zeros if it is shorter."""
+        """Map a file's first size_bytes. The file is created if missing, and extended with zeros if shorter."""
         injector = self._injector
         injector.pause_for_device(self._machine, "map", path)
         injector.fail_by_chance(FaultKind.FAILED_MAP, path)
         inode = self._open(path)
         if inode.size_bytes < size_bytes:
             injector.pause(self._machine, "extend")
-        if inode.size_bytes < size_bytes:  # asked again: another task may have extended it at that point
+        if inode.size_bytes < size_bytes:  # checked again: another task may have extended it at the scheduling point
             self._volume.check_allocation(path, size_bytes - inode.size_bytes)
             sparse = injector.faults.sparse
             grow(self._machine, self._volume, path, inode, size_bytes, in_steps=not sparse, sparse=sparse)
@@ -249,7 +253,7 @@ class SimFiles:
         return kind(path, size_bytes, inode, self._machine, self._volume, self._syncs)
 
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
-        """Set the time of the last change of a file, durable at once like all times here."""
+        """Set the modification time of a file. Like all times here it is durable at once."""
         self._injector.pause(self._machine, "set mtime")
         self._names.find(path).mtime_ns = (mtime_ms - self._injector.kernel.wall_start_ms) * 1_000_000
 
@@ -262,7 +266,7 @@ class SimFiles:
         return self._volume.space()
 
     def buffer(self, size_bytes: int) -> memoryview:
-        """Return zeroed memory of the machine, which dies with it."""
+        """Return zeroed memory of the machine, which is lost with it."""
         return memoryview(bytearray(size_bytes))
 
     def read(self, path: str) -> bytes:
@@ -278,10 +282,10 @@ class SimFiles:
         return bytes(inode.content())
 
     def write(self, path: str, data: bytes) -> None:
-        """Create or empty a small file, then write data to it: two operations, one if data is empty.
+        """Create or empty a small file, then write data to it: two operations, or one without data.
 
-        A crash during the second, a full disk (ENOSPC) and a failed write leave a prefix. A short write is continued by
-        another operation.
+        A crash during the second, a full disk (ENOSPC) and a failed write leave a prefix. After a short write, another
+        operation writes the rest.
         """
         self._injector.pause_for_device(self._machine, "write", path)
         if self._open(path).size_bytes:
@@ -297,11 +301,12 @@ class SimFiles:
             inode = self._names.current.files[file]
             write_through(injector, self._machine, self._names, path, inode, at, chunk)
             at += len(chunk)
-            if at < len(data) and len(chunk) == len(fitting):  # else it was a short write, and goes on
+            # otherwise it was a short write, and the loop writes the rest
+            if at < len(data) and len(chunk) == len(fitting):
                 raise self._volume.full(path)
 
     def open(self, path: str) -> SimDescriptor:
-        """Open a file, created if it is missing, to write, cut and sync it."""
+        """Open a file to write, cut and sync it. It is created if missing."""
         self._injector.pause_for_device(self._machine, "open", path)
         self._open(path)
         file = self._names.current.names[path]
@@ -320,7 +325,7 @@ class SimFiles:
         self._syncs.directory(self._machine, SyncWait("sync directory", path))
 
     def open_unnamed(self) -> SimDescriptor:
-        """Open a new file that has no name, as with O_TMPFILE."""
+        """Open a new file without a name, as with O_TMPFILE."""
         injector = self._injector
         injector.pause_for_device(self._machine, "open", "")
         file = self._names.create_unnamed(injector.wall_ns(self._machine))
@@ -335,13 +340,13 @@ class SimFiles:
         self._names.find(old)
         self._names.check_parent(new)
         names = self._names.current.names
-        if names[old] == names.get(new):  # two names of one file: rename(2) has no effect then
+        if names[old] == names.get(new):  # two names of one file: rename(2) has no effect
             return
         injector = self._injector
         injector.fail_by_chance(FaultKind.FAILED_RENAME, old)
         number = injector.begin_atomic(self._machine, "rename", old)
         self._names.rename(number, old, new)
-        if injector.damage:  # under both names from now on: a crash may take the rename back
+        if injector.damage:  # damage applies to both names, because a crash may undo the rename
             injector.damage += [damage._replace(path=new) for damage in injector.damage if damage.path == old]
         injector.end(self._machine, "rename", number)
 
@@ -360,7 +365,7 @@ class SimFiles:
         self._injector.carry_out(self._machine, "rename", old, names.rename_directory, old, new)
 
     def exchange(self, one: str, other: str) -> None:
-        """Exchange two files or directories at once."""
+        """Exchange two files or directories atomically."""
         names = self._names
         self._injector.pause(self._machine, "exchange")
         for path, away in ((one, other), (other, one)):
@@ -371,7 +376,7 @@ class SimFiles:
         self._injector.carry_out(self._machine, "exchange", one, names.exchange, one, other)
 
     def link(self, path: str, new: str) -> None:
-        """Give a file one more name; FileExistsError if it is taken."""
+        """Give a file another name. FileExistsError if it is taken."""
         self._injector.pause(self._machine, "link")
         self._names.find(path)
         self._names.check_new(new)
@@ -379,7 +384,7 @@ class SimFiles:
         self._injector.carry_out(self._machine, "link", new, self._names.link, new, file)
 
     def symlink(self, path: str, text: str) -> None:
-        """Make a symbolic link at a free path. The disk never follows links: paths are real ones."""
+        """Create a symbolic link at a free path. The disk never follows links; paths are real paths."""
         injector = self._injector
         injector.pause(self._machine, "symlink")
         self._names.check_new(path)
@@ -404,13 +409,12 @@ class SimFiles:
         self._injector.carry_out(self._machine, "remove directory", path, self._names.remove_directory, path)
 
     def lock(self, path: str) -> SimFileLock:
-        """Create path if needed and lock the file, not its name; BlockingIOError if a living machine holds the lock."""
+        """Lock the file (not the name), created if missing. BlockingIOError if a living machine holds the lock."""
         self._injector.pause(self._machine, "lock")
         self._open(path)
         return self._volume.lock(path, self._machine)
 
     def _open(self, path: str) -> Inode:
-        """Return the file at path, created if it is missing."""
         self._injector.check_readable(path)
         inode = self._names.current.inode(path)
         if inode is None:

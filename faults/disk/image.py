@@ -1,14 +1,14 @@
-"""Disk image: the immutable tree of files that a new machine mounts, and its decay before that.
+"""Disk image: the immutable tree of files that a machine mounts, and its decay.
 
-Images share the contents of unchanged files. Between two machines data at rest may decay (`rot`), each way at most once
+Images share the contents of unchanged files. Between two lives data at rest may decay (`rot`), in each way at most once
 per file and call:
 
-    bit rot              one bit of a sector is another one
+    bit rot              a bit of a sector is flipped
     zeroed sector        a sector holds zeros
-    swapped pages        two pages of a file have changed places
+    swapped pages        two pages of a file are exchanged
     latent sector error  a sector cannot be read; its bytes stay in the image for the judge
 
-Decay under a running machine shows when a page is next read from the disk, which is here after the machine was off.
+Decay under a running machine would show when a page is next read from the disk, so it is modelled between two lives.
 
 Sources: Bairavasundaram et al., "An Analysis of Data Corruption in the Storage Stack", FAST 2008, and "An Analysis of
 Latent Sector Errors in Disk Drives", SIGMETRICS 2007; Prabhakaran et al., "IRON File Systems", SOSP 2005.
@@ -25,11 +25,11 @@ from ..kinds import FaultKind
 from .content import Content, SparseBytes
 
 _SECTOR_BYTES, _PAGE_BYTES = 512, 4096
-_ANYWHERE_CHANCE = 0.25  # else at bytes that are not zero; zeros after the written part rot as well
+_ANYWHERE_CHANCE = 0.25  # otherwise at bytes that are not zero; zeros after the written part decay as well
 
 
 class FileImage:
-    """One file's content and the wall-clock ms it was last written at. Immutable."""
+    """One file's content and its modification time in wall-clock ms. Immutable."""
 
     __slots__ = ("_digest", "held", "mtime_ms")
 
@@ -40,7 +40,7 @@ class FileImage:
 
     @property
     def content(self) -> bytes:
-        """Return the content as plain bytes: of a sparse file, all its zeros, too."""
+        """Return the content as plain bytes, including the zeros of a sparse file."""
         return bytes(self.held)
 
     def digest(self) -> bytes:
@@ -54,7 +54,7 @@ class FileImage:
         return self._digest
 
     def touched(self, mtime_ms: int) -> "FileImage":
-        """Return the same content, shared, with another time."""
+        """Return the same content with another time."""
         if mtime_ms == self.mtime_ms:
             return self
         twin = FileImage(self.held, mtime_ms)
@@ -88,7 +88,7 @@ class Image:
         self._digest: str | None = None
 
     def digest(self) -> str:
-        """Return a digest of names and contents, but not of times: equal digests recover alike."""
+        """Return a digest of names and contents, without times. Equal digests lead to equal recoveries."""
         if self._digest is None:
             directories = map(directory_piece, self.directories)
             files = (file_piece(path, file) for path, file in self.files.items())
@@ -116,12 +116,12 @@ def symlink_piece(path: str, text: str) -> bytes:
 
 
 def digest_of_pieces(pieces: Iterable[bytes]) -> str:
-    """Return the digest of an image: of the pieces of its directories, of its files, then of its links, all by path."""
+    """Return the digest of an image from the pieces of its directories, files and links, each sorted by path."""
     return blake2b(b"".join(pieces), digest_size=16).hexdigest()
 
 
 class DamagedRange(NamedTuple):
-    """Bytes [start, end) of a file that differ from those its user saw, and the kind of fault."""
+    """Bytes [start, end) of a file that differ from those that users saw, and the kind of fault."""
 
     path: str
     start: int
@@ -131,7 +131,7 @@ class DamagedRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RotPlan:
-    """What rots, and how often. Chances are per file; everything is off by default."""
+    """Kinds of decay and their chances per file, all off by default."""
 
     bit_rot_chance: float = 0.0
     zeroed_sector_chance: float = 0.0
@@ -140,14 +140,15 @@ class RotPlan:
 
     @property
     def is_possible(self) -> bool:
-        """Return whether anything rots."""
+        """Return whether any decay is possible."""
         return self != RotPlan()
 
 
 def rot(image: Image, stream: Stream, plan: RotPlan, injected: Counter[str]) -> tuple[Image, list[DamagedRange]]:
-    """Return an image after decay with its damaged ranges; the image itself without a change.
+    """Return a decayed image and its damaged ranges. Without a change it is the same image.
 
-    injected counts changed bytes. Reads count unreadable sectors, which `Disk` takes as bad_sectors.
+    injected counts changed bytes. Unreadable sectors, which `Disk` takes as bad_sectors, are counted when they are
+    read.
     """
     if not plan.is_possible:
         return image, []
@@ -166,7 +167,7 @@ def rot(image: Image, stream: Stream, plan: RotPlan, injected: Counter[str]) -> 
 
 @dataclass(slots=True)
 class _Rotting:
-    """One file's content, as it decays."""
+    """The decay of one file's content."""
 
     _path: str
     content: bytearray
@@ -175,7 +176,7 @@ class _Rotting:
     damage: list[DamagedRange] = field(default_factory=list)
 
     def suffer(self, plan: RotPlan) -> None:
-        """Draw the decay, and apply it."""
+        """Draw the decay and apply it."""
         if not self.content:
             return
         chance = self._stream.chance
@@ -198,7 +199,7 @@ class _Rotting:
             self._note(start, end, FaultKind.LATENT_SECTOR_ERROR)
 
     def _swap(self) -> None:
-        """Let two whole pages change places; a last page that is not whole stays where it is."""
+        """Exchange two whole pages. A partial last page stays in place."""
         page_bytes = _PAGE_BYTES
         whole = len(self.content) // page_bytes
         if whole < 2:
@@ -216,7 +217,7 @@ class _Rotting:
         self._injected[FaultKind.SWAPPED_PAGES] += 1
 
     def _place(self, unit_bytes: int, label: str, upto: int | None = None) -> tuple[int, int]:
-        """Draw a sector or a page: one that has something in it, if there is one, or now and then any."""
+        """Draw a sector or a page, usually one with data."""
         size_bytes = len(self.content) if upto is None else upto
         starts = list(range(0, size_bytes, unit_bytes))
         filled = [at for at in starts if any(self.content[at : at + unit_bytes])]

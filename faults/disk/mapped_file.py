@@ -1,6 +1,6 @@
-"""Mapped file of a simulated disk: loads and stores through the map, writes through the descriptor, syncs.
+"""Mapped file of a simulated disk: stores and views through the map, pwrite, syncs.
 
-Few files have unreadable sectors or holes, so those have a map class of its own (SIGBUS), and others no check.
+Few files have unreadable sectors or holes. They have a map class of their own (SIGBUS), so other maps need no check.
 """
 
 import errno
@@ -16,11 +16,11 @@ from .volume import Volume
 
 Buffer = bytes | bytearray | memoryview
 _NOTE_STORE, _NOTE_PWRITE = 1 << 56, 2 << 56
-_IDENTITY_MAX = 0xFFFF  # of 16 bits of a digest word; all files beyond share the last number
+_IDENTITY_MAX = 0xFFFF  # 16 bits of a digest word; later files share the last number
 
 
 class SimMappedFile:
-    """A file's first size_bytes. Positions count from its first byte; outside of the map they are a ValueError."""
+    """A file's first size_bytes. Positions are file offsets; a position outside the map is a ValueError."""
 
     __slots__ = (
         *("_injector", "_inode", "_kernel", "_limit", "_machine", "_msync", "_pwrite_word", "_store_word"),
@@ -46,13 +46,13 @@ class SimMappedFile:
         self._pwrite_word = _NOTE_PWRITE | file
 
     def view(self, start: int, end: int) -> memoryview:
-        """Return the bytes [start, end) as readers see them now: read-only, not copied. Not a scheduling point."""
+        """Return the bytes [start, end) as a read-only view, not copied. Not a scheduling point."""
         if not 0 <= start <= end <= self._limit:
             raise self._out_of_bounds(start, end)
         return self._inode.readable[start:end]
 
     def store(self, at: int, data: Buffer) -> None:
-        """Write through the map: in the page cache at once, durable some day."""
+        """Write through the map: at once in the page cache, durable later."""
         # `pause` and `begin` of the injector and `Inode.write`, inlined: calls would be most of the cost of a store.
         injector, kernel = self._injector, self._kernel
         kernel.fuel -= 1
@@ -62,7 +62,7 @@ class SimMappedFile:
         if at < 0 or end > self._limit:
             raise self._out_of_bounds(at, end)
         if type(data) is not bytes:
-            data = bytes(data)  # kept until it is durable, while its owner may change a buffer
+            data = bytes(data)  # copied, because the caller may change its buffer later
         number = injector.operations
         injector.operations = number + 1
         if number == injector.crash_at and injector.is_met(number, "store", self.path, at):
@@ -78,7 +78,7 @@ class SimMappedFile:
         inode.pending.append((number, at, data))
 
     def pwrite(self, at: int, data: Buffer) -> int:
-        """Write through the descriptor and return how much, all of it unless the write is short."""
+        """Write through the descriptor and return the number of bytes, all unless the write is short."""
         injector, kernel = self._injector, self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
@@ -107,7 +107,7 @@ class SimMappedFile:
         return len(data)
 
     def msync(self, start: int, end: int) -> None:
-        """Make the pages of [start, end) and the size durable. OSError(EIO): their data never will be."""
+        """Make the pages of [start, end) and the size durable. OSError(EIO): their data is lost."""
         kernel = self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
@@ -117,20 +117,20 @@ class SimMappedFile:
         self._syncs.file(self._machine, self._msync, self._inode, start, end)
 
     def fdatasync(self) -> None:
-        """Make everything written so far, and the size, durable. OSError(EIO): as for msync."""
+        """Make all data written so far and the size durable. OSError(EIO): as for msync."""
         self._pause_open("fdatasync")
         why = SyncWait("fdatasync", self.path, data_only=True)
         self._syncs.file(self._machine, why, self._inode, 0, self._inode.size_bytes)
 
     def mlock(self) -> None:
-        """Keep the map's pages in memory, which no program can see. OSError(ENOMEM) if a fault refuses it."""
+        """Lock the map's pages in memory. OSError(ENOMEM) if a fault refuses it."""
         injector = self._injector
         self._pause_open("mlock")
         if injector.inject_if(FaultKind.REFUSED_MLOCK, self.path):
             raise os_error(errno.ENOMEM, self.path)
 
     def munlock(self) -> None:
-        """Let them be reclaimed again."""
+        """Unlock the pages."""
         self._pause_open("munlock")
 
     def advise_will_need(self) -> None:
@@ -144,7 +144,7 @@ class SimMappedFile:
             raise self._out_of_bounds(start, end)
 
     def close(self) -> None:
-        """Close map and descriptor. Earlier views stay readable; closing twice is harmless."""
+        """Close the map and its descriptor. Earlier views stay readable. Closing twice is harmless."""
         self._injector.pause(self._machine, "close")
         self._limit = -1
 
@@ -154,7 +154,7 @@ class SimMappedFile:
             raise self._out_of_bounds(0, self.size_bytes)
 
     def _die_writing(self, kind: str, number: int, at: int, data: bytes) -> None:
-        """Die before, during or after a write. During: a drawn number of its last bytes miss the page cache."""
+        """Crash before, during or after a write. During: a drawn number of its last bytes miss the page cache."""
         injector = self._injector
         reached = 0
         if injector.moment == CrashPhase.AFTER:
@@ -172,12 +172,12 @@ class SimMappedFile:
 
 
 class ReclaimedMappedFile(SimMappedFile):
-    """A mapped file with clean pages that the system may have dropped: a view waits for them, or fails."""
+    """A mapped file with evicted clean pages: a view waits for a page-in, or fails."""
 
     __slots__ = ()
 
     def view(self, start: int, end: int) -> memoryview:
-        """Return the bytes as readers see them when their pages are there. OSError(EIO) by chance."""
+        """Return the bytes after the page-in of their pages. OSError(EIO) by chance."""
         injector = self._injector
         if injector.is_struck_by_page_ins and self._inode.is_reclaimable(start, end):
             if injector.inject_if(FaultKind.SLOW_PAGE_IN, self.path):
@@ -187,7 +187,7 @@ class ReclaimedMappedFile(SimMappedFile):
 
 
 class FlawedMappedFile(SimMappedFile):
-    """A mapped file with missing pages. A store into one is an additional scheduling point."""
+    """A mapped file with unavailable pages. A store into one is an additional scheduling point."""
 
     __slots__ = ()
 
@@ -198,21 +198,21 @@ class FlawedMappedFile(SimMappedFile):
         return flaws
 
     def view(self, start: int, end: int) -> memoryview:
-        """Return the bytes as readers see them now; a bad sector kills the process (SIGBUS)."""
+        """Return the bytes; a bad sector kills the process (SIGBUS)."""
         readable = super().view(start, end)
         if self._flaws.spoils(start, end):
             self._injector.signal_bus_error(self._machine, FaultKind.LATENT_SECTOR_ERROR)
         return readable
 
     def store(self, at: int, data: Buffer) -> None:
-        """Write through the map; a bad sector, or a hole and no room, kills the process (SIGBUS)."""
+        """Write through the map; a bad sector, or a hole on a full disk, kills the process (SIGBUS)."""
         end = at + len(data)
         if at >= 0 and end <= self._limit and (self._flaws.spoils(at, end) or self._flaws.holes_in(at, end)):
             self._fault_in(at, end)
         super().store(at, data)
 
     def pwrite(self, at: int, data: Buffer) -> int:
-        """Write through the descriptor. OSError(EIO): a bad sector would be written in part; ENOSPC: no room."""
+        """Write through the descriptor. OSError(EIO): a bad sector would be written in part; ENOSPC: no space."""
         end = at + len(data)
         if at >= 0 and end <= self._limit:
             self._injector.pause(self._machine, "pwrite")
@@ -222,7 +222,7 @@ class FlawedMappedFile(SimMappedFile):
         return written
 
     def _fault_in(self, start: int, end: int) -> None:
-        """Load the pages of [start, end), or die."""
+        """Load the pages of [start, end), or kill the process."""
         self._injector.pause(self._machine, "page fault")
         if self._flaws.spoils(start, end):
             self._injector.signal_bus_error(self._machine, FaultKind.LATENT_SECTOR_ERROR)

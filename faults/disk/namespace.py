@@ -57,16 +57,16 @@ class Namespace:
         self._inodes = 0
         self._children: dict[str, set[str]] = {"/": set()}
         self._unsynced: dict[int, list[Change]] = {}
-        """The changes to each file's size and content that no sync of it covers, by `Inode.identity`."""
+        """Unsynced changes of each file's size and content, by `Inode.identity`."""
         self._in_directory: dict[str, list[Change]] = {}
-        """The changes to the names in each directory that no sync of it covers."""
+        """Unsynced changes of the names in each directory."""
         self._changed_at: dict[str, int] = {}
-        """The last operation that changed each directory, as its file system's journal has it."""
+        """The last operation that changed each directory, according to the journal."""
         self._emptied: set[int] = set()  # the contents of files that were emptied, by `Inode.identity`
 
     @classmethod
     def load(cls, image: Image, page_bytes: int, wall_start_ms: int, *, is_sparse: bool = False) -> "Namespace":
-        """Make the names of an image, all durable. File contents stay the image's until someone writes to them."""
+        """Return the names of an image, all durable. Contents are shared with the image until a write."""
         namespace = cls(page_bytes, is_sparse=is_sparse)
         current = namespace.current
         children = namespace._children
@@ -98,7 +98,7 @@ class Namespace:
         raise self.nothing_at(path)
 
     def nothing_at(self, path: str) -> OSError:
-        """Make the error for a missing path: ENOTDIR if a parent is a file."""
+        """Return the error for a missing path: ENOTDIR if a parent is a file."""
         above = parent_of(path)
         while above != "/" and above not in self.current.directories:
             if above in self.current.names:
@@ -112,12 +112,12 @@ class Namespace:
         return sorted(self._children[path])
 
     def check_directory(self, path: str) -> None:
-        """Raise the OSError that using path as a directory would meet."""
+        """Raise the OSError of a use of path as a directory, if any."""
         if path not in self.current.directories:
             raise os_error(errno.ENOTDIR, path) if path in self.current.names else self.nothing_at(path)
 
     def check_parent(self, path: str) -> None:
-        """Raise the OSError of creating path if its parent or a directory at it prevents that."""
+        """Raise the OSError of a creation of path, if its parent is missing or path is a directory."""
         if path in self.current.directories:
             raise os_error(errno.EISDIR, path)
         above = parent_of(path)
@@ -125,7 +125,7 @@ class Namespace:
             raise self.nothing_at(path)
 
     def check_new(self, path: str) -> None:
-        """Raise the OSError that giving something that name would meet: it has to be free."""
+        """Raise the OSError of a new name, unless it is free."""
         if path in self.current.names or path in self.current.directories:
             raise os_error(errno.EEXIST, path)
         self.check_parent(path)
@@ -140,18 +140,19 @@ class Namespace:
         return inode
 
     def create_unnamed(self, mtime_ns: int) -> int:
-        """Make an empty file without a name, and return its number."""
+        """Create an empty file without a name, and return its number."""
         inode = self._new_inode(mtime_ns)
-        # No change is recorded: a crash cannot take a file without a name. A later `link` needs the content in both.
+        # No change is recorded, because a crash cannot take a file without a name. A later `link` needs the content in
+        # both.
         for entries in (self.current, self.durable):
             entries.files[inode.identity] = inode
         return inode.identity
 
     def empty(self, number: int, path: str, mtime_ns: int) -> Inode:
-        """Take a file's content away. Maps of the file keep the old bytes."""
+        """Empty a file. Maps of the file keep the old bytes."""
         inode = self._new_inode(mtime_ns)
         file = self.current.names[path]
-        # `logged` asks the present content for the file's last sync, which emptying does not undo.
+        # `logged` asks the current Inode for the file's last sync, which emptying does not undo.
         inode.synced_upto = self.current.files[file].synced_upto
         inode.changed_at = number
         change = Empty(number, path, file, inode)
@@ -161,7 +162,7 @@ class Namespace:
         return inode
 
     def extend(self, number: int, path: str, inode: Inode, size_bytes: int, **how: bool) -> None:
-        """Note a file's new size; its page cache is the caller's to grow. how: `by_write`, `in_steps` of the Extend."""
+        """Record a file's new size; the caller extends the page cache. how: `by_write`, `in_steps` of the Extend."""
         before_bytes = self.current.sizes.get(inode.identity, 0)
         assert before_bytes < size_bytes, (path, before_bytes, size_bytes)
         is_allocated = inode.identity in self._emptied
@@ -171,14 +172,14 @@ class Namespace:
         self._unsynced.setdefault(inode.identity, []).append(change)
 
     def truncate(self, number: int, path: str, file: int, size_bytes: int, mtime_ns: int) -> None:
-        """Take the end of a file away, so that size_bytes are left; its number, not its name, says which."""
+        """Cut a file to size_bytes. The file is given by number, because it may have no name."""
         before = self.current.files[file]
         inode = before.cut(self._inodes, size_bytes, mtime_ns)
         inode.changed_at = number
         self._inodes += 1
         change = Truncate(number, path, file, inode, size_bytes)
         self._record(change)
-        # A sync of the file is one of all that it has been through.
+        # A sync of the file covers all its earlier changes.
         self._unsynced[inode.identity] = [*self._unsynced.pop(before.identity, ()), change]
 
     def unlink(self, number: int, path: str) -> None:
@@ -196,7 +197,7 @@ class Namespace:
             self._allocate(inode.identity)
         inode.changed_at = number
         self._record(Rename(number, path, target, file))
-        self._changed_at[parent_of(path)] = number  # `_record` notes the directory of the new name only
+        self._changed_at[parent_of(path)] = number  # `_record` records the directory of the new name only
         self._remove_child(path)
         self._add_child(target)
 
@@ -228,14 +229,14 @@ class Namespace:
                     self._changed_at[directory] = change.number
 
     def link(self, number: int, target: str, file: int) -> None:
-        """Give a file one more name, in a directory that exists."""
+        """Give a file another name, in an existing directory."""
         assert target not in self.current.names, target
         self.current.files[file].changed_at = number
         self._record(Link(number, target, file))
         self._add_child(target)
 
     def symlink(self, number: int, path: str, text: str, mtime_ns: int) -> None:
-        """Make a symbolic link, in a directory that exists."""
+        """Create a symbolic link in an existing directory."""
         assert path not in self.current.names, path
         inode = self._new_inode(mtime_ns)
         self._record(Symlink(number, path, inode.identity, inode, text))
@@ -258,10 +259,10 @@ class Namespace:
         self._remove_child(path)
 
     def sync_file(self, inode: Inode, upto: int, start: int, end: int, *, data_only: bool = False) -> None:
-        """Make a file's size durable, as far as operations up to number upto made it.
+        """Make a file's size durable up to operation upto. Called before its writes become durable.
 
-        Called before its writes become durable: its journal position is that of its last change or write; with
-        data_only of the last write in [start, end) that needed a block.
+        Its journal position is that of its last change or write; with data_only that of the last write in [start, end)
+        that needed a block.
         """
         inode.synced_upto = max(inode.synced_upto, upto)
         if self.journal:
@@ -270,13 +271,13 @@ class Namespace:
         self._mark_synced(self._unsynced, inode.identity, upto)
 
     def sync_directory(self, path: str, upto: int) -> None:
-        """Make durable what operations up to number upto did to the names in one directory."""
+        """Make changes of the names in one directory durable, up to operation upto."""
         self._commit(self._changed_at.get(path, -1), upto)
         self._mark_synced(self._in_directory, path, upto)
 
     def _commit(self, changed_at: int, upto: int) -> None:
-        # A journal commits in order, with all that came before. If it changed again after upto, the earlier change
-        # is not known: all of it is taken for committed, which a crash may contradict, but never has to.
+        # A journal commits in order. If the directory changed again after upto, the earlier position is unknown, so all
+        # of it counts as committed. A crash may contradict that, but never has to.
         self.committed = max(self.committed, min(changed_at, upto))
 
     def _mark_synced(self, unsynced: dict[K, list[Change]], key: K, upto: int) -> None:
@@ -290,19 +291,19 @@ class Namespace:
             self._retire_synced()
 
     def is_named_for_good(self, path: str) -> bool:
-        """Return whether syncs of its directory cover all that was done to a name."""
+        """Return whether syncs of its directory cover all changes of a name."""
         return all(change.path != path for change in self._in_directory.get(parent_of(path), ()))
 
     def acknowledge_file(self, inode: Inode, upto: int) -> bool:
-        """Note that sync_file would have succeeded; return whether it would have changed anything."""
+        """Record that sync_file would have succeeded; return whether it would have changed anything."""
         return _acknowledge(self._unsynced.get(inode.identity, ()), upto)
 
     def acknowledge_directory(self, path: str, upto: int) -> bool:
-        """Note that sync_directory would have succeeded; return as acknowledge_file does."""
+        """Record that sync_directory would have succeeded; return whether it would have changed anything."""
         return _acknowledge((change for change in self.journal if change.directory == path), upto)
 
     def lay_bad_sectors(self, bad_sectors: Iterable[DamagedRange], sector_bytes: int) -> None:
-        """Let the sectors that damages touch be unreadable, where they lie in files that exist."""
+        """Mark the sectors of damaged ranges as unreadable, in existing files."""
         for damage in bad_sectors:
             inode = self.current.inode(damage.path)
             if inode is None:
@@ -313,7 +314,7 @@ class Namespace:
                 inode.with_flaws(sector_bytes).bad_sectors.update(sectors)
 
     def lay_holes(self, sector_bytes: int) -> None:
-        """Make every page of zeros a hole, in all files: an image does not record its holes."""
+        """Make every page of zeros a hole, in all files, because an image does not record holes."""
         page_bytes = self._page_bytes
         nothing = bytes(page_bytes)
         for _, inode in self.current.contents():
@@ -324,7 +325,7 @@ class Namespace:
                 inode.with_flaws(sector_bytes).holes = holes
 
     def bad_sectors(self) -> list[DamagedRange]:
-        """Return the sectors that cannot be read of the files that have a name, by path and place."""
+        """Return the unreadable sectors of files with a name, by path and offset."""
         flawed = [(path, inode.flaws, inode) for path, inode in self.current.contents() if inode.flaws is not None]
         return [one for path, flaws, inode in flawed for one in flaws.ranges(path, inode.size_bytes)]
 
@@ -347,7 +348,7 @@ class Namespace:
         return numbers
 
     def _retire_synced(self) -> None:
-        """Move the synced changes at the head of the journal to the durable entries: their order no longer matters."""
+        """Move the synced changes at the head of the journal to the durable entries; their order no longer matters."""
         done = 0
         for change in self.journal:
             if not change.synced:
@@ -356,7 +357,7 @@ class Namespace:
             done += 1
         del self.journal[:done]
         assert not self.journal or not self.journal[0].synced, self.journal[0].label
-        if done and not self.journal:  # the invariant, where it can be checked for the price of a comparison
+        if done and not self.journal:  # checks the invariant where one comparison is enough
             assert self.durable.names == self.current.names, (self.durable.names, self.current.names)
             assert self.durable.directories == self.current.directories
 
@@ -371,7 +372,7 @@ class Namespace:
             self._in_directory.setdefault(directory, []).append(change)
 
     def _allocate(self, identity: int) -> None:
-        """Mark a file's growth as allocated. Changes are replaced, as crash states in use keep the old ones."""
+        """Mark a file's growth as allocated. Changes are replaced, because crash states in use keep the old ones."""
         grown = self._unsynced.get(identity, [])
         others: dict[int, Change] = {one.number: one.allocated() for one in grown if isinstance(one, Extend)}
         if others:
@@ -391,7 +392,7 @@ class Namespace:
 
 
 def _acknowledge(changes: Iterable[Change], upto: int) -> bool:
-    """Mark those up to a number, and return whether there are any that are not synced."""
+    """Mark the changes up to a number as acknowledged, and return whether any of them is unsynced."""
     found = False
     for change in changes:
         if change.number <= upto and not change.synced:

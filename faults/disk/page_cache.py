@@ -1,16 +1,16 @@
-"""Page cache of one file: its bytes as readers see them, its durable bytes, and the writes between the two.
+"""Page cache of one file: visible bytes, durable bytes, and the writes between them.
 
-The kernel may write a dirty page back at any moment, so after a power cut each dirty page holds the first k of its
-writes, with a k of its own. A sync makes its writes durable and so raises the least k. A failed sync leaves its pages
-clean and stale: readers see the data, but the disk gets it only if a later write dirties the whole page again.
+The kernel may write a dirty page back at any moment, so after a power cut each dirty page holds its first k writes,
+with its own k. A sync makes its writes durable and so raises the least k. A failed sync leaves its pages clean and
+stale: readers see the data, but the disk gets it only if a later write dirties the whole page again.
 
 Flaws are unreadable sectors, and holes without a block. A map loads whole pages, so one bad sector spoils its page, and
-touching it is a SIGBUS. A write through a descriptor reads only sectors that it covers in part; a sector that it
-overwrites whole is remapped and good from then on, durable or not. A hole reads as zeros; a store or a write gives it a
-block, if there is one.
+an access is a SIGBUS. A write through a descriptor reads only sectors that it covers in part. A sector that it
+overwrites completely is remapped and good from then on, durable or not. A hole reads as zeros; a store or a write
+allocates a block if one is free.
 
 Sources: Bairavasundaram et al., "An Analysis of Latent Sector Errors in Disk Drives", SIGMETRICS 2007; mmap(2), SIGBUS;
-posix_fallocate(3) for what files have that were only made longer.
+posix_fallocate(3) for extended files without data.
 """
 
 from bisect import bisect_left
@@ -22,9 +22,9 @@ from .content import Content
 from .image import DamagedRange, FileImage
 
 Write = tuple[int, int, bytes]
-"""Bytes in the page cache and not surely durable: number of the operation that wrote them, at, data."""
+"""A write that may not be durable: number of its operation, offset, data."""
 Range = tuple[int, int, int]
-"""The pages of [start, end) as far as operations up to a number wrote them: number, start, end."""
+"""Pages of [start, end) as written by operations up to a number: number, start, end."""
 _NOTHING = bytearray()  # shared by all inodes and never changed: growing makes a new buffer
 _NOTHING_READABLE = memoryview(b"")
 _NO_PAGES: frozenset[int] = frozenset()
@@ -51,7 +51,7 @@ class Inode:
         self.loaded = loaded
         """The file in the image, until newer bytes are durable."""
         self._frozen = loaded
-        """The same until the file is mapped or written: most files never are, and need no page cache."""
+        """The same, until the file is mapped or written: most files never are, and need no page cache."""
         self.cache = _NOTHING
         self.readable = _NOTHING_READABLE
         self.pending: list[Write] = []
@@ -61,12 +61,12 @@ class Inode:
         """The last operation that a sync of this file covers."""
         self.changed_at = -1
         """The last operation that changed its names or length."""
-        self._wrote_at = -1  # the last operation with a write that is not pending any more
+        self._wrote_at = -1  # the last operation whose write is no longer pending
         self.in_drive: tuple[Range, ...] = ()
-        """Pending ranges that a lying sync acknowledged: in the drive's volatile cache only."""
+        """Pending ranges in the drive's volatile cache, acknowledged by a lying sync."""
         self._durable = _NOTHING
         self.flaws: Flaws | None = None
-        """Unreadable sectors and holes; hardly any file has them."""
+        """Unreadable sectors and holes; very few files have them."""
 
     @property
     def size_bytes(self) -> int:
@@ -75,12 +75,12 @@ class Inode:
 
     @property
     def allocated_bytes(self) -> int:
-        """Return how much of the file has blocks on the disk: all of it but its holes."""
+        """Return the allocated size: all of the file except its holes."""
         holes_bytes = 0 if self.flaws is None else self.flaws.hole_bytes(self.size_bytes)
         return self.size_bytes - holes_bytes
 
     def with_flaws(self, sector_bytes: int) -> "Flaws":
-        """Return its flaws, to add some."""
+        """Return its flaws, created if missing."""
         if self.flaws is None:
             self.flaws = Flaws(self.page_bytes, sector_bytes)
         return self.flaws
@@ -91,11 +91,11 @@ class Inode:
 
     @property
     def written_at(self) -> int:
-        """Return the last operation that wrote to it, -1 if none has."""
+        """Return the last operation that wrote to the file, or -1."""
         return self.pending[-1][0] if self.pending else self._wrote_at
 
     def allocating_at(self, upto: int, start: int, end: int) -> int:
-        """Return the last operation, at most upto, that wrote to a page of [start, end) without a block; -1: none."""
+        """Return the last operation, at most upto, that wrote to a page of [start, end) without a block, or -1."""
         page_bytes = self.page_bytes
         durable = self._durable if self.loaded is None else self.loaded.held
         covered = _pages(start, end - start, page_bytes)
@@ -114,11 +114,11 @@ class Inode:
 
     @property
     def is_clean(self) -> bool:
-        """Return whether what readers see is durable."""
+        """Return whether the visible content is durable."""
         return not self.pending and not self.stale
 
     def has_durable(self, start: int, end: int) -> bool:
-        """Return whether bytes [start, end), as readers see them, are durable under any name. Equal writes count."""
+        """Return whether the visible bytes [start, end) are durable under some name. Rewritten equal bytes count."""
         if self.is_clean:
             return True
         pending = [write for write in self.pending if write[1] < end and start < write[1] + len(write[2])]
@@ -132,11 +132,11 @@ class Inode:
         return durable_bytes[start:end] == self.content()[start:end]
 
     def is_dirty(self, start: int, end: int) -> bool:
-        """Return whether anything that was written to [start, end) waits to be written back."""
+        """Return whether a write to [start, end) waits for write-back."""
         return any(at < end and start < at + len(data) for _, at, data in self.pending)
 
     def is_reclaimable(self, start: int, end: int) -> bool:
-        """Return whether the system may drop pages of [start, end) and read them again: not dirty, stale or zeros."""
+        """Return whether the system may evict pages of [start, end): not dirty, stale or zeros."""
         touched = _pages(start, end - start, self.page_bytes)
         if not self.stale.isdisjoint(touched):
             return False
@@ -153,10 +153,10 @@ class Inode:
         return bytes(self.cache)
 
     def durable_bytes(self, size_bytes: int) -> Content:
-        """Return the bytes that are surely durable, cut or filled with zeros to size_bytes."""
+        """Return the durable bytes, cut or filled with zeros to size_bytes."""
         durable = self._durable if self.loaded is None else self.loaded.content
         if len(durable) == size_bytes:
-            return bytes(durable)  # of bytes, the same object: so images share the files that did not change
+            return bytes(durable)  # for bytes this is the same object, so images share unchanged files
         return bytes(durable[:size_bytes].ljust(size_bytes, b"\0"))
 
     def thaw(self, size_bytes: int) -> bytearray:
@@ -171,7 +171,7 @@ class Inode:
 
     def _grow(self, size_bytes: int) -> None:
         if self.cache:
-            try:  # in place if that is possible: files grow write by write
+            try:  # in place if possible: files grow write by write
                 self.readable.release()
                 self.cache.extend(bytes(size_bytes - len(self.cache)))
             except BufferError:  # there is a view
@@ -182,7 +182,7 @@ class Inode:
         assert len(self.cache) == len(self.readable) == size_bytes, (len(self.cache), size_bytes)
 
     def write(self, number: int, at: int, data: bytes, mtime_ns: int) -> None:
-        """Put data in the page cache, inside the file. `SimMappedFile.store` has this inlined."""
+        """Put data in the page cache, inside the file. `SimMappedFile.store` inlines this."""
         assert not self.pending or self.pending[-1][0] < number, (self.pending[-1][0], number)
         cache = self.thaw(at + len(data))
         cache[at : at + len(data)] = data
@@ -208,7 +208,7 @@ class Inode:
         return rest
 
     def _beginning(self, identity: int, size_bytes: int, mtime_ns: int) -> "Inode":
-        """Return a new Inode with the first size_bytes that readers see, and those that are durable."""
+        """Return a new Inode with the first size_bytes, both visible and durable."""
         rest = Inode(identity, self.page_bytes, mtime_ns)
         rest.cache = bytearray(self.thaw(0)[:size_bytes])
         rest.readable = memoryview(rest.cache).toreadonly()
@@ -217,7 +217,7 @@ class Inode:
         return rest
 
     def redirtied(self, at: int, data: bytes) -> tuple[int, bytes]:
-        """Return the write [at, data), in the cache already, widened to whole pages if it touches a stale one."""
+        """Return a write that is already in the cache, extended to whole pages if it touches a stale one."""
         touched = _pages(at, len(data), self.page_bytes)
         if self.stale.isdisjoint(touched):
             return at, data
@@ -226,13 +226,13 @@ class Inode:
         return start, bytes(self.cache[start : touched.stop * self.page_bytes])
 
     def make_durable(self, upto: int, start: int, end: int) -> None:
-        """Make durable what operations up to number upto wrote in the pages of [start, end)."""
+        """Make pages of [start, end) durable as written by operations up to number upto."""
         pending = self.pending
         if not pending:
             return
         self._wrote_at = pending[-1][0]
         page_bytes = self.page_bytes
-        start -= start % page_bytes  # write-back knows whole pages only
+        start -= start % page_bytes  # write-back writes whole pages
         end += -end % page_bytes
         durable = self._durable
         if self.loaded is not None or len(durable) < len(self.cache):
@@ -253,7 +253,7 @@ class Inode:
         self.pending = rest
 
     def acknowledged_writes(self, page: int, writes: Sequence[Write]) -> int:
-        """Return how many of a page's pending writes, the first ones, the drive has acknowledged and not secured."""
+        """Return how many of a page's first pending writes the drive has acknowledged without securing them."""
         start, end = page * self.page_bytes, (page + 1) * self.page_bytes
         held = (number for number, first, last in self.in_drive if first < end and start < last)
         upto = max(held, default=-1)
@@ -268,7 +268,7 @@ class Inode:
         return sorted(found.intersection(_pages(start, end - start, self.page_bytes)))
 
     def take_back(self, number: int, at: int, data: bytes) -> bool:
-        """Give a page its durable bytes from before an operation; return whether they differ. It is dirty or stale."""
+        """Restore a page's durable bytes from before an operation; return whether they differ. It is dirty or stale."""
         assert at % self.page_bytes == 0, (at, self.page_bytes)
         assert len(data) <= self.page_bytes, (at, len(data))
         durable = self._grown_durable()
@@ -278,7 +278,7 @@ class Inode:
             return False
         durable[at:end] = data
         if any(first < end and at < first + len(late) for _, first, late in self.pending):
-            # As if the page had been written as a whole by that operation: a later sync makes that durable again.
+            # As if that operation had written the whole page: a later sync makes it durable again.
             first_later = bisect_left(self.pending, number, key=lambda write: write[0])
             self.pending.insert(first_later, (number, at, now))
         else:
@@ -307,7 +307,7 @@ class Inode:
         return lost
 
     def revert(self, page: int) -> tuple[int, int]:
-        """Show readers the durable bytes of a stale page; return its range."""
+        """Show the durable bytes of a stale page to readers; return its range."""
         assert page in self.stale, page
         durable_bytes = self.durable_bytes(self.size_bytes)
         start = page * self.page_bytes
@@ -323,7 +323,7 @@ class Inode:
         for write in self.pending:
             _, at, data = write
             page = at // page_bytes
-            pages[page].append(write)  # of most writes all there is, hence no range here
+            pages[page].append(write)  # most writes touch one page, so there is no range here
             rest_bytes = at % page_bytes + len(data) - page_bytes
             while rest_bytes > 0:
                 page += 1
@@ -367,12 +367,12 @@ class Flaws:
         return sum(min(size_bytes - page * page_bytes, page_bytes) for page in self.holes)
 
     def grow(self, before_bytes: int, after_bytes: int) -> None:
-        """Make holes of the pages that a file has got by being made longer."""
+        """Make new whole pages of a growing file holes."""
         assert before_bytes < after_bytes, (before_bytes, after_bytes)
         self.holes.update(range(-(-before_bytes // self._page_bytes), -(-after_bytes // self._page_bytes)))
 
     def spoils(self, start: int, end: int) -> bool:
-        """Return whether a page that [start, end) touches has a bad sector."""
+        """Return whether a page of [start, end) has a bad sector."""
         if not self.bad_sectors or start >= end:
             return False
         page_bytes = self._page_bytes
@@ -381,32 +381,32 @@ class Flaws:
         return not self.bad_sectors.isdisjoint(range(first, last))
 
     def spoils_read(self, start: int, end: int) -> bool:
-        """Return whether a bad sector would have to be read to read [start, end) through a descriptor."""
+        """Return whether a read of [start, end) through a descriptor has to read a bad sector."""
         sector_bytes = self._sector_bytes
         sectors = range(start // sector_bytes, -(-end // sector_bytes))
         return start < end and not self.bad_sectors.isdisjoint(sectors)
 
     def spoils_write(self, start: int, end: int) -> bool:
-        """Return whether a bad sector would have to be read to write [start, end) through a descriptor."""
+        """Return whether a write of [start, end) through a descriptor has to read a bad sector."""
         sector_bytes = self._sector_bytes
         edges = {at // sector_bytes for at in (start, end) if at % sector_bytes}
         return start < end and not self.bad_sectors.isdisjoint(edges)
 
     def overwrite(self, start: int, end: int) -> None:
-        """Take note that [start, end) was written: bad sectors in it are good again."""
+        """Record a write to [start, end): bad sectors in it become good."""
         if self.bad_sectors:
             sector_bytes = self._sector_bytes
             self.bad_sectors.difference_update(range(-(-start // sector_bytes), end // sector_bytes))
 
     def holes_in(self, start: int, end: int) -> list[int]:
-        """Return the holes that [start, end) touches."""
+        """Return the holes in [start, end)."""
         if not self.holes or start >= end:
             return []
         pages = range(start // self._page_bytes, -(-end // self._page_bytes))
         return [page for page in pages if page in self.holes]
 
     def ranges(self, path: str, size_bytes: int) -> list[DamagedRange]:
-        """Return the bad sectors as places of the file at path."""
+        """Return the bad sectors as ranges of the file at path."""
         sector_bytes = self._sector_bytes
         return [
             DamagedRange(path, at, min(at + sector_bytes, size_bytes), FaultKind.LATENT_SECTOR_ERROR)
@@ -419,7 +419,6 @@ def _pages(at: int, size_bytes: int, page_bytes: int) -> range:
 
 
 def _outside(write: Write, start: int, end: int) -> Iterator[Write]:
-    """Yield the parts of a write before start and after end."""
     number, at, data = write
     if at < start:
         yield number, at, data[: start - at]
@@ -428,7 +427,7 @@ def _outside(write: Write, start: int, end: int) -> Iterator[Write]:
 
 
 def _by_page(write: Write, page_bytes: int) -> Iterator[tuple[int, Write]]:
-    """Yield a write's pieces with the page each lies in."""
+    """Yield the pieces of a write by page."""
     number, at, data = write
     for page in _pages(at, len(data), page_bytes):
         first = max(page * page_bytes, at)

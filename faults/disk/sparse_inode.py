@@ -1,4 +1,4 @@
-"""Page cache of a file that may be long and hold little: an `Inode` of `SparseBytes`, without views.
+"""Sparse page cache: an `Inode` of `SparseBytes` for long files, without views.
 
 Both kinds of content have slices; only methods that make, grow or copy whole contents are overridden.
 """
@@ -11,7 +11,7 @@ from .page_cache import Inode
 
 
 class SparseInode(Inode):
-    """One file's content, at the cost of the written pages, however long it is."""
+    """One file's content, whose cost is the number of written pages."""
 
     __slots__ = ()
 
@@ -21,7 +21,7 @@ class SparseInode(Inode):
         self._keep(SparseBytes(), SparseBytes())
 
     def _keep(self, cache: SparseBytes, durable: SparseBytes) -> None:
-        # Methods of `Inode` that are not overridden only take the length and slices of these.
+        # Inherited methods only use the length and slices of the content.
         self.cache = cast(bytearray, cache)
         self.readable = cast("memoryview[int]", cache)
         self._durable = cast(bytearray, durable)
@@ -47,7 +47,7 @@ class SparseInode(Inode):
         return found
 
     def thaw(self, size_bytes: int) -> bytearray:
-        """Return the page cache, writable, filled with zeros to size_bytes if it is shorter."""
+        """Return the writable page cache, filled with zeros to size_bytes if it is shorter."""
         if self._frozen is not None:
             self._keep(SparseBytes.of(self._frozen.held), self._sparse_durable)
             self._frozen = None
@@ -56,7 +56,7 @@ class SparseInode(Inode):
         return self.cache
 
     def zero(self, number: int, start: int, end: int, mtime_ns: int) -> None:
-        """Put zeros in the page cache, inside the file, only on pages that are not zeros in it or on the disk."""
+        """Put zeros in the page cache, inside the file; only on pages with data in the cache or on the disk."""
         self.thaw(0)
         held = {*self._sparse_cache.pages(), *SparseBytes.of(self.durable_bytes(self.size_bytes)).pages()}
         for _, at, data in self.pending:

@@ -1,32 +1,32 @@
-"""Syncs: they take time, cover the writes before their submission, and may fail, lie or write astray.
+"""Syncs: take time, cover earlier writes, and may fail, lie or write the wrong page.
 
-A failed sync leaves what its file system leaves (`FaultPlan.failing_sync`). With each a later sync succeeds:
+The effect of a failed sync depends on its file system (`FaultPlan.failing_sync`). A later sync succeeds on each:
 
     ext4-ordered  EIO at once; the pages are clean, and readers see the new bytes, which no later sync will write
     xfs           the same
     btrfs         EIO at once; the pages are clean, and readers see the old bytes again
-    ext4-data     answered OK, for the journal has the data; its copy to their place fails, and they are gone when the
-                  journal's space is used again. The file's next sync raises EIO; then all is as with ext4-ordered
+    ext4-data     success, because the journal has the data. The later copy to the file fails, and the data is lost when
+                  the journal's space is reused. The file's next sync raises EIO; then as with ext4-ordered
 
-A directory's failed sync leaves its names unsure. A failed journal write (`stopped_file_system_chance`) stops the file
-system until the disk has been off.
+After a failed sync of a directory its names are still not durable. A failed journal write
+(`stopped_file_system_chance`) stops the file system until the disk has been off.
 
-Write-back in the background may fail as well. The next sync of any part of the file, by any process, raises EIO for it.
-One page is gone then, or none if it was written again.
+Write-back in the background may fail as well. The next sync of any part of the file, by any process, raises EIO. One
+page is then lost, or none if it was written again.
 
-A lying sync is answered when its data is in the drive's volatile cache, which survives a process kill and a system
-crash. A power cut treats it as never synced. A failing sync drops its pages there, too.
+A lying sync succeeds when its data is in the drive's volatile cache, which survives a process kill and a system crash.
+A power cut treats it as never synced. A failing sync also drops its pages there.
 
-A write astray strikes one page of a successful sync: readers see the right bytes until the machine has been off. The
-page is then clean, and durably what it was before, as after a failed sync.
+A lost or misdirected write affects one page of a successful sync: readers see the right bytes until the machine has
+been off. The page is then clean with its previous durable content, as after a failed sync.
 
 Sources: Rebello et al., "Can Applications Recover from fsync Failures?", USENIX ATC 2020; "Improved block-layer error
 handling", LWN 724307, and "PostgreSQL's fsync() surprise", LWN 752063, for the report of a failed write-back; Rajimwale
 et al., "Coerced Cache Eviction and Discreet-Mode Journaling", DSN 2011, for disks that ignore a flush; Zheng et al.,
-FAST 2013, for SSDs that lose acknowledged data; the kernel's description of how volatile write caches are
-controlled; Bairavasundaram et al., "An Analysis of Data Corruption in the Storage Stack", FAST 2008, for how often
-drives lose and misplace writes; Prabhakaran et al., "IRON File Systems", SOSP 2005; Krioukov et al., "Parity Lost and
-Parity Regained", FAST 2008, for the effects of a misdirected write at both places.
+FAST 2013, for SSDs that lose acknowledged data; the kernel's description of how volatile write caches are controlled;
+Bairavasundaram et al., "An Analysis of Data Corruption in the Storage Stack", FAST 2008, for the frequency of lost and
+misdirected writes; Prabhakaran et al., "IRON File Systems", SOSP 2005; Krioukov et al., "Parity Lost and Parity
+Regained", FAST 2008, for the effects of a misdirected write at both places.
 """
 
 import errno
@@ -43,8 +43,8 @@ from .namespace import Namespace
 from .page_cache import Inode
 
 _NOTE_RANGE, _NOTE_FAILED, _NOTE_LIED = 4 << 56, 5 << 56, 6 << 56
-_BEFORE_ALL = -1  # number of an operation that was before any other
-# ext4 and btrfs go on read-only, xfs shuts down and refuses reads as well.
+_BEFORE_ALL = -1  # number before all operations
+# ext4 and btrfs become read-only, xfs shuts down and refuses reads as well.
 _STOPPED_WITH = {name: errno.EIO if name == "xfs" else errno.EROFS for name in FAILING_SYNCS}
 _Saved = tuple[int, int, bytes]  # durable bytes of a page before a sync wrote it: number of the sync, at, data
 
@@ -65,12 +65,14 @@ class Timing(Protocol):
     """The durations of a disk's syncs."""
 
     def sync_ns(self, injector: FaultInjector, label: str, inode: Inode | None, start: int, end: int) -> int:
-        """Return the latency, in ns, of a sync of a file's bytes [start, end) that begins now; None: a directory's."""
+        """Return the latency in ns of a sync of a file's bytes [start, end) that begins now. None: of a directory."""
 
 
 @dataclass(frozen=True, slots=True)
 class SyncTiming:
-    """A sync takes base_ns_min to base_ns_max; a slow one, as when a drive collects garbage, much longer."""
+    """A sync takes base_ns_min to base_ns_max. A slow one takes much longer, as during garbage collection in a
+    drive.
+    """
 
     base_ns_min: int = 100_000
     base_ns_max: int = 2_000_000
@@ -79,11 +81,11 @@ class SyncTiming:
         assert 0 <= self.base_ns_min <= self.base_ns_max, self
 
     def sync_ns(self, injector: FaultInjector, label: str, inode: Inode | None, start: int, end: int) -> int:
-        """Return one sync's latency in ns, whatever it covers."""
+        """Return one sync's latency in ns, independent of its size."""
         return self.draw(injector, label)
 
     def draw(self, injector: FaultInjector, label: str) -> int:
-        """Return one sync's latency in ns, the rest of a stall included. A fixed latency is not drawn."""
+        """Return one sync's latency in ns, including the rest of a stall. A fixed latency needs no draw."""
         stream, faults = injector.stream, injector.faults
         stalled_ns = injector.stalled_ns(label) if faults.stall_chance > 0.0 else 0
         if injector.inject_if(FaultKind.SLOW_SYNC, label):
@@ -95,13 +97,13 @@ class SyncTiming:
 
 @dataclass(slots=True, eq=False)
 class DriveCache:
-    """Data that lying syncs left in a drive's volatile cache. Invariant: held in the order of their answers."""
+    """Data that lying syncs left in a drive's volatile cache. Invariant: in the order of their acknowledgements."""
 
     _names: Namespace
     _held: list[Callable[[], None]] = field(default_factory=list)
 
     def hold_file(self, inode: Inode, upto: int, start: int, end: int, *, data_only: bool) -> bool:
-        """Take the data that a file's sync covers; return whether there is any."""
+        """Hold the data that a file's sync covers; return whether there is any."""
         grown = self._names.acknowledge_file(inode, upto)
         if not inode.covered_pages(upto, start, end) and not grown:
             return False
@@ -116,7 +118,7 @@ class DriveCache:
         return True
 
     def hold_directory(self, path: str, upto: int) -> bool:
-        """Take the names that a directory's sync covers; return whether there are any."""
+        """Hold the names that a directory's sync covers; return whether there are any."""
         if not self._names.acknowledge_directory(path, upto):
             return False
         self._held.append(lambda: self._names.sync_directory(path, upto))
@@ -125,16 +127,16 @@ class DriveCache:
     def flush(self) -> None:
         """Make everything in the cache durable."""
         if self._held:
-            held, self._held = self._held, []  # in order: a later sync of a page holds its newer bytes
+            held, self._held = self._held, []  # in order, because a later sync of a page has its newer bytes
             for secure in held:
                 secure()
             assert not self._held, "a flush put something into the drive's cache"
 
 
 class Syncs:
-    """The syncs of one disk. The calling task, past a scheduling point, sleeps until its sync completes.
+    """The syncs of one disk. The calling task has passed a scheduling point, and sleeps until its sync completes.
 
-    Invariant: pages in `_journalled` were durable before syncs that were answered OK under ext4-data.
+    Invariant: pages in `_journalled` were durable before syncs that succeeded under ext4-data.
     """
 
     __slots__ = ("_drive", "_injector", "_journalled", "_kernel", "_names", "_timing")
@@ -146,14 +148,14 @@ class Syncs:
         self._timing = timing
         self._drive = DriveCache(names)
         self._journalled: dict[int, list[_Saved]] = {}
-        """By Inode.identity: pages that reached the journal only."""
+        """Pages that reached the journal only, by Inode.identity."""
 
     def file(self, machine: Machine, why: SyncWait, inode: Inode, start: int, end: int) -> None:
         """Make the pages of [start, end) and the size durable, or raise OSError(EIO) and drop those pages' data."""
         assert 0 <= start <= end, (start, end)
         injector = self._injector
         number = self._pass_time(machine, why, inode, start, end)
-        faults = injector.faults  # read after the wait, in which the disk may have healed
+        faults = injector.faults  # read after the wait, because the disk may have healed meanwhile
         self._kernel.note((_NOTE_RANGE | start, end))
         if (self._journalled and self._journal_fails(why.path, inode)) or (
             (faults.failed_sync_chance > 0.0 and self._write_back_fails(why, inode, number, start, end))
@@ -164,7 +166,7 @@ class Syncs:
         if lies and self._drive.hold_file(inode, number, start, end, data_only=why.data_only):
             self._note_lie(number)
         else:
-            self._drive.flush()  # an honest answer is a cache flush command, which secures all that the drive holds
+            self._drive.flush()  # an honest sync includes a cache flush command, which secures all data in the drive
             self._names.sync_file(inode, number, start, end, data_only=why.data_only)
             if faults.lost_write_chance > 0.0 or faults.misdirected_write_chance > 0.0:
                 self._write_astray(why.path, inode, number, start, end)
@@ -174,7 +176,9 @@ class Syncs:
             injector.crash_now(machine, why.kind)
 
     def directory(self, machine: Machine, why: SyncWait) -> None:
-        """Make durable the names in the directory at why.path, or raise OSError(EIO) and leave them unsure."""
+        """Make the names in the directory at why.path durable. On a failure raise OSError(EIO); they are still not
+        durable.
+        """
         injector = self._injector
         number = self._pass_time(machine, why, None, 0, 0)
         if injector.inject_if(FaultKind.FAILED_DIRECTORY_SYNC, why.label):
@@ -204,7 +208,7 @@ class Syncs:
         return number
 
     def _fail(self, machine: Machine, why: SyncWait, number: int) -> NoReturn:
-        """End a sync that has failed, and maybe, by a draw, the file system with it."""
+        """End a failed sync. A draw decides whether the file system stops as well."""
         injector = self._injector
         self._kernel.note((_NOTE_FAILED, number))
         if injector.inject_if(FaultKind.STOPPED_FILE_SYSTEM, why.label):
@@ -215,7 +219,9 @@ class Syncs:
     # -- syncs that fail ---------------------------------------------------------------------------
 
     def _write_back_fails(self, why: SyncWait, inode: Inode, number: int, start: int, end: int) -> bool:
-        """Draw whether a file's sync fails, and apply it; return whether to raise an error now, not at the next."""
+        """Draw whether a file's sync fails, and apply the failure. Return whether to raise an error now, not at the
+        next sync.
+        """
         injector = self._injector
         faults = injector.faults
         if not injector.stream.chance(faults.failed_sync_chance, f"failed sync {why.label}"):
@@ -230,20 +236,20 @@ class Syncs:
     def _write_back_has_failed(self, why: SyncWait, inode: Inode) -> bool:
         """Draw whether an earlier write-back of one page failed, and drop the page; return whether.
 
-        The late draw makes no difference: until this sync, only a crash could have asked whether the page is durable.
+        The late draw makes no difference: until this sync, only a crash could have shown whether the page is durable.
         """
         injector, written = self._injector, self._injector.operations
         dirty = inode.covered_pages(written, 0, inode.size_bytes)
         if not dirty or not injector.inject_if(FaultKind.FAILED_WRITE_BACK, why.label):
             return False
         chosen = injector.stream.below(len(dirty) + 1, f"page of a failed write-back {why.path}")
-        if chosen:  # else it has been written again since
+        if chosen:  # otherwise it has been written again since
             first = dirty[chosen - 1] * inode.page_bytes
             self._drop(FaultKind.FAILED_WRITE_BACK, why.path, inode, written, first, first + inode.page_bytes)
         return True
 
     def _drop(self, kind: FaultKind, path: str, inode: Inode, upto: int, start: int, end: int) -> None:
-        """Take the dirty pages of [start, end) for clean, as writing them back has failed."""
+        """Mark the dirty pages of [start, end) as clean after their write-back has failed."""
         lost = inode.drop(upto, start, end)
         if self._injector.faults.failing_sync == "btrfs":
             self._injector.damage += [DamagedRange(path, *inode.revert(page), kind) for page in sorted(lost)]
@@ -282,7 +288,7 @@ class Syncs:
     # -- syncs that lie ----------------------------------------------------------------------------
 
     def _lies(self, why: SyncWait) -> bool:
-        """Draw whether the drive answers a sync before it has done it."""
+        """Draw whether the drive acknowledges a sync before executing it."""
         injector = self._injector
         return injector.stream.chance(injector.faults.lying_sync_chance, f"lying sync {why.label}")
 
@@ -318,14 +324,14 @@ class Syncs:
                 self._note_damage(kind, DamagedRange(path, first, first + len(before[first:last]), kind))
 
     def _misdirect(self, path: str, inode: Inode, page: int, before: bytes, data: bytes) -> None:
-        """Let a page's data arrive at a drawn page of some file, if that is another one; its own is left as it was."""
+        """Write a page's data to a drawn page of some file. If that is another page, its own place is unchanged."""
         label = f"misdirected write {path}#{page}"
         stream, current = self._injector.stream, self._names.current
         sizes = {name: current.files[current.names[name]].size_bytes for name in sorted(current.names)}
         filled = [name for name, size_bytes in sizes.items() if size_bytes]
         target = stream.pick(filled or [path], f"file of a {label}")
         victim = current.inode(target)
-        if victim is None:  # no file has a byte and a name, not even this one
+        if victim is None:  # no file has both data and a name
             return
         page_bytes = inode.page_bytes
         other = stream.below(-(-victim.size_bytes // page_bytes), f"page of a {label}")

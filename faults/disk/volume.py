@@ -1,4 +1,4 @@
-"""Volume: the names, space, locks and faults that all machines mounting one disk share."""
+"""Volume: names, space, locks and faults shared by all machines that mount a disk."""
 
 import errno
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ _UNLIMITED_BYTES = 1 << 40  # reported by a disk without a capacity
 
 
 class SimulatedDiskSpace(NamedTuple):
-    """How full a disk is."""
+    """Used and free space of a disk."""
 
     used_bytes: int
     usable_bytes: int
@@ -22,11 +22,10 @@ class SimulatedDiskSpace(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Volume:
-    """The state that all machines mounting one disk share.
+    """The state that all machines mounting one disk share. limit_bytes: its capacity; None: unlimited.
 
-    limit_bytes: its capacity; None: unlimited. A file takes its size without holes; a file without a name and
-    directories take nothing. A lock, as in flock(2), is on the file and ends with its process. Invariant: it has one
-    living holder.
+    A file takes its size without holes; files without a name and directories take no space. A lock, as in flock(2), is
+    on the file and ends with its process. Invariant: a lock has one living holder.
     """
 
     names: Namespace
@@ -34,11 +33,11 @@ class Volume:
     sector_bytes: int
     limit_bytes: int | None
     _reported_bytes: tuple[int, int] | None = None
-    """The least and most reported as used since `take_used_extremes`."""
-    _holders: dict[int, Machine] = field(default_factory=dict)  # of the locks, by the files' numbers
+    """The least and most used space reported since `take_used_extremes`."""
+    _holders: dict[int, Machine] = field(default_factory=dict)  # lock holders, by the files' numbers
 
     def space(self) -> SimulatedDiskSpace:
-        """Return the used and free bytes; after a cut of the capacity more may be used than fits."""
+        """Return the used and free bytes. After a cut of the capacity, used may exceed it."""
         used_bytes = self.names.current.used_bytes
         assert used_bytes >= 0, used_bytes
         least, most = self._reported_bytes or (used_bytes, used_bytes)
@@ -47,7 +46,7 @@ class Volume:
         return SimulatedDiskSpace(used_bytes, max(0, limit_bytes - used_bytes))
 
     def take_used_extremes(self) -> tuple[int, int]:
-        """Return the least and the most that files took, now and whenever anybody asked since the last call."""
+        """Return the least and the most used space reported since the last call, including now."""
         self.space()
         assert self._reported_bytes is not None
         extremes, self._reported_bytes = self._reported_bytes, None
@@ -55,35 +54,37 @@ class Volume:
 
     @property
     def usable_bytes(self) -> int:
-        """Return how much more the files can have."""
-        # Without a limit the files are not summed up: writes ask each time, and there is room for any.
+        """Return the free space for files."""
+        # Without a limit file sizes are not summed up, because every write asks.
         return _UNLIMITED_BYTES if self.limit_bytes is None else self.space().usable_bytes
 
     def has_room(self, more_bytes: int) -> bool:
-        """Return whether the files can have more_bytes more."""
+        """Return whether there is space for more_bytes."""
         return self.usable_bytes >= more_bytes
 
     def check_creation(self, path: str) -> None:
-        """Raise OSError(ENOSPC) if the disk is full, or by chance. A new file begins empty."""
+        """Raise OSError(ENOSPC) if the disk is full, or by chance. A new file is empty."""
         if self.usable_bytes == 0:
             raise self.full(path)
         if self.injector.inject_if(FaultKind.FAILED_CREATION, path):
             raise os_error(errno.ENOSPC, path)
 
     def check_growth(self, path: str, more_bytes: int) -> None:
-        """Raise OSError(ENOSPC) if a file cannot have more_bytes more."""
+        """Raise OSError(ENOSPC) if there is no space for more_bytes."""
         if not self.has_room(more_bytes):
             raise self.full(path)
 
     def check_allocation(self, path: str, more_bytes: int) -> None:
-        """Raise OSError(ENOSPC) if there are no blocks for a longer file, or with the chance given for it."""
+        """Raise OSError(ENOSPC) if there are no blocks for a longer file, or with the given chance."""
         if self.injector.inject_if(FaultKind.FAILED_EXTEND, path):
             raise os_error(errno.ENOSPC, path)
         if not self.injector.faults.sparse:
             self.check_growth(path, more_bytes)
 
     def check_write(self, path: str, inode: Inode, start: int, end: int) -> None:
-        """Raise the OSError of a write to [start, end): EIO for a part of a bad sector, ENOSPC for a hole."""
+        """Raise the OSError of a write to [start, end): EIO for a part of a bad sector, ENOSPC for a hole without
+        space.
+        """
         if inode.flaws is None:
             return
         if inode.flaws.spoils_write(start, end):
@@ -93,7 +94,7 @@ class Volume:
             raise self.full(path)
 
     def fill_holes(self, inode: Inode, start: int, end: int) -> bool:
-        """Give blocks to a file's holes in [start, end), one by one; return False at the first without room."""
+        """Allocate blocks for a file's holes in [start, end), one by one; return False at the first without space."""
         assert inode.flaws is not None, "a file without flaws has no holes"
         for page in inode.flaws.holes_in(start, end):
             if not self.has_room(min(inode.page_bytes, inode.size_bytes - page * inode.page_bytes)):
@@ -102,12 +103,12 @@ class Volume:
         return True
 
     def full(self, path: str) -> OSError:
-        """Make the error of a full disk, and count it."""
+        """Return the error of a full disk, and count it."""
         self.injector.injected[FaultKind.DISK_FULL] += 1
         return os_error(errno.ENOSPC, path)
 
     def lock(self, path: str, machine: Machine) -> "SimFileLock":
-        """Lock the file at path for a machine; BlockingIOError if a living machine, this one included, holds it."""
+        """Lock the file at path. BlockingIOError if a living machine, including this one, holds the lock."""
         file = self.names.current.names[path]
         holder = self._holders.get(file)
         if holder is not None and holder.alive:  # flock(2): a lock ends with its process, released or not
