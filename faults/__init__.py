@@ -1,1 +1,1 @@
-"""Disks that fail: what a page cache holds, what is durable, and what a power cut leaves of the two."""
+"""Simulated disks and networks that fail: page cache, durable data, and losses of a crash."""

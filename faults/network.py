@@ -29,7 +29,7 @@ _PARTITION_NS_MIN = 100 * _MS
 
 
 class NetworkFaults(LinkConditions):
-    """The conditions of a network with faults. injected: every fault that really happened."""
+    """The conditions of a network with faults. injected: counts of the faults."""
 
     def __init__(self, kernel: Kernel, stream: Stream, plan: NetworkPlan) -> None:
         self.injected: Counter[str] = Counter()
@@ -41,7 +41,7 @@ class NetworkFaults(LinkConditions):
         self._slow_until_ns: dict[tuple[str, str], int] = {}
         self._sent_until_ns: dict[tuple[str, str], int] = {}  # end of the last transfer over a slow link
         self._late_until_ns: dict[tuple[str, str], int] = {}
-        """The last arrival that took longer than without faults."""
+        """Arrival time of the last delivery that was delayed by a fault."""
 
     def use(self, plan: NetworkPlan) -> None:
         """Inject the faults of a plan from now on."""
@@ -49,7 +49,7 @@ class NetworkFaults(LinkConditions):
         self._chances = chances_of(plan)  # a dict, because every transmission looks chances up
 
     def delay_ns(self, source: str, target: str, size_bytes: int) -> int:
-        """Return after how long something arrives that is sent now."""
+        """Return the delivery delay of a transmission that is sent now."""
         if source == target:
             return _LOOPBACK_NS
         link = f"{source}>{target}"
@@ -61,7 +61,7 @@ class NetworkFaults(LinkConditions):
         return delay_ns
 
     def note_arrival(self, source: str, target: str, sent_ns: int, arrives_ns: int) -> None:
-        """Note a late arrival. A split delivery may take as long as two pieces."""
+        """Record a late arrival. A split delivery may take as long as two pieces."""
         if arrives_ns - sent_ns > 2 * self._latencies_ns[1]:
             link = source, target
             self._late_until_ns[link] = max(arrives_ns, self._late_until_ns.get(link, 0))
@@ -71,14 +71,14 @@ class NetworkFaults(LinkConditions):
         return max((until_ns for link, until_ns in self._late_until_ns.items() if host in link), default=0)
 
     def first_piece_bytes(self, source: str, target: str, size_bytes: int) -> int:
-        """Return how many of at least 2 bytes go ahead of the others; size_bytes: they stay together."""
+        """Return how many of at least 2 bytes arrive first; size_bytes: all together."""
         link = f"{source}>{target}"
         if source == target or not self._inject_if(FaultKind.SPLIT_DELIVERY, link):
             return size_bytes
         return self._stream.between(1, size_bytes - 1, f"first piece {link}")
 
     def mishap(self, source: str, target: str) -> Mishap:
-        """Return the fault that happens to a connection now that something is sent over it."""
+        """Return the fault that happens to a connection at this transmission."""
         if source == target:
             return Mishap.NONE
         link = f"{source}>{target}"
@@ -89,7 +89,7 @@ class NetworkFaults(LinkConditions):
         return Mishap.NONE
 
     def refuses(self, source: str, target: str) -> bool:
-        """Return whether a connection that could be made is refused."""
+        """Return whether a possible connection is refused."""
         return source != target and self._inject_if(FaultKind.REFUSED_CONNECTION, f"{source}>{target}")
 
     def fails_poll(self, machine: str) -> bool:
@@ -97,15 +97,15 @@ class NetworkFaults(LinkConditions):
         return self._inject_if(FaultKind.FAILED_POLL, machine)
 
     def is_silent_death(self, host: str, forced: bool | None) -> bool:
-        """Return whether a machine that dies now is off, without a message to its peers."""
+        """Return whether a dying machine sends no message to its peers."""
         return self._inject_if(FaultKind.SILENT_DEATH, host, None if forced is None else float(forced))
 
     def is_reset_at_death(self, host: str) -> bool:
-        """Return whether a connection of a process that dies is reset."""
+        """Return whether a connection of a dying process is reset."""
         return self._inject_if(FaultKind.RESET_AT_DEATH, host)
 
     def pieces_lost(self, host: str, under_way: int) -> int:
-        """Return how many of the pieces that are under way go down with a machine that is off."""
+        """Return how many of the pieces in flight are lost with a machine that is off."""
         return self._stream.below(under_way + 1, f"pieces lost with {host}")
 
     def heal(self) -> None:
@@ -123,7 +123,7 @@ class NetworkFaults(LinkConditions):
             left_ns = self._begin_outage(source, target, link)
         if left_ns <= 0:
             return 0
-        # A sender doubles the distance of its tries, so its next one may come as late again as the outage lasted.
+        # A sender doubles its retry interval, so its next retry may be delayed by as much as the outage lasted.
         return left_ns + self._stream.below(min(left_ns, _TRY_AGAIN_NS_MAX), f"next try {link}")
 
     def _begin_outage(self, source: str, target: str, link: str) -> int:
@@ -136,7 +136,7 @@ class NetworkFaults(LinkConditions):
             return 0
         lasts_ns = self._draw_ns(_PARTITION_NS_MIN, plan.partition_ms_max, f"partition {link}")
         for direction in directions:
-            until_ns = self._blocked_until_ns.get(direction, 0)  # of a one-way outage that may last longer
+            until_ns = self._blocked_until_ns.get(direction, 0)  # a one-way outage may last longer
             self._blocked_until_ns[direction] = max(until_ns, now_ns + lasts_ns)
         return lasts_ns
 
@@ -158,7 +158,7 @@ class NetworkFaults(LinkConditions):
         return draw_duration_ns(self._stream, least_ns, most_ms, f"ns of a {label}", self._kernel.landmarks_ms)
 
     def _inject_if(self, fault: FaultKind, label: str, chance: float | None = None) -> bool:
-        """Draw whether a fault happens here, and count it. chance: instead of the plan's. 0 and 1 are no draws."""
+        """Draw whether a fault happens, and count it. chance: replaces the plan's. There is no draw for 0 and 1."""
         if chance is None:
             chance = self._chances.get(fault, 0.0)
         if chance <= 0.0 or not self._stream.chance(chance, f"{fault} {label}"):

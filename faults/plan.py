@@ -4,8 +4,8 @@
 per transmission over a link: bytes sent at once, or one direction of opening or closing a connection. Times are
 virtual.
 
-Bounds of times are fields although few shipped scenarios vary them: stored plans name them, and tests and scenarios of
-users need short ones (a stall below a time-out) and long ones (a stall beyond it).
+Bounds of times are fields although few shipped scenarios vary them. Stored plans name them, and tests and users'
+scenarios need short ones (a stall below a timeout) and long ones (a stall above it).
 """
 
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ class FaultPlan:
     failed_map_chance: float = 0.0
     failed_lookup_chance: float = 0.0
     failed_page_in_chance: float = 0.0
-    """Per view of clean pages through a map, of tasks that page-ins strike."""
+    """Per view of clean pages through a map, in tasks that page-in faults can hit."""
     failed_removal_chance: float = 0.0
     failed_rename_chance: float = 0.0
     refused_lock_chance: float = 0.0
@@ -67,7 +67,7 @@ class FaultPlan:
 
 @dataclass(frozen=True, slots=True)
 class NetworkPlan:
-    """The condition of a network's links, and the faults that happen to them."""
+    """The condition of a network's links, and their faults."""
 
     latency_us_min: int = 50
     latency_us_max: int = 50
@@ -100,7 +100,7 @@ class NetworkPlan:
 
 
 def healed(plan: AnyPlan) -> AnyPlan:
-    """Return the plan without the kinds that pass. Lies, lost writes and the effects of crashes remain."""
+    """Return the plan without transient kinds. Lies, lost writes and the effects of crashes remain."""
     names = {field.name for field in fields(plan)}
     passing: dict[str, Any] = {kind.row.knob: 0.0 for kind in FaultKind if kind.row.passes and kind.row.knob in names}
     return replace(plan, **passing)

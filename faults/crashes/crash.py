@@ -24,7 +24,7 @@ def cache_image(entries: MetadataState, wall_start_ms: int) -> Image:
 
 
 def durable_image(entries: MetadataState, upto: int, wall_start_ms: int) -> Image:
-    """Return the image if all dirty pages are written first. Pages that failed syncs dropped are not dirty."""
+    """Return the image if all dirty pages are written first. Data that failed syncs dropped is missing."""
     contents = {}
     for path, inode in entries.contents():
         inode.make_durable(upto, 0, inode.size_bytes)
@@ -41,15 +41,17 @@ class PowerCut:
     page_bytes: int
     _sector_bytes: int
     damage: list[DamagedRange] = field(default_factory=list)
-    """Sectors filled with garbage in images of this cut, including synced bytes in them."""
+    """Sectors filled with garbage in images of this cut, including their synced bytes."""
 
     @property
     def page_sectors(self) -> int:
-        """Return how many sectors of a page may be at versions of their own; 0 where no page is torn."""
+        """Return how many sectors of a page may have different versions; 0 if no page can be torn."""
         return 0 if self._profile.whole_pages else self.page_bytes // self._sector_bytes
 
     def unsure_changes(self) -> list[Change]:
-        """Return the metadata changes that may be lost, in order; those Metadata.is_in_order only from the end."""
+        """Return the metadata changes that may be lost, in order. Those that Metadata.is_in_order are lost only from
+        the end.
+        """
         metadata, names = self._profile.metadata, self._names
         unsynced = [change for change in names.journal if not change.synced]
         if self._profile.drive_cache_survives:
@@ -62,10 +64,10 @@ class PowerCut:
         return [one for one in unsynced if one.number > names.committed or not metadata.is_in_order(one)]
 
     def entries_without(self, lost: Lost, injected: Counter[str]) -> MetadataState:
-        """Return names and sizes after these changes are lost, and count them."""
+        """Return names and sizes without the lost changes, and count the losses."""
         assert lost.keys() <= {change.number for change in self._names.journal}, lost
         entries = self._names.durable.copy()
-        undone: list[Change] = []  # those that are lost by which directories had got other paths
+        undone: list[Change] = []  # lost renames of directories
         for recorded in self._names.journal:
             change = recorded
             for one in reversed(undone):
@@ -84,7 +86,7 @@ class PowerCut:
         return entries
 
     def dirty_pages(self, entries: MetadataState) -> list[DirtyPage]:
-        """Return the pages below each file's surviving size that have several versions, under the file's first name."""
+        """Return the pages with several versions within each file's surviving size, under the file's first name."""
         files = entries.contents()
         # Reversed, so that the first of several names wins: under each name one page would be torn another way.
         first_name = {inode.identity: path for path, inode in reversed(files)}
@@ -154,7 +156,7 @@ class PowerCut:
                     injected[FaultKind.GARBAGE_SECTOR] += tears.garbage
                     self.damage += self._garbage(page, page_outcome)
             else:
-                if version == len(page.writes):  # what readers see
+                if version == len(page.writes):  # the visible version
                     content[:] = inode.readable[start : start + len(content)]
                 else:
                     lay_version(content, start, page.writes[:version])
@@ -173,7 +175,7 @@ class PowerCut:
     def _exposes_lie(
         self, inode: Inode, page: DirtyPage, page_outcome: PageOutcome, found: bytearray, durable: Content
     ) -> bool:
-        """Return whether a page would differ if all writes that the drive acknowledged were there."""
+        """Return whether the page would differ if all acknowledged writes had survived."""
         least = inode.acknowledged_writes(page.page, page.writes)
         start = page.page * self.page_bytes
         honest = bytearray(durable[start : start + len(found)])
@@ -195,7 +197,7 @@ def _image(entries: MetadataState, contents: dict[str, Content], wall_start_ms: 
 
 
 def file_image(inode: Inode, content: Content, wall_start_ms: int) -> FileImage:
-    """Return a file of an image with that content, shared if it is the content that was loaded."""
+    """Return a file of an image with that content, shared with the loaded image if unchanged."""
     mtime_ms = inode.mtime_ms(wall_start_ms)
     if inode.loaded is not None and content is inode.loaded.held:
         return inode.loaded.touched(mtime_ms)

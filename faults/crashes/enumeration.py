@@ -1,16 +1,16 @@
-"""Crash enumeration: every state that a crash may leave, or a selection if there are too many.
+"""Crash enumeration: every state that a crash may leave, or a selection if too many.
 
 If the product of all losses (versions of pages, sectors, changes) is within a limit, all of it is tried. Otherwise
 these states are tried up to the limit:
 
     no loss, and every loss; all changes after some operation lost
     each page alone lost, alone kept, at each version in between, torn at every sector boundary
-    each change of metadata alone lost, alone kept, each prefix of those that are in order; pages kept or lost
+    each metadata change alone lost, alone kept, each prefix of those that are in order; pages kept or lost
     some drawn as a power cut of a run is drawn
 
 A growth that is lost in part is tried with two lengths: one byte of it, and all but one. Tears inside sectors and
-garbage are only sampled; they come first if the kind of crash is about them. Most states equal others, so each has its
-digest at once, and its image on demand.
+garbage are only sampled; they come first if they are the main fault of the kind of crash. Most states equal others, so
+each has its digest at once, and its image on demand.
 
 Sources: Pillai et al., "All File Systems Are Not Created Equal", OSDI 2014 (ALICE: prefixes, and single operations left
 out); Mohan et al., "Finding Crash-Consistency Bugs with Bounded Black-Box Crash Testing", OSDI 2018.
@@ -48,12 +48,12 @@ class CrashLosses(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class CrashState:
-    """One state a crash may leave: which changes of metadata are lost, and what becomes of the dirty pages."""
+    """One crash state: the lost metadata changes, and the outcomes of the dirty pages."""
 
     _variant: "MetadataVariant | SurvivingCache"
     _chosen: Chosen
     digest: str
-    """The digest of its image, known before that is made: most states are the same as others."""
+    """Digest of its image. It is known before the image is built, because most states equal others."""
 
     def __post_init__(self) -> None:
         assert len(self._chosen) == len(self._variant.pages), (self._chosen, len(self._variant.pages))
@@ -65,49 +65,49 @@ class CrashState:
 
     @property
     def page_outcomes(self) -> list[PageOutcome]:
-        """Return what survived of each dirty page."""
+        """Return the outcomes of the dirty pages."""
         pages = self._variant.pages
         return [page.page_outcomes[number] for page, number in zip(pages, self._chosen, strict=True)]
 
     @property
     def dirty_pages(self) -> list[DirtyPage]:
-        """Return the pages that may be at several versions, in the order of their outcomes."""
+        """Return the dirty pages with several versions, in the order of their outcomes."""
         return [page.page for page in self._variant.pages]
 
     @property
     def losses(self) -> int:
-        """Return how many changes are lost, and pages not as they were last written."""
+        """Return the number of lost changes, and of pages that differ from their last version."""
         pages = zip(self._variant.pages, self._chosen, strict=True)
         return len(self.lost) + sum(number != page.latest for page, number in pages)
 
     @property
     def image(self) -> Image:
-        """Return the image, made anew each time."""
+        """Return the image, built anew each time."""
         return self._variant.image(self._chosen)
 
 
 @dataclass(frozen=True, slots=True)
 class SurvivingCache:
-    """The one state that the page cache leaves if it survives."""
+    """The single crash state if the page cache survives."""
 
     whole: Image
     lost: Lost = field(default_factory=dict)
     pages: tuple[PageOutcomes, ...] = ()
 
     def image(self, _: Chosen) -> Image:
-        """Return it."""
+        """Return the image."""
         return self.whole
 
 
 class DurableFiles:
-    """The files as they are surely durable, by content and length, with their pieces of digests, for all variants."""
+    """The durable files and their digest pieces, by content and length, shared by all variants."""
 
     def __init__(self, wall_ms: int) -> None:
         self._wall_ms = wall_ms
         self._files: dict[tuple[str, int, int], tuple[FileImage, bytes]] = {}
 
     def file(self, path: str, inode: Inode, entries: MetadataState) -> tuple[FileImage, bytes]:
-        """Return a file with its surviving length, and its part in a digest."""
+        """Return a file with its surviving length, and its piece of a digest."""
         size_bytes = entries.sizes.get(inode.identity, 0)
         key = (path, inode.identity, size_bytes)
         known = self._files.get(key)
@@ -127,8 +127,8 @@ class MetadataVariant:
         self._directories = tuple(sorted(entries.directories - {"/"}))
         self._durable: dict[str, FileImage] = {}
         self._pieces = {path: directory_piece(path) for path in self._directories}
-        """Parts of the digest of the durable state, by path, directories first."""
-        self._twins: dict[str, list[str]] = {}  # further names of a file, by its first
+        """Digest pieces of the durable state, by path, directories first."""
+        self._twins: dict[str, list[str]] = {}  # other names of a file, by its first name
         first: dict[int, str] = {}
         for path, file in sorted(entries.names.items()):
             if file in entries.symlinks:
@@ -150,7 +150,7 @@ class MetadataVariant:
         self._tried: set[Chosen] = set()
 
     def states(self, wanted: Iterable[Chosen]) -> Iterator[CrashState]:
-        """Yield the states of some choices, each once."""
+        """Yield the states of the given choices, each once."""
         for chosen in wanted:
             if chosen not in self._tried:
                 self._tried.add(chosen)
@@ -161,24 +161,24 @@ class MetadataVariant:
         return CrashState(self, chosen, self._digest(chosen))
 
     def drawn(self, page_outcomes: Iterable[PageOutcome]) -> Chosen:
-        """Return the choice that outcomes come to."""
+        """Return the choice with the given outcomes."""
         return tuple(page.number(one) for page, one in zip(self.pages, page_outcomes, strict=True))
 
     def before_operation(self, operation: int) -> Chosen:
-        """Return the choice of all that was written before an operation, or is sure."""
+        """Return the choice of all writes before an operation, and of durable ones."""
         return tuple(page.before_operation(operation) for page in self.pages)
 
     @property
     def extremes(self) -> tuple[Chosen, Chosen]:
-        """Return the choices of everything, and of no more than is sure."""
+        """Return the choice of all writes, and that of only the durable ones."""
         return tuple(page.latest for page in self.pages), tuple(page.least for page in self.pages)
 
     def every(self) -> Iterator[Chosen]:
-        """Yield the product of all that has been found for the pages."""
+        """Yield the product of all outcomes found for the pages."""
         return product(*[range(len(page.contents)) for page in self.pages])
 
     def single(self) -> Iterator[Chosen]:
-        """Yield the choices in which one page is at another version than all others, or torn."""
+        """Yield the choices in which one page has another version than all others, or is torn."""
         return self._one_page_at(lambda page: chain(page.versions, page.tears()))
 
     def with_sector_faults(self) -> Iterator[Chosen]:
@@ -186,7 +186,7 @@ class MetadataVariant:
         return self._one_page_at(PageOutcomes.with_sector_faults)
 
     def _one_page_at(self, numbers: Callable[[PageOutcomes], Iterable[int]]) -> Iterator[Chosen]:
-        """Yield the choices in which one page is as some of its numbers say, and all others are kept, or lost."""
+        """Yield choices with one page at each of its numbers, and all other pages kept, or all others lost."""
         everything, nothing = self.extremes
         for index, page in enumerate(self.pages):
             for number in numbers(page):
@@ -204,7 +204,6 @@ class MetadataVariant:
         return Image(files, self._directories, self._symlinks)
 
     def _digest(self, chosen: Chosen) -> str:
-        """Return the digest of the image of a choice, which has not been made yet."""
         pieces = self._pieces.copy()
         for path, indexes in self._pages_of.items():
             file, pieces[path] = self._file(path, indexes, chosen)
@@ -230,12 +229,12 @@ class MetadataVariant:
 
 
 class CrashStates:
-    """The states of one crash, made on first use. whole: the image if the page cache survives, else None."""
+    """The states of one crash, built on first use. whole: the image if the page cache survives, else None."""
 
     is_exhaustive: bool
     """Whether these are all states, apart from faults inside sectors and lengths of partial growth."""
     was_cut: bool
-    """Whether the limit has left out states. Known after the iteration."""
+    """Whether the limit has left out states. Valid after the iteration."""
 
     def __init__(
         self,
@@ -275,12 +274,12 @@ class CrashStates:
         states = self._representatives() if self._product is None else self._everything(self._product)
         made = list(islice(states, self._limit))
         self.was_cut = next(states, None) is not None
-        # `_find_product` has counted the states up to the limit, but those of faults inside sectors are never counted.
+        # `_find_product` counts the states up to the limit, but never those with faults inside sectors.
         assert not (self.was_cut and self._product is not None) or self._sector_faults.is_possible, self._limit
         return made
 
     def decisions(self, state: CrashState, stream_name: str) -> list[Decision]:
-        """Return the record with which a replayed crash comes to a state, drawing from the stream of that name."""
+        """Return the decisions with which a replayed crash leads to a state, as draws from the stream of that name."""
         if self._whole is not None:
             return []
         stream = Choices("").stream(stream_name)
@@ -292,7 +291,7 @@ class CrashStates:
         return stream.decisions()
 
     def drawn(self, stream: Stream) -> CrashState:
-        """Return the state that a crash comes to that draws from stream, as `decisions` records one."""
+        """Return the state that draws from a stream lead to. `decisions` records such draws."""
         if self._whole is not None:
             return CrashState(SurvivingCache(self._whole), (), self._whole.digest())
         variant, chosen = self._draw(stream)
@@ -316,15 +315,15 @@ class CrashStates:
     # -- all of them -------------------------------------------------------------------------------
 
     def _find_product(self) -> list[MetadataVariant] | None:
-        """Return every variant, with all outcomes of its pages found; None if that makes more states than the limit."""
-        if (len(self._ordered) + 1) << len(self._single) > self._limit:  # before anything is built
+        """Return every variant, with all outcomes of its pages, or None if that is more than the limit."""
+        if (len(self._ordered) + 1) << len(self._single) > self._limit:  # checked before anything is built
             return None
         variants = []
         states = 0
         for lost in self._all_losses():
             variant = self._variant(lost)
             if variant in variants:
-                continue  # other losses that take the same along
+                continue  # another loss leads to the same variant
             left = self._limit - states
             if 1 << len(variant.pages) > left or not all(page.find_all(left) for page in variant.pages):
                 return None
@@ -341,7 +340,7 @@ class CrashStates:
                 yield from self._in_parts(single.union(self._ordered[kept:]))
 
     def _in_parts(self, numbers: Iterable[int]) -> Iterator[Lost]:
-        """Yield the loss of some changes, whole and with each choice of what their growths leave."""
+        """Yield the loss of some changes, in full and with each partial growth."""
         whole = dict.fromkeys(sorted(numbers), 0)
         growths = self._profile.partial(self._unsure, whole)
         for parts in product(*(sorted({0, 1, growth.grown_bytes - 1}) for growth in growths)):
@@ -362,7 +361,7 @@ class CrashStates:
     def _representatives(self) -> Iterator[CrashState]:
         kept = self._variant({})
         yield from kept.states(kept.extremes)
-        if self._tears_sectors:  # the main fault of this kind of crash comes first: the limit cuts from the end
+        if self._tears_sectors:  # the main fault of this kind of crash comes first, because the limit cuts from the end
             yield from kept.states(kept.with_sector_faults())
         yield from self._in_order(kept)
         for lost in self._few_losses():
@@ -376,7 +375,7 @@ class CrashStates:
             yield from kept.states(kept.with_sector_faults())
 
     def _in_order(self, kept: MetadataVariant) -> Iterator[CrashState]:
-        """Yield the states that lose all unsure changes and writes from some operation on."""
+        """Yield the states that lose all unsure changes and writes after some operation."""
         numbers = {number for page in kept.pages for number, _, _ in page.page.writes}
         unsure = [*self._ordered, *self._single]
         for operation in sorted(numbers.union(unsure), reverse=True):
@@ -384,7 +383,9 @@ class CrashStates:
             yield from variant.states([variant.before_operation(operation)])
 
     def _few_losses(self) -> Iterator[Lost]:
-        """Yield each change that is on its own lost alone, and kept alone; each prefix of the others; and all."""
+        """Yield losses of changes: each unordered one alone lost, and alone kept; each prefix of the ordered
+        ones; all.
+        """
         unsure = dict.fromkeys([*self._ordered, *self._single], 0)
         yield unsure
         for number in self._single:
@@ -394,7 +395,7 @@ class CrashStates:
             yield from self._in_parts(self._ordered[kept:])
 
     def _draw(self, stream: Stream) -> tuple[MetadataVariant, Chosen]:
-        """Draw a state as a power cut of a run is drawn."""
+        """Draw a state as a power cut of a run does."""
         variant = self._variant(draw_lost_changes(stream, self._profile, self._unsure))
         dirty = [page.page for page in variant.pages]
         outcomes = draw_page_outcomes(stream, dirty, self._cut.page_sectors, self._sector_faults)

@@ -2,13 +2,13 @@
 
 Version k of a page is its durable state plus the first k of its pending writes. A torn page takes each sector from one
 of two versions, because a disk writes whole sectors and stops between two of them. Worse disks stop inside a sector,
-which then begins with bytes of the newer version, or leave garbage in sectors in flight (those in which the two
+which then begins with bytes of the newer version. Others leave garbage in sectors in flight (those in which the two
 versions differ). Garbage is drawn as one number from 1 on:
 
-    1      zeros, as where a drive had erased before it would program
-    2      0xFF, as an erased flash block reads
-    even   bytes of chance, derived from the number and the sector's place
-    odd    the bytes of another sector of the file, as when an address line or a mapping table went wrong
+    1      zeros, as after an erase before programming
+    2      0xFF, as in an erased flash block
+    even   random bytes, derived from the number and the sector's place
+    odd    the bytes of another sector of the file, as after an error of an address line or a mapping table
 
 Sources: Zheng, Tucek, Qin, Lillibridge: "Understanding the Robustness of SSDs under Power Fault", FAST 2013 (shorn,
 flying and corrupted writes); SQLite, "Powersafe Overwrite", for the assumption that is broken here.
@@ -24,28 +24,29 @@ from ..disk.content import Content
 from ..disk.page_cache import Write
 
 FILLINGS = 1 << 16
-"""How many numbers there are, 0 included, which stands for none."""
+"""Count of garbage numbers, including 0 for none."""
 _ZEROS, _ONES = 1, 2
-_TRIED_FILLINGS = (1, 2, 3, 4)  # one of each kind: zeros, ones, another sector's bytes, bytes of chance
+_TRIED_FILLINGS = (1, 2, 3, 4)  # one of each kind: zeros, ones, another sector's bytes, random bytes
 
 
 class PageOutcome(NamedTuple):
-    """What becomes of one dirty page. Bit s of sectors set: sector s is that of version other, not of version."""
+    """Outcome of one dirty page. Sectors with their bit set in `sectors` have version `other`, the rest `version`."""
 
     version: int
     other: int = 0
     sectors: int = 0
     torn_at: int = 0
-    """Byte of the page before which the sector that has it is of the newer version, and from which on of the older;
-    0 and first bytes of sectors mean no tear."""
+    """A tear inside a sector: its bytes before this offset of the page are newer, the rest older. 0 and sector
+    boundaries mean no tear.
+    """
     garbage: int = 0
     """Bit s set: sector s holds garbage if the two versions differ there."""
     filling: int = 0
-    """Which garbage, as in `garbage`; 0 for none."""
+    """Number of the garbage, see `garbage`; 0: none."""
 
 
 class DirtyPage(NamedTuple):
-    """A page with unsynced writes. least: the earliest version it can be at."""
+    """A page with unsynced writes. least: the earliest possible version."""
 
     path: str
     page: int
@@ -68,18 +69,18 @@ class SectorFaults(NamedTuple):
 
     @property
     def is_possible(self) -> bool:
-        """Return whether there is any."""
+        """Return whether any is possible."""
         return self.torn_bytes_chance > 0.0 or self.garbage_chance > 0.0
 
 
 class Tears(NamedTuple):
-    """Damage of a page. page: it mixes versions, by whole sectors or as follows."""
+    """Damage of a page. page: whether it mixes versions, by whole sectors or as follows."""
 
     page: bool = False
     sectors: int = 0
-    """How many mix versions, torn inside."""
+    """Number of sectors that mix versions."""
     garbage: int = 0
-    """How many hold bytes of neither version."""
+    """Number of sectors with garbage."""
 
 
 _WHOLE = Tears()
@@ -125,27 +126,27 @@ class PageOutcomes:
 
     @property
     def latest(self) -> int:
-        """Return the number of the page as readers saw it."""
+        """Return the number of the visible version."""
         return self.number(PageOutcome(len(self.page.writes)))
 
     @property
     def least(self) -> int:
-        """Return the number of the page with its sure writes only."""
+        """Return the number of the page with its durable writes only."""
         return self.number(PageOutcome(self.page.least))
 
     @property
     def versions(self) -> list[int]:
-        """Return the numbers of all its versions, from the least on."""
+        """Return the numbers of all its versions, oldest first."""
         latest = len(self.page.writes)
         return [self.number(PageOutcome(version)) for version in range(self.page.least, latest + 1)]
 
     def before_operation(self, operation: int) -> int:
-        """Return the number of the page with its sure writes and those before an operation."""
+        """Return the number of the page with its durable writes and those before an operation."""
         earlier = bisect_left(self.page.writes, operation, key=lambda write: write[0])
         return self.number(PageOutcome(max(self.page.least, earlier)))
 
     def find_all(self, limit: int) -> bool:
-        """Find every version and every tear by sectors of two; return False, early, if they are more than limit."""
+        """Find every version and every tear between two; return False, early, if they are more than limit."""
         versions = range(self.page.least, len(self.page.writes) + 1)
         for version in versions:
             self.number(PageOutcome(version))
@@ -153,7 +154,7 @@ class PageOutcomes:
             return False
         for older, newer in combinations(versions, 2):
             flying = self._flying(older, newer)
-            for chosen in range(1, (1 << len(flying)) - 1):  # every subset, but neither none nor all of them
+            for chosen in range(1, (1 << len(flying)) - 1):  # every subset, except the empty and the full one
                 sectors = sum(1 << sector for index, sector in enumerate(flying) if chosen >> index & 1)
                 self.number(PageOutcome(older, newer, sectors))
                 if len(self.contents) > limit:
@@ -161,7 +162,7 @@ class PageOutcomes:
         return True
 
     def tears(self) -> Iterator[int]:
-        """Yield the numbers of tears at every sector boundary of its last write, and of all its writes together."""
+        """Yield the numbers of tears at every sector boundary, of its last write and of all its writes together."""
         latest = len(self.page.writes)
         for older in sorted({self.page.least, max(self.page.least, latest - 1)}):
             flying = self._flying(older, latest)
@@ -170,7 +171,7 @@ class PageOutcomes:
                     yield self.number(PageOutcome(older, latest, sum(1 << sector for sector in newer)))
 
     def with_sector_faults(self) -> Iterator[int]:
-        """Yield the numbers of what tears inside the last write's sectors, and garbage there, may leave: some of it."""
+        """Yield the numbers of a sample of tears inside sectors and garbage, for the last write."""
         latest = len(self.page.writes)
         older = latest - 1
         if older < self.page.least:
@@ -186,7 +187,7 @@ class PageOutcomes:
                     yield self.number(PageOutcome(older, latest, before, 0, 1 << sector, filling))
 
     def _flying(self, older: int, newer: int) -> list[int]:
-        """Return the sectors in which two versions differ; none if the page is not torn."""
+        """Return the sectors in which two versions differ, or none if the page is not torn."""
         if not self._page_sectors:
             return []
         one, other = (self.contents[self.number(PageOutcome(version))] for version in (older, newer))
@@ -195,7 +196,7 @@ class PageOutcomes:
         return [sector for sector, at in enumerate(starts) if one[at : at + size] != other[at : at + size]]
 
     def _cuts(self, older: int, newer: int, sector: int) -> list[int]:
-        """Return bytes of the page to tear a sector at: after the first that differs, half way, before the last."""
+        """Return three offsets at which to tear a sector: after the first differing byte, half way, before the last."""
         one, other = (self.contents[self.number(PageOutcome(version))] for version in (older, newer))
         first = sector * self._sector_faults.sector_bytes
         last = min(first + self._sector_faults.sector_bytes, len(one))
@@ -212,7 +213,7 @@ class PageOutcomes:
 
 
 def lay_version(page: bytearray, start: int, writes: Sequence[Write]) -> None:
-    """Lay writes over a page, as much of it as the file has, that begins at start."""
+    """Apply writes to a page that begins at start, within its length."""
     end = start + len(page)
     for _, at, data in writes:
         stop = at + len(data)
@@ -220,7 +221,7 @@ def lay_version(page: bytearray, start: int, writes: Sequence[Write]) -> None:
             page[at - start : stop - start] = data
         else:
             first, last = max(at, start), min(stop, end)
-            if first < last:  # a write to the page may lie beyond the surviving length of the file
+            if first < last:  # a write may be beyond the surviving length of the file
                 page[first - start : last - start] = data[first - at : last - at]
 
 
@@ -240,7 +241,7 @@ def lay_outcome(
     if page_outcome.version == page_outcome.other or not is_torn:
         lay_version(page, start, writes[: page_outcome.version])
         return _WHOLE
-    other = page[:]  # of the durable page: laid over the other version, writes between the two would stay
+    other = page[:]  # from the durable page: the other version would keep writes between the two versions
     lay_version(other, start, writes[: page_outcome.other])
     lay_version(page, start, writes[: page_outcome.version])
     chosen = page[:]
@@ -258,7 +259,7 @@ def lay_outcome(
 
 
 def _tear_sector(page: bytearray, older: bytearray, newer: bytearray, torn_at: int, sector_bytes: int) -> int:
-    """Make a sector newer up to a byte and older from there on; return 1 if it is at neither version then."""
+    """Make a sector newer up to a byte and older from there on; return 1 if it now mixes versions."""
     first = torn_at - torn_at % sector_bytes
     assert first < torn_at, "a tear at a sector's first byte tears nothing"
     last = min(first + sector_bytes, len(older))
@@ -276,7 +277,7 @@ def _lay_garbage(
     sector_bytes: int,
     durable: Content,
 ) -> int:
-    """Fill the sectors that are said to hold garbage and were in flight; return how many have neither version then."""
+    """Fill the selected sectors in flight with garbage; return how many now have neither version."""
     harmed = 0
     for sector, first in enumerate(range(0, len(one), sector_bytes)):
         last = min(first + sector_bytes, len(one))
@@ -288,7 +289,7 @@ def _lay_garbage(
 
 
 def garbage(filling: int, file: Content, start: int, end: int, sector_bytes: int) -> bytes:
-    """Return garbage for [start, end), a sector of a file with the durable content file."""
+    """Return garbage for [start, end), a sector of a file with the durable content `file`."""
     assert 0 < filling < FILLINGS, filling
     size_bytes = end - start
     if filling == _ZEROS:

@@ -73,7 +73,7 @@ from ..kinds import FaultKind
 
 
 class Metadata(Enum):
-    """Which of the creations, sizes, renames and removals since the last sync survive."""
+    """Rules for the metadata changes that survive: creations, sizes, renames and removals since the last sync."""
 
     KEPT = "all of them"
     PREFIX = "the first ones, in order"
@@ -83,7 +83,7 @@ class Metadata(Enum):
     ANY = "any of them"
 
     def is_in_order(self, change: Change) -> bool:
-        """Return whether a change survives whenever a later one that is in order does; if not, it is on its own."""
+        """Return whether a change survives whenever a later ordered one does. Unordered changes are independent."""
         if self is Metadata.PREFIX_BUT_GROWTH:
             return not (isinstance(change, Extend) and change.by_write)
         if self is Metadata.PREFIX_BUT_DELAYED:
@@ -91,7 +91,7 @@ class Metadata(Enum):
         return self is not Metadata.ANY
 
     def split(self, changes: Sequence[Change]) -> tuple[Sequence[Change], Sequence[Change]]:
-        """Return those of changes that are in order, and the others."""
+        """Return the ordered and the unordered changes."""
         if self is Metadata.ANY:
             return (), changes
         if self not in (Metadata.PREFIX_BUT_GROWTH, Metadata.PREFIX_BUT_DELAYED):
@@ -116,11 +116,11 @@ class CrashProfile:
     drive_cache_survives: bool = False
     """Synced data in the drive's volatile cache survives."""
     torn_bytes_chance: float = 0.0
-    """Of a torn page, to be torn inside a sector, whatever the disk's own plan says."""
+    """Chance of a tear inside a sector for a torn page, in addition to the disk's own plan."""
     torn_page_chance: float = 0.0
-    """Of a page that was not synced, to be torn; 0: as any power cut is drawn."""
+    """Chance of a tear for an unsynced page; 0: drawn as in any power cut."""
     grows_in_steps: bool = False
-    """A file that was to become longer by allocation may have any length on the way there."""
+    """Whether a growth by allocation may leave any length in between."""
 
     def __post_init__(self) -> None:
         assert not (self.page_cache_survives and self.metadata is not Metadata.KEPT), self
@@ -138,18 +138,18 @@ class CrashProfile:
         return f"unsynced pages may be {pages}; of unsynced names and sizes survive {self.metadata.value}"
 
     def closed(self, unsure: Sequence[Change], lost: Lost) -> Lost:
-        """Return losses with those that they take along."""
+        """Return the losses, including the changes that they take along."""
         ordered, others = self.metadata.split(unsure)
         first_lost = next((change.number for change in ordered if change.number in lost), None)
         taken = [one.number for one in others if self.metadata.is_taken_along(one, first_lost)]
         return {**dict.fromkeys(taken, 0), **lost}
 
     def partial(self, unsure: Sequence[Change], lost: Container[int]) -> list[Extend]:
-        """Return the growths that are lost and may leave a part of themselves, out of all that may be lost."""
+        """Return the lost growths that may leave a part, out of all that may be lost."""
         if not self.grows_in_steps:
             return []
         ordered, others = self.metadata.split(unsure)
-        # In order, a part of the first loss is the journal's end; later changes cannot survive then.
+        # In order, a partial first loss is the end of the journal; later changes cannot survive then.
         first = [change for change in ordered if change.number in lost][:1]
         gone = first + [change for change in others if change.number in lost]
         growths = [change for change in gone if isinstance(change, Extend)]
@@ -180,7 +180,7 @@ _WRITES = ("store", "pwrite", "write", "zero range")
 
 
 def crash_kinds(operations: Collection[str], profiles: Collection[CrashProfile]) -> Iterator[str]:
-    """Yield the kinds of loss after these operations and crashes of these profiles; some kinds twice."""
+    """Yield the possible losses after these operations and crashes of these profiles; some kinds twice."""
     cuts = [profile for profile in profiles if not profile.page_cache_survives]
     if not cuts:
         return

@@ -1,7 +1,7 @@
-"""Crash sampling: draws the losses of a power cut, metadata changes first, then a version of each dirty page.
+"""Crash sampling: draws the losses of a power cut, first metadata, then dirty pages.
 
-Each cut draws a strategy first, off the record. Recorded outcomes are 0 for whatever survives whole, so a record reads
-as the list of losses, and each loss can be taken back on its own.
+Each cut draws a strategy first, without recording it. Recorded outcomes are 0 for whatever survives whole, so a record
+reads as the list of losses, and each loss can be undone on its own.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,21 +11,22 @@ from ..disk.changes import Change, Lost
 from .page_outcomes import FILLINGS, DirtyPage, PageOutcome, SectorFaults
 from .profiles import CrashProfile
 
-# One draw per page would almost never lose everything, or just one thing, and bugs live there: a cut has a strategy.
+# One draw per page would almost never lose everything, or just one thing, where bugs are likely. So a cut has a
+# strategy.
 _CHANGE_STRATEGIES = ("none", "all", "each on its own", "one missing", "one alone")
 _PAGE_STRATEGIES = ("none", "all", "any version", "any version", "torn", "torn", "one missing", "one alone")
 _TEAR_CHANCES = (0.1, 0.5, 1.0)
 
 
 def draw_lost_changes(stream: Stream, profile: CrashProfile, unsure: Sequence[Change]) -> Lost:
-    """Return the changes that a cut takes, out of those it may take."""
+    """Return the changes that a cut loses, out of those that it may lose."""
     if not unsure:
         return {}
     return decide_lost_changes(stream, profile, unsure, _lost_changes(stream.raw_random, profile, unsure))
 
 
 def decide_lost_changes(stream: Stream, profile: CrashProfile, unsure: Sequence[Change], proposed: Lost) -> Lost:
-    """Record which changes are lost, of those in order how many from the end, and which leave a part of a growth."""
+    """Record the lost changes: how many ordered ones from the end, which others, and which leave a part of a growth."""
     ordered, others = profile.metadata.split(unsure)
     from_end = sum(change.number in proposed for change in ordered)
     count = stream.record(len(ordered) + 1, "changes lost from the end", from_end)
@@ -66,7 +67,7 @@ def record_page_outcome(
     page_sectors: int,
     sector_faults: SectorFaults | None,
 ) -> PageOutcome:
-    """Record one page's outcome: the number of newest writes lost, and if torn, sectors with another number.
+    """Record one page's outcome: the number of newest writes lost, and if torn, sectors with another version.
 
     Later questions depend on recorded answers, never on the proposal, so a replay asks the same.
     """
@@ -149,7 +150,7 @@ def _torn(
     page_sectors: int,
     sector_faults: SectorFaults | None,
 ) -> PageOutcome:
-    """Propose a version and, by chance, another one, the sectors that have that, and what else happened to them."""
+    """Propose a version and by chance a second one, its sectors, and other damage."""
     whole = _at_any_version(chance, page)
     versions = len(page.writes) - page.least + 1
     if versions == 1 or chance() >= torn_chance:
@@ -159,7 +160,7 @@ def _torn(
     torn = PageOutcome(whole.version, other, int(chance() * (1 << page_sectors)))
     if sector_faults is None:
         return torn
-    # A sector to be torn inside, and sectors that hold garbage, are among those that were in flight.
+    # Tears inside sectors and garbage only affect sectors in flight.
     sector_bytes = sector_faults.sector_bytes
     page_bytes = page_sectors * sector_bytes
     first, last = sorted((torn.version, torn.other))
@@ -181,7 +182,7 @@ def _torn(
 
 
 def _version(chance: Callable[[], float], last: int) -> int:
-    """Propose a version, 0 to last: half of the time any, else an end."""
+    """Propose a version, 0 to last: half of the time any, else one of the ends."""
     if last == 0:
         return 0
     drawn = int(chance() * 2 * (last + 1))

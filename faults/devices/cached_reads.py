@@ -1,15 +1,15 @@
 """Cached reads: reads that miss the page cache, and read-ahead.
 
-Each reader of a file has a read-ahead of its own. Linux has one per opened file, but recognises several readers by the
+Each reader of a file has its own read-ahead state. Linux has one per opened file, but recognises several readers by the
 cached pages before their positions, which has the same effect.
 
 A first read, or a miss right after the last page, reads a few pages at once, and the reader waits for the first. When
-the reader comes to the first page that it had not asked for, the next window starts, twice as large, without a wait. A
-miss elsewhere reads the wanted pages only and resets the window; a map that reads around takes a full window instead,
+the reader reaches the first page that it had not requested, the next window starts, twice as large, without a wait. A
+miss elsewhere reads only the wanted pages and resets the window. A map with read-around takes a full window instead,
 half of it before the page.
 
 Sources: Linux, mm/readahead.c (ondemand_readahead): 4 pages at first, 128 KiB at most; mm/filemap.c
-(do_sync_mmap_readahead) for reading around.
+(do_sync_mmap_readahead) for read-around.
 """
 
 from collections import OrderedDict
@@ -20,7 +20,7 @@ from .pages import FilePages, Memory
 from .storage import BLOCK_BYTES, Run, append_block
 
 Page = tuple[str, int]
-"""A file's path, and which of its pages."""
+"""A file's path and a page number."""
 _PAGES_FIRST = 4
 PAGES_MOST = 32  # 128 KiB, Linux's read_ahead_kb
 
@@ -40,7 +40,7 @@ class ReadAhead:
         """Pages of the last window, 0 after a miss at random."""
 
     def miss(self, page: int, wanted: int) -> range:
-        """Return the pages to read at a miss of the first of so many wanted pages."""
+        """Return the pages to read after a miss of the first wanted page."""
         if page - self._last not in (0, 1):
             self.window, self._marker = 0, -1
             if self._around:
@@ -53,7 +53,7 @@ class ReadAhead:
         return range(page, self._end)
 
     def hit(self, page: int) -> range:
-        """Return the pages to begin to read, without a wait, at a hit: mostly none."""
+        """Return the pages to read ahead at a hit, usually none."""
         if not 0 <= self._marker <= page < self._end:
             return range(0)
         begin = self._marker = self._end
@@ -63,7 +63,7 @@ class ReadAhead:
         return range(begin, self._end)
 
     def passed(self, page: int) -> None:
-        """Note that the reader has been at a page."""
+        """Record the reader's position."""
         self._last = page
 
 
@@ -73,22 +73,22 @@ class CachedReads:
     def __init__(
         self, elevator: Elevator, memory: Memory, read_ahead: Callable[[str], ReadAhead] | None = None
     ) -> None:
-        """read_ahead: makes the read-ahead of a reader of a file, by the file's path."""
+        """Set up. read_ahead: returns the read-ahead of a reader, by the file's path."""
         self._elevator = elevator
         self._most = memory.cache_bytes // BLOCK_BYTES
         self._read_ahead = read_ahead or (lambda path: ReadAhead())
         self._pages: OrderedDict[Page, IoRequest] = OrderedDict()
         self._states: dict[tuple[str, str], ReadAhead] = {}
         self.misses = 0
-        """How often a reader had to wait for the device."""
+        """Number of waits of readers for the device."""
 
     def drop(self) -> None:
-        """Forget all pages and where every reader is, as after the machine has been off."""
+        """Forget all pages and positions, as after a power-off."""
         self._pages.clear()
         self._states.clear()
 
     def read(self, reader: str, file: FilePages, first: int, last: int) -> None:
-        """Let the current task, which goes by a reader's name, wait until a file's pages [first, last] are there."""
+        """Wait in the current task until pages [first, last] of a file are cached. reader: its name."""
         state = self._states.get((reader, file.path))
         if state is None:
             state = self._states[reader, file.path] = self._read_ahead(file.path)
@@ -101,12 +101,12 @@ class CachedReads:
             else:
                 self._pages.move_to_end((file.path, page))
                 self._begin(file, state.hit(page))
-            if request is not None:  # None: a hole, which has no block to be read
+            if request is not None:  # None: a hole without a block
                 self._elevator.wait(request)
             state.passed(page)
 
     def _begin(self, file: FilePages, pages: Iterable[int]) -> None:
-        """Begin to read those pages that are not there, and have a block."""
+        """Start reads of the pages that are not cached and have a block."""
         runs: list[Run] = []
         of_runs: list[list[int]] = []
         for page in pages:
@@ -120,6 +120,6 @@ class CachedReads:
             request = self._elevator.read([run])
             for page in pages_of_run:
                 self._pages[file.path, page] = request
-        # `move_to_end` puts a page that is used at the end, so the first ones were used longest ago.
+        # `move_to_end` puts a used page at the end, so the first pages are the least recently used.
         while len(self._pages) > self._most:
             self._pages.popitem(last=False)

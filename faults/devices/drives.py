@@ -1,12 +1,12 @@
-"""Drives: durations of writes, reads and flushes on hard disks and flash drives; named models.
+"""Drives: durations of writes, reads and flushes on hard disks and flash drives.
 
-Hard disk: seek, rotation, transfer. The angle of the platter depends on time alone, so a sequential write that comes
-too late for its sector waits for a whole turn, as small syncs on real disks do. A request that has ended is on the
-medium, so a flush is free. A request that arrives during the last one is taken in meanwhile (command queueing). After a
-read the disk reads on into its buffer until it has to move, which serves the next sequential read.
+Hard disk: seek, rotation, transfer. The platter's angle depends on time alone, so a sequential write that misses its
+sector waits for a whole turn, as small syncs on real disks do. A finished write is on the medium, so a flush is free. A
+request that arrives during another one is accepted meanwhile (command queueing). After a read the disk reads on into
+its buffer until it has to move, which serves the next sequential read.
 
 Flash drive: a write ends in the drive's cache. A flush programs the cache: without capacitors it waits for the flash,
-with a tail from garbage collection; with capacitors ("data centre" models) it answers at once.
+with a tail from garbage collection; with capacitors ("data centre" models) it returns at once.
 
 Hard disk figures: 7,200 turns a minute, 0.6 ms from track to track, 8.5 ms for a third of the stroke, 200 MB/s (10^6
 bytes), from data sheets of 3.5-inch drives of about 4 TB. Seek times grow as the root of the distance, as in Ruemmler
@@ -23,11 +23,11 @@ from ...sim.choices import Stream
 from .storage import BLOCK_BYTES, JournalledStorage, Run, Storage
 
 _MS, _US = 1_000_000, 1_000
-_STEPS = 1000  # as fine as quantiles of 0.1 % are
+_STEPS = 1000  # enough for quantiles of 0.1 %
 
 
 class Spread:
-    """Durations in ns, each as likely as any other. Invariant: ascending, so that 0, the plain draw, is the least."""
+    """Equally likely durations in ns. Invariant: ascending, so that 0, the default draw, is the least."""
 
     __slots__ = ("ns",)
 
@@ -38,7 +38,7 @@ class Spread:
 
     @classmethod
     def through(cls, points: Sequence[tuple[float, int]]) -> "Spread":
-        """Make the spread that goes through points (share of all, ns), straight in between, from share 0 to 1."""
+        """Return the spread through points (share of all, ns), linear between them, from share 0 to 1."""
         shares = [share for share, _ in points]
         if shares[0] != 0 or shares[-1] != 1 or shares != sorted(set(shares)):
             raise ValueError(f"shares: expected 0 to 1, ascending, found {shares}")
@@ -56,11 +56,11 @@ class Spread:
         return self.ns[stream.below(len(self.ns), label)]
 
     def quantile(self, share: float) -> int:
-        """Return the duration that this share of them does not exceed."""
+        """Return the duration that this share of the durations does not exceed."""
         return self.ns[min(len(self.ns) - 1, int(share * len(self.ns)))]
 
     def scaled(self, factor: float) -> "Spread":
-        """Return the same with every duration so many times as long."""
+        """Return the spread with all durations multiplied."""
         return Spread(round(one * factor) for one in self.ns)
 
 
@@ -69,7 +69,7 @@ _BYTES_PER_SECOND = 200_000_000
 _TRACK_BLOCKS = _BYTES_PER_SECOND * _TURN_NS // 1_000_000_000 // BLOCK_BYTES
 _BLOCK_NS = _TURN_NS // _TRACK_BLOCKS
 _TRACK_TO_TRACK_NS = 600_000
-_THIRD_OF_STROKE_NS = 8_500_000  # the average seek of data sheets: that far are two random tracks apart
+_THIRD_OF_STROKE_NS = 8_500_000  # the average seek in data sheets, the distance of two random tracks
 _COMMAND_NS = 50_000
 
 
@@ -101,7 +101,7 @@ class HardDisk:
         return max(now_ns + _COMMAND_NS, self._idle_ns)
 
     def flush(self, now_ns: int) -> int:
-        """Return at once: all writes are on the medium."""
+        """Return immediately: all writes are on the medium."""
         return max(now_ns, self._idle_ns)
 
     def _serve(self, now_ns: int, run: Run) -> int:
@@ -109,14 +109,14 @@ class HardDisk:
         assert 0 <= first <= self.blocks - count, (run, self.blocks)
         at_ns = max(now_ns + _COMMAND_NS, self._idle_ns) + self._seek_ns(first)
         angle_ns = first % _TRACK_BLOCKS * _BLOCK_NS
-        at_ns += (angle_ns - at_ns) % (_TRACK_BLOCKS * _BLOCK_NS)  # until the sector comes by: never negative
+        at_ns += (angle_ns - at_ns) % (_TRACK_BLOCKS * _BLOCK_NS)  # time until the sector passes; never negative
         self._head = first + count
         self._idle_ns = at_ns + count * _BLOCK_NS
         assert self._idle_ns > now_ns, (now_ns, self._idle_ns)
         return self._idle_ns
 
     def _seek_ns(self, block: int) -> int:
-        # By the root of the distance: an arm speeds up for half of the way and slows down for the other.
+        # By the root of the distance: an arm accelerates for half of the way and brakes for the other.
         distance = abs(block // _TRACK_BLOCKS - self._head // _TRACK_BLOCKS)
         if not distance:
             return 0
@@ -137,7 +137,7 @@ class FlashDrive:
         blocks: int = 1 << 30,
         depth: int = 1,
     ) -> None:
-        """depth: number of concurrent commands, apart from their transfers."""
+        """Set up. depth: number of concurrent commands, apart from their transfers."""
         assert depth > 0, depth
         self.blocks = blocks
         self._stream = stream
@@ -175,14 +175,14 @@ class FlashDrive:
 
 
 def sata_ssd(stream: Stream, depth: int = 1) -> FlashDrive:
-    """Return a consumer's SATA drive, without capacitors."""
+    """Return a consumer SATA drive, without capacitors."""
     points = [(0.0, 300 * _US), (0.5, 600 * _US), (0.9, 1_200 * _US), (0.99, 6 * _MS), (1.0, 25 * _MS)]
     flush = Spread.through(points)
     return FlashDrive(stream, command_ns=60 * _US, bytes_per_second=500_000_000, flush=flush, depth=depth)
 
 
 def nvme_ssd(stream: Stream, depth: int = 1) -> FlashDrive:
-    """Return an NVMe drive with capacitors, as servers have."""
+    """Return an NVMe server drive with capacitors."""
     points = [(0.0, 8 * _US), (0.5, 12 * _US), (0.9, 25 * _US), (0.99, 150 * _US), (1.0, 2 * _MS)]
     flush = Spread.through(points)
     return FlashDrive(stream, command_ns=12 * _US, bytes_per_second=2_500_000_000, flush=flush, depth=depth)
@@ -192,7 +192,7 @@ StorageModel = Callable[[Stream], Storage]
 
 
 class NamedModel(NamedTuple):
-    """One storage, and its meaning."""
+    """A storage model and its description."""
 
     meaning: str
     make: StorageModel

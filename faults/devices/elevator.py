@@ -1,9 +1,9 @@
-"""Elevator: the queue of a device. Requests wait while the device is busy, and are sorted and merged.
+"""Elevator: the queue of a device, which sorts and merges waiting requests.
 
-Writes go in ascending order of blocks from the head's position, then from the lowest block again; adjacent ones are
-merged. Reads, which a task waits for, go first, but at most twice in a row before writes: the rules of mq-deadline
-(Linux, Documentation/block/deadline-iosched.rst: sorted batches of fifo_batch = 16, writes_starved = 2). Its deadlines
-are not modelled: a batch is short, and a round reaches every request.
+Writes are issued in ascending order of blocks from the head's position, then from the lowest block again; adjacent ones
+are merged. Reads, for which tasks wait, go first, but at most twice in a row before writes. These are the rules of
+mq-deadline (Linux, Documentation/block/deadline-iosched.rst: sorted batches of fifo_batch = 16, writes_starved = 2).
+Its deadlines are not modelled: a batch is short, and a round reaches every request.
 """
 
 from bisect import bisect_left, insort
@@ -64,14 +64,14 @@ class Elevator:
         return self._queue(self._writes, runs)
 
     def flush(self) -> IoRequest:
-        """Queue a flush of the device's cache: it covers the writes that have ended."""
+        """Queue a flush of the device's cache. It covers finished writes."""
         request = self._new_request(1)
         self._flushes.append(request)
         self._wake()
         return request
 
     def wait(self, request: IoRequest) -> None:
-        """Let the current task wait for the end of a request."""
+        """Wait in the current task for the end of a request."""
         while request.done_ns is None:
             request.waiters.wait(None)
         if request.done_ns > self._kernel.now_ns:
@@ -108,7 +108,7 @@ class Elevator:
                 kernel.park(_SERVING, done_ns)
 
     def _issue(self, now_ns: int) -> int | None:
-        """Give the device the next requests; return the time of their end, None for an empty queue."""
+        """Issue the next requests; return the time of their end, or None for an empty queue."""
         starved = self._reads_in_a_row >= _READS_IN_A_ROW and (self._writes or self._flushes)
         if self._reads and not starved:
             self._reads_in_a_row += 1
@@ -128,7 +128,7 @@ class Elevator:
     def _issue_reads(self) -> int:
         done_ns = 0
         for first, _, blocks, request in self._take(self._reads):
-            # Begun when it was asked for: a drive takes a command in while it is busy with the last one.
+            # Begun when it was queued: a drive accepts a command while it is busy.
             done_ns = self._device.read(request.begun_ns, (first, blocks))
             self.commands += 1
             self.blocks_read += blocks
@@ -147,7 +147,7 @@ class Elevator:
         return done_ns
 
     def _take(self, queue: list[Queued]) -> list[Queued]:
-        """Take the next ones from where the head stands, so many commands or blocks of them."""
+        """Remove the next requests from the head's position, up to a number of commands and blocks."""
         at = bisect_left(queue, (self._head,))
         ordered = queue[at:] + queue[:at]
         commands, first, end = 0, 0, -1
@@ -170,7 +170,7 @@ class Elevator:
 
 
 def merged(runs: Iterable[Run]) -> list[Run]:
-    """Return runs, sorted from one point on, with adjacent and overlapping ones merged."""
+    """Return runs, sorted from some point on, with adjacent and overlapping ones merged."""
     found: list[Run] = []
     for first, blocks in runs:
         if found and found[-1][0] <= first <= sum(found[-1]):
@@ -182,7 +182,7 @@ def merged(runs: Iterable[Run]) -> list[Run]:
 
 
 def _finish(request: IoRequest, done_ns: int) -> None:
-    """Note the end of one of a request's runs; after the last one wake its waiters."""
+    """Record the end of one of a request's runs; after the last one wake its waiters."""
     assert request.queued > 0, "a run of the request ended twice"
     assert request.begun_ns <= done_ns, (request.begun_ns, done_ns)
     request.queued -= 1

@@ -16,36 +16,36 @@ from ...sim.machine import Gate
 from .storage import FreeBlocks, Run, append_block
 
 ROOM_BLOCKS = 2048
-"""8 MiB: the room of a file that has grown, ext4's largest preallocation."""
+"""8 MiB: the reservation of a growing file, ext4's largest preallocation."""
 _MIB = 1 << 20
 
 
 @dataclass(slots=True)
 class FileBlocks:
-    """Where one file lies: from `ahead` on if it was allocated ahead, else page by page."""
+    """Block numbers of one file: from `ahead` on if it was allocated ahead, else page by page."""
 
     ahead: int | None = None
     placed: dict[int, int] = field(default_factory=dict)
     kept: int = 0
-    """The next block that is kept for it."""
+    """The next reserved block."""
     kept_blocks: int = 0
-    """How many are kept for it from there on."""
+    """Number of reserved blocks from there on."""
 
     def block_of(self, page: int) -> int | None:
-        """Return where a page lies, None if it has no block."""
+        """Return the block of a page, or None."""
         return self.placed.get(page) if self.ahead is None else self.ahead + page
 
 
 class Placement(FreeBlocks):
-    """Gives the pages of files their blocks."""
+    """Assigns blocks to the pages of files."""
 
     def __init__(self, blocks: int, *, room_blocks: int = 0) -> None:
-        """room_blocks: how many a growing file takes at a time."""
+        """Set up. room_blocks: number of blocks that a growing file reserves at a time."""
         super().__init__(blocks)
         self._room_blocks = max(room_blocks, 1)
 
     def place(self, file: FileBlocks, pages: Iterable[int]) -> list[Run]:
-        """Return where pages, ascending, lie as runs; those that have no block yet get one."""
+        """Return the runs of pages, given in ascending order. Pages without a block get one."""
         runs: list[Run] = []
         for page in pages:
             block = file.block_of(page)
@@ -74,7 +74,7 @@ class FilePages:
     blocks: FileBlocks = field(default_factory=FileBlocks)
     dirty: set[int] = field(default_factory=set)
     dirty_since_ns: int = 0
-    """When the first of the dirty pages became so."""
+    """Time at which the first of the dirty pages became dirty."""
     in_flight: int = 0
     commit_number: int = 0
     """The journal's commit that covers its last write-back."""
@@ -88,15 +88,15 @@ class Memory:
     """
 
     dirty_bytes_max: int = 32 * _MIB
-    """Above that, writing tasks wait."""
+    """Above this, writing tasks wait."""
     cache_bytes: int = 64 * _MIB
-    """Of pages that were read."""
+    """Limit for clean pages."""
     expire_ns: int = 30_000_000_000
-    """How long a page may be dirty before it is written back."""
+    """Age at which a dirty page is written back."""
     wake_ms: int = 5_000
-    """How often the flusher looks; journals commit as often."""
+    """Interval of the flusher and of journal commits."""
 
     @property
     def background_bytes(self) -> int:
-        """Return how much may be dirty before write-back begins."""
+        """Return the amount of dirty data at which write-back begins."""
         return self.dirty_bytes_max // 2

@@ -14,7 +14,7 @@ from ..disk.page_cache import Inode
 from ..disk.syncs import SyncTiming
 
 Run = tuple[int, int]
-"""Blocks that lie side by side: the first, and how many."""
+"""Adjacent blocks: the first, and their number."""
 BLOCK_BYTES = 4096
 JOURNAL_BLOCKS = 32_768  # 128 MiB
 DESCRIPTION_BLOCKS = 2  # the descriptor, and a block of the inodes' table
@@ -22,34 +22,34 @@ COMMIT_BLOCKS = 1
 
 
 class BlockDevice(Protocol):
-    """A device that writes and reads blocks, one request after the other."""
+    """A device that writes and reads blocks, one request after another."""
 
     @property
     def blocks(self) -> int:
         """Return how many blocks it has."""
 
     def write(self, now_ns: int, runs: Sequence[Run]) -> int:
-        """Return when runs, in the order of their blocks, are in its cache or on its medium, begun at now_ns."""
+        """Return when runs are in its cache or on its medium, in the order of their blocks, begun at now_ns."""
 
     def read(self, now_ns: int, run: Run) -> int:
         """Return when a run has been read, begun at now_ns."""
 
     def flush(self, now_ns: int) -> int:
-        """Return when all that was written is on the medium, begun at now_ns."""
+        """Return when all written data is on the medium, begun at now_ns."""
 
 
 class Storage(Protocol):
-    """The durations of syncs, and places of files."""
+    """The durations of syncs, and the placement of files."""
 
     def sync(self, now_ns: int, runs: Sequence[Run]) -> int:
         """Return when a sync of these dirty blocks ends, begun at now_ns."""
 
     def place(self, blocks: int) -> int:
-        """Return the first of so many blocks in a row, free until now."""
+        """Return the first block of a free run of this length, and reserve it."""
 
 
 def append_block(runs: list[Run], block: int) -> bool:
-    """Add a block to runs, to the last one if it is adjacent; return whether it began a run."""
+    """Add a block to runs, to the last one if adjacent; return whether it began a new run."""
     if runs and sum(runs[-1]) == block:
         runs[-1] = (runs[-1][0], runs[-1][1] + 1)
         return False
@@ -65,7 +65,7 @@ class FreeBlocks:
         self._free = 0
 
     def take(self, blocks: int) -> int:
-        """Return the first of so many blocks side by side. ValueError: the device is full."""
+        """Return the first block of a free run of this length, and reserve it. ValueError: the device is full."""
         first = self._free
         self._free += blocks
         if self._free > self._blocks:
@@ -74,14 +74,14 @@ class FreeBlocks:
 
 
 class JournalRing:
-    """The blocks of a journal, written in sequence, again and again."""
+    """The blocks of a journal, written cyclically."""
 
     def __init__(self, free: FreeBlocks) -> None:
         self._first = free.take(JOURNAL_BLOCKS)
         self._at = 0
 
     def next(self, blocks: int) -> Run:
-        """Return the next blocks; blocks that would cross the end begin at the start again."""
+        """Return the next blocks. If they would cross the end, they begin at the start."""
         assert 0 < blocks <= JOURNAL_BLOCKS, blocks
         if self._at + blocks > JOURNAL_BLOCKS:
             self._at = 0
@@ -100,7 +100,7 @@ class JournalledStorage:
         self._idle_ns = 0
 
     def sync(self, now_ns: int, runs: Sequence[Run]) -> int:
-        """Return when a sync of these dirty blocks ends. Syncs follow one another: there is one journal."""
+        """Return when a sync of these dirty blocks ends. Syncs run one after another, because there is one journal."""
         device = self._device
         done_ns = max(now_ns, self._idle_ns)
         if runs:
@@ -113,7 +113,7 @@ class JournalledStorage:
         return self._idle_ns
 
     def place(self, blocks: int) -> int:
-        """Return the first of so many blocks in a row. ValueError: the device is full."""
+        """Return the first block of a free run of this length, and reserve it. ValueError: the device is full."""
         return self._free.take(blocks)
 
 
@@ -121,7 +121,7 @@ class MeasuredStorage:
     """Storage with measured sync times in their order, because slow syncs come in clusters. Syncs do not overlap."""
 
     def __init__(self, syncs_ns: Sequence[int]) -> None:
-        """syncs_ns: what syncs took, in the order in which they were made; at least one."""
+        """Set up. syncs_ns: measured durations in their order, at least one."""
         if not syncs_ns:
             raise ValueError("expected the times of syncs, at least one")
         self._syncs_ns = cycle(syncs_ns)
@@ -130,7 +130,7 @@ class MeasuredStorage:
         self._idle_ns = 0
 
     def begin(self) -> None:
-        """Let the next sync be the first that was timed. Until then each takes the usual time."""
+        """Start the sequence with the next sync. Until then each sync takes the median."""
         self._usual_ns = None
 
     def sync(self, now_ns: int, runs: Sequence[Run]) -> int:
@@ -140,17 +140,17 @@ class MeasuredStorage:
         return self._idle_ns
 
     def place(self, blocks: int) -> int:
-        """Return the first of so many blocks in a row."""
+        """Return the first block of a free run of this length, and reserve it."""
         self._free += blocks
         return self._free - blocks
 
 
 class StorageTiming:
-    """Asks a storage how long each sync takes. Slow syncs and stalls that a fault plan asks for come on top."""
+    """Takes sync durations from a storage. Slow syncs and stalls of a fault plan are added."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
-        self._first_blocks: dict[int, int] = {}  # of each file, by its inode's number, where it lies
+        self._first_blocks: dict[int, int] = {}  # first block of each file, by its inode's number
         self._faults = SyncTiming(base_ns_min=0, base_ns_max=0)
         self.syncs = 0
 

@@ -1,8 +1,8 @@
-"""Storage system of one machine: the time that page cache, file system and elevator take over one device.
+"""Storage system of one machine: page cache, file system and elevator on one device.
 
-It knows which pages are dirty and their place. Bytes and crashes belong to the simulated disk (`faults.disk`), whose
-syncs then take no time of their own. A view of a map does not say which bytes are read, so readers report their reads
-(`StorageSystem.read`).
+It models time only: it knows which pages are dirty and their place. Bytes and crashes belong to the simulated disk
+(`faults.disk`), which then has no sync times of its own. A view of a map does not show which bytes are read, so readers
+report their reads (`StorageSystem.read`).
 """
 
 from collections.abc import Callable
@@ -31,7 +31,9 @@ class StorageSystem:
         room_blocks: int = 0,
         read_ahead: Callable[[str], ReadAhead] | None = None,
     ) -> None:
-        """room_blocks: blocks that a growing file reserves at a time; 0: none. read_ahead: by path; None: Linux's."""
+        """Set up. room_blocks: blocks that a growing file reserves at a time; 0: none. read_ahead: by path; None:
+        Linux's.
+        """
         self._kernel = machine.kernel
         self._placement = Placement(device.blocks, room_blocks=room_blocks)
         self.elevator = Elevator(machine, device)
@@ -48,13 +50,13 @@ class StorageSystem:
         return found
 
     def allocate_ahead(self, path: str, size_bytes: int) -> None:
-        """Let a file have blocks side by side for so many bytes, unless it has some already."""
+        """Allocate adjacent blocks for a file of this size, unless it has blocks already."""
         blocks = self.file(path).blocks
         if blocks.ahead is None and not blocks.placed:
             blocks.ahead = self._placement.take(-(-size_bytes // BLOCK_BYTES))
 
     def read(self, reader: str, path: str, start: int, end: int) -> None:
-        """Let the current task wait until a file's bytes [start, end) are in the page cache."""
+        """Wait in the current task until bytes [start, end) of a file are in the page cache."""
         if end > start:
             self.reads.read(reader, self.file(path), start // BLOCK_BYTES, (end - 1) // BLOCK_BYTES)
 
@@ -68,7 +70,7 @@ class TimedFiles:
         system: StorageSystem,
         room: Callable[[str, int], int | None] = lambda path, size_bytes: size_bytes,
     ) -> None:
-        """room: how many bytes a mapped file of some path and size is allocated ahead; None: as it is written back."""
+        """Set up. room: bytes to allocate ahead for a mapped file, by path and size; None: allocated at write-back."""
         self._files = files
         self._system = system
         self._room = room
@@ -122,13 +124,13 @@ class TimedPages:
         self._file = file
 
     def dirtied(self, at: int, size_bytes: int) -> None:
-        """Note that bytes were written; wait if too much is dirty."""
+        """Record written bytes; wait if too much is dirty."""
         if size_bytes:
             note = self._write_back.dirtied if self._files.is_timed else self._write_back.prepare
             note(self._file, at // BLOCK_BYTES, (at + size_bytes - 1) // BLOCK_BYTES)
 
     def synced(self, start: int, end: int) -> None:
-        """Let the current task wait as long as a sync of bytes [start, end) takes."""
+        """Wait in the current task for the duration of a sync of bytes [start, end)."""
         if self._files.is_timed and end > start:
             self._write_back.sync(self._file, start // BLOCK_BYTES, (end - 1) // BLOCK_BYTES)
 
@@ -140,7 +142,7 @@ class TimedMappedFile:
         self._mapped = mapped
         self._pages = pages
         self.size_bytes = mapped.size_bytes
-        self.view = mapped.view  # not by `__getattr__`, which would slow down every look at the file
+        self.view = mapped.view  # not through `__getattr__`, which would slow down every view
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._mapped, name)
@@ -180,7 +182,7 @@ class TimedDescriptor:
         return self._descriptor.size_bytes
 
     def write(self, at: int, data: bytes) -> int:
-        """Write at a position, growing the file if need be; return how much."""
+        """Write at a position, growing the file if needed; return the number of bytes."""
         written = self._descriptor.write(at, data)
         self._pages.dirtied(at, written)
         return written

@@ -1,11 +1,11 @@
 """Write-back: dirty pages, the flusher that writes them, and the journal.
 
-The flusher wakes every few seconds and writes files whose first dirty page is too old; above the background limit it
+The flusher wakes every few seconds and writes files whose first dirty page is too old. Above the background limit it
 writes the longest dirty files until it is below. A task that dirties pages above the limit waits. Linux slows such
-tasks to the pace of the disk before; here they run, then wait.
+tasks to the pace of the disk earlier; here they run, then wait.
 
 One commit covers all syncs that waited during the previous one. A commit writes a description, flushes, writes a commit
-block and flushes again: the order of jbd2. Files that one task syncs in turn each pay for a commit; files that several
+block and flushes again: the order of jbd2. Files that one task syncs in turn need one commit each; files that several
 tasks sync at once share one.
 
 Sources: Linux, Documentation/admin-guide/sysctl/vm.rst; fs/fs-writeback.c; mm/page-writeback.c (balance_dirty_pages);
@@ -19,15 +19,15 @@ from .elevator import Elevator, IoRequest
 from .pages import FilePages, Memory, Placement
 from .storage import BLOCK_BYTES, COMMIT_BLOCKS, DESCRIPTION_BLOCKS, JournalRing
 
-_FILES_AT_ONCE = 256  # as many requests as Linux lets a queue have (nr_requests)
+_FILES_AT_ONCE = 256  # Linux's limit for the requests of a queue (nr_requests)
 _PAGES_AT_ONCE = 4096  # 16 MiB
-_PAGES_OF_REQUEST = 256  # 1 MiB, about what Linux lets one request have (max_sectors_kb)
+_PAGES_OF_REQUEST = 256  # 1 MiB, about Linux's limit for one request (max_sectors_kb)
 Batch = tuple[FilePages, list[int]]
 """Pages of one file, ascending."""
 
 
 class Journal:
-    """The commits of one journal. Invariant: changes are taken by the one of `open_number`, which has not begun."""
+    """The commits of one journal. Invariant: changes belong to commit `open_number`, which has not begun."""
 
     def __init__(self, kernel: Scheduler, elevator: Elevator, ring: JournalRing) -> None:
         self._elevator = elevator
@@ -40,21 +40,21 @@ class Journal:
 
     @property
     def commits(self) -> int:
-        """Return how many have ended."""
+        """Return the number of finished commits."""
         return self._committed
 
     def note(self) -> int:
-        """Note that something has changed; return the number of the commit that takes it."""
+        """Record a change; return the number of its commit."""
         self._is_due = True
         return self.open_number
 
     def commit_if_due(self) -> None:
-        """Let the current task wait until all that has been noted is committed."""
+        """Wait in the current task until all recorded changes are committed."""
         if self._is_due:
             self.wait_for(self.open_number)
 
     def wait_for(self, number: int) -> None:
-        """Wait until the commit of that number has ended; make it unless another task does."""
+        """Wait until a commit has ended; run it unless another task does."""
         while self._committed < number:
             if self._is_committing:
                 self._waiters.wait(None)
@@ -82,7 +82,7 @@ class Journal:
 
 
 class WriteBack:
-    """The dirty pages of one machine. Invariant: `_files` are those that have some, by how long they have."""
+    """The dirty pages of one machine. Invariant: `_files` are the files with dirty pages, the longest dirty first."""
 
     def __init__(
         self, machine: Machine, elevator: Elevator, journal: Journal, placement: Placement, memory: Memory
@@ -106,11 +106,11 @@ class WriteBack:
 
     @property
     def dirty_bytes(self) -> int:
-        """Return how many bytes are not on the device yet, including those in flight."""
+        """Return the number of bytes that are not on the device yet, including those in flight."""
         return (self._dirty + self._in_flight) * BLOCK_BYTES
 
     def dirtied(self, file: FilePages, first: int, last: int) -> None:
-        """Note that a file's pages [first, last] were written to; wait if there are too many of them."""
+        """Record writes to pages [first, last] of a file; wait if too much is dirty."""
         dirty = file.dirty
         before = len(dirty)
         if first == last:
@@ -125,13 +125,13 @@ class WriteBack:
             assert file.path not in self._files, file.path
             self._files[file.path] = file
         self._dirty += len(dirty) - before
-        if self._dirty > self._background and not self._is_writing:  # else it looks again by itself
+        if self._dirty > self._background and not self._is_writing:  # a writing flusher checks again by itself
             self._signal.notify()
         if self._dirty + self._in_flight > self._limit:
             self._wait_for_room()
 
     def sync(self, file: FilePages, first: int, last: int) -> None:
-        """Let the current task wait until a file's pages [first, last], as they are now, survive a power cut."""
+        """Wait in the current task until pages [first, last] of a file, as they are now, are durable."""
         pages = sorted(page for page in file.dirty if first <= page <= last)
         if pages:
             self._write([(file, pages)])
@@ -140,11 +140,11 @@ class WriteBack:
         self._journal.wait_for(file.commit_number)
 
     def sync_names(self) -> None:
-        """Let the current task wait until changes of names survive a power cut."""
+        """Wait in the current task until changes of names are durable."""
         self._journal.wait_for(self._journal.open_number)
 
     def prepare(self, file: FilePages, first: int, last: int) -> None:
-        """Note writes before a measurement: no task waits, and `forget` follows."""
+        """Record writes before a measurement: no task waits, and `forget` follows."""
         file.dirty.update(range(first, last + 1))
         self._files[file.path] = file
 
@@ -176,27 +176,27 @@ class WriteBack:
                 self._journal.commit_if_due()
 
     def _next_batch(self) -> list[Batch]:
-        """Return pages to be written back now, of the longest dirty files first."""
+        """Return pages to write back now, of the longest dirty files first."""
         expired_ns = self._kernel.now_ns - self._memory.expire_ns
         found: list[Batch] = []
         count = 0
         for file in self._files.values():
             is_wanted = self._dirty - count > self._background or file.dirty_since_ns <= expired_ns
             if not is_wanted or len(found) >= _FILES_AT_ONCE or count >= _PAGES_AT_ONCE:
-                break  # files stand in the order in which they became dirty, so the rest is wanted no more
+                break  # files are ordered by the time they became dirty, so no later one is due
             pages = sorted(file.dirty)[: _PAGES_AT_ONCE - count]
             found.append((file, pages))
             count += len(pages)
         return found
 
     def _write(self, batch: Sequence[Batch]) -> None:
-        """Write pages of files, all at once, and wait for the end of it, piece by piece."""
+        """Write pages of files at once, and wait for the end, piece by piece."""
         pieces = [
             (file, pages[at : at + _PAGES_OF_REQUEST])
             for file, pages in batch
             for at in range(0, len(pages), _PAGES_OF_REQUEST)
         ]
-        # All are queued before the first is waited for, for the elevator to sort.
+        # All are queued before the first wait, so that the elevator can sort them.
         requests = [self._begin(file, pages) for file, pages in pieces]
         for (file, pages), request in zip(pieces, requests, strict=True):
             self._elevator.wait(request)
@@ -207,7 +207,7 @@ class WriteBack:
             self._room.open()
 
     def _begin(self, file: FilePages, pages: list[int]) -> IoRequest:
-        """Begin to write pages of one file, which are clean as soon as they are on their way."""
+        """Start a write of pages of one file. They are clean as soon as they are queued."""
         runs = self._placement.place(file.blocks, pages)
         file.in_flight += len(pages)
         file.dirty.difference_update(pages)

@@ -55,8 +55,6 @@ class _SparseDocument:
 
 @dataclass(frozen=True, slots=True)
 class _ImageDocument:
-    """A tree of files in an artefact."""
-
     directories: list[str]
     files: dict[str, bytes]
     symlinks: dict[str, str] = field(default_factory=dict)
@@ -66,8 +64,6 @@ class _ImageDocument:
 
 @dataclass(frozen=True, slots=True)
 class _ProbeDocument:
-    """A failure in an artefact."""
-
     check: str
     signature: str
     outcome: str
@@ -185,9 +181,7 @@ class ProbeFinding:
     start: Image
     shown: CrashCaseView
     recovery: tuple[str, ...] = ()
-    """Lines about the first crash, if this one is in a recovery."""
     rerun: str = ""
-    """How the run differed from the first one: a fault, or another order. Empty for the first run."""
     kind: str = ""
     """Kind of that difference, RECOVERY for a crash in recovery, or empty for a crash of the program itself."""
 

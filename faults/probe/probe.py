@@ -33,7 +33,6 @@ a probe that ends early loses the current batch.
 """
 
 _QUOTED_MAX = 60
-"""How much of a line is quoted."""
 
 
 @dataclass(slots=True)

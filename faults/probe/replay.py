@@ -41,7 +41,6 @@ class Point(NamedTuple):
     operations: int
     """Number of executed operations of the disk."""
     acknowledged: int
-    """Number of promises so far."""
     is_inside: bool
     """Whether more operations of the step follow."""
 

@@ -52,7 +52,6 @@ class Reruns:
     failed: int = 0
     """Number of these runs in which the program failed."""
     enabled: Sequence[FaultKind] = ()
-    """The requested faults."""
     tried: list[FaultKind] = field(default_factory=list)
     """Faults that were injected at each of their calls, up to the limit."""
     seeds_asked: int = 0
@@ -105,7 +104,6 @@ class Reruns:
             self._reorder(seeds)
 
     def _strike(self, runs_max: int) -> None:
-        """Run again with each fault at one call after another, up to runs_max calls."""
         for kind in self.enabled:
             for nth in count(1):
                 if nth > runs_max:
@@ -122,7 +120,6 @@ class Reruns:
             self.tried.append(kind)
 
     def _reorder(self, seeds: int) -> None:
-        """Run again in seeded orders of the threads' steps."""
         known = {_changes(self.first)}
         for seed in range(seeds):
             control = RunControl(seed=seed)

@@ -73,7 +73,7 @@ class OperationCount:
 
     moments: int = 0
     exhausted: int = 0
-    """Crashes whose every state was tried. A crash is one moment and one kind of crash."""
+    """Crashes with every state tried. A crash is one moment and one kind of crash."""
     crashes: int = 0
     cut: int = 0
     """Crashes with states left out because of the limit."""
@@ -275,7 +275,6 @@ class Explorer(Generic[Setup]):
         count.cut += was_cut
 
     def _missing(self, moment: CrashMoment) -> Iterator[Decision]:
-        """Yield the decision on the number of bytes missing of a partial write."""
         if moment.missing:
             label, stream = _missing_label(moment.point), self._situation.stream
             drawn = [one for one in self._situation.record.decisions if one[:2] == (stream, label)]

@@ -36,7 +36,6 @@ _LOOKS = {
     LineKind.SOURCE: ("by {}", 6, "dim"),
     LineKind.STEP: ("{}", 2, "dim"),
 }
-"""Words, indent and terminal style of each kind."""
 
 
 class TextLine(NamedTuple):

@@ -100,8 +100,6 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class _FindingDocument:
-    """A finding in an artefact."""
-
     seed: int
     signature: str
     error: str
@@ -114,7 +112,6 @@ class _FindingDocument:
 
 
 def _headed(name: str, lines: Iterable[object]) -> Iterator[str]:
-    """Yield lines after a column that names the first."""
     for line in lines:
         yield f"  {name:<9} {line}"
         name = ""

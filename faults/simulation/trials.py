@@ -73,7 +73,6 @@ class Coverage:
         return [name for name in self._enabled if not self.injected[name]]
 
     def __str__(self) -> str:
-        """Return the counts as lines. Promises have their own lines, if there are any."""
         faults = {name: times for name, times in self.injected.items() if not name.startswith("crash")}
         promises = {name: faults.pop(name) for name in list(faults) if is_promise(name)}
         never = self.never_injected
@@ -101,7 +100,6 @@ class TrialOutcome:
     """The error that ended the run, or None. For a failed task, the error that the task raised."""
     digest: str
     steps: int
-    """Number of scheduling points."""
     injected: dict[str, int]
     """How often each fault was injected, by the names in `kinds`."""
     enabled: tuple[str, ...]
@@ -246,11 +244,9 @@ class TrialExploration:
 
     life: str
     findings: tuple[Finding, ...]
-    """One for each signature."""
     counts: ExplorationCounts[None]
 
     def __str__(self) -> str:
-        """Return the counts and the failures as lines."""
         total = self.counts.total
         every = f"all states of {total.exhausted:,} of {total.crashes:,} crashes"
         head = f"{self.life}: {total.moments:,} moments, {total.judged:,} states judged, {every}"

@@ -141,8 +141,6 @@ def _read_some(pipe: IO[bytes], before: bytes) -> tuple[bytes, bool]:
 
 
 class _Answer(msgspec.Struct):
-    """A server's answer about a state."""
-
     broken: list[str]
 
 

@@ -153,7 +153,6 @@ def _is_special(mode: int) -> bool:
 
 
 def _kind_of(mode: int) -> str:
-    """Return the kind of a special file."""
     if S_ISFIFO(mode):
         return "a FIFO"
     return "a socket" if S_ISSOCK(mode) else "a device"

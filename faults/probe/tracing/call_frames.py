@@ -100,7 +100,6 @@ class _Reader:
         """Address of the first byte in memory."""
 
     def take(self, layout: str) -> int:
-        """Return a number of fixed length."""
         found: int = struct.unpack_from(layout, self.data, self.at)[0]
         self.at += struct.calcsize(layout)
         return found
@@ -133,15 +132,12 @@ class _Reader:
         return found + here if encoding & _PC_RELATIVE else found
 
     def text(self) -> bytes:
-        """Return the bytes up to a zero."""
         end = self.data.index(0, self.at)
         found, self.at = self.data[self.at : end], end + 1
         return found
 
 
 class _Entries:
-    """The entries of one section."""
-
     def __init__(self, section: bytes, address: int, *, is_debug: bool) -> None:
         self._section, self._address, self._is_debug = section, address, is_debug
         self._common: dict[int, _Common] = {}

@@ -115,13 +115,11 @@ class _Buffer:
         self._size_bytes = size_bytes
 
     def filled(self, thread: int, kind: int) -> bytes:
-        """Return a register set of a thread, cut to the buffer."""
         self._vector[1] = self._size_bytes
         ptrace.request(_GET_REGISTERS, thread, kind, self._vector_at)
         return self._bytes.raw
 
     def hand_over(self, thread: int, kind: int, content: bytes | bytearray) -> None:
-        """Set a register set of a thread."""
         self._vector[1] = len(content)
         ctypes.memmove(self._bytes, bytes(content), len(content))
         ptrace.request(_SET_REGISTERS, thread, kind, self._vector_at)

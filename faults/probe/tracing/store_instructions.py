@@ -95,7 +95,6 @@ class _Decoder:
         return int.from_bytes(self._bytes[self._at - size : self._at], "little", signed=True)
 
     def store(self) -> PlainStore | None:
-        """Return the store, or None for another instruction."""
         is_short, repeat = False, _NONE
         while (code := self._next()) in (0x66, 0xF2, 0xF3, *_IGNORED):
             is_short |= code == 0x66

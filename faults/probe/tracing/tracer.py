@@ -330,7 +330,6 @@ class Tracer:
         ptrace.go_on(thread.id, ptrace.CONTINUE, signal.SIGSEGV if deliver is None else deliver)
 
     def _enter(self, thread: TracedThread) -> None:
-        """Handle the start of a call."""
         call = ptrace.entered(thread.id)
         name, handler = self._handlers.get(call.number) or (f"call {call.number}", None)
         thread.memory.call_at = call.behind - self._machine.call_bytes
@@ -358,7 +357,6 @@ class Tracer:
         return lambda _result: self._injector.set_register(thread, self._machine.result, -errno.ENOSYS)
 
     def _leave(self, thread: TracedThread) -> None:
-        """Handle the end of a call."""
         finish, thread.finish = thread.finish, None
         if finish is not None:
             self._present(thread, thread.call)
