@@ -33,6 +33,7 @@ class AuditHook:
         }
 
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Report an event outside of a recorded call."""
         handler = self._handlers.get(event)
         if handler is not None and not self._recorder.is_ours:
             handler(event, arguments)
