@@ -9,6 +9,7 @@ In a sequence of stores through maps, a power cut is tried only at the end: page
 states of earlier power cuts are possible there too. A process kill is tried between any two stores.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -90,6 +91,11 @@ class ViolationGroup:
     """Numbers of operations before the crashes."""
     disks: dict[str, int] = field(default_factory=dict)
     """Number of states by disk."""
+
+    def joined(self, other: "ViolationGroup", smallest: CrashCase) -> "ViolationGroup":
+        """Return the group of the states of both."""
+        disks = dict(Counter(self.disks) + Counter(other.disks))
+        return ViolationGroup(smallest, self.states + other.states, self.points | other.points, disks)
 
 
 @dataclass(slots=True)

@@ -103,8 +103,6 @@ class Recoveries:
         known = self.breaches.setdefault(signature, found)
         if known is found:
             return
-        total, points = known.group.states + group.states, known.group.points | group.points
-        disks = dict(Counter(known.group.disks) + Counter(group.disks))
         smallest = min(known, found, key=lambda one: one.rank)
-        merged = ViolationGroup(smallest.group.smallest, total, points, disks)
+        merged = known.group.joined(group, smallest.group.smallest)
         self.breaches[signature] = RecoveryBreach(smallest.recovery, merged)

@@ -171,12 +171,7 @@ class Reruns:
         if known is breach:
             return
         smaller = min(known, breach, key=lambda one: one.group.smallest.rank)
-        group = ViolationGroup(
-            smaller.group.smallest,
-            known.group.states + breach.group.states,
-            known.group.points | breach.group.points,
-            dict(Counter(known.group.disks) + Counter(breach.group.disks)),
-        )
+        group = known.group.joined(breach.group, smaller.group.smallest)
         self.breaches[key] = RerunBreach(smaller.control, smaller.record, group)
 
 

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from fcntl import F_GETFL, fcntl
+from functools import partial
 from stat import S_ISDIR
 from threading import get_ident
 from types import ModuleType
@@ -17,13 +18,11 @@ from ..record import ALLOCATE, DATA, SYNC, SYNC_ALL, SYNC_DIRECTORY, TRUNCATE
 from .recorder import ProgramRecorder
 
 _CHUNK_BYTES = 1 << 20
-_write, _pwrite, _writev, _pwritev = os.write, os.pwrite, os.writev, os.pwritev
 _sendfile, _copy_file_range, _splice = os.sendfile, os.copy_file_range, os.splice
 _ftruncate, _posix_fallocate, _lseek = os.ftruncate, os.posix_fallocate, os.lseek
 _close, _closerange, _dup2 = os.close, os.closerange, os.dup2
 _fsync, _fdatasync = os.fsync, os.fdatasync
-_open, _mkdir, _rmdir, _unlink = os.open, os.mkdir, os.rmdir, os.unlink
-_rename, _replace, _link = os.rename, os.replace, os.link
+_open, _link = os.open, os.link
 
 
 class OsCalls:
@@ -58,50 +57,35 @@ class OsCalls:
             self._recorder.opened(descriptor, where, flags)
             return descriptor
 
-    def _change(
-        self, real: Callable[..., Any], note: Callable[[str], None], dir_fd: int | None, path: Any, *more: Any
-    ) -> None:
-        """Call a real function of one path, and record it if the path is on the disk."""
-        where = self._disk_path(path, dir_fd)  # resolved before the call, because the path may be gone afterwards
-        with self._lock:
-            self._call(real, path, *more, dir_fd=dir_fd)
-            if where is not None:
-                note(where)
+    def _changing(self, real: Callable[..., Any], note: Callable[[str], None]) -> Callable[..., None]:
+        """Return the replacement of a function that changes one path."""
 
-    def mkdir(self, path: Any, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
-        """Replace os.mkdir."""
-        self._change(_mkdir, self._recorder.made_directory, dir_fd, path, mode)
+        def change(path: Any, *more: Any, dir_fd: int | None = None, **named: Any) -> None:
+            where = self._disk_path(path, dir_fd)  # resolved before the call, because the path may be gone afterwards
+            with self._lock:
+                self._call(real, path, *more, dir_fd=dir_fd, **named)
+                if where is not None:
+                    note(where)
 
-    def rmdir(self, path: Any, *, dir_fd: int | None = None) -> None:
-        """Replace os.rmdir."""
-        self._change(_rmdir, self._recorder.removed_directory, dir_fd, path)
+        return change
 
-    def unlink(self, path: Any, *, dir_fd: int | None = None) -> None:
-        """Replace os.unlink and os.remove."""
-        self._change(_unlink, self._recorder.unlinked, dir_fd, path)
+    def _moving(self, real: Callable[..., None]) -> Callable[..., None]:
+        """Return the replacement of os.rename or os.replace."""
 
-    def rename(self, src: Any, dst: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None) -> None:
-        """Replace os.rename."""
-        self._move(_rename, src, dst, src_dir_fd, dst_dir_fd)
+        def move(src: Any, dst: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None) -> None:
+            old, new = self._disk_path(src, src_dir_fd), self._disk_path(dst, dst_dir_fd)
+            with self._lock:
+                self._call(real, src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+                if old is None and new is None:
+                    return
+                if old is None or new is None:
+                    self._recorder.unseen("os.rename", f"{src} -> {dst}: only one of them is on the disk")
+                elif self._recorder.is_directory(old):
+                    self._recorder.renamed_directory(old, new)
+                else:
+                    self._recorder.renamed(old, new)
 
-    def replace(self, src: Any, dst: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None) -> None:
-        """Replace os.replace."""
-        self._move(_replace, src, dst, src_dir_fd, dst_dir_fd)
-
-    def _move(
-        self, real: Callable[..., None], src: Any, dst: Any, src_dir_fd: int | None, dst_dir_fd: int | None
-    ) -> None:
-        old, new = self._disk_path(src, src_dir_fd), self._disk_path(dst, dst_dir_fd)
-        with self._lock:
-            self._call(real, src, dst, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
-            if old is None and new is None:
-                return
-            if old is None or new is None:
-                self._recorder.unseen("os.rename", f"{src} -> {dst}: only one of them is on the disk")
-            elif self._recorder.is_directory(old):
-                self._recorder.renamed_directory(old, new)
-            else:
-                self._recorder.renamed(old, new)
+        return move
 
     def link(
         self,
@@ -124,21 +108,17 @@ class OsCalls:
 
     # -- contents ------------------------------------------------------------------------------------
 
-    def write(self, fd: int, data: Any, /) -> int:
-        """Replace os.write."""
-        return self._written(fd, [data], lambda: _write(fd, data))
+    def _writing(self, real: Callable[..., int], *, takes_buffers: bool = False) -> Callable[..., int]:
+        """Return the replacement of a function that writes. After the data it may take an offset and flags.
 
-    def pwrite(self, fd: int, data: Any, offset: int, /) -> int:
-        """Replace os.pwrite, which appends to a file opened with O_APPEND, whatever the offset."""
-        return self._written(fd, [data], lambda: _pwrite(fd, data, offset), offset)
+        pwrite appends to a file opened with O_APPEND, whatever the offset.
+        """
 
-    def writev(self, fd: int, buffers: Sequence[Any], /) -> int:
-        """Replace os.writev."""
-        return self._written(fd, buffers, lambda: _writev(fd, buffers))
+        def write(fd: int, data: Any, offset: int | None = None, flags: int = 0, /) -> int:
+            arguments = (fd, data) if offset is None else (fd, data, offset, *((flags,) if flags else ()))
+            return self._written(fd, data if takes_buffers else [data], partial(real, *arguments), offset, flags)
 
-    def pwritev(self, fd: int, buffers: Sequence[Any], offset: int, flags: int = 0, /) -> int:
-        """Replace os.pwritev, with its flags to append and to sync."""
-        return self._written(fd, buffers, lambda: _pwritev(fd, buffers, offset, flags), offset, flags)
+        return write
 
     def _written(
         self,
@@ -281,15 +261,20 @@ class OsCalls:
     @property
     def twins(self) -> dict[Callable[..., Any], Callable[..., Any]]:
         """Return the replacement of each function."""
-        found = {
-            getattr(os, name): getattr(self, name)
-            for name in (
-                *("open", "mkdir", "rmdir", "unlink", "rename", "replace", "link", "truncate", "ftruncate"),
-                *("write", "pwrite", "writev", "pwritev", "sendfile", "copy_file_range", "splice"),
-                *("posix_fallocate", "fsync", "fdatasync", "sync", "close", "closerange", "dup2"),
-            )
+        recorder = self._recorder
+        names = (
+            *("open", "link", "sendfile", "copy_file_range", "splice", "truncate", "ftruncate", "posix_fallocate"),
+            *("close", "closerange", "dup2", "fsync", "fdatasync", "sync"),
+        )
+        return {
+            **{getattr(os, name): getattr(self, name) for name in names},
+            **{real: self._changing(real, recorder.unlinked) for real in (os.unlink, os.remove)},
+            os.mkdir: self._changing(os.mkdir, recorder.made_directory),
+            os.rmdir: self._changing(os.rmdir, recorder.removed_directory),
+            **{real: self._moving(real) for real in (os.rename, os.replace)},
+            **{real: self._writing(real) for real in (os.write, os.pwrite)},
+            **{real: self._writing(real, takes_buffers=True) for real in (os.writev, os.pwritev)},
         }
-        return {**found, os.remove: self.unlink}
 
 
 def install(twins: dict[Any, Any]) -> None:

@@ -12,28 +12,8 @@ from stat import S_ISREG
 from threading import RLock, current_thread, get_ident, local
 from types import CodeType, FrameType
 
-from ..record import (
-    ACKNOWLEDGE,
-    CREATE,
-    DATA,
-    FILE_BYTES_MAX,
-    LINK,
-    MAKE_DIRECTORY,
-    RECORD_BYTES_MAX,
-    REMOVE_DIRECTORY,
-    RENAME,
-    SYNC,
-    TRUNCATE,
-    UNLINK,
-    WRITE,
-    ProgramRecord,
-    ProgramTask,
-    SourceLine,
-    Step,
-    Unseen,
-    has_promised,
-    only_promises,
-)
+from .. import record as steps
+from ..record import ProgramRecord, ProgramTask, SourceLine, Step, Unseen, has_promised, only_promises
 
 STEPS_MAX = 1_000_000
 _UNSEEN_MAX = 100
@@ -179,11 +159,11 @@ class ProgramRecorder:
         known = self._names.get(path)
         if known is not None and self._files.get(key) == known:
             if flags & os.O_TRUNC:
-                self.add(TRUNCATE, file=known)
+                self.add(steps.TRUNCATE, file=known)
             return
         if not flags & os.O_CREAT:
             self.unseen("open", f"{path}: {_UNKNOWN}")
-        self.add(CREATE, path, file=self._add_file(path, key))
+        self.add(steps.CREATE, path, file=self._add_file(path, key))
 
     def _add_file(self, path: str, key: tuple[int, int]) -> int:
         file = self._count
@@ -203,7 +183,7 @@ class ProgramRecorder:
             if replaced is not None:
                 self._links[replaced] -= 1
             self._names[target] = file
-            self.add(RENAME, path, target)
+            self.add(steps.RENAME, path, target)
 
     def renamed_directory(self, path: str, target: str) -> None:
         """Record a rename of a directory with its content."""
@@ -215,7 +195,7 @@ class ProgramRecorder:
 
         self._names = {moved(name): file for name, file in self._names.items()}
         self._directories = {moved(name) for name in self._directories}
-        self.add(RENAME, path, target)
+        self.add(steps.RENAME, path, target)
 
     def linked(self, path: str, target: str) -> None:
         """Record a new name of a file."""
@@ -225,7 +205,7 @@ class ProgramRecorder:
             return
         self._names[target] = file
         self._links[file] += 1
-        self.add(LINK, path, target)
+        self.add(steps.LINK, path, target)
 
     def unlinked(self, path: str) -> None:
         """Record a removed name."""
@@ -234,33 +214,33 @@ class ProgramRecorder:
             self.unseen("os.remove", f"{path}: {_UNKNOWN}")
             return
         self._links[file] -= 1
-        self.add(UNLINK, path)
+        self.add(steps.UNLINK, path)
 
     def made_directory(self, path: str) -> None:
         """Record a new directory."""
         self._directories.add(path)
-        self.add(MAKE_DIRECTORY, path)
+        self.add(steps.MAKE_DIRECTORY, path)
 
     def removed_directory(self, path: str) -> None:
         """Record a removed directory."""
         self._directories.discard(path)
-        self.add(REMOVE_DIRECTORY, path)
+        self.add(steps.REMOVE_DIRECTORY, path)
 
     def wrote(self, descriptor: int, file: int, at: int, data: bytes) -> None:
         """Record written bytes, and a sync if the file was opened with O_SYNC or O_DSYNC."""
         self._data_bytes += len(data)
-        if at + len(data) > FILE_BYTES_MAX or self._data_bytes > RECORD_BYTES_MAX:
-            self._stop(f"more than {FILE_BYTES_MAX} bytes in a file, or {RECORD_BYTES_MAX} in all")
+        if at + len(data) > steps.FILE_BYTES_MAX or self._data_bytes > steps.RECORD_BYTES_MAX:
+            self._stop(f"more than {steps.FILE_BYTES_MAX} bytes in a file, or {steps.RECORD_BYTES_MAX} in all")
         if data and not self._is_full:
-            self._add((WRITE, "", "", file, at, 0, data, self._stacks.present(), self._task()))
+            self._add((steps.WRITE, "", "", file, at, 0, data, self._stacks.present(), self._task()))
         how = fcntl(descriptor, F_GETFL) & os.O_SYNC if self.writes_synchronously else 0
         if how & os.O_DSYNC:
-            self.add(SYNC, target="" if how == os.O_SYNC else DATA, file=file)
+            self.add(steps.SYNC, target="" if how == os.O_SYNC else steps.DATA, file=file)
 
     def acknowledged(self, text: str, *, printed: bool = False) -> None:
         """Record a promise or a printed line."""
         with self.lock:
-            self.add(ACKNOWLEDGE, text, printed=printed)
+            self.add(steps.ACKNOWLEDGE, text, printed=printed)
 
     def add(
         self,
@@ -273,8 +253,8 @@ class ProgramRecorder:
         printed: bool = False,
     ) -> None:
         """Record a step other than a write. After a limit, steps are dropped and the limit is reported."""
-        if at + size > FILE_BYTES_MAX:
-            self._stop(f"more than {FILE_BYTES_MAX} bytes in a file")
+        if at + size > steps.FILE_BYTES_MAX:
+            self._stop(f"more than {steps.FILE_BYTES_MAX} bytes in a file")
         if not self._is_full:
             self._add((kind, path, target, file, at, size, b"", self._stacks.present(), self._task()), printed)
 
@@ -312,11 +292,11 @@ class ProgramRecorder:
     def record(self, program: list[str], code: int) -> ProgramRecord:
         """Return the record."""
         noted = [Step(*step) for step in self._steps]
-        steps = only_promises(noted, self._printed)
+        kept = only_promises(noted, self._printed)
         unseen = tuple(self._unseen.values())
         tasks = tuple(self._tasks) or (ProgramTask(0, 0, ""),)
         unended = "" if has_promised(noted, self._printed) else self.begun
-        return ProgramRecord(tuple(program), tuple(steps), tuple(self._stacks.places), unseen, code, tasks, unended)
+        return ProgramRecord(tuple(program), tuple(kept), tuple(self._stacks.places), unseen, code, tasks, unended)
 
 
 _fstat, _abspath, _realpath, _readlink = os.fstat, os.path.abspath, os.path.realpath, os.readlink

@@ -17,7 +17,7 @@ import struct
 from bisect import bisect_right
 from typing import NamedTuple
 
-from .elf import ElfFile
+from .elf import ElfFile, unsigned_leb128
 
 _PC_RELATIVE = 0x10
 _POINTERS = {0x00: "<Q", 0x02: "<H", 0x03: "<I", 0x04: "<Q", 0x0A: "<h", 0x0B: "<i", 0x0C: "<q"}
@@ -106,14 +106,8 @@ class _Reader:
 
     def unsigned(self) -> int:
         """Return an unsigned LEB128 number."""
-        found, shift = 0, 0
-        while True:
-            byte = self.data[self.at]
-            self.at += 1
-            found |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                return found
+        found, self.at = unsigned_leb128(self.data, self.at)
+        return found
 
     def signed(self) -> int:
         """Return a signed LEB128 number."""

@@ -47,10 +47,7 @@ class ContentCalls:
 
     def on_writev(self, thread: TracedThread, fd: int, vector: int, count: int, *_: int) -> Finish | None:
         """Record writev(2) in the same way."""
-        state = self._files.state(thread.id, fd)
-        if state.output:
-            return self._says(state.output, lambda size: _gathered(thread.id, vector, count)[:size])
-        return self._written(thread, fd, _HERE)
+        return self.on_pwritev2(thread, fd, vector, count, _HERE, 0, 0)
 
     def on_pwrite64(self, thread: TracedThread, fd: int, _buffer: int, _size: int, at: int, *_: int) -> Finish | None:
         """Record pwrite(2) and pwritev(2)."""

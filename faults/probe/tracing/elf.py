@@ -20,6 +20,18 @@ _FUNCTIONS = (2, 10)
 _COMPRESSION_HEADER_BYTES = 24
 
 
+def unsigned_leb128(data: bytes, at: int) -> tuple[int, int]:
+    """Return the LEB128 number at an offset, and the offset after it."""
+    found, shift = 0, 0
+    while True:
+        byte = data[at]
+        at += 1
+        found |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return found, at
+
+
 class ElfFile:
     """One file. Raises ValueError or struct.error for other formats."""
 

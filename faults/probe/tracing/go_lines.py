@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 from ..record import SourceLine
 from .call_frames import FrameRule
-from .elf import ElfFile
+from .elf import ElfFile, unsigned_leb128
 from .machines import Architecture
 
 _MAGIC = 0xFFFF_FFF1
@@ -151,14 +151,7 @@ class GoLines:
     def _numbers(self, at: int) -> Iterator[int]:
         """Yield unsigned LEB128 numbers."""
         while at < len(self._table):
-            found, shift = 0, 0
-            while True:
-                byte = self._table[at]
-                at += 1
-                found |= (byte & 0x7F) << shift
-                shift += 7
-                if byte < 0x80:
-                    break
+            found, at = unsigned_leb128(self._table, at)
             yield found
 
     def _text_at(self, at: int) -> str:

@@ -9,17 +9,7 @@ from collections.abc import Callable, Mapping
 from stat import S_ISDIR, S_ISLNK, S_ISREG
 from typing import NamedTuple
 
-from ..record import (
-    CREATE,
-    EXCHANGE,
-    LINK,
-    MAKE_DIRECTORY,
-    REMOVE_DIRECTORY,
-    RENAME,
-    SYMLINK,
-    TRUNCATE,
-    UNLINK,
-)
+from .. import record as steps
 from . import ptrace
 from .calls import ContentCalls
 from .files import KnownFiles, inside
@@ -105,7 +95,7 @@ class NameCalls:
             if known is None:
                 self._made(name, "" if flags & _UNNAMED else path)
             elif flags & os.O_TRUNC:
-                self._notes.add(TRUNCATE, file=known.number)
+                self._notes.add(steps.TRUNCATE, file=known.number)
                 self._maps.changed(known)
 
         return finish
@@ -117,7 +107,7 @@ class NameCalls:
         except PermissionError:
             self._notes.unseen("open", f"{path}: a file that its owner may not read")
         else:
-            self._notes.add(CREATE, path, file=file.number)
+            self._notes.add(steps.CREATE, path, file=file.number)
 
     def on_mknodat(self, thread: TracedThread, at: int, path: int, mode: int, *_: int) -> Finish | None:
         """Record mknodat(2) of regular files."""
@@ -158,7 +148,7 @@ class NameCalls:
             elif flags & _WHITEOUT:
                 self._notes.unseen("rename", f"{path} -> {target}: with a whiteout")
             else:
-                self._notes.add(EXCHANGE if flags & _EXCHANGE else RENAME, path, target)
+                self._notes.add(steps.EXCHANGE if flags & _EXCHANGE else steps.RENAME, path, target)
 
         return finish
 
@@ -184,9 +174,9 @@ class NameCalls:
                 what = "a symbolic link" if S_ISLNK(status.st_mode) else "from or to elsewhere"
                 self._notes.unseen("link", f"{path or 'elsewhere'} -> {target or 'elsewhere'}: {what}")
             elif status.st_nlink:
-                self._notes.add(LINK, path, target)
+                self._notes.add(steps.LINK, path, target)
             else:
-                self._notes.add(LINK, "", target, file=file.number)
+                self._notes.add(steps.LINK, "", target, file=file.number)
 
         return finish
 
@@ -210,18 +200,18 @@ class NameCalls:
 
     def on_unlinkat(self, thread: TracedThread, at: int, path: int, flags: int, *_: int) -> Finish | None:
         """Record unlinkat(2), of files and directories."""
-        return self._named_call(REMOVE_DIRECTORY if flags & _REMOVE_DIRECTORY else UNLINK, thread, at, path)
+        return self._named_call(steps.REMOVE_DIRECTORY if flags & _REMOVE_DIRECTORY else steps.UNLINK, thread, at, path)
 
     def on_mkdirat(self, thread: TracedThread, at: int, path: int, *_: int) -> Finish | None:
         """Record mkdirat(2)."""
-        return self._named_call(MAKE_DIRECTORY, thread, at, path)
+        return self._named_call(steps.MAKE_DIRECTORY, thread, at, path)
 
     def _named_call(self, kind: str, thread: TracedThread, at: int, path: int) -> Finish | None:
         place = self.place(thread, at, path)
         if place is None or place.path is None:
             return None
         inner = place.path
-        if kind == UNLINK and _is_special(place.real):
+        if kind == steps.UNLINK and _is_special(place.real):
             return None  # sockets and FIFOs are not recorded
         return lambda result: self._notes.add(kind, inner) if result == 0 else None
 
@@ -231,7 +221,7 @@ class NameCalls:
         if place is None or place.path is None:
             return None
         inner, target = place.path, os.fsdecode(ptrace.read_text(thread.id, text))
-        return lambda result: self._notes.add(SYMLINK, inner, target) if result == 0 else None
+        return lambda result: self._notes.add(steps.SYMLINK, inner, target) if result == 0 else None
 
 
 def _start(thread: TracedThread, directory: int, text: str) -> str:

@@ -2,20 +2,9 @@
 
 from collections.abc import Sequence
 
+from .. import record as steps
 from ..endings import SHOWN_LINES_MAX
-from ..record import (
-    ACKNOWLEDGE,
-    FILE_BYTES_MAX,
-    RECORD_BYTES_MAX,
-    STORE,
-    WRITE,
-    ProgramRecord,
-    ProgramTask,
-    Step,
-    Unseen,
-    has_promised,
-    only_promises,
-)
+from ..record import ProgramRecord, ProgramTask, Step, Unseen, has_promised, only_promises
 
 STEPS_MAX = 1_000_000
 _UNSEEN_MAX = 100
@@ -61,29 +50,29 @@ class ProgramNotes:
 
     def add(self, kind: str, path: str = "", target: str = "", file: int = -1, at: int = 0, size: int = 0) -> None:
         """Add a step without data. After a limit, steps are dropped and the limit is reported."""
-        if at + size > FILE_BYTES_MAX:
-            self._stop(f"more than {FILE_BYTES_MAX} bytes in a file")
+        if at + size > steps.FILE_BYTES_MAX:
+            self._stop(f"more than {steps.FILE_BYTES_MAX} bytes in a file")
         self._add(Step(kind, path, target, file, at, size, b"", self._stack, self.task, self._call))
 
     def wrote(self, file: int, at: int, data: bytes) -> None:
         """Add the data that a call has written."""
-        self._add_bytes(Step(WRITE, "", "", file, at, 0, data, self._stack, self.task, self._call))
+        self._add_bytes(Step(steps.WRITE, "", "", file, at, 0, data, self._stack, self.task, self._call))
 
     def stored(self, file: int, at: int, data: bytes, by: tuple[int, str] | None = None) -> None:
         """Add the data stored to one page of a map. by: task and call, if not the current ones."""
         task, call = by or (self.task, self._call)
-        self._add_bytes(Step(STORE, "", "", file, at, 0, data, 0 if by else self._stack, task, call))
+        self._add_bytes(Step(steps.STORE, "", "", file, at, 0, data, 0 if by else self._stack, task, call))
 
     def acknowledged(self, text: str, *, printed: bool) -> None:
         """Add a promise or a printed line."""
         if printed:
             self._printed.add(len(self.steps))
-        self._add(Step(ACKNOWLEDGE, text, "", -1, 0, 0, b"", self._stack, self.task, self._call))
+        self._add(Step(steps.ACKNOWLEDGE, text, "", -1, 0, 0, b"", self._stack, self.task, self._call))
 
     def _add_bytes(self, step: Step) -> None:
         self._data_bytes += len(step.data)
-        if step.at + len(step.data) > FILE_BYTES_MAX or self._data_bytes > RECORD_BYTES_MAX:
-            self._stop(f"more than {FILE_BYTES_MAX} bytes in a file, or {RECORD_BYTES_MAX} in all")
+        if step.at + len(step.data) > steps.FILE_BYTES_MAX or self._data_bytes > steps.RECORD_BYTES_MAX:
+            self._stop(f"more than {steps.FILE_BYTES_MAX} bytes in a file, or {steps.RECORD_BYTES_MAX} in all")
         self._add(step)
 
     def _add(self, step: Step) -> None:
@@ -110,8 +99,8 @@ class ProgramNotes:
 
     def record(self, program: Sequence[str], code: int) -> ProgramRecord:
         """Return the record."""
-        steps = only_promises(self.steps, self._printed)
+        kept = only_promises(self.steps, self._printed)
         unseen = tuple(Unseen(event, detail, 0) for event, detail in self._unseen)
         tasks = tuple(self._tasks) or (ProgramTask(0, 0, ""),)
         begun = self.begun[False] or self.begun[not has_promised(self.steps, self._printed)]
-        return ProgramRecord(tuple(program), tuple(steps), ((),), unseen, code, tasks, begun.decode(errors="replace"))
+        return ProgramRecord(tuple(program), tuple(kept), ((),), unseen, code, tasks, begun.decode(errors="replace"))
