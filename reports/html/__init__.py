@@ -1,1 +1,1 @@
-"""Report pages: the results of many runs, each as one self-contained file."""
+"""Report pages: the results of many runs in one self-contained HTML file."""

@@ -1,4 +1,4 @@
-"""The page of `tornlog sweep` and `tornlog analyze`: pass rates, detections, latencies and coverage of many seeds."""
+"""The page of `sweep` and `analyze`: pass rates, detections, latencies and coverage."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,17 +30,17 @@ from ..results.words import counted
 _OUTCOMES = ("seeds", "held", "violated", "other")
 _WORST_SHOWN = 20
 _WITHOUT = "-"
-"""In place of a name: of a disk that a seed did not live to draw."""
+"""Shown instead of a disk that was not drawn before the seed's process died."""
 _RATE_COLUMNS = ("seeds", "broken", "no verdict", "held, %")
 Fields = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class SweepResults:
-    """Sums of one sweep, or of several that were analysed together; tables are those of `pipeline.analysis`."""
+    """Sums of one sweep, or of several analysed together; tables are those of `pipeline.analysis`."""
 
     command_name: str
-    """Of the command: sweep, or analyze."""
+    """`sweep` or `analyze`."""
     command: str
     """The command line."""
     seconds: float
@@ -50,26 +50,26 @@ class SweepResults:
     injected: Mapping[str, int]
     marks: Mapping[str, int]
     pairs: Mapping[Pair, int] = field(default_factory=dict)
-    """Seeds in which each pair of features and faults met."""
+    """Seeds in which a pair of features or faults met."""
     judged: Mapping[str, int] = field(default_factory=dict)
-    """Seeds that came to a verdict, by disk."""
+    """Seeds with a verdict, by disk."""
     tried: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    """Those of them that tried a promise, by invariant and disk."""
+    """Seeds with a verdict that tried a promise, by invariant and disk."""
     broken: Mapping[tuple[str, str], int] | None = None
-    """Seeds that broke a promise, by invariant and disk; None if they were not counted."""
+    """Seeds that broke a promise, by invariant and disk; None if not counted."""
     signatures: Mapping[str, int] = field(default_factory=dict)
-    """How often each failure was met, by its signature."""
+    """Number of failures, by signature."""
     failures: Mapping[str, FailureLinks] = field(default_factory=dict)
-    """The smallest failure of each signature, by that."""
+    """The smallest failure of each signature."""
     left: int = 0
-    """Seeds that were asked for and have no row."""
+    """Requested seeds without a row."""
     damaged: int = 0
-    """Files of rows that could not be read."""
+    """Unreadable files of rows."""
 
 
 def sweep_page(results: SweepResults) -> str:
-    """Return the page, as HTML."""
-    from .render import render  # templates, for users of pages only
+    """Return the HTML page."""
+    from .render import render  # loads the templates
 
     mutants = {row["mutant"] for row in results.pass_rates}
     mutant = mutants.pop() if len(mutants) == 1 else None
@@ -93,8 +93,8 @@ def _blocks(results: SweepResults) -> Iterator[ResultBlock]:
     clean = [row for row in results.pass_rates if row["mutant"] is None]
     mutated = [row for row in results.pass_rates if row["mutant"] is not None]
     note = (
-        "In percent, with what the true rate is at least and at most: Wilson's score bounds, each one-sided at 95 %. Of"
-        " all or of none there is one bound."
+        "In percent, with bounds of the true rate: Wilson's score bounds, each one-sided at 95 %. If all seeds held, or"
+        " none, there is one bound."
     )
     if results.pass_rates:
         yield Lines("Pass rates", anchor="rates", lines=[note])
@@ -114,7 +114,7 @@ def _blocks(results: SweepResults) -> Iterator[ResultBlock]:
         times = counted(results.signatures[signature], "time")
         about = f"{failure.scenario}, seed {failure.seed}, {times} in all"
         groups.append(FailureGroup([left.text(f"{violation.invariant} {violation.field}", about)]))
-    yield Failures("Failures", On.PAGE, "failures", "The smallest run of each kind in each scenario.", groups)
+    yield Failures("Failures", On.PAGE, "failures", "The smallest run of each kind of failure, by scenario.", groups)
 
 
 def _totals(rows: Iterable[Fields]) -> Counter[str]:
@@ -122,28 +122,28 @@ def _totals(rows: Iterable[Fields]) -> Counter[str]:
 
 
 def _verdict(results: SweepResults) -> Verdict:
-    """Judge the store without mutants, if it has seeds: a mutant is made to break promises."""
+    """Judge the unmodified store, if it has seeds, because mutants are expected to break promises."""
     clean = [row for row in results.pass_rates if row["mutant"] is None]
     totals = _totals(clean or results.pass_rates)
-    more = [f"{counted(results.left, 'seed')} left: the same call again goes on"] if results.left else []
+    more = [f"{counted(results.left, 'seed')} left: repeat the call to continue"] if results.left else []
     if results.damaged:
-        more.append(f"{counted(results.damaged, 'file')} of rows damaged, and not counted")
+        more.append(f"{counted(results.damaged, 'damaged file')} of rows not counted")
     if clean and len(clean) < len(results.pass_rates):
         mutated = _totals(row for row in results.pass_rates if row["mutant"] is not None)
         seeds = counted(mutated["seeds"], "seed")
-        more.append(f"beside these, {mutated['violated']:,} of {seeds} of mutants broke a promise")
+        more.append(f"in addition, {mutated['violated']:,} of {seeds} of mutants broke a promise")
     if totals["other"]:
         more.insert(0, f"{counted(totals['other'], 'seed')} without a verdict")
     seeds = counted(totals["seeds"], "seed")
     if totals["violated"]:
         return Verdict(Tone.BROKEN, f"{totals['violated']:,} of {seeds} broke a promise", tuple(more))
     if totals["other"]:
-        return Verdict(Tone.BROKEN, f"No promise broken in {seeds}, and not all have a verdict", tuple(more))
+        return Verdict(Tone.BROKEN, f"No promise broken in {seeds}, but some have no verdict", tuple(more))
     if not totals["seeds"]:
         return Verdict(Tone.UNSURE, "No seed has been run", tuple(more))
     text = f"Every promise held in {seeds}"
     if results.damaged:
-        return Verdict(Tone.UNSURE, f"{text}, and others could not be read", tuple(more))
+        return Verdict(Tone.UNSURE, f"{text}, but some rows could not be read", tuple(more))
     return Verdict(Tone.HELD, text, tuple(more))
 
 
@@ -179,7 +179,7 @@ def _rates(whose: str, rows: Sequence[Fields]) -> Iterator[ResultTable]:
     columns = [f"{policy}, %" for policy in policies]
     yield ResultTable(f"Of {whose}, by disk and policy", texts=("disk",), figures=columns, rows=grid)
     worst = sorted(by_run, key=lambda run: (_share(by_run[run]), run))
-    title = f"Where it broke: {len(worst[:_WORST_SHOWN])} of {counted(len(worst), 'combination')}, the worst first"
+    title = f"Broken: {len(worst[:_WORST_SHOWN])} of {counted(len(worst), 'combination')}, worst first"
     shown = [_rate_row(run[0], f"{run[1]}, {run[2]}", by_run[run]) for run in worst[:_WORST_SHOWN]]
     yield ResultTable(title, texts=("scenario, disk and policy",), figures=_RATE_COLUMNS, rows=shown)
 
@@ -209,16 +209,15 @@ def _detections(detections: Sequence[Fields]) -> ResultTable:
         Row((row["mutant"], row["scenario"], row["invariant"] or "not found", row["seeds"], f"{row['seconds']:.1f}"))
         for row in detections
     ]
-    note = "Seeds in the order of their numbers, until one broke a promise; seconds: of these, one after the other."
+    note = "Seeds in numerical order up to the first that broke a promise, and their summed time."
     texts = ("mutant", "scenario", "found by")
     return ResultTable("Detections", On.PAGE, "detections", note, texts, ("seeds", "seconds"), rows)
 
 
 def _latencies(rows: Sequence[Fields]) -> Iterator[ResultBlock]:
     note = (
-        "Puts that the store without mutants answered OK, in the virtual time of a simulated disk and its faults."
-        " In the picture from the median, the dot, to the 99th percentile; what took no virtual time at all is"
-        " drawn at 1 µs."
+        "Acknowledged puts of the unmodified store, in virtual time with disk faults. The picture shows the median as"
+        " a dot, and a line to the 99th percentile; puts that took no virtual time are drawn at 1 µs."
     )
 
     def draw() -> str:

@@ -1,6 +1,6 @@
-"""HDFS as a file system of pyarrow's: by a client that needs neither Java nor a `libhdfs` where it runs.
+"""HDFS for pyarrow, through a client that needs neither Java nor `libhdfs`.
 
-Settings are Hadoop's: the files in the directory that HADOOP_CONF_DIR names.
+It reads Hadoop's settings from the directory HADOOP_CONF_DIR.
 """
 
 import errno
@@ -15,9 +15,9 @@ from pyarrow import fs
 
 
 def open_hdfs(uri: str) -> tuple[fs.FileSystem, str]:
-    """Return the file system that a URI hdfs://… or viewfs://… is in, and its path there.
+    """Return the file system and path of a URI hdfs://… or viewfs://….
 
-    Raises ValueError for one of no use.
+    Raises ValueError for an unusable URI.
     """
     parts = urlsplit(uri)
     if parts.query:
@@ -31,9 +31,10 @@ def open_hdfs(uri: str) -> tuple[fs.FileSystem, str]:
 
 @cache
 def _connected(scheme: str, name: str, process: int) -> "_Hdfs":
-    """Return the one client of a process for a name node, a name service, or a table of mounts.
+    """Return the client of this process for a name node, a name service or a mount table.
 
-    It has threads, which no fork takes along, and waits for them when it is let go: a child so keeps its parent's.
+    A client has threads, which a fork does not copy, and waits for them when it is freed. The key `process` gives each
+    child a client of its own, and the cache keeps the client of its parent.
     """
     # Fifteen attempts, as is usual, take three minutes. They are for a second name node, which only a file can name.
     settings = {} if "HADOOP_CONF_DIR" in os.environ else {"dfs.client.failover.max.attempts": "3"}
@@ -41,7 +42,7 @@ def _connected(scheme: str, name: str, process: int) -> "_Hdfs":
 
 
 class _Hdfs(HdfsFileSystem):
-    """HDFS, with what pyarrow expects of a file system: times of files, and moves in place of what is there."""
+    """HDFS with modification times and with moves that replace the target, as pyarrow expects."""
 
     cachable = False  # fsspec's own cache is emptied in every child
 
@@ -50,20 +51,20 @@ class _Hdfs(HdfsFileSystem):
         self.client = _NameNode(self.client, f"{self.protocol}://{self.host}")  # type: ignore[assignment]
 
     def mv(self, path1: str, path2: str, **_: Any) -> None:
-        """Give a file another name, in place of what has it, in one step."""
+        """Rename a file atomically, replacing the target."""
         super().mv(path1, path2, overwrite=True)
 
     def info(self, path: str, **options: Any) -> dict[str, Any]:
-        """Return what is known of a file or directory."""
+        """Return the facts of a file or directory."""
         return _timed(super().info(path, **options))
 
     def ls(self, path: str, detail: bool = True, **options: Any) -> list[Any]:
-        """Return what is in a directory."""
+        """List a directory."""
         return [one if isinstance(one, str) else _timed(one) for one in super().ls(path, detail, **options)]
 
 
 class _ViewOfHdfs(_Hdfs):
-    """Directories of several name nodes, under the names that a table of mounts gives them."""
+    """Directories of several name nodes, under the names of a mount table."""
 
     protocol = "viewfs"
 
@@ -73,7 +74,7 @@ def _timed(info: dict[str, Any]) -> dict[str, Any]:
 
 
 class _NameNode:
-    """The name node, with calls whose errors are those of any file system, and say where."""
+    """The name node. Its errors become OSErrors that name the place."""
 
     def __init__(self, client: Any, place: str) -> None:
         self._client = client

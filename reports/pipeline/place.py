@@ -1,13 +1,13 @@
-"""Places: a path of this machine, or a URI: of HDFS or a view of it, or one that pyarrow.fs knows, as in s3://bucket/dir.
+"""Places: opens local paths and URIs of HDFS and object stores, and writes whole files there.
 
-What is written through `whole_file` is there whole or not at all, by what each kind of file system promises:
+A file written through `whole_file` appears complete or not at all:
 
-    this machine    the bytes are synced, then the name is given in place of what has it, then the directory is synced:
-                    durable when the call returns
-    object stores   one call hands over all bytes, and the object appears when they are all there. Nothing is moved: it
-                    would be copied, and a stream that is closed because of an error would leave half an object
-    HDFS            a file is closed, then given the name in place of what has it, in one step of the name node. How
-                    durable that is, is up to the file system
+    this machine    the bytes are synced, the file is renamed over the target, then the directory is synced: durable
+                    when the call returns
+    object stores   one call uploads all bytes, and the object appears after the upload. Nothing is renamed, because
+                    that would copy, and a stream closed by an error would leave half an object
+    HDFS            the file is closed, then renamed over the target atomically by the name node. Its durability
+                    depends on the file system
 """
 
 import re
@@ -27,7 +27,7 @@ _ASIDE = re.compile(r"\..+\.[0-9a-f]{32}")
 
 
 def open_place(place: str) -> tuple[fs.FileSystem, str]:
-    """Return the file system of a place, and its path there. ValueError or OSError for a URI that cannot be opened."""
+    """Return the file system and path of a place. Raises ValueError or OSError for a URI that cannot be opened."""
     scheme, _, rest = place.partition("://")
     if rest and scheme in _HADOOP_S3:
         raise ValueError(f"{place}: expected s3://{rest}, found {scheme}://, the scheme of Hadoop's own client")
@@ -42,19 +42,19 @@ def open_place(place: str) -> tuple[fs.FileSystem, str]:
 
 
 def is_local(system: fs.FileSystem) -> bool:
-    """Return whether files of a file system are this machine's."""
+    """Return whether a file system is that of this machine."""
     return isinstance(system, fs.LocalFileSystem)
 
 
 def is_object_store(place: str) -> bool:
-    """Return whether a place is in an object store, by its URI."""
+    """Return whether the URI of a place is that of an object store."""
     return place.partition("://")[0] in ("s3", "gs", "gcs", "abfs", "abfss") and "://" in place
 
 
 def make_directory(system: fs.FileSystem, path: str, *, below: str = "") -> None:
-    """Make a directory, and those above it that are missing, each with a durable name on this machine.
+    """Create a directory and its missing parents, with durable names on this machine.
 
-    below: a directory above it that is durable with all above itself, so only the levels from there on are synced.
+    below: a parent that is durable already, so only the levels from there on are synced.
     """
     if is_local(system):
         kept_files.make_kept_directory(path, below)
@@ -70,9 +70,9 @@ def sync_names(system: fs.FileSystem, directory: str) -> None:
 
 @contextmanager
 def whole_file(system: fs.FileSystem, path: str) -> Iterator[Any]:
-    """Yield a stream to write, whose bytes replace the file at a path when the block ends, and not if it raises.
+    """Yield a stream whose bytes replace the file at a path if the block ends without an error.
 
-    For an object store they are in memory until then.
+    For an object store the bytes are in memory until then.
     """
     if system.type_name.removeprefix("py::") in _OBJECT_STORES:
         buffer = BytesIO()
@@ -98,9 +98,9 @@ def whole_file(system: fs.FileSystem, path: str) -> Iterator[Any]:
 
 @contextmanager
 def streamed_file(system: fs.FileSystem, path: str) -> Iterator[Any]:
-    """Yield a stream to write a long file, as `whole_file` does, but with little in memory for object stores, too.
+    """Yield a stream for a long file, as `whole_file` does, but with little memory for object stores too.
 
-    There, half an object may be at the path if the block raises: something else has to say that all is whole.
+    In an object store half an object may remain if the block raises. The caller must record completeness elsewhere.
     """
     if system.type_name.removeprefix("py::") in _OBJECT_STORES:
         with system.open_output_stream(path) as stream:
@@ -111,5 +111,5 @@ def streamed_file(system: fs.FileSystem, path: str) -> Iterator[Any]:
 
 
 def is_aside(name: str) -> bool:
-    """Return whether a name is that of a file which is, or was to be, given another one when it is whole."""
+    """Return whether a name is that of a temporary file of `whole_file`."""
     return _ASIDE.fullmatch(name) is not None

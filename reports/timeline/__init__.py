@@ -1,1 +1,1 @@
-"""The timeline of a run: one page to look at, and the same as trace events for Perfetto."""
+"""Timeline of a run: one HTML page, or trace events for Perfetto."""

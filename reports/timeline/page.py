@@ -1,9 +1,9 @@
-"""The timeline page of a run: one self-contained HTML file, with the script that draws it and the recording as JSON.
+"""Timeline page: one self-contained HTML file with script and recording.
 
-The JSON is numbers and a table of texts:
+The recording is JSON with numbers and a table of texts:
 
-    texts       every text once; wherever a text is meant below, there is its index
-    subject     scenario, claim, seed, mutant; broken: how the verdict reads; facts: pairs to show
+    texts       every text once; the other entries have its index
+    subject     scenario, claim, seed, mutant; broken: the verdict; facts: pairs to show
     moments     ns and steps, as differences from the moment before
     machines    [name, begin, end, ending]
     tasks       [name, begin, end, ending]
@@ -14,14 +14,14 @@ The JSON is numbers and a table of texts:
     checkpoints [moment, physic ms, logics ms, index ms]
     faults      [moment, kind, about]
     cuts        {at, what, lost: [texts], following, files: [[path, bytes before, bytes after, letters before,
-                letters after, torn pages, name is durable, pages shown or none if all are, others], ...]}
+                letters after, torn pages, name is durable, pages shown (empty: all), others], ...]}
     puts        [name, queue, task, asked, answered, status, place, path, start, stop, log offset,
                 outcomes: [[moment, machine, found + 2 * promised + 4 * returned], ...],
                 story: [[moment, text, tone], ...]]
     promises    [task, text, begin, length, place]
     broken      [moment, task, text, path, puts, story]
 
-A moment is an index into moments, as in the recording; a length is in moments.
+A moment is an index into moments; a length is in moments.
 """
 
 import json
@@ -70,15 +70,15 @@ SCRIPTS = (
     "input",
     "main",
 )
-"""The parts of the page's script, in their order; each is a file beside this one."""
+"""The parts of the page's script, in order; each is a file in this folder."""
 _PALETTE = files(html) / "palette.css"
-"""The colours that all pages share."""
+"""The colours of all pages."""
 _STATES = {RUNNING: 0, READY: 1, WAITING: 2}
 _CHANGES_SHOWN_MAX = 8
 
 
 def timeline_page(run: RunRecording) -> str:
-    """Return the page of one run, as HTML."""
+    """Return the HTML page of one run."""
     here = files(__package__)
     return (
         environment_of(__package__)
@@ -117,12 +117,12 @@ def _facts(run: RunRecording) -> list[tuple[str, str]]:
 
 
 def _is_timed(run: RunRecording) -> bool:
-    """Return whether virtual time passes: it does in runs, and not in what was recorded of a program."""
+    """Return whether the recording has virtual time. A recorded program has none."""
     return run.subject.seed is not None
 
 
 def _words(run: RunRecording) -> Callable[[str], str]:
-    """Return what makes texts readable: of a store, its paths are short; a program's own texts stay as they are."""
+    """Return the function that shortens texts: paths of a store, but not those of a program."""
     return printed_words if run.subject.seed is None else path_words
 
 
@@ -169,7 +169,7 @@ class _Embedding:
             ],
             "puts": [self._put(number, one) for number, one in enumerate(run.puts)],
             "broken": [self._broken(one) for one in run.broken],
-            "texts": list(self._texts),  # the last, for all others add to them
+            "texts": list(self._texts),  # last, because the other entries add texts
         }
 
     def _text(self, text: str) -> int:

@@ -1,13 +1,13 @@
-"""The record of a run as trace events, which Perfetto and Chrome's tracing page show.
+"""Trace events of a run for Perfetto and Chrome's tracing page.
 
-    process             threads             what
+    process             threads             content
     MACHINE             its tasks           when each runs, could run, waits and for what
-    MACHINE: calls      its tasks           puts, locks held, calls to files, each inside the one that made it
+    MACHINE: calls      its tasks           puts, locks and file operations, nested by caller
     log                 -                   counters: positions in bytes
     run                 machines, faults    machines, cuts, faults, violations
 
-The format: "Trace Event Format", Google; phases X (complete), C (counter), i (instant) and M (names). Times are µs.
-What happens in one ns, and the simulation computes in no time at all, is 1 ns apart; args have the exact time and step.
+Format: "Trace Event Format", Google; phases X (complete), C (counter), i (instant) and M (names). Times are µs. Events
+that share a virtual nanosecond are drawn 1 ns apart; args have the exact time and step.
 """
 
 import json
@@ -24,7 +24,7 @@ _MACHINES, _MISHAPS = 1, 2
 
 
 def trace_json(run: RunRecording) -> str:
-    """Return the document: `traceEvents` by time, and what run it is."""
+    """Return the document with `traceEvents` in order of time, and the run."""
     subject = run.subject
     document = {
         "traceEvents": trace_events(run),
@@ -35,7 +35,7 @@ def trace_json(run: RunRecording) -> str:
 
 
 def trace_events(run: RunRecording) -> list[Event]:
-    """Return all events, the names first, then in the order of time; of those that begin at once, the longest first."""
+    """Return the names, then all events by time; of those with the same begin, the longest first."""
     return _Events(run).all()
 
 

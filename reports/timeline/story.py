@@ -1,6 +1,6 @@
-"""The story of one message: what became of its record, what its producer was answered, what crashes and recoveries did.
+"""Message stories: what producer, disk, crashes and recoveries did to one message.
 
-It is put together from the record of the run alone, by the bytes that belong to the message.
+A story is derived only from the recording, by the byte range of the message.
 """
 
 import re
@@ -35,7 +35,7 @@ _KINDS = {
 
 
 class Line(NamedTuple):
-    """One thing that happened to a message. tone: GOOD, BAD or PLAIN."""
+    """One event of a message. tone: GOOD, BAD or PLAIN."""
 
     at: int
     text: str
@@ -53,14 +53,14 @@ class Storyteller:
         self._dispatched = [one for one in run.positions if one.name == DISPATCHED]
 
     def story(self, number: int) -> list[Line]:
-        """Return what happened to the put of that number, in order."""
+        """Return the events of a put, in order."""
         put = self._run.puts[number]
         lines = [self._asked(put)]
         written = self._written(put)
         syncs: list[OperationRecord] = []
         if written is not None:
             place = f"{path_words(put.path)} [{put.start}, {put.stop})"
-            what = "the machine dies as its record is written" if written.ending else "its record is written"
+            what = "the machine dies while its record is written" if written.ending else "its record is written"
             lines.append(Line(written.begin, f"{what}: {place}", PLAIN))
             syncs = list(self._syncs(put, written))
             lines += [*self._named(put, written), *map(_sync_line, syncs), *self._visible(put)]
@@ -80,13 +80,13 @@ class Storyteller:
 
     def _asked(self, put: Put) -> Line:
         who = task_words(self._run.tasks[put.task].name)
-        wait = "" if put.wait else ", not to wait for the disk"
+        wait = "" if put.wait else ", without waiting for the disk"
         return Line(put.asked, f"{who} puts it into {put.topic}/{put.queue_id}{wait}", PLAIN)
 
     def _written(self, put: Put) -> OperationRecord | None:
-        """Return the write that brought its record into the page cache; of several that each brought a piece, the last.
+        """Return the write that completed its record in the page cache.
 
-        A warm-up writes a byte of each page, so a write that only touches the record is not it.
+        A warm-up writes one byte per page, so a write that only touches the record is not enough.
         """
         reached = put.start
         for one in self._by_path.get(put.path, ()):
@@ -99,12 +99,12 @@ class Storyteller:
         return None
 
     def _named(self, put: Put, written: OperationRecord) -> Iterator[Line]:
-        """Yield whether the file's name was made durable, if the run has made the file."""
+        """Yield whether the name of the file became durable, if the run created the file."""
         made = [one for one in self._by_path[put.path] if "create" in one.parts and one.begin < written.begin]
         if not made:
             return
         directory = put.path.rpartition("/")[0]
-        yield Line(made[-1].begin, f"its file is made: {path_words(put.path)}", PLAIN)
+        yield Line(made[-1].begin, f"its file is created: {path_words(put.path)}", PLAIN)
         until = self._first_loss(made[-1].begin)
         for one in self._by_path.get(directory, ()):
             if one.kind == "sync directory" and made[-1].begin < one.begin < until and not one.ending:
@@ -115,12 +115,12 @@ class Storyteller:
             yield Line(made[-1].end, text, BAD)
 
     def _first_loss(self, since: int) -> int:
-        """Return the first moment after another at which a page cache was lost; behind the end if none was."""
+        """Return the first moment after `since` when a page cache was lost, or the number of moments."""
         cuts = (cut.at for cut in self._run.cuts if cut.at > since and cut.how not in _HARMLESS)
         return next(cuts, len(self._run.moments))
 
     def _syncs(self, put: Put, written: OperationRecord) -> Iterator[OperationRecord]:
-        """Yield the syncs that cover its record, up to the first that works, or to a loss."""
+        """Yield the syncs of its record, up to the first success or the next loss."""
         page_bytes, until = self._run.page_bytes, self._first_loss(written.begin)
         for one in self._by_path[put.path]:
             if one.kind not in _SYNCS or not written.end <= one.begin < until:
@@ -136,7 +136,7 @@ class Storyteller:
         end = put.log_offset + put.stop - put.start
         for position in self._dispatched if put.log_offset >= 0 else ():
             if position.at > put.asked and position.value >= end:
-                yield Line(position.at, "it is dispatched: consumers can be given it", PLAIN)
+                yield Line(position.at, "it is dispatched: consumers can read it", PLAIN)
                 return
 
     def _answered(self, put: Put, *, durable: bool) -> Iterator[Line]:
@@ -147,11 +147,11 @@ class Storyteller:
         elif put.status != _OK:
             yield Line(put.answered, f"answered {put.status}", PLAIN)
         elif self._run.plan is None or not self._run.plan.sync_flush or not put.wait:
-            yield Line(put.answered, "answered PUT_OK, which promised the page cache only", PLAIN)
+            yield Line(put.answered, "answered PUT_OK, which promises only the page cache", PLAIN)
         elif durable:
             yield Line(put.answered, "answered PUT_OK, after the sync", GOOD)
         else:
-            yield Line(put.answered, "answered PUT_OK, before any sync has covered it", BAD)
+            yield Line(put.answered, "answered PUT_OK, before any sync covered it", BAD)
 
     def _cut_line(self, number: int, put: Put, cut: Cut) -> Line:
         what = cut_words(cut)
@@ -163,7 +163,7 @@ class Storyteller:
         if number not in cut.damaged:
             return Line(cut.at, f"{what}: its bytes survive", GOOD)
         if found.bytes_after < 0:
-            return Line(cut.at, f"{what}: its file loses its name, and is gone", BAD)
+            return Line(cut.at, f"{what}: its file loses its name and disappears", BAD)
         if ABSENT in letters:
             return Line(cut.at, f"{what}: its file loses its length, and the record with it", BAD)
         gone = sum(letter in (LOST, MIXED) for letter in letters)
@@ -174,17 +174,17 @@ class Storyteller:
         for outcome in put.outcomes if put.path else ():
             recovery = f"the recovery of {outcome.machine}"
             if outcome.returned:
-                yield Line(outcome.at, f"{recovery} finds it, which had been gone before", BAD)
+                yield Line(outcome.at, f"{recovery} finds it, although an earlier recovery did not", BAD)
             elif outcome.found:
                 yield Line(outcome.at, f"{recovery} finds it", GOOD)
             elif outcome.promised:
-                yield Line(outcome.at, f"{recovery} does not find it, and it was promised", BAD)
+                yield Line(outcome.at, f"{recovery} does not find it, although it was promised", BAD)
             else:
-                yield Line(outcome.at, f"{recovery} does not find it, nor has to", PLAIN)
+                yield Line(outcome.at, f"{recovery} does not find it; it was not promised", PLAIN)
 
 
 def _was_there(put: Put, at: int) -> bool:
-    """Return whether the last recovery before a moment, if there was one, found a put."""
+    """Return whether the last recovery before a moment found the put; True before any recovery."""
     found = [outcome.found for outcome in put.outcomes if outcome.at < at]
     return not found or found[-1]
 
@@ -194,27 +194,24 @@ def _sync_line(sync: OperationRecord) -> Line:
     if not sync.ending:
         return Line(sync.end, f"its bytes are durable: {name}", GOOD)
     if sync.ending == CUT_OFF:
-        return Line(sync.begin, f"a sync begins that is cut off: {name}", BAD)
+        return Line(sync.begin, f"the crash interrupts a sync: {name}", BAD)
     return Line(sync.end, f"a sync of it fails: {name}", BAD)
 
 
 def last_changes(operations: Iterable[OperationRecord], path: str, count: int) -> list[OperationRecord]:
-    """Return the last writes, syncs and other changes of a file; without a path, of any."""
+    """Return the last writes, syncs and other changes of a file; without a path, of any file."""
     known = (*_WRITES, *_SYNCS)
     found = [one for one in operations if path in ("", one.path) and (one.parts or one.kind in known)]
     return found[-count:]
 
 
 def path_words(text: str) -> str:
-    """Return a text with paths below the store's root as that has them, without the leading zeros of segments.
-
-    What cannot be printed, such as the separators of properties, is a dot.
-    """
+    """Return a text with paths relative to the store, without leading zeros of file names or unprintable characters."""
     return printed_words(_ZEROS.sub("…", text.replace(f"{ROOT}/", "")))
 
 
 def printed_words(text: str) -> str:
-    """Return a text with a dot for each character that cannot be printed."""
+    """Return a text with a dot for each unprintable character."""
     return _UNPRINTABLE.sub("·", text)
 
 
@@ -224,7 +221,7 @@ def task_words(name: str) -> str:
 
 
 def cut_words(cut: Cut) -> str:
-    """Return what a cut was, and what it came upon."""
+    """Describe a cut and the operation that it interrupted."""
     kind = _KINDS.get(cut.how) or (f"power cut ({cut.how})" if cut.how and " " not in cut.how else cut.how)
     place = f", {cut.when} {cut.operation} {path_words(cut.path)}" if cut.operation else ""
     return f"{kind or 'the machine dies'}{place}"

@@ -1,1 +1,1 @@
-"""What the rows of sweeps say when they are put together: pass rates, times to detection, coverage, latencies."""
+"""Analysis of sweeps: pass rates, times to detection, coverage and latencies."""

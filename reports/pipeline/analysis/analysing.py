@@ -1,4 +1,4 @@
-"""Analysing as the command does it: Spark's session, the tables as files, a page and lines."""
+"""Implementation of the command `analyze`: Spark session, table files, page and output."""
 
 from collections import Counter
 from pathlib import Path
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _BROKEN_SHOWN_MAX = 20
 Sums = dict[tuple[str, ...], Counter[str]]
-"""Seeds, by what came of them, of each group of rows."""
+"""Seeds by outcome, for each group of rows."""
 _ASKED_FOR = ("scenarios", "first", "last", "disk", "policy", "mutant")
 
 
@@ -49,7 +49,7 @@ def analyze_sweeps(
     conf: list[str] | None,
     json_file: str | None,
 ) -> None:
-    """Analyse as the command line asks, and leave and print what the tables say."""
+    """Analyse the sweeps of a command line, and write and print the tables."""
     if master == IN_PROCESS:
         raise typer.BadParameter("analyses are done by Spark; local[1] is one thread", param_hint="--master")
     try:
@@ -69,7 +69,7 @@ def analyze_sweeps(
     report = None
     damaged = sum(len(sweep.files.damaged) for sweep in sweeps)
     if out is not None:
-        from ...html.sweep_report import sweep_page  # templates: for those alone who want a page
+        from ...html.sweep_report import sweep_page  # loads the templates only for a page
 
         with written.attempt(), results_written("--out"):
             files = write_tables(tables, out)
@@ -114,10 +114,10 @@ def _print_doubts(sweeps: list["Sweep"]) -> None:
         for name, reason in sorted(sweep.files.damaged.items()):
             _doubt(f"{sweep.place}/rows/{name}: {reason}")
         if sweep.files.damaged:
-            _doubt(f"{sweep.place}: these rows are not counted; the same call of `tornlog sweep` makes them again")
+            _doubt(f"{sweep.place}: these rows are not counted; repeat the call of `tornlog sweep` to restore them")
     codes = sorted({sweep.begun.code for sweep in sweeps})
     if len(codes) > 1:
-        _doubt(f"different code made these sweeps, and may have other runs for the same seeds: {', '.join(codes)}")
+        _doubt(f"different code ran these sweeps, so the same seeds may be different runs: {', '.join(codes)}")
 
 
 def _doubt(text: str) -> None:
@@ -152,13 +152,13 @@ def _rows(tables: dict[str, "pa.Table"]) -> int:
 
 
 def _print_result(tables: dict[str, "pa.Table"], files: list[Path]) -> None:
-    """Print the tables of an analysis, those without a row left out: sums, where the files have every cell."""
+    """Print sums of the tables that have rows; the files have every cell."""
     from .analysis import never
 
     OUT.print(f"{_rows(tables):,} rows\n")
     rates = tables["pass_rates"].to_pylist()
     for whose, some in (
-        ("the store as it is", [row for row in rates if row["mutant"] is None]),
+        ("the unmodified store", [row for row in rates if row["mutant"] is None]),
         ("mutants", [row for row in rates if row["mutant"] is not None]),
     ):
         if some:
@@ -173,7 +173,7 @@ def _print_result(tables: dict[str, "pa.Table"], files: list[Path]) -> None:
     for what in ("fault", "mark"):
         missing = never(tables["coverage"], what)
         if missing:
-            prose(OUT, 0, f"{what}s that never came about: {', '.join(missing)}")
+            prose(OUT, 0, f"{what}s that never occurred: {', '.join(missing)}")
     for line in pairs_lines(pairs_met(_pair_seeds(tables["pairs"].to_pylist()))):
         prose(OUT, 0, line)
     if tables["put_latency"].num_rows:
@@ -186,7 +186,7 @@ def _print_result(tables: dict[str, "pa.Table"], files: list[Path]) -> None:
 
 def _trends_table(trends: list[dict[str, Any]]) -> Table:
     table = plain_table(
-        "from code to code, the first one first; of the seeds that an earlier code ran: broke, mended",
+        "versions of the code, oldest first; broke and mended are compared with the version before",
         ("code", "mutant"),
         ("seeds", "broken", "again", "broke", "mended", "ms a\nseed"),
     )
@@ -220,7 +220,7 @@ def _scenarios_table(title: str, sums: Sums) -> Table:
 def _broken_table(broken: Sums) -> Table:
     worst = sorted(broken, key=lambda cell: (broken[cell]["held"] / broken[cell]["seeds"], cell))
     shown = worst[:_BROKEN_SHOWN_MAX]
-    title = f"where it broke, {len(shown)} of {len(worst)} combinations, the worst first"
+    title = f"broken combinations, {len(shown)} of {len(worst)}, worst first"
     table = plain_table(title, ("scenario", "disk", "policy"), ("rate in %, at 95 %",))
     for cell in shown:
         table.add_row(*cell, rate(broken[cell]["held"], broken[cell]["seeds"]))
@@ -244,7 +244,7 @@ def _mutants_table(mutants: list[dict[str, Any]]) -> Table:
 
 
 def _coverage_table(coverage: list[dict[str, Any]]) -> Table:
-    table = plain_table("injected faults and marks that were hit", ("what", "name"), ("times", "seeds"))
+    table = plain_table("injected faults and marks reached", ("what", "name"), ("times", "seeds"))
     for row in coverage:
         if row["seeds"] and row["what"] != "end":
             table.add_row(row["what"], row["name"], f"{row['times']:,}", f"{row['seeds']:,}")
@@ -254,8 +254,8 @@ def _coverage_table(coverage: list[dict[str, Any]]) -> Table:
 def _latency_table(latencies: list[dict[str, Any]]) -> Table:
     percentiles = ("p50_us", "p90_us", "p99_us", "p99_9_us", "max_us")
     table = plain_table(
-        "puts answered OK, by how many producers, in ms of virtual time",
-        ("flush", "disk", "by"),
+        "latency of acknowledged puts, in ms of virtual time",
+        ("flush", "disk", "producers"),
         ("puts", *(name.removesuffix("_us").replace("_", ".") for name in percentiles)),
     )
     for row in latencies:

@@ -1,61 +1,57 @@
-"""Analysis of one or several sweeps: their rows, all tables that these give, by name, and the files that keep them.
+"""Analysis tables: joins the rows of one or several sweeps and aggregates them with Spark.
 
-Every run is there once: two sweeps may hold the same runs, as when one of them goes further with the seeds of the
-other. What the first has, the others do not add.
+If two sweeps have the same run, it is counted once, from the first sweep.
 
-Pass rates, how often runs held, by mutant, scenario, disk and policy:
+Pass rates by mutant, scenario, disk and policy:
 
     column        type    meaning
-    mutant        string  null for the store as it is
+    mutant        string  null for the unmodified store
     scenario      string
-    disk, policy  string  drawn or asked for; null for seeds whose process did not survive
+    disk, policy  string  drawn or requested; null for seeds whose process died
     seeds         int64
     held          int64
     violated      int64
-    other         int64   lost to the harness: errors, time-outs, dead processes, nondeterminism
-    pass_rate     double  held / seeds, between 0 and 1
-    rate_low      double  what the true rate is at least, by these seeds: Wilson's score bound, one-sided at 95 %
-    rate_high     double  what it is at most, likewise
+    other         int64   without a verdict: harness errors, timeouts, dead processes, nondeterminism
+    pass_rate     double  held / seeds, from 0 to 1
+    rate_low      double  lower bound of the true rate: Wilson's score bound, one-sided at 95 %
+    rate_high     double  upper bound of the true rate
 
-Coverage, which faults were injected and which marks were hit, those among them that never did, and how machines died:
+Coverage, with a row of zeros for each fault and mark that never occurred:
 
     column  type    meaning
-    what    string  fault or mark: every one there is; end: how machines died, the ends that came about
+    what    string  fault; mark; or end: how machines died, only the ends that occurred
     name    string
-    times   int64   how often it came about, in all
-    seeds   int64   in how many seeds it did
+    times   int64   number of occurrences
+    seeds   int64   number of seeds in which it occurred
 
-Detections, how many seeds, in the order of their numbers, it took until one broke a promise, one row a mutant and
-scenario, in this order:
+Detections: seeds, in numerical order, up to the first that broke a promise, by mutant and scenario:
 
     column     type    meaning
     mutant     string
     scenario   string
     found      bool
-    invariant  string  the promise that broke; null if none did
-    seeds      int64   seeds up to the one that broke it, that one included; all of them if none did
-    seconds    double  wall time of these, one after the other, to a microsecond
+    invariant  string  the promise that broke; null if all held
+    seeds      int64   seeds up to and including the first that broke it; all of them if not found
+    seconds    double  summed wall time of these seeds, to a microsecond
 
-The order is that of numbers, not of time.
-
-Mutants, one row each, in the order of their names:
+Mutants, by name:
 
     mutant          string
     found           bool    in any scenario
-    scenario        string  the one that found it, by `invariant`
+    scenario        string  the first scenario that found it, by `invariant`
     invariant       string
-    seeds, seconds          as above, the scenarios taking turns: seed 0 of each, then seed 1 of each
-    scenarios       int64   that it was run in
+    seeds, seconds          as above, with scenarios taking turns: seed 0 of each, then seed 1 of each
+    scenarios       int64   scenarios that ran it
     found_in        int64   scenarios that found it
-    median_seeds    double  over the scenarios, one that found nothing counting as endless; null if that is the median
+    median_seeds    double  over scenarios, where not found counts as infinite; null if the median is infinite
     median_seconds  double  likewise
 
-Pairs, which features and faults met in a run, and which could have and never did, in the order of their names:
+Pairs of features and faults that can meet in a run, by name:
 
-    first, second  string  names of `pairs.FEATURES` and of faults, in the order of the alphabet
-    seeds          int64   in how many seeds both took part: the feature was drawn, the fault injected
+    first, second  string  names of `pairs.FEATURES` and of faults, in alphabetical order
+    seeds          int64   seeds in which both took part: the feature was drawn, the fault injected
 
-Put latency, how long puts took that were answered OK, in virtual time, by flush mode, disk and number of producers:
+Put latency: virtual time of acknowledged puts, by flush mode, disk and number of producers:
 
     column      type    meaning
     sync_flush  bool    SYNC_FLUSH, or ASYNC_FLUSH
@@ -65,8 +61,7 @@ Put latency, how long puts took that were answered OK, in virtual time, by flush
     p50_us      int64   the time that this share of the puts did not exceed, exact to 1 us: the nearest rank
     p90_us, p99_us, p99_9_us, max_us
 
-Latencies are of the store as it is: how fast a mutant answers is no news. The percentiles are those of all puts
-together, for the histograms of the runs are merged and not their percentiles.
+Latencies are those of the unmodified store. Percentiles are computed from the merged histograms of all runs.
 """
 
 import re
@@ -98,7 +93,7 @@ from ..sweep.table import Table
 from .object_rows import rows_by_arrow
 
 _RUN = ("scenario", "seed", "mutant", "disk", "policy", "digest")
-"""What makes a run. A seed that was steered to a disk is another run than one that drew its disk."""
+"""Key of a run. A seed with a requested disk is another run than one that drew its disk."""
 _RATES_BY = ("mutant", "scenario", "disk", "policy")
 _LATENCY_BY = ("sync_flush", "disk", "producers")
 _COVERAGE = pa.schema(
@@ -122,17 +117,17 @@ MUTANTS = pa.schema(
 
 
 class NoSweepError(Exception):
-    """A place that holds no rows of a sweep that can be read."""
+    """The place has no readable rows of a sweep."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A sweep that is there; `place` is a path or a URI."""
+    """A sweep; `place` is a path or a URI."""
 
     place: str
     begun: Begun
     files: RowFiles
-    """Those of its rows: only whole ones are read."""
+    """Its row files. Only whole ones are read."""
 
 
 def sweep_at(place: str) -> Sweep:
@@ -152,9 +147,9 @@ def sweep_at(place: str) -> Sweep:
 
 
 def rows_of(spark: SparkSession, sweeps: list[Sweep], *, once_a_code: bool = False) -> DataFrame:
-    """Return the rows of sweeps, with the columns of `sweep.rows`. There is at least one sweep.
+    """Return the rows of at least one sweep, with the columns of `sweep.rows`.
 
-    once_a_code: a run is there once for each code that ran it, and not once.
+    once_a_code: count a run once for each code that ran it, instead of once.
     """
     run = (*_RUN, "code") if once_a_code else _RUN
     first, *others = [_read(spark, sweep) for sweep in sweeps]
@@ -179,7 +174,7 @@ def _read(spark: SparkSession, sweep: Sweep) -> DataFrame:
 
 
 def analysed(rows: DataFrame) -> dict[str, pa.Table]:
-    """Return every table that rows give: the same rows, the same tables, whatever Spark's partitions."""
+    """Return all tables of the rows, independent of Spark's partitions."""
     by_scenario = detections(rows)
     return {
         "pass_rates": _pass_rates(rows),
@@ -192,7 +187,7 @@ def analysed(rows: DataFrame) -> dict[str, pa.Table]:
 
 
 def write_tables(tables: dict[str, pa.Table], directory: Path) -> list[Path]:
-    """Write each table to a Parquet file of its name in a directory that is made if need be; return the files."""
+    """Write each table to a Parquet file of its name in a directory, which is created if missing; return the files."""
     directory.mkdir(parents=True, exist_ok=True)
     paths = []
     for name, table in tables.items():
@@ -202,7 +197,7 @@ def write_tables(tables: dict[str, pa.Table], directory: Path) -> list[Path]:
 
 
 def never(table: pa.Table, what: str) -> list[str]:
-    """Return the names, of faults or of marks, that never came about."""
+    """Return the names of faults or marks that never occurred."""
     return [row["name"] for row in table.to_pylist() if row["what"] == what and not row["seeds"]]
 
 
@@ -225,7 +220,7 @@ def _pass_rates(rows: DataFrame) -> pa.Table:
 
 
 def with_bounds(rates: pa.Table) -> pa.Table:
-    """Return a table of held and seeds with the bounds of the rate behind its other columns."""
+    """Append the bounds of the rate to a table with held and seeds."""
     counts = zip(rates["held"].to_pylist(), rates["seeds"].to_pylist(), strict=True)
     low_high = [bounds(held, seeds) for held, seeds in counts]
     for number, name in enumerate(("rate_low", "rate_high")):
@@ -234,7 +229,7 @@ def with_bounds(rates: pa.Table) -> pa.Table:
 
 
 def _coverage(rows: DataFrame) -> pa.Table:
-    """Return the table of coverage: faults, then marks, then ends, each in the order of their names."""
+    """Return the table of coverage: faults, then marks, then ends, each by name."""
     counts = [
         *((_what(name), name, times, seeds) for name, times, seeds in _sums(rows, "injected")),
         *(("mark", name, times, seeds) for name, times, seeds in _sums(rows, "marks")),
@@ -273,7 +268,7 @@ def _what(name: str) -> str:
 
 
 def _sums(rows: DataFrame, column: str) -> list[tuple[str, int, int]]:
-    """Return name, times and seeds of what a column of counts holds; a count of 0 is none."""
+    """Return name, times and seeds from a column of counts, without zero counts."""
     found = (
         rows.select(fn.explode(column).alias("name", "times"))
         .filter(fn.col("times") > 0)
@@ -314,7 +309,7 @@ def detections(rows: DataFrame) -> pa.Table:
 
 
 def mutants(rows: DataFrame, by_scenario: pa.Table) -> pa.Table:
-    """Return the table of mutants; by_scenario is that of detections."""
+    """Return the table of mutants; by_scenario: the table of detections."""
     found = _until_found(rows, ("mutant",), ("seed", "scenario")).toArrow().to_pylist()
     of_scenarios = groupby(by_scenario.to_pylist(), key=lambda row: row["mutant"])
     summed = {mutant: _over_scenarios(list(group)) for mutant, group in of_scenarios}
@@ -323,7 +318,7 @@ def mutants(rows: DataFrame, by_scenario: pa.Table) -> pa.Table:
 
 
 def _until_found(rows: DataFrame, by: tuple[str, ...], order: tuple[str, ...]) -> DataFrame:
-    """Return seeds and seconds of each group up to its first violated row, in the order of some columns."""
+    """Return seeds and seconds of each group up to its first violated row, in the given order."""
     rows = rows.filter(fn.col("mutant").isNotNull()).withColumn("place", fn.struct(*order))
     first = (
         rows.filter(fn.col("outcome") == "violated")

@@ -1,6 +1,6 @@
-"""Object rows: a sweep's rows on an object store, read by tasks as `sweep` has written them.
+"""Object rows: reads the rows of a sweep on an object store with Arrow, in Spark tasks.
 
-Spark alone knows no `s3://`; Arrow does. Executors need tornlog for it.
+Spark itself does not know `s3://`. Executors need tornlog.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,13 +17,13 @@ from ..sweep.rows import SCHEMA
 
 
 def rows_by_arrow(spark: SparkSession, place: str, names: Sequence[str]) -> DataFrame:
-    """Return the rows of files of a sweep's table, a task a file."""
+    """Return the rows of some files of a sweep, one task per file."""
     spark.dataSource.register(_ObjectRows)
     return spark.read.format(_ObjectRows.name()).option("files", "\n".join(names)).load(place)
 
 
 class _ObjectRows(DataSource):
-    """Options: path, of the sweep, and files, a name a line."""
+    """Options: `path` of the sweep, and `files`, one name per line."""
 
     @classmethod
     def name(cls) -> str:

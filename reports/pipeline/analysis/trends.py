@@ -1,21 +1,20 @@
-"""Trends: how the same seeds went with one code after another.
+"""Trends: compares the outcomes of the same seeds between versions of the code.
 
-One row for each code, mutant and scenario, in the order in which the codes were first used, then of the other columns:
+One row per code, mutant and scenario, in the order in which the codes were first used, then of the other columns:
 
     column          type    meaning
-    code            string  the version and a hash of the sources
-    began           string  when the first of the sweeps began that this code ran, UTC
-    mutant          string  null for the store as it is
+    code            string  version and source hash
+    began           string  start of the first sweep with this code, UTC
+    mutant          string  null for the unmodified store
     scenario        string
     seeds, held, violated, other            int64    as in the pass rates
-    again           int64   seeds of these that an earlier code ran, too, on the same disk and under the same policy
-    broke           int64   seeds of those that held with the latest of the earlier codes, and broke a promise with this
-    mended          int64   seeds of those that broke a promise with that one, and held with this
-    seconds_a_seed  double  wall time on average, to a microsecond; of other machines if the sweeps ran on others
+    again           int64   seeds that an earlier code ran too, on the same disk and under the same policy
+    broke           int64   seeds that held with the previous code that ran them, and broke a promise with this one
+    mended          int64   seeds that broke a promise with the previous code, and held with this one
+    seconds_a_seed  double  average wall time, to a microsecond; machines may differ between sweeps
     pass_rate, rate_low, rate_high          double   as in the pass rates
 
-A run counts once for each code that ran it. In the other tables it counts once: what two codes do alike is no news of
-either.
+A run counts once for each code that ran it, while it counts once in the other tables.
 """
 
 import pyarrow as pa

@@ -1,1 +1,1 @@
-"""The audit of a store directory of any size: what `verify` does, in tasks of Spark and wherever the store is."""
+"""Audit of a store directory of any size: `verify` in Spark tasks, on any file system."""

@@ -1,8 +1,8 @@
-"""Audit: `verify` with its parts handed to an engine, so that each is judged in a task, beside its bytes.
+"""Audit: `verify` with its parts judged by the tasks of an engine, near the data.
 
-One code judges: what is found, and in which order, is what `tornlog verify` finds of the same directory. A task has
-parts of the log, queues, or files of the index. What they show is put together here, and needs little memory as
-long as records and their entries agree: see `verify_log`.
+The same code judges, so findings and their order are those of `tornlog verify`. A task gets parts of the log, queues,
+or index files. The results are joined here, which takes little memory while records and entries agree: see
+`verify_log`.
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ from .engine_spread import EngineSpread
 from .place_files import files_at
 
 _SPLIT_BYTES = 1 << 30
-"""How much of a segment is one part: half a second of work. Where segments are copied to be read, it is a whole one."""
+"""Bytes of a segment per part: half a second of work. If segments are copied for reading, a part is a whole one."""
 SCHEMA = pa.schema(
     [("promise", pa.string()), ("file", pa.string()), ("offset", pa.int64())]
     + [(name, pa.string()) for name in ("field", "expected", "found")]
@@ -36,10 +36,11 @@ _FILE = "findings.parquet"
 def audit(
     engine: Engine, place: str, geometry: Geometry | None = None, advance: Callable[[int], None] = lambda read: None
 ) -> Verification:
-    """Verify the store in a place; advance is called with log bytes as they have been judged.
+    """Verify the store in a place; advance is called with the number of log bytes judged.
 
     Paths of the log in geometry are places too. Raises FileNotFoundError if there is no store, OSError if a file cannot
-    be read.
+    be
+    read.
     """
     geometry = geometry or Geometry()
     directory = StoreDirectory(place, geometry.commit_log_paths)
@@ -54,10 +55,9 @@ def audit(
 
 
 def some_of(violations: Sequence[DirectoryViolation], limit: int) -> list[DirectoryViolation]:
-    """Return some violations, in their order.
+    """Return some violations in order, with an equal share for each promise.
 
-    Each promise has its share of them, however many breaches of another one there are: one damaged record may leave
-    hundreds of entries without theirs.
+    One corrupt record may leave hundreds of entries without their records, which must not hide other promises.
     """
     ranks, seen = list[tuple[int, int]](), Counter[str]()
     for position, violation in enumerate(violations):
@@ -72,7 +72,7 @@ def fields_of_violation(violation: DirectoryViolation) -> dict[str, Any]:
 
 
 def leave_all(violations: Sequence[DirectoryViolation], place: str) -> None:
-    """Leave all violations as a Parquet file in a directory, in place of what an earlier audit has left there."""
+    """Write all violations to a Parquet file in a directory, replacing that of an earlier audit."""
     table = pa.Table.from_pylist([fields_of_violation(violation) for violation in violations], SCHEMA)
     raw = BytesIO()
     pq.write_table(table, raw)

@@ -1,8 +1,8 @@
-"""The command that audits a store directory on Spark.
+"""The command `audit`: verifies a store directory on Spark.
 
-JSON, version 3: what `tornlog verify` writes (see `store.tools.verify`), with format "tornlog-audit/3", and with
-`{"place", "by_promise": {promise: violations}, "seconds"}` besides. violations has as many as --limit says, some of
-each promise; by_promise counts all, and --out leaves all of them as Parquet.
+JSON, version 3: the fields of `tornlog verify` (see `store.tools.verify`), with format "tornlog-audit/3", and
+`{"place", "by_promise": {promise: violations}, "seconds"}`. violations has at most --limit items, some of each promise.
+by_promise counts all of them, and --out writes all as Parquet.
 """
 
 from time import perf_counter
@@ -33,16 +33,18 @@ def audit(
     ship: Ship = None,
     conf: Conf = None,
     commit_log: Annotated[
-        str, typer.Option(help="Where the log is if not in DIR/commitlog: paths separated by commas.")
+        str, typer.Option(help="Paths of the log, separated by commas, if it is not in DIR/commitlog.")
     ] = "",
-    delay_levels: Annotated[str | None, typer.Option(help="messageDelayLevel, if files don't say.")] = None,
-    hash_slots: Annotated[int | None, typer.Option(min=1, help="maxHashSlotNum, if files don't say.")] = None,
-    index_entries: Annotated[int | None, typer.Option(min=2, help="maxIndexNum, if files don't say.")] = None,
-    limit: Annotated[int, typer.Option(min=0, help="How many violations are shown.")] = 50,
-    out: Annotated[str | None, typer.Option("--out", "-o", help="Leave all violations there, as Parquet.")] = None,
+    delay_levels: Annotated[str | None, typer.Option(help="messageDelayLevel, if the files do not tell.")] = None,
+    hash_slots: Annotated[int | None, typer.Option(min=1, help="maxHashSlotNum, if the files do not tell.")] = None,
+    index_entries: Annotated[int | None, typer.Option(min=2, help="maxIndexNum, if the files do not tell.")] = None,
+    limit: Annotated[int, typer.Option(min=0, help="Maximum of violations to show.")] = 50,
+    out: Annotated[
+        str | None, typer.Option("--out", "-o", help="Directory or URI for all violations, as Parquet.")
+    ] = None,
     json_file: JsonFile = None,
 ) -> None:
-    """Verify a store of any size, part by part and wherever it is: its log, queues, index and checkpoint."""
+    """Verify a store of any size on any file system: log, queues, index and checkpoint."""
     from ....store.tools.geometry import Geometry
 
     geometry = Geometry(
@@ -99,4 +101,4 @@ def _print_result(document: dict[str, Any], lines: list[str]) -> None:
     for line in [*lines, *(f"note: {note}" for note in document["notes"])]:
         OUT.print(line, soft_wrap=True, markup=False, highlight=False)
     if violations > len(lines):
-        OUT.print(f"and {violations - len(lines):,} more: --limit shows them, --out leaves all")
+        OUT.print(f"and {violations - len(lines):,} more: --limit shows more, --out writes all")

@@ -1,7 +1,7 @@
-"""Parts of a store in any place, handed to an engine; short ones many at a time.
+"""Engine spread: hands the parts of a store to an engine, bundling short parts.
 
-A task costs Spark some 30 ms beside its work, and as much again if it is a job by itself: more than a look at a file of
-a queue takes. So parts are handed out in bundles, and how long the last ones took says how many the next ones get.
+A Spark task costs about 30 ms besides its work, and a job as much again, which is longer than checking a queue file. So
+parts are handed out in bundles, whose size follows the duration of earlier bundles.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,18 +16,18 @@ from ..spark.engine import Engine
 from .place_files import files_at
 
 _BUNDLE_SECONDS = 0.5
-"""How long a bundle is to take; a longer part is one by itself."""
+"""Target duration of a bundle; a longer part is a bundle of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgementAt(Generic[Item, Result]):
-    """A judgement on parts of the store in a place, as a task calls it."""
+    """A judgement on parts of the store in a place, callable in a task."""
 
     judgement: Judgement[Item, Result]
     place: str
 
     def __call__(self, bundle: Sequence[tuple[int, Item]]) -> tuple[list[tuple[int, Result | OSError]], float]:
-        """Return of each part its number, and what is found of it or what keeps it from being read; and the seconds."""
+        """Return the number of each part with its result or read error, and the seconds."""
         began = perf_counter()
         found = [(number, self._judged(item)) for number, item in bundle]
         return found, perf_counter() - began
@@ -40,7 +40,7 @@ class JudgementAt(Generic[Item, Result]):
 
 
 class _Bundles(Generic[Item]):
-    """Parts with their numbers, in bundles."""
+    """Numbered parts, in bundles."""
 
     def __init__(self, items: Iterable[Item]) -> None:
         self._numbered = enumerate(items)
@@ -51,20 +51,20 @@ class _Bundles(Generic[Item]):
             yield bundle
 
     def note(self, parts: int, seconds: float) -> None:
-        """Have bundles follow what so many parts took: twice as many parts in the next one at most."""
+        """Set the size of the next bundle by the duration of this one, at most double."""
         fitting = int(_BUNDLE_SECONDS * parts / max(seconds, 1e-6))
         self._parts = max(1, min(fitting, 2 * self._parts))
 
 
 @dataclass(frozen=True, slots=True)
 class EngineSpread:
-    """Has an engine judge parts of the store in a place."""
+    """Lets an engine judge parts of the store in a place."""
 
     engine: Engine
     place: str
 
     def __call__(self, judgement: Judgement[Item, Result], items: Sequence[Item]) -> Iterator[Result]:
-        """Yield what is found of each item, in their order."""
+        """Yield the result of each item in order."""
         early: dict[int, Result | OSError] = {}
         wanted = 0
         bundles = _Bundles(items)

@@ -1,7 +1,7 @@
-"""The files of a store in any place that pyarrow.fs knows, as a world has them, but only to be read.
+"""Place files: read-only files of a store on any file system that pyarrow.fs opens.
 
-A few bytes are read where they are. Of what is looked at as a whole, as a segment of the log is, there is a copy on
-this machine's disk for as long as it is needed: it takes no memory.
+Small reads go to the file system directly. A file that is read in large parts, such as a log segment, is copied to a
+temporary file on the local disk, so it takes no memory.
 """
 
 import errno
@@ -22,14 +22,14 @@ _PIECE_BYTES = 16 << 20
 
 
 def files_at(place: str) -> Files:
-    """Return the files of the file system that a place is in: this machine's mapped, others read."""
+    """Return the files of the file system of a place: mapped on this machine, else read."""
     system, _ = open_place(place)
     return OverlayFiles() if isinstance(system, fs.LocalFileSystem) else PlaceFiles(system)
 
 
 @contextmanager
 def _named(path: str) -> Iterator[None]:
-    """Have errors say which file it was, and that it could not be read: some file systems give no number."""
+    """Add the path, and an error number if missing, to each OSError."""
     try:
         yield
     except OSError as error:
@@ -37,13 +37,13 @@ def _named(path: str) -> Iterator[None]:
 
 
 class PlaceFiles:
-    """The files of one file system. All that would change something is refused."""
+    """The files of one file system. Changes are refused."""
 
     def __init__(self, system: fs.FileSystem) -> None:
         self._system = system
 
     def status(self, path: str) -> RealFileStatus | None:
-        """Return what is at path, None if nothing is."""
+        """Return the status of a path; None if it does not exist."""
         with _named(path):
             found = self._system.get_file_info(path)
         if found.type == fs.FileType.NotFound:
@@ -57,11 +57,11 @@ class PlaceFiles:
             return sorted(found.base_name for found in self._system.get_file_info(fs.FileSelector(path)))
 
     def map(self, path: str, size_bytes: int) -> MappedFile:
-        """Return a file that is read when it is looked at."""
+        """Return a file whose bytes are read on demand."""
         return PlaceFile(self._system, path, size_bytes)
 
     def read(self, path: str) -> bytes:
-        """Return a small file's whole content."""
+        """Return the whole content of a small file."""
         with _named(path), self._system.open_input_file(path) as stream:
             content: bytes = stream.read()
         return content
@@ -74,7 +74,7 @@ class PlaceFiles:
 
 
 class PlaceFile:
-    """A file that is somewhere else."""
+    """A file on another machine."""
 
     def __init__(self, system: fs.FileSystem, path: str, size_bytes: int) -> None:
         self.path = path
@@ -83,7 +83,7 @@ class PlaceFile:
         self._copy: MappedFile | None = None
 
     def view(self, start: int, end: int) -> memoryview:
-        """Return the bytes [start, end); zeros behind the end of a file that has become shorter."""
+        """Return the bytes [start, end), with zeros after the end of a file that has become shorter."""
         assert 0 <= start <= end <= self.size_bytes, (start, end, self.size_bytes)
         if self._copy is None and end - start > _FEW_BYTES:
             self._copy = self._copied()
@@ -101,10 +101,10 @@ class PlaceFile:
                 while piece := stream.read(_PIECE_BYTES):
                     copy.write(piece)
             copy.flush()
-            return OverlayFiles().map(copy.name, self.size_bytes)  # which stays when the name goes
+            return OverlayFiles().map(copy.name, self.size_bytes)  # the map outlives the name
 
     def advise_dont_need(self, start: int, end: int) -> None:
-        """Let the pages of a copy go from memory."""
+        """Drop the pages of a copy from memory."""
         if self._copy is not None:
             self._copy.advise_dont_need(start, end)
 
@@ -114,7 +114,7 @@ class PlaceFile:
     store = pwrite = msync = fdatasync = mlock = munlock = _refuse
 
     def advise_will_need(self) -> None:
-        """Do nothing: it is read when it is looked at."""
+        """No-op: bytes are read on demand."""
 
     def close(self) -> None:
-        """Do nothing: a copy goes with the last view of it."""
+        """No-op: the copy is freed with its last view."""

@@ -1,1 +1,1 @@
-"""Rebuilding a store of any size in tasks of Spark, wherever it is and wherever the new one is to be."""
+"""Rebuild of a store of any size, by Spark tasks, from and to any file system."""

@@ -1,9 +1,9 @@
-"""Parts of a rebuild, each made by one task: a segment of the log, a file of a queue, a file of the index.
+"""Parts of a rebuild, one per task: a log segment, a queue file or an index file.
 
-Each file of the new store is written once, whole, by one task, so file systems without changes to files suffice. The
-entries and keys of a segment are kept for later tasks below `.rebuild` in the new directory:
+Each file of the new store is written once, whole, by one task, so the file system need not support changes to files.
+The entries and keys of a segment are kept for later tasks below `.rebuild` in the new directory:
 
-    <segment>.entries   entries of 20 bytes in the format of queues, queue by queue, each queue's in log order
+    <segment>.entries   entries of 20 bytes in the format of queues, by queue, each queue in log order
     <segment>.keys      keys in log order, `KEY` each: hash, log offset, store time in ms
 """
 
@@ -54,61 +54,61 @@ class LogSegment(NamedTuple):
 
 
 class QueueStretch(NamedTuple):
-    """Records of one queue in one segment, whose queueOffsets rise by one."""
+    """Records of one queue in one segment with consecutive queue offsets."""
 
     first: int
     records: int
     physical_offset: int
-    """Of the first of them."""
+    """Of the first record."""
     base_offset: int
-    """Of the segment, which the file of entries is named by."""
+    """Of the segment, which names the file of entries."""
     number: int
-    """Of its first entry, in that file."""
+    """Number of its first entry in that file."""
 
     @property
     def end(self) -> int:
-        """Return the queueOffset behind its last record."""
+        """Return the queue offset after the last record."""
         return self.first + self.records
 
 
 @dataclass(slots=True)
 class SegmentFacts:
-    """What one segment holds."""
+    """The result of reading one segment."""
 
     is_begun: bool = False
-    """Whether anything but zeros is where a first record has its head."""
+    """Whether the head of the first record is not zero."""
     end: int = 0
-    """Position behind its last record."""
+    """Position after the last record."""
     stopped_by: CorruptFileError | None = None
-    """What follows there and is no record; None if records, and a blank one, fill the segment."""
+    """The error of the bytes after the last record; None if records and a blank one fill the segment."""
     is_dirty: bool = False
-    """Whether there is anything but zeros from there on."""
+    """Whether any byte after the last record is not zero."""
     records: int = 0
     first_store_timestamp_ms: int | None = None
     last_store_timestamp_ms: int = 0
     newest_store_timestamp_ms: int = 0
-    """The latest there is: after a step of the clock it is not the last record's."""
+    """The latest store time; after a clock step the last record may have an earlier one."""
     keys: int = 0
     runs: dict[QueueKey, list[QueueStretch]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class NewStore:
-    """Where the new store is to be, and what is known of the old one."""
+    """The place of the new store, and the settings of the old one."""
 
     place: str
     config: StoreConfig
-    """Settings of the old one, in its directory."""
+    """Paths are those of the old directory."""
 
     def open(self, *names: str) -> tuple[fs.FileSystem, str]:
-        """Return the file system, and the path of what has these names below the directory."""
+        """Return the file system, and the path of these names below the directory."""
         system, root = open_place(self.place)
         return system, "/".join((root.rstrip("/"), *names))
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentCopy:
-    """Copies a segment of the log, and leaves what its records ask of queues and index."""
+    """Copies a log segment, and writes the entries and keys of its records for later tasks."""
 
     to: NewStore
 
@@ -138,7 +138,7 @@ class SegmentCopy:
                 stream.write(scan.keys)
 
     def _copy(self, segment: RawSegment, end: int, mtime_ms: int) -> None:
-        """Copy the bytes in front of a position; zeros follow, and stay holes on this machine."""
+        """Copy the bytes before a position, followed by zeros, which are holes on this machine."""
         system, path = self.to.open("commitlog", segment_name(segment.base_offset))
         with streamed_file(system, path) as stream:
             for at in range(0, segment.size_bytes, _PIECE_BYTES):
@@ -165,7 +165,7 @@ def _write_but_zeros(stream: Any, begin: int, piece: memoryview) -> None:
 
 
 class _SegmentScan:
-    """One pass over one segment, by the rules of the store's recovery."""
+    """One pass over one segment, by the rules of recovery."""
 
     def __init__(self, segment: RawSegment, config: StoreConfig, core: Core | None) -> None:
         self.facts = SegmentFacts()
@@ -180,7 +180,7 @@ class _SegmentScan:
         self._plain = None if core is None else PlainRecords(core)
 
     def read(self) -> None:
-        """Read from the first record on; note what is behind the last."""
+        """Read all records, and record how the segment ends."""
         facts, segment = self.facts, self._segment
         facts.is_begun = any(segment.bytes_at(0, BLANK_BYTES))
         try:
@@ -252,16 +252,16 @@ class _SegmentScan:
 
 
 class NewQueueFile(NamedTuple):
-    """A file of a queue, and the runs that its entries are from: they rise, and between them is a gap or nothing."""
+    """A queue file, and the runs of its entries in ascending order, perhaps with gaps."""
 
     topic: str
     queue_id: int
     base_offset: int
     entries: int
-    """How many there are, blank ones included: all but a queue's last file are full."""
+    """Number of entries, blank ones included. Only the last file of a queue is not full."""
     runs: tuple[QueueStretch, ...]
     last: QueueStretch
-    """That with the last record up to its end: of a file which a gap takes whole, one of a file in front of it."""
+    """The run of the last record before the end of the file. If a gap covers the file, it is in an earlier file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +271,7 @@ class QueueFileMaking:
     to: NewStore
 
     def __call__(self, files: Files, core: Core | None, item: NewQueueFile) -> None:
-        """Fill it with blank entries where there is no record, and with zeros behind its last entry."""
+        """Write blank entries where records are missing, and zeros after the last entry."""
         size_bytes = self.to.config.mapped_file_size_consume_queue
         raw = bytearray(BLANK_ENTRY_BYTES * item.entries)
         for run in item.runs:
@@ -315,17 +315,17 @@ class KeyRange(NamedTuple):
 
 
 class NewIndexFile(NamedTuple):
-    """A file of the index, by what its keys are."""
+    """A file of the index, by the keys in it."""
 
     name: str
     before: KeyRange | None
-    """The one key in front of them, None for the first file."""
+    """The one key before them; None for the first file."""
     keys: tuple[KeyRange, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class IndexFileMaking:
-    """Writes one file of the index, and returns the store time it ends with."""
+    """Writes one file of the index, and returns its end time."""
 
     to: NewStore
 

@@ -312,10 +312,11 @@ class _Rebuilding:
 
 
 def _is_gap(expected: int, run: QueueStretch, following: int | None) -> bool:
-    """Return whether recovery takes an unexpected first number of a run for the end of a gap.
+    """Return whether recovery accepts an unexpected first number of a run as the end of a gap.
 
-    Without an old entry that contradicts (`QueueReplay`) it does so if the next number follows, if there is none, or if
-    the next number is after another gap. following: the first number of the next run.
+    If no old entry contradicts (`QueueReplay`), it does so if the next number follows, if this is the last run, or if
+    the
+    next number is after another gap. following: the first number of the next run.
     """
     if not 0 < run.first - expected <= GAP_ENTRIES_MAX:
         return False

@@ -1,4 +1,7 @@
-"""The table `checkpoint`: up to which store times log, queues and index were flushed, in ms; one row, or no file."""
+"""The table `checkpoint`: the store times up to which log, queues and index are durable.
+
+It has one row, or none if the store has no checkpoint file.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -23,7 +26,7 @@ class Checkpoint:
         self.schema = pa.schema(options.chosen(FIELDS))
 
     def partitions(self, directory: StoreDirectory, conditions: RowConditions) -> Sequence[StoreFile]:
-        """Return the file, if there is one."""
+        """Return the checkpoint file, if it exists."""
         found = directory.file("checkpoint")
         return [] if found is None else [found]
 
@@ -40,9 +43,9 @@ class Checkpoint:
 
 
 def vouched_for(directory: StoreDirectory) -> CheckpointValues | None:
-    """Return up to which times a store's files are known to be durable; None if it was stopped, so that all are.
+    """Return the store times up to which the files are durable; None after a clean stop, when all of them are.
 
-    Raises CorruptFileError if the checkpoint cannot be read.
+    Raises CorruptFileError if the checkpoint is corrupt.
     """
     if directory.file("abort") is None:
         return None

@@ -1,10 +1,10 @@
-"""Columns of the source's tables: fields, batches of rows, damage as a column, and conditions that rows are to meet.
+"""Columns of the source's tables: fields, batches, the damage column, and conditions on rows.
 
-Damage is struct<field, expected, found> of strings; null where nothing is wrong. Its fields are those of
-`CorruptFileError`, under RocketMQ's names; where they are is in the row's own columns.
+The damage column is struct<field, expected, found> of strings, null without damage. Its fields are those of
+`CorruptFileError`, under RocketMQ's names; the place is in the other columns of the row.
 
-A store that lives writes while it is read. What looks like damage where it may be writing is looked at again, after
-a pause in which any write that was under way has ended: what stays as it was is damage, what changed was not there yet.
+A live store writes while it is read. Apparent damage where it may be writing is read again after a pause that is longer
+than any single write. It is reported only if it has not changed.
 """
 
 import operator
@@ -19,13 +19,13 @@ import pyarrow as pa
 from ....store.errors import CorruptFileError
 
 LOOKS_MAX = 25
-"""How often one task looks again: so many pauses, and from then on it believes what it sees."""
+"""Pauses per task. After that, apparent damage is reported without another look."""
 _PAUSE_SECONDS = 0.02
-"""A write into a map takes some microseconds, or a time slice if its thread has to wait for one."""
+"""A write into a map takes microseconds, or a time slice if its thread has to wait for the CPU."""
 
 
 def fields_of(columns: str) -> list[pa.Field]:
-    """Return the fields of columns, as in `file string, position int64`."""
+    """Parse fields from a text such as `file string, position int64`."""
     pairs = (column.split() for column in columns.split(","))
     return [pa.field(name, pa.type_for_alias(type_)) for name, type_ in pairs]
 
@@ -34,23 +34,23 @@ DAMAGE = pa.field("damage", pa.struct(fields_of("field string, expected string, 
 
 
 def batch_of(schema: pa.Schema, columns: Mapping[str, Any]) -> pa.RecordBatch:
-    """Return the columns that a schema has as a batch."""
+    """Return a batch with the columns of the schema."""
     arrays = [pa.array(columns[field.name], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def damage_batch(schema: pa.Schema, reason: "Reason", **known: Any) -> pa.RecordBatch:
-    """Return the one row of damage; known: the columns that are known beside it, if the schema has them."""
+    """Return one row of damage, with those known columns that the schema has."""
     return pa.RecordBatch.from_pylist([{**known, "damage": reason._asdict()}], schema)
 
 
 def pause() -> None:
-    """Let a write end that may be under way."""
+    """Sleep until a write in progress has ended."""
     time.sleep(_PAUSE_SECONDS)
 
 
 class Reason(NamedTuple):
-    """Why something is damage."""
+    """The field, expectation and fact of one damage."""
 
     field: str
     expected: str
@@ -58,7 +58,7 @@ class Reason(NamedTuple):
 
     @classmethod
     def of(cls, error: CorruptFileError) -> "Reason":
-        """Return what a decoder complained about."""
+        """Convert the error of a decoder."""
         return cls(error.field, str(error.expected), str(error.found))
 
     def __str__(self) -> str:
@@ -66,7 +66,7 @@ class Reason(NamedTuple):
 
 
 def damage_array(reasons: Sequence[Reason | None]) -> pa.Array:
-    """Return the column for some rows."""
+    """Return the damage column of some rows."""
     return pa.array([None if one is None else one._asdict() for one in reasons], DAMAGE.type)
 
 
@@ -80,21 +80,21 @@ def is_in(value: Any, wanted: tuple[Any, ...]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One column compared with a value."""
+    """Comparison of one column with a value."""
 
     column: str
     compare: Callable[[Any, Any], Any]
     """`is_in`, or one of operator.eq, lt, le, gt, ge."""
     value: Any
-    """A text or a whole number; of `is_in` a tuple of them."""
+    """A text or a whole number; for `is_in` a tuple of them."""
 
     def holds(self, value: Any) -> Any:
-        """Return whether a value meets it; of a numpy array, which of its values do."""
+        """Return whether a value meets the condition; for a numpy array, a mask."""
         return self.compare(value, self.value)
 
 
 class RowConditions:
-    """All conditions of a table, of which a row must meet every one."""
+    """Conditions that a row must all meet."""
 
     def __init__(self, conditions: Iterable[Condition] = ()) -> None:
         self._all = tuple(conditions)
@@ -103,19 +103,19 @@ class RowConditions:
         return bool(self._all)
 
     def on(self, column: str) -> list[Condition]:
-        """Return those on one column."""
+        """Return the conditions on one column."""
         return [one for one in self._all if one.column == column]
 
     def without(self, column: str) -> "RowConditions":
-        """Return those on other columns."""
+        """Return the conditions on other columns."""
         return RowConditions(one for one in self._all if one.column != column)
 
     def allow(self, column: str, value: Any) -> bool:
-        """Return whether a column may have a value."""
+        """Return whether a value of a column is allowed."""
         return all(one.holds(value) for one in self.on(column))
 
     def bounds(self, column: str) -> tuple[int, int]:
-        """Return between which whole numbers, both included, all those are that may be allowed; none if low > high."""
+        """Return inclusive bounds of the allowed whole numbers; low > high if no number is allowed."""
         low, high = _LOWEST, _HIGHEST
         for one in self.on(column):
             if one.compare in (operator.eq, operator.gt, operator.ge):
@@ -127,12 +127,12 @@ class RowConditions:
         return low, high
 
     def allow_some_of(self, column: str, first: int, last: int) -> bool:
-        """Return whether a whole number from first to last may be allowed; it is not said that one is."""
+        """Return False only if every whole number from first to last is excluded."""
         low, high = self.bounds(column)
         return max(low, first) <= min(high, last)
 
     def pinned(self, column: str) -> list[Any] | None:
-        """Return the only values that a column is allowed, in order; None if that is not how it is conditioned."""
+        """Return the sorted allowed values of a column; None if no condition lists values."""
         named = [
             one.value if one.compare is is_in else (one.value,)
             for one in self.on(column)
@@ -141,7 +141,7 @@ class RowConditions:
         return sorted({value for value in named[0] if self.allow(column, value)}) if named else None
 
     def mask(self, columns: dict[str, "np.ndarray[Any, Any]"], rows: int) -> "np.ndarray[Any, Any]":
-        """Return which of some rows are allowed, by those of their columns that are given."""
+        """Return which rows are allowed, judged by the given columns."""
         allowed = np.ones(rows, bool)
         for name, values in columns.items():
             for one in self.on(name):

@@ -1,8 +1,8 @@
-"""Comments: what each column of the source's tables means, in the words that `DESCRIBE` shows."""
+"""Column comments: the meaning of each column of the source, shown by `DESCRIBE`."""
 
 _OF_A_RECORD = {
     "physical_offset": "offset in the log of the record's first byte",
-    "damage": "field, expected and found: what is wrong; null if nothing is",
+    "damage": "the wrong field, with the expected and the found value; null without damage",
 }
 _OF_A_QUEUE = {"topic": "topic of the message", "queue_id": "number of the queue in its topic"}
 _PLACE = {
@@ -18,24 +18,24 @@ COMMENTS: dict[str, dict[str, str]] = {
         **_OF_A_RECORD,
         "size": "length of the record in bytes",
         "queue_offset": "place in the queue, counted in messages",
-        "sys_flag": "bits that say how the record is stored, and its part in a transaction",
-        "flag": "the producer's own number",
+        "sys_flag": "bits for the encoding of the record and its part in a transaction",
+        "flag": "a number set by the producer",
         "born_timestamp_ms": "the producer's clock, milliseconds since 1970 in UTC",
         "born_time": "born_timestamp_ms as a timestamp; null outside of the years 1 to 9999",
         "born_host": "address|port of the producer",
         "store_timestamp_ms": "the broker's clock, milliseconds since 1970 in UTC",
         "store_time": "store_timestamp_ms as a timestamp; null outside of the years 1 to 9999",
         "store_host": "address|port of the broker",
-        "reconsume_times": "how often consumers sent it back",
-        "prepared_transaction_offset": "offset in the log of the prepared record, of messages in transactions",
-        "body_crc": "CRC-32 of the body as it is stored, unsigned",
+        "reconsume_times": "number of times that consumers sent it back",
+        "prepared_transaction_offset": "offset in the log of the prepared record, for messages in transactions",
+        "body_crc": "CRC-32 of the stored body, unsigned",
         "properties": "properties by name",
         "tags": "the property TAGS; null without",
         "keys": "the keys that the producer named; null without",
-        "body": "the body as it is stored",
-        "is_proven": "false where the record was searched for, behind damage",
-        "tags_code": "what its entry in the queue has for its tag, or its delivery time",
-        "key_hashes": "hashes that the index has for it",
+        "body": "the stored body",
+        "is_proven": "false if the record was found by a search after damage and its queue has no entry for it",
+        "tags_code": "the tags code of its queue entry: hash of the tag, or delivery time",
+        "key_hashes": "hashes of its keys in the index",
         "light_places": "its topic, queue_id and queue_offset in each of its light queues",
     },
     "queue_entries": {
@@ -43,9 +43,9 @@ COMMENTS: dict[str, dict[str, str]] = {
         **_OF_A_QUEUE,
         **_OF_A_RECORD,
         "queue_offset": "number of the entry in its queue",
-        "size": "length of the record in bytes, as the entry has it",
+        "size": "length of the record in bytes, according to the entry",
         "tags_code": "hash of the tag, delivery time of what is delayed, or address in the queue's extension",
-        "is_blank": "whether the entry only fills the place of what has expired",
+        "is_blank": "whether the entry only fills the place of an expired one",
     },
     "index_entries": {
         **_PLACE,

@@ -1,4 +1,4 @@
-"""The files of a store directory, and their bytes: mapped where they are local, else read a window at a time."""
+"""Store directory: lists its files and reads them, mapped if local, else in windows."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from ....store.formats.index import parse_index_file_name
 from ..place import open_place
 
 WINDOW_BYTES = 16 << 20
-"""How much of a file that is not local is in memory at once, unless one record is longer."""
+"""Bytes of a remote file in memory at once, unless one record is longer."""
 _ALIGNMENT_BYTES = 4096
-"""Windows begin at multiples of it, so that sectors of a window are sectors of its file."""
+"""Windows start at its multiples, so that sectors of a window are sectors of the file."""
 
 NEAR_BYTES = 64 << 10
-"""Places of a file that are not farther apart are read at once: that takes less time than asking twice."""
+"""Places closer than this are fetched with one read, which takes less time than two requests."""
 _QUEUE_DEPTH = 3
-"""topic, queue id, file: how deep files of queues lie."""
+"""Depth of queue files: topic, queue id, file."""
 _NAME_DIGITS = 20
 _QUEUE_ID_MAX, _OFFSET_MAX = (1 << 31) - 1, (1 << 63) - 1
 
@@ -30,7 +30,7 @@ class StoreFile:
     path: str
     size_bytes: int
     base_offset: int = 0
-    """What its name says: the offset of its first byte in the log, or in its queue."""
+    """Offset of the first byte in the log or queue, from the file name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +43,10 @@ class QueueFile:
 
 
 class StoreDirectory:
-    """A store directory, which may be live: what is there is looked at anew with each call. Never writes."""
+    """A store directory, opened read-only. It may be live, so each call lists the files anew."""
 
     def __init__(self, place: str, log_places: str = "") -> None:
-        """log_places: where the log is if not in `commitlog`, as in storePathCommitLog: paths separated by `,`."""
+        """Open the directory. log_places: storePathCommitLog, if it is not `commitlog`; paths separated by `,`."""
         self._system, self.root = open_place(place)
         self.root = self.root.rstrip("/")
         found = [open_place(one.strip())[1] for one in log_places.split(",") if one.strip()]
@@ -71,18 +71,18 @@ class StoreDirectory:
 
     @property
     def has_queues(self) -> bool:
-        """Return whether there is a directory of queues with anything in it."""
+        """Return whether the directory of the queues exists and is not empty."""
         return bool(self._list(f"{self.root}/consumequeue"))
 
     def files_of_queue(self, topic: str, queue_id: int) -> list[StoreFile]:
-        """Return the files of one consume queue, by offset; none if there can be no such directory."""
+        """Return the files of one consume queue, by offset; none if the topic cannot be a directory name."""
         if "/" in topic or "\0" in topic or topic in ("", ".", ".."):
             return []
         found = _numbered(self._list(f"{self.root}/consumequeue/{topic}/{queue_id}"))
         return sorted(found, key=lambda file: file.base_offset)
 
     def index_files(self) -> list[StoreFile]:
-        """Return the files of the index, the oldest first."""
+        """Return the index files, oldest first."""
         found = [
             StoreFile(file.path, file.size)
             for file in self._list(f"{self.root}/index")
@@ -92,28 +92,28 @@ class StoreDirectory:
 
     @property
     def exists(self) -> bool:
-        """Return whether there is such a directory, be it empty."""
+        """Return whether the directory exists, even if it is empty."""
         return bool(self._system.get_file_info(self.root or "/").type == fs.FileType.Directory)
 
     @property
     def is_store(self) -> bool:
-        """Return whether there is a directory for a log, be it empty, or a queue."""
+        """Return whether it has a log directory, even an empty one, or a queue."""
         infos = self._system.get_file_info(self.log_directories)
         return any(info.type == fs.FileType.Directory for info in infos) or self.has_queues
 
     def file(self, name: str) -> StoreFile | None:
-        """Return the file of that name in the directory itself, None if there is none."""
+        """Return the file with a name in the directory itself; None if it is missing."""
         found = self._system.get_file_info(f"{self.root}/{name}")
         return StoreFile(found.path, found.size) if found.type == fs.FileType.File else None
 
     def content(self, file: StoreFile) -> memoryview:
-        """Return all bytes of a file, mapped if it is local."""
+        """Return all bytes of a file, mapped if local."""
         return self._read(file, 0, file.size_bytes)
 
     def window(self, file: StoreFile, at: int, size_bytes: int = WINDOW_BYTES) -> tuple[memoryview, int]:
-        """Return bytes of a file, those from position at on among them, and the position of their first.
+        """Return bytes of a file that include those from `at` on, and the position of the first returned byte.
 
-        Of a local file that is all of it; else it ends so many bytes behind `at`, or with the file.
+        A local file is returned whole. The window of a remote file ends `size_bytes` after `at`, or with the file.
         """
         if self._is_local:
             return self._read(file, 0, file.size_bytes), 0
@@ -121,14 +121,14 @@ class StoreDirectory:
         return self._read(file, origin, min(at + size_bytes, file.size_bytes)), origin
 
     def gathered(self, file: StoreFile, begins: Sequence[int], ends: Sequence[int]) -> tuple[memoryview, int]:
-        """Return bytes of some places of a file, as far from each other as they are there, and where they begin.
+        """Return bytes of several places of a file, at their distances, and the position of the first byte.
 
-        begins, ends: the places, in order. What is in between may be anything.
+        begins, ends: the places, in order. The bytes between them are undefined.
         """
         if self._is_local:
             return self._read(file, 0, file.size_bytes), 0
         origin = begins[0] // _ALIGNMENT_BYTES * _ALIGNMENT_BYTES
-        room = mmap(-1, ends[-1] - origin)  # pages that nothing is written to take no memory
+        room = mmap(-1, ends[-1] - origin)  # unwritten pages take no memory
         with self._system.open_input_file(file.path) as stream:
             begin, end = begins[0], ends[0]
             for next_begin, next_end in [*zip(begins[1:], ends[1:], strict=True), (file.size_bytes + NEAR_BYTES, 0)]:

@@ -1,14 +1,13 @@
-"""Dispatched read: reads only those records of a range that can meet a query, where queue entries cover the rest.
+"""Dispatched read: skips records of unwanted queues, where queue entries cover the log.
 
-The entries of all queues into a range give the places and sizes of its records. A record of an unwanted queue is
-skipped, because its topic differs. Bytes without an entry are read: records that were never dispatched, records that
-belong in no queue (prepared and rolled back), and records whose entry or queue is gone. So a missing entry costs
-reading, and never a row.
+The entries of all queues give the places and sizes of the records in a range. A record of an unwanted queue cannot
+match, so it is skipped. Bytes without an entry are read: records not yet dispatched, records of no queue (prepared and
+rolled back), and records whose entry or queue is missing. So a missing entry costs time, and never a row.
 
-Entries are believed while they agree with each other and with the records. The whole range is read if two entries
-overlap, if a record is damaged or has another size, or if a record without an entry does not end where the next begins.
-Two things are missed in bytes of an unwanted entry: a record whose topic or queue id changed to a wanted one by damage,
-as no checksum covers these, and a record that only a search after damage would find.
+The whole range is read if the entries are contradicted: two overlap, a record is damaged or has another size, or a
+record without an entry does not end where the next one begins. Two kinds of rows can be missed in the bytes of an
+unwanted entry: a record whose topic or queue id was corrupted into a wanted one (no checksum covers these fields), and
+a record that only a search after damage would find.
 """
 
 from collections.abc import Iterator
@@ -30,12 +29,12 @@ from .segment_slice import Array, SegmentSlice, pieces_of
 SHARE_MAX = 0.25
 """If entries take a larger share of the bytes of a range, the whole range is read."""
 COST_SHARE_MAX = 0.75
-"""If wanted records cost a larger share of a range, the whole range is read: with the entries that is cheaper."""
+"""If wanted records cost a larger share of a range, the whole range is read, which is then cheaper."""
 SEARCH_BYTES = 48 << 10
-"""About the cost of finding the start of a range in one queue."""
+"""Estimated cost of finding the start of a range in one queue."""
 _GAPS_MAX = 64
 _PIECE_BYTES = 1 << 30
-"""Small enough for offsets of 32 bits."""
+"""Fits 32-bit offsets."""
 
 
 class CoveredSpans(NamedTuple):
@@ -53,7 +52,7 @@ class ContradictedError(Exception):
 def wanted_pieces(
     directory: StoreDirectory, log_range: LogRange, conditions: RowConditions
 ) -> list[SegmentSlice] | None:
-    """Return in order the records of a range that may meet the conditions, and some others; None: read all of it."""
+    """Return the records of a range that may match, and some others, in order; None if the whole range must be read."""
     if not (conditions.on("topic") or conditions.on("queue_id")):
         return None
     room_bytes = int((log_range.end - log_range.start) * SHARE_MAX)
@@ -136,7 +135,7 @@ def _gaps(spans: CoveredSpans, log_range: LogRange) -> list[LogRange]:
         for begin, end in zip(begins[is_gap].tolist(), ends[is_gap].tolist(), strict=True)
     ]
     if found and found[0].start == log_range.start and not (spans.ends == base_offset + log_range.start).any():
-        found[0] = replace(found[0], known=log_range.known)  # nobody says that a record begins there
+        found[0] = replace(found[0], known=log_range.known)  # no entry shows that a record begins there
     return found
 
 

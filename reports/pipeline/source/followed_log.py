@@ -101,13 +101,13 @@ class FollowedLog:
         return None if vouched is None else vouched.physic_msg_timestamp_ms
 
     def _resume(self, walk: LogWalk, start: dict[str, Any]) -> tuple[int, int]:
-        """Return where to continue, and from where on the log is as the stream has read it."""
+        """Return where to continue, and the log offset from which on the log is unchanged."""
         to, oldest = start["to"], walk.segments[0].base_offset if walk.segments else 0
         if old_marks_of(start):
             return self._resume_by_old_marks(walk, start)
         known = KnownRecords.of(start)
         if not known.marks or known.last < oldest:
-            return to, to  # nothing to hold it against, or not any more
+            return to, to  # no known record is left to compare
         if known.are_there(self.directory, walk):
             return to, max(known.first, oldest)
         return known.end_of_kept(walk, to), known.first

@@ -1,19 +1,10 @@
-"""The table `index_entries`: the key index, a row for each entry, and for each place where a file is at odds with it.
+"""The table `index_entries`: the key index, one row per entry and one per inconsistency of a file.
 
-    column              type          meaning
-    file, position      string, bigint
-    number              int           of the entry in its file, from 1 on; null in a row of damage to slots or header
-    key_hash            int
-    physical_offset     bigint        where the key's record is in the log
-    time_diff_s         int           as counted from begin_timestamp_ms
-    previous            int           the entry before it in the same slot, 0 for none
-    begin_timestamp_ms  bigint        of the file
-    damage              struct        field, expected and found: what is wrong with link, slot or header; null
-                                      if nothing is
+`comments` has the meaning of each column. `number` is null for damage of slots or the header.
 
-How many slots and entries a file has room for is not in it: the options hashSlots and indexEntries say, or RocketMQ's
-defaults if they fit its length, or else the file itself, by its last entry. Conditions on key_hash and physical_offset
-are seen to here.
+Index files do not store how many slots and entries they have room for. The options hashSlots and indexEntries tell, or
+RocketMQ's defaults if they fit the file size, else the position of the last entry. Conditions on key_hash and
+physical_offset are applied here.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -47,10 +38,10 @@ FIELDS = (
 DEFAULT_HASH_SLOTS = 5_000_000
 DEFAULT_INDEX_ENTRIES = 20_000_000
 ENTRY = np.dtype([("key_hash", ">i4"), ("physical_offset", ">i8"), ("time_diff_s", ">i4"), ("previous", ">i4")])
-"""An entry as numpy has it."""
+"""An entry as a numpy type."""
 _ROWS_MAX = 1 << 16
 _Array = Any
-"""Of numpy."""
+"""A numpy array."""
 
 
 class IndexEntries:
@@ -63,7 +54,7 @@ class IndexEntries:
         self.schema = pa.schema(options.chosen(FIELDS))
 
     def partitions(self, directory: StoreDirectory, conditions: RowConditions) -> Sequence[StoreFile]:
-        """Return all files: a hash may be in each."""
+        """Return all files, because each may have any hash."""
         return directory.index_files()
 
     def batches(
@@ -132,7 +123,7 @@ class IndexEntries:
 
 
 def slots_in(options: SourceOptions, size_bytes: int, content: Callable[[], memoryview]) -> int | None:
-    """Return how many slots a file of so many bytes has, None if that is unknown; content: if nothing else says."""
+    """Return the number of slots of a file; None if unknown. `content` is read only if size and options do not tell."""
     slots, entries = options.hash_slots, options.index_entries
     if slots is None and entries is not None:
         slots, odd_bytes = divmod(size_bytes - index_file_bytes(0, entries), SLOT_BYTES)
@@ -145,12 +136,12 @@ def slots_in(options: SourceOptions, size_bytes: int, content: Callable[[], memo
 
 
 def _is_used(view: memoryview) -> bool:
-    """Return whether there is more than a header, which a file has before its first entry, or room for none."""
+    """Return whether a file has more than its header, which is written before the first entry."""
     return bool(view[HEADER_BYTES if len(view) > HEADER_BYTES else 0 :].tobytes().strip(b"\0"))
 
 
 def _links(hashes: _Array, slots: int) -> _Array:
-    """Return what each entry's `previous` must be: the number of the last one before it in the same slot, or 0."""
+    """Return the expected `previous` of each entry: the number of the last one before it in the same slot, or 0."""
     of_slot = hashes % slots
     order = np.argsort(of_slot, kind="stable")
     links = np.zeros(len(hashes), np.int32)
@@ -164,7 +155,7 @@ def _odd_slots(
 ) -> Iterator[tuple[int, Reason]]:
     """Yield each slot that does not lead to its newest entry.
 
-    written_later: number of the first entry that was written after the header was read; such a one is no oddness.
+    written_later: number of the first entry written after the header was read. Slots may lead to such entries.
     """
     found = np.frombuffer(view, ">i4", count=slots, offset=HEADER_BYTES)
     wanted = np.zeros(slots, np.int32)
@@ -179,7 +170,7 @@ def _odd_slots(
 def _odd_header(
     header: IndexHeader, path: str, found: dict[str, _Array], slots: int, room: int
 ) -> Iterator[tuple[int, Reason]]:
-    """Yield each field of the header that is at odds with the entries, or with what any header may have."""
+    """Yield each header field that contradicts the entries or the format."""
     yield from ((error.offset, Reason.of(error)) for error in header_defects(header, path, room))
     used_slots = len(np.unique(found["key_hash"] % slots))
     yield from ((error.offset, Reason.of(error)) for error in used_slots_defects(header, used_slots, path))

@@ -1,14 +1,14 @@
-"""Looks hashes of keys up in one index file: by slots, or by all entries, as long as the file agrees with itself.
+"""Index lookup: finds the entries of key hashes in one index file, and checks its consistency.
 
-By slots: a slot leads to its newest entry, and each entry to the one before it. That takes a few bytes of a file. It
-shows damage only where it passes, so it is done in files that are known to be durable. A slot is believed if its page
-has anything at all.
+By slot: a slot leads to its newest entry, and each entry to the one before it. This reads few bytes but detects only
+damage on its way, so it is used only for durable files. An empty slot is trusted only if its page is not all zero.
 
-By entries: all of them, 20 bytes each, and each link is held against what it must be. Any page or sector of another
-moment shows, as a power cut leaves them, and so does a file that was copied while it was written. A slot may be older
-than the entries, and not younger.
+By entry: all entries are read, 20 bytes each, and each link is compared with its expected value. This detects pages and
+sectors of another moment, as after a power cut or in a file copied while it was written. A slot may be older than the
+entries, but not newer.
 
-Either way the first and the last entry are those that the header has. Nothing says of which key a hash is: records do.
+In both ways the first and the last entry must match the header. A hash does not identify a key, so callers compare the
+records.
 """
 
 from collections.abc import Sequence
@@ -34,29 +34,29 @@ from .log_ranges import LogRange
 from .source_options import SourceOptions
 
 ASKING_BYTES = NEAR_BYTES
-"""Following a link costs about as much as reading so many bytes of entries one behind the other."""
+"""Following a link costs about as much as reading this many bytes of entries in sequence."""
 _PAGE_BYTES = 4096
 _ENTRIES_AT_ONCE = 1 << 18
 _Array = np.ndarray[Any, Any]
 
 
 class OddIndexError(Exception):
-    """An index file does not agree with itself, or with the log."""
+    """An index file contradicts itself or the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexedPart:
-    """What one index file accounts for: the log from its first entry's record up to its last one's, without that."""
+    """The part of the log that one index file covers: from the record of its first entry to that before its last."""
 
     file: StoreFile
     header: IndexHeader
     ranges: tuple[LogRange, ...]
-    """What there is of that part of the log, and the first byte of the last entry's record."""
+    """The existing ranges of that part, and the first byte of the last entry's record."""
     durable_before_ms: int | None
-    """Full files that end at this store time or before are known to be durable; None: the store was stopped, so all."""
+    """Full files that end at or before this store time are durable; None after a clean stop, when all are."""
 
     def within(self, low: int, high: int) -> "IndexedPart | None":
-        """Return it if some of its records may be between two log offsets."""
+        """Return the part if some of its records may be between two log offsets."""
         begin, end = self.header.begin_physical_offset, self.header.end_physical_offset
         return self if max(begin, low) < min(end, high) else None
 
@@ -65,7 +65,7 @@ class IndexLookup:
     """The index file of a part."""
 
     def __init__(self, directory: StoreDirectory, part: IndexedPart, options: SourceOptions) -> None:
-        """Raise OddIndexError if the file cannot be what its header says."""
+        """Check the header. Raises OddIndexError if it contradicts the file."""
         self._directory, self._file, self._header = directory, part.file, part.header
         slots = slots_in(options, part.file.size_bytes, lambda: directory.content(part.file))
         if slots is None:
@@ -81,10 +81,7 @@ class IndexLookup:
         self._is_durable = before_ms is None or (is_full and part.header.end_timestamp_ms <= before_ms)
 
     def offsets(self, hashes: Sequence[int]) -> list[int]:
-        """Return where records with keys of some hashes begin, in order, in front of the last one that is indexed.
-
-        Raises OddIndexError.
-        """
+        """Return the sorted log offsets of entries with the hashes, without the last entry. Raises OddIndexError."""
         found = set[int]()
         for key_hash in hashes if self._is_durable else ():
             some = self._by_slot(key_hash)
@@ -97,9 +94,9 @@ class IndexLookup:
         return sorted(self._by_entries(hashes))
 
     def _ends(self) -> tuple[IndexEntry, IndexEntry]:
-        """Return the first entry and the last.
+        """Return the first and the last entry.
 
-        Of a file that is being written, count and end of the header may be of two moments.
+        While the file is written, count and end in the header may be of different moments.
         """
         first, last = self._entry(1), self._header.next_entry - 1
         ends = [self._entry(number) for number in (last, last - 1, last + 1) if 0 < number < self._entries_max]
@@ -109,7 +106,7 @@ class IndexLookup:
         return first, end
 
     def _by_slot(self, key_hash: int) -> list[int] | None:
-        """Return the offsets that a slot leads to; None if it costs more than reading all entries, or says nothing."""
+        """Return the offsets that a slot leads to; None if reading all entries is cheaper or the page is all zero."""
         header, slot = self._header, key_hash % self._slots
         slot_at = HEADER_BYTES + SLOT_BYTES * slot
         begin = max(slot_at // _PAGE_BYTES * _PAGE_BYTES, HEADER_BYTES)
@@ -143,7 +140,7 @@ class IndexLookup:
         return [offset for offset in found if offset < header.end_physical_offset]
 
     def _by_entries(self, hashes: Sequence[int]) -> set[int]:
-        """Return the offsets of entries with some hashes, and look at all entries."""
+        """Return the offsets of entries with the hashes, and check all entries."""
         begin, end = self._header.begin_physical_offset, self._header.end_physical_offset
         behind_all, found = self._header.next_entry, set[int]()
         newest = np.zeros(self._slots, np.int32)
@@ -171,7 +168,7 @@ class IndexLookup:
         return decode_entry(memoryview(self._bytes(at, at + ENTRY_BYTES)), 0)
 
     def _bytes(self, begin: int, end: int) -> bytes:
-        """Return bytes of the file as they are at one moment. Raises OddIndexError if it has become shorter."""
+        """Return bytes of the file, all read at one moment. Raises OddIndexError if the file is now shorter."""
         view, origin = self._directory.window(self._file, begin, end - begin)
         found = view[begin - origin : end - origin].tobytes()
         if len(found) != end - begin:
@@ -180,9 +177,9 @@ class IndexLookup:
 
 
 def _previous(slots: _Array, first: int, newest: _Array) -> _Array:
-    """Return what each of some entries must have as the one before it; newest has and gets the last of each slot.
+    """Return the expected `previous` of consecutive entries, the first with number `first`.
 
-    first: the number of the first of them.
+    newest: the last entry of each slot before them; updated.
     """
     numbers = np.arange(first, first + len(slots), dtype=np.int32)
     found = newest[slots]

@@ -1,4 +1,4 @@
-"""Known records: what a stream offset keeps of the records before it, to find the place where the log was cut.
+"""Known records: the part of a stream offset that finds the place where the log was cut.
 
 The offset has a 64-bit digest of the last record's head. No two records have the same head: it holds the store time,
 the queue offset and the body's checksum. If the last record is unchanged, so are all before it; otherwise the log was
@@ -26,7 +26,7 @@ KNOWN_MAX = 512
 _HEAD_BYTES = RECORD_BYTES_MIN - 3
 _LOOK_BACK_BYTES = 1 << 20
 _LOOK_BACK_BYTES_ENOUGH = 8 << 20
-"""How far back to look for KNOWN_MAX records; farther only if there is none."""
+"""The search for KNOWN_MAX records goes back this far, and farther only without any record."""
 _LOOK_BACK_TIMES = 8
 _OLD_MARK = Struct(">qI")
 """The older form of offsets: log offset and CRC-32 of the head, of each of 1,024 records."""
@@ -57,7 +57,7 @@ class KnownRecords(NamedTuple):
     latest_ms: int = 0
     """The latest store time of all."""
     marks: bytes = b""
-    """A byte for each record; empty if none is known."""
+    """One byte per record."""
 
     @classmethod
     def of(cls, offset: dict[str, Any]) -> "KnownRecords":
@@ -123,7 +123,7 @@ def old_marks_of(offset: dict[str, Any]) -> list[tuple[int, int]]:
 
 
 def cut_in_front_of_all(to: int) -> LogCutError:
-    """Return the error for a log that has none of the known records any more."""
+    """Return the error for a log that has lost all known records."""
     return LogCutError(
         f"the log was cut in front of all records that the stream knows, of those in front of {to}, where it is: what"
         " was read there is not in it any more. With upTo=durable nothing is read that can be cut"

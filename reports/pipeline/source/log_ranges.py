@@ -1,10 +1,10 @@
-"""Ranges of the log, one for each task: so many bytes of a segment, cut anywhere.
+"""Log ranges: parts of segments of about equal size, one per task, cut at any byte.
 
-A range has the records that begin in it. No cut is looked up when ranges are made; the task that reads a range finds
-its first record, and the task in front of it goes on up to there, as both follow the same chain: a segment's first byte
-begins a record, and each record says where the next one does. A task need not follow it from there. Not far in front of
-its range it looks for what seems to be a record and has an entry in its queue: a body may hold anything, but no entry
-leads into one. From such a record on the chain leads into the range, through whatever damage is in between.
+A range has the records that begin in it. Its task finds the first record, and the task before it reads up to there.
+Both agree because they follow the same chain: a segment begins with a record, and each record's size leads to the next.
+A task need not follow the chain from the segment's start. It searches shortly before its range for an apparent record
+that has an entry in its queue. A message body can contain anything, but no entry leads into a body. From that record
+the chain leads into the range, past any damage between.
 """
 
 from collections.abc import Iterator
@@ -19,51 +19,51 @@ from .queue_array import QueueArray
 
 _LOOK_BACK_BYTES = 64 << 10
 _LOOK_BACK_TIMES = 8
-"""How much farther back is looked if there is no record that is proven."""
+"""Factor by which the search goes back farther if no record is proven."""
 _PAGE_BYTES = 4096
 _SIZE_AND_MAGIC = Struct(">ii")
 
 
 @dataclass(frozen=True, slots=True)
 class LogRange:
-    """Bytes [start, end) of a segment, as one task reads them."""
+    """Bytes [start, end) of a segment, read by one task."""
 
     segment: StoreFile
     start: int
     end: int
     is_last: bool
-    """Whether nothing has been written to later segments: what has not been written to this one is no damage."""
+    """No later segment has been written, so the unwritten end of this one is not damage."""
     known: int = 0
-    """Where a record is known to begin: at start, or in front of it."""
+    """Start of a known record, at or before `start`."""
     zeros_max: int | None = None
-    """How many zeros behind the log's end are looked at, if not all of them."""
+    """Zeros to read after the end of the log; None for all of them."""
 
     @property
     def log_start(self) -> int:
-        """Return the log offset of its first byte."""
+        """Return the log offset of the first byte."""
         return self.segment.base_offset + self.start
 
     @property
     def log_end(self) -> int:
-        """Return the log offset behind its last byte."""
+        """Return the log offset after the last byte."""
         return self.segment.base_offset + self.end
 
     def within(self, low: int, high: int) -> "LogRange | None":
-        """Return what of it is between two log offsets, None if nothing is."""
+        """Return the part between two log offsets; None if it is empty."""
         start, end = max(self.log_start, low), min(self.log_end, high)
         base_offset = self.segment.base_offset
         return replace(self, start=start - base_offset, end=end - base_offset) if start < end else None
 
 
 def log_ranges(directory: StoreDirectory, split_bytes: int, first: int = 0, to: int | None = None) -> list[LogRange]:
-    """Return the log in ranges of split_bytes, in order; 0: one for each segment.
+    """Return the log in ranges of split_bytes, in order; 0 makes one per segment.
 
-    first, to: log offsets where records are known to begin; what is between them is returned, to the end without `to`.
+    first, to: log offsets of known records, between which the log is returned; without `to`, up to the end.
     """
     segments = directory.segments()
     last = last_begun(directory, segments)
     if not directory.has_queues:
-        split_bytes = 0  # nothing would prove where a record begins
+        split_bytes = 0  # without queues no record can be proven
     found: list[LogRange] = []
     for segment in segments:
         start = max(first - segment.base_offset, 0)
@@ -75,12 +75,12 @@ def log_ranges(directory: StoreDirectory, split_bytes: int, first: int = 0, to: 
 
 
 def last_begun(directory: StoreDirectory, segments: list[StoreFile]) -> int:
-    """Return the log offset of the last segment in which anything has been written, 0 without: some are made early."""
+    """Return the log offset of the last written segment, 0 if none. Stores create segments in advance."""
     return next((one.base_offset for one in reversed(segments) if has_begun(directory, one)), 0)
 
 
 def has_begun(directory: StoreDirectory, segment: StoreFile) -> bool:
-    """Return whether anything has been written where a segment's first record is: stores make segments in advance."""
+    """Return whether the first record of a segment has been written."""
     view, _ = directory.window(segment, 0, RECORD_BYTES_MIN)
     return bool(view[:RECORD_BYTES_MIN].tobytes().strip(b"\0"))
 
@@ -95,7 +95,7 @@ def _split(directory: StoreDirectory, whole: LogRange, split_bytes: int) -> Iter
 
 
 def _is_blank_before(directory: StoreDirectory, segment: StoreFile, cut: int) -> bool:
-    """Return whether zeros end at a cut: one task is to see whether anything comes behind those at the log's end."""
+    """Return whether the page before a cut is zero. The zeros after the log's end are left to one task."""
     begin = max(cut - _PAGE_BYTES, 0)
     view, origin = directory.window(segment, begin, cut - begin)
     return not view[begin - origin : cut - origin].tobytes().strip(b"\0")
@@ -103,22 +103,22 @@ def _is_blank_before(directory: StoreDirectory, segment: StoreFile, cut: int) ->
 
 @dataclass(frozen=True, slots=True)
 class FirstRecord:
-    """Where a task is to begin."""
+    """The start of a task."""
 
     position: int
     is_sound: bool
-    """Whether the chain leads there; else it was lost in front of it, and taken up at what seems to be a record."""
+    """Whether the chain of sizes leads there, without a search after damage."""
 
 
 class RangeStart:
-    """Finds where the first record of a range begins."""
+    """Finds the first record of a range."""
 
     def __init__(self, directory: StoreDirectory) -> None:
         self._directory = directory
         self._queues: dict[tuple[str, int], QueueArray] = {}
 
     def find(self, log_range: LogRange) -> FirstRecord:
-        """Return the first place from the range's start on that the chain leads to."""
+        """Return the first record at or after the start of the range."""
         start = log_range.start
         if start == log_range.known:
             return FirstRecord(start, is_sound=True)
@@ -142,7 +142,7 @@ class RangeStart:
         return FirstRecord(at, is_sound)
 
     def proves(self, view: memoryview, position: int, base_offset: int) -> bool:
-        """Return whether the queue of what seems to be a record at a position has an entry for it."""
+        """Return whether an apparent record has an entry in its queue."""
         scan = scan_records(view, position, len(view), file="", base_offset=base_offset, check_crc=False)
         try:
             record = next(scan, None)
@@ -151,7 +151,7 @@ class RangeStart:
         return record is not None and self._has_entry(record)
 
     def proven_between(self, segment: StoreFile, low: int, high: int) -> int | None:
-        """Return the first place between two positions where a record begins that has an entry; None without."""
+        """Return the first record between two positions that has an entry; None if there is none."""
         view, origin = self._directory.window(segment, low, high - low + RECORD_BYTES_MIN)
         at, base_offset = low - origin, segment.base_offset + origin
         while True:
@@ -172,7 +172,7 @@ class RangeStart:
 
 
 def boundaries(directory: StoreDirectory, segment: StoreFile, start: int) -> Iterator[int]:
-    """Yield where each record behind the one at start begins, as far as the chain of sizes leads."""
+    """Yield the starts of the records after the one at `start`, as far as the chain of sizes leads."""
     at = start
     while at < segment.size_bytes:
         view, origin = whole_record_at(directory, segment, at, _LOOK_BACK_BYTES)
@@ -187,7 +187,7 @@ def boundaries(directory: StoreDirectory, segment: StoreFile, start: int) -> Ite
 def whole_record_at(
     directory: StoreDirectory, segment: StoreFile, position: int, size_bytes: int
 ) -> tuple[memoryview, int]:
-    """Return bytes from a position on, so many or as many as a record there has, and the position of their first."""
+    """Return at least `size_bytes` bytes or the whole record from a position on, and the position of the first byte."""
     view, origin = directory.window(segment, position, max(size_bytes, RECORD_BYTES_MIN))
     at = position - origin
     if len(view) - at < RECORD_BYTES_MIN:
@@ -199,7 +199,7 @@ def whole_record_at(
 
 
 def next_candidate(directory: StoreDirectory, segment: StoreFile, position: int, end: int) -> int:
-    """Return the next place from a position on that looks like a record's beginning, at most end."""
+    """Return the next position that looks like the start of a record, at most `end`."""
     while position < end:
         view, origin = directory.window(segment, position)
         found = find_record(view, position - origin, segment.base_offset + origin, segment.size_bytes - origin)

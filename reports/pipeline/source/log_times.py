@@ -35,7 +35,7 @@ _LookAt = Callable[[int], _Cut | None]
 
 
 class LogTimes:
-    """The segments of a log at the moment when this object is made, searchable by time."""
+    """The segments of a log when the object was created, searchable by time."""
 
     def __init__(self, directory: StoreDirectory, out_of_order_ms: int) -> None:
         segments = directory.segments()
@@ -48,7 +48,7 @@ class LogTimes:
     def between(self, low_ms: int, high_ms: int) -> tuple[int, int]:
         """Return two log offsets between which all records begin that were stored from low_ms to high_ms.
 
-        A record begins at each, the second one excluded; or the offset leaves out nothing.
+        A record begins at each offset; the second record is excluded. 0 or a huge offset means an open end.
         """
         before_ms, after_ms = low_ms - self._out_of_order_ms, high_ms + self._out_of_order_ms
         begin = _last(len(self._segments), self._first_of, lambda stored_ms: stored_ms < before_ms)

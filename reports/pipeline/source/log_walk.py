@@ -174,7 +174,7 @@ class LogWalk:
                 position = None if is_done else self._start.proven_between(segment, end + 1, stop)
 
     def _near(self, segment: StoreFile, position: int, stop: int) -> int:
-        """Return the beginning of a record at or shortly before stop; position if none is known."""
+        """Return the start of a record at or shortly before stop, or `position` if no record is found."""
         back_bytes = _LOOK_BACK_BYTES
         while stop - back_bytes > position:
             found = self._start.proven_between(segment, stop - back_bytes, stop)

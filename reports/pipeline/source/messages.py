@@ -1,37 +1,11 @@
-"""The table `messages`: the log, a row for each record, and one for each place that should be a record and is none.
+"""The table `messages`: the log, one row per record and one per place that should be a record.
 
-    column                       type                 meaning
-    file, position               string, bigint       the segment, and where in it the record begins
-    physical_offset, size        bigint, int          where in the log, and how many bytes
-    topic, queue_id              string, int
-    queue_offset                 bigint               its place in the queue
-    sys_flag, flag               int
-    born_timestamp_ms            bigint               the producer's clock
-    born_time                    timestamp            the same, to the millisecond; null outside of the years 1 to 9999
-    born_host, store_host        string               address|port
-    store_timestamp_ms           bigint               the broker's clock
-    store_time                   timestamp            the same, as born_time is
-    reconsume_times              int
-    prepared_transaction_offset  bigint
-    body_crc                     bigint               as unsigned
-    properties                   map<string, string>
-    tags                         string               null without
-    keys                         array<string>        as the producer named them, null without
-    body                         binary
-    is_proven                    boolean              false where the record was searched for, behind damage
-    damage                       struct               field, expected and found: what is wrong; null if nothing is.
-                                                      Where it is not the body alone, file and position are all that
-                                                      is known
+`comments` has the meaning of each column. In a row of damage beyond the body, only file and position are known. The
+derived columns tags_code, key_hashes and light_places exist only if the option `columns` names them.
 
-    tags_code, key_hashes        bigint, array<int>   what its entry in the queue and the index have
-    light_places                 array<struct>        topic, queue_id and queue_offset in each of its light queues
-
-The last three are there only if the option `columns` names them.
-
-Conditions on topic, queue_id, queue_offset, physical_offset, size, sys_flag and store_timestamp_ms are seen to here,
-before anything else of a record is decoded. physical_offset says where to begin and to end; log_times, queue_places and
-dispatched have what is not read because of the time, the topic and the queue. The option `key` is a condition too;
-indexed has what is not read because of it. Damage meets no condition.
+Conditions on topic, queue_id, queue_offset, physical_offset, size, sys_flag and store_timestamp_ms are applied before
+other fields are decoded. physical_offset bounds the read. log_times, queue_places and dispatched skip parts of the log
+by time, place and queue, and indexed by the option `key`. Rows of damage meet no condition.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -61,9 +35,9 @@ from .segment_slice import Array, SegmentSlice
 from .source_options import SourceOptions
 
 TIME = pa.timestamp("us", tz="UTC")
-"""What Spark shows in the session's time zone."""
+"""Spark shows it in the time zone of the session."""
 _TIMES_MS = (-62_135_596_800_000, 253_402_300_799_999)
-"""The first and the last millisecond that a timestamp of Python's has: the years 1 to 9999."""
+"""The first and last millisecond of Python's timestamps: the years 1 to 9999."""
 MESSAGE_FIELDS = (
     *fields_of("file string, position int64, physical_offset int64, size int32, topic string, queue_id int32"),
     *fields_of("queue_offset int64, sys_flag int32, flag int32, born_timestamp_ms int64"),
@@ -84,7 +58,7 @@ DERIVED_FIELDS = (
     pa.field("key_hashes", pa.list_(pa.int32())),
     pa.field("light_places", pa.list_(pa.struct(fields_of("topic string, queue_id int32, queue_offset int64")))),
 )
-"""What its queue entry and the index must have of it, and its places in light queues: only where asked for."""
+"""The expected queue entry, index hashes and light queues of a message."""
 
 _NUMBERS = {
     "size": "totalSize",
@@ -99,7 +73,7 @@ _NUMBERS = {
     "prepared_transaction_offset": "preparedTransactionOffset",
     "body_crc": "bodyCRC",
 }
-"""Which number of a record's head a column is."""
+"""The header field of each column."""
 _CONDITION_NUMBERS = ("physical_offset", "size", "queue_id", "queue_offset", "sys_flag", "store_timestamp_ms")
 
 
@@ -114,7 +88,7 @@ def _hosts(raw: pa.Array) -> pa.Array:
 
 
 def _times(times_ms: Array) -> pa.Array:
-    """Return times as timestamps, null where damage has left one that is none."""
+    """Return times as timestamps, null outside of the range of timestamps."""
     is_time = (times_ms >= _TIMES_MS[0]) & (times_ms <= _TIMES_MS[1])
     return pa.array(np.where(is_time, times_ms, 0) * 1000, pa.int64(), mask=~is_time).cast(TIME)
 
@@ -155,7 +129,7 @@ class Messages:
         self.schema = pa.schema(options.chosen(MESSAGE_FIELDS, DERIVED_FIELDS))
 
     def partitions(self, directory: StoreDirectory, conditions: RowConditions) -> Sequence[LogRange | IndexedPart]:
-        """Return the ranges of the log that may hold what is asked for, and parts that the index has."""
+        """Return the ranges of the log that may match, and the parts covered by the index."""
         if self._options.use_queues:
             named = ranges_of_places(directory, conditions)
             if named is not None:
@@ -186,7 +160,7 @@ class Messages:
             yield from self._rows(directory, one, conditions, use_queues=use_queues)
 
     def _hashes(self, conditions: RowConditions) -> list[int]:
-        """Return the hashes that the index is to be asked for, none if it cannot say what is asked for."""
+        """Return the hashes to look up in the index; none if it cannot answer the query."""
         return hashes_of(conditions, self._key) if self._key is not None and self._options.use_index else []
 
     def _rows(

@@ -1,7 +1,7 @@
-"""A consume queue as an array: an entry by its number, or those of a part of the log by binary search.
+"""Consume queue as an array: finds entries by number, or by log offset with a binary search.
 
-Entries of a queue are in the log's order, so a few small reads find the first that leads behind a log offset. Of a
-damaged queue some entries may not be found, but whatever is returned stands in its files.
+Entries are in log order, so a few small reads find the first one after a log offset. In a damaged queue some entries
+may not be found, but every returned entry is in its files.
 """
 
 from bisect import bisect_left, bisect_right
@@ -15,27 +15,27 @@ from ....store.formats.consume_queue import BLANK_ENTRY, ENTRY_BYTES, QueueEntry
 from .directory import StoreDirectory, StoreFile
 
 ENTRY = np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
-"""An entry as numpy has it."""
+"""An entry as a numpy type."""
 _PAGE_BYTES = 4096
 _ENTRIES_FIRST, _ENTRIES_MAX = 200, 1 << 15
-"""How many entries one read takes, from the first on four times as many each time."""
+"""Entries in the first read, and at most. Each read is four times as long as the one before."""
 _UNWRITTEN = 1 << 63
-"""Behind any log offset: an entry that is not written yet, and all behind it."""
+"""Sorts an unwritten entry after all log offsets."""
 _Array = np.ndarray[Any, Any]
 
 
 class QueueArray:
-    """One queue, as its files are at the moment when it is made."""
+    """One queue, with the files that existed when the object was created."""
 
     def __init__(self, directory: StoreDirectory, files: Sequence[StoreFile]) -> None:
-        """files: those of the queue, by offset."""
+        """Keep the files of the queue, which are sorted by offset."""
         self._directory = directory
         self._files = [file for file in files if file.size_bytes >= ENTRY_BYTES]
         self._ends = list(accumulate(file.size_bytes // ENTRY_BYTES for file in self._files))
         self._seen: dict[str, tuple[memoryview, int]] = {}
 
     def at(self, queue_offset: int) -> QueueEntry | None:
-        """Return the entry of a number; None if the files do not reach there. It may be one that is not written."""
+        """Return the entry with a number, which may be unwritten; None after the end of the files."""
         position = queue_offset * ENTRY_BYTES
         for file in self._files:
             if file.base_offset <= position <= file.base_offset + file.size_bytes - ENTRY_BYTES:
@@ -43,7 +43,7 @@ class QueueArray:
         return None
 
     def covering(self, low: int, high: int) -> tuple[_Array, _Array]:
-        """Return where the records between two log offsets begin and end, the one that reaches past low among them."""
+        """Return begins and ends of the records between two log offsets, including one that only ends after `low`."""
         count = self._ends[-1] if self._ends else 0
         number = max(bisect_left(range(count), low, key=self._physical_offset) - 1, 0)
         parts, wanted = [np.empty(0, ENTRY)], _ENTRIES_FIRST
@@ -74,7 +74,7 @@ class QueueArray:
         return decode_entry(some, 0) if len(some) >= ENTRY_BYTES else None  # else the file is shorter than it was
 
     def _entries(self, number: int, wanted: int) -> _Array:
-        """Return entries of one file from a number on, so many at the most, as they are at one moment."""
+        """Return at most `wanted` entries of one file from a number on, all read at one moment."""
         which = bisect_right(self._ends, number)
         file, first = self._files[which], self._ends[which - 1] if which else 0
         count = min(wanted, self._ends[which] - number)
@@ -82,7 +82,7 @@ class QueueArray:
         return np.frombuffer(raw, ENTRY, count=len(raw) // ENTRY_BYTES)
 
     def _bytes(self, file: StoreFile, position: int, size_bytes: int) -> memoryview:
-        """Return bytes of a file, fewer where it ends; from what was read last if they are there."""
+        """Return bytes of a file, fewer at its end. The last window read is kept."""
         view, origin = self._seen.get(file.path, (memoryview(b""), 0))
         end = min(position + size_bytes, file.size_bytes)
         if not origin <= position <= end <= origin + len(view):

@@ -1,17 +1,7 @@
-"""The table `queue_entries`: the consume queues, a row for each entry up to the last that is not zero.
+"""The table `queue_entries`: consume queues, one row per entry up to the last nonzero one.
 
-    column           type          meaning
-    file, position   string, bigint
-    topic, queue_id  string, int   as the directories are named
-    queue_offset     bigint        the entry's number in its queue
-    physical_offset  bigint        where its record is in the log
-    size             int           of the record
-    tags_code        bigint
-    is_blank         boolean       whether it only fills the space in front of the first entry
-    damage           struct        field, expected and found: what is wrong with these bytes as such; null if nothing is
-
-Conditions on all but file, position, is_blank and damage are seen to here; files are left out by topic, queue_id and
-queue_offset.
+`comments` has the meaning of each column. Conditions on all columns except file, position, is_blank and damage are
+applied here. Conditions on topic, queue_id and queue_offset also exclude files.
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,7 +32,7 @@ _HOLE = Reason("entry", "no hole, as entries follow", "zeros")
 _PARTITION_BYTES = 32 << 20
 _ROWS_MAX = 1 << 16
 _Array = Any
-"""Of numpy."""
+"""A numpy array."""
 
 
 class QueueEntries:
@@ -54,7 +44,7 @@ class QueueEntries:
         self.schema = pa.schema(options.chosen(FIELDS))
 
     def partitions(self, directory: StoreDirectory, conditions: RowConditions) -> Sequence[list[QueueFile]]:
-        """Return the files that may hold what is asked for, in groups of some size."""
+        """Return the files that may have matching rows, in groups of about _PARTITION_BYTES."""
         groups: list[list[QueueFile]] = []
         room_bytes = 0
         for one in directory.queue_files():
@@ -125,9 +115,9 @@ class QueueEntries:
 
 
 def _settled(directory: StoreDirectory, one: QueueFile) -> tuple[_Array, _Array]:
-    """Return the entries of a file up to the last that is not zero, and which of them are zero.
+    """Return the entries of a file up to the last nonzero one, and which of them are zero.
 
-    They are those there were at first: what a store that lives adds meanwhile is left for another time.
+    Entries that a live store appends after the first read are left out.
     """
     entries, is_zero = _entries(directory, one)
     for _ in range(LOOKS_MAX):

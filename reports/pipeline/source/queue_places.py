@@ -1,9 +1,9 @@
-"""Finds the records of places in queues that a query names one by one: topic, queue id and queue offset.
+"""Place lookup: finds records by topic, queue id and queue offset, if a query names them all.
 
-A queue has one record in each place. So if each of the places that a query allows has its entry, and each entry leads
-to a record that says it is of that place, nothing else is read. Left aside are second records of the same place, such
-as a topic leaves in the log that was deleted and made again. Place 0 is not looked up: prepared and rolled-back
-records, which belong into no queue, say that they are of it.
+A queue has one record at each offset. If each queried place has an entry, and each entry leads to a record of that
+place, only these records are read. A second record of the same place is not returned; the log has one if a topic was
+deleted and created again. Offset 0 is never looked up, because prepared and rolled-back records, which belong to no
+queue, carry it too.
 """
 
 from itertools import product
@@ -20,7 +20,7 @@ _PLACES_MAX = 64
 
 
 def ranges_of_places(directory: StoreDirectory, conditions: RowConditions) -> list[LogRange] | None:
-    """Return a range for each record if a query names them by their places; None if one of them is not found."""
+    """Return one range per record if the query names records by place; None if a record is not found."""
     topics, queue_ids = conditions.pinned("topic"), conditions.pinned("queue_id")
     places = _queue_offsets(conditions)
     if topics is None or queue_ids is None or places is None or 0 in places:
@@ -49,7 +49,7 @@ def _queue_offsets(conditions: RowConditions) -> list[int] | None:
 def _range_of(
     directory: StoreDirectory, segments: list[StoreFile], queue: QueueArray, place: tuple[str, int, int]
 ) -> LogRange | None:
-    """Return where the record of a place is, None if it is not sound, or says it is another."""
+    """Return the range of the record of a place; None if its entry or record is invalid or of another place."""
     entry = queue.at(place[2])
     if entry is None or not is_valid(entry):
         return None

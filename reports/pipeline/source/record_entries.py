@@ -1,10 +1,10 @@
-"""Entries of queues as a stream has them: those that dispatch makes of each record, in the log's order.
+"""Queue entries in a stream: the entries that dispatch makes of each record, in log order.
 
-They have the columns of the table `queue_entries`. Each comes once, whatever becomes of queues: it is there before, or
-though, the queue's own file does not have it. Blank entries have no record and do not come. file and position say where
-the record is: the segment, and the place in it. tags_code is that of the record, also where a queue has an extension
-and its entry an address. Of the queues that INNER_MULTI_DISPATCH names those that begin with %LMQ% have the number 0,
-as with `enableLmq`. Records with a damaged body have entries, as dispatch looks at no checksum, and a `damage`.
+They have the columns of the table `queue_entries` and come from the log, so an entry can appear before its queue file
+has it. Each appears once, and blank entries never. `file` and `position` locate the record in its segment. `tags_code`
+is computed from the record, also where a queue stores an address in its extension. Queues named by INNER_MULTI_DISPATCH
+that start with %LMQ% have the queue id 0, as with `enableLmq`. Dispatch does not check body checksums, so a record with
+a corrupt body has entries, and a `damage`.
 """
 
 from collections.abc import Iterator
@@ -31,11 +31,11 @@ from .segment_slice import Array, SegmentSlice
 from .source_options import SourceOptions
 
 _NOT_UTF8 = "\ufffd"
-"""Stands in a property for bytes that are not UTF-8, of which a tag has another code."""
+"""Replaces bytes that are not UTF-8 in a property. The hash of such a tag is computed from the record instead."""
 
 
 class RecordEntries:
-    """Entries of the records in ranges of the log."""
+    """Queue entries of the records in log ranges."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._delays_ms = parse_delay_levels(options.delay_levels or DEFAULT_DELAY_LEVELS)
@@ -44,7 +44,7 @@ class RecordEntries:
     def batches(
         self, directory: StoreDirectory, partition: LogRange, conditions: RowConditions
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the entries of the records of a range, and damage in it. Conditions are Spark's, in a stream."""
+        """Yield the entries and the damage of a range. In a stream, Spark applies the conditions."""
         for piece in RangeReader(directory, partition).pieces():
             if not isinstance(piece, SegmentSlice):
                 yield damage_batch(self.schema, piece.reason, file=piece.segment.path, position=piece.position)
@@ -54,7 +54,7 @@ class RecordEntries:
                 yield self._batch(queued)
 
     def _batch(self, piece: SegmentSlice) -> pa.RecordBatch:
-        """Return the entries of records that have some, by columns; but record by record those of odd ones."""
+        """Return the entries of records. Columns are computed together, except for the rows that `_are_odd` selects."""
         codes = _codes_of_tags(piece)
         odd = np.flatnonzero(_are_odd(piece))
         light, light_rows = list[ScannedRecord](), list[int]()
@@ -64,7 +64,7 @@ class RecordEntries:
             light += found
             light_rows += [row] * len(found)
         rows = np.append(np.arange(len(piece)), np.array(light_rows, np.int64))
-        order = np.argsort(rows, kind="stable")  # a record's own entry comes in front of its others
+        order = np.argsort(rows, kind="stable")  # a record's own entry comes before its others
         rows = rows[order]
         light_ids = np.array([one.queue_id for one in light], np.int64)
         light_places = np.array([one.queue_offset for one in light], np.int64)
@@ -87,7 +87,7 @@ class RecordEntries:
 
 
 def _are_queued(piece: SegmentSlice) -> Array:
-    """Return which records dispatch enters into a queue, by `is_queued`."""
+    """Return which records `is_queued` accepts."""
     topics = piece.topics
     is_storable = np.array([is_storable_topic(one) for one in topics.dictionary.to_pylist()], bool)
     is_undispatched = np.isin(piece.number("sysFlag") & TRANSACTION_MASK, UNDISPATCHED)
@@ -96,7 +96,7 @@ def _are_queued(piece: SegmentSlice) -> Array:
 
 
 def _are_odd(piece: SegmentSlice) -> Array:
-    """Return which records may have entries in other queues, or a code that is not that of their tag as it is read."""
+    """Return which records may have entries in other queues, or a tags code other than the hash of the decoded tag."""
     topics, entries, tags = piece.topics, piece.properties, piece.property(PROPERTY_TAGS)
     is_odd = pc.equal(topics.dictionary_decode(), SCHEDULE_TOPIC).to_numpy(zero_copy_only=False)
     is_odd |= pc.fill_null(pc.match_substring(tags, _NOT_UTF8), False).to_numpy(zero_copy_only=False)
@@ -107,7 +107,7 @@ def _are_odd(piece: SegmentSlice) -> Array:
 
 
 def _codes_of_tags(piece: SegmentSlice) -> Array:
-    """Return the code of each record's tag; each distinct one is hashed once."""
+    """Return the hash of each record's tag. Each distinct tag is hashed once."""
     tags = pc.fill_null(piece.property(PROPERTY_TAGS), "").dictionary_encode()
     codes = np.array([tags_code(one) for one in tags.dictionary.to_pylist()], np.int64)
     found: Array = codes[tags.indices.to_numpy()]

@@ -1,4 +1,4 @@
-"""Finds whole records one behind the other, by the core in C where there is one, and what ends them."""
+"""Record scanner: finds consecutive whole records, in C where the compiled core exists."""
 
 import numpy as np
 
@@ -22,10 +22,10 @@ class RecordScanner:
     def scan(
         self, view: memoryview, at: int, stop: int, base_offset: int
     ) -> tuple[Array, int, CorruptFileError | None]:
-        """Return where in the view the next records begin, the position behind the last, and what ended them.
+        """Return the starts of the next records, the position after the last, and the error that ended the scan.
 
-        Those that begin in front of stop, about ROWS_MAX at once. A record that the view ends in is no error of its own
-        unless it is the first. base_offset is the log offset of the view's first byte.
+        It returns about ROWS_MAX records at most, all starting before `stop`. A record that extends past the view is an
+        error only if it is the first. `base_offset` is the log offset of the first byte of the view.
         """
         found, rows, error = list[Array](), 0, None
         while at < stop and rows < ROWS_MAX and error is None:
@@ -45,7 +45,7 @@ class RecordScanner:
     def _scan_odd(
         self, view: memoryview, at: int, stop: int, base_offset: int
     ) -> tuple[Array, int, CorruptFileError | None]:
-        """Scan without the core: one record if there is a core, which goes on behind it."""
+        """Scan in Python. If the core exists, stop after one record, so that the core can continue."""
         starts, behind, plain = list[int](), at, self._plain
         scan = scan_records(view, at, len(view), file=self._file, base_offset=base_offset, check_crc=True)
         try:

@@ -1,7 +1,7 @@
-"""What a range of the log holds: whole records in pieces, damage by itself.
+"""Range reader: yields the whole records of a log range, and its damage.
 
-Behind damage records are searched for by magic and own place. One that its queue has an entry for is proven; others are
-not, for a body may hold anything.
+After damage the reader searches for the next record by its magic and its own log offset. A record found in this way is
+proven if its queue has an entry for it. Otherwise it may be part of a message body.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _PIECE_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class CorruptBytes:
-    """Bytes that are no record."""
+    """Bytes that are not a record."""
 
     segment: StoreFile
     position: int
@@ -41,19 +41,19 @@ class RangeReader:
         zeros_max = log_range.zeros_max
         self._zeros_max = log_range.end if zeros_max is None else zeros_max
         self._window_bytes = WINDOW_BYTES if zeros_max is None else NEAR_BYTES
-        """How much is read at once; where the log's end may be near it is twice as much each time."""
+        """Bytes per read. Near a possible end of the log it starts small and doubles with each read."""
         self._scanner = RecordScanner(self._segment.path)
         self._start = RangeStart(directory)
         first = self._start.find(log_range)
         self.position = first.position
-        """Where the next record is expected: in the end behind the last one, or where the segment was closed."""
+        """Start of the next record. At the end: after the last record, or where the segment was closed."""
         self._is_proven = first.is_sound or self._proves_here()
         self._looks = LOOKS_MAX if log_range.is_last else 0
         self._seen: tuple[int, Reason] | None = None
-        """What looked damaged last, and is being looked at again."""
+        """The last apparent damage, for comparison with a second look."""
 
     def pieces(self) -> Iterator[SegmentSlice | CorruptBytes]:
-        """Yield what the range holds, in order."""
+        """Yield the records and the damage of the range in order."""
         while self.position < self._range.end:
             window_bytes = min(self._window_bytes, self._range.end - self.position)
             view, origin = whole_record_at(self._directory, self._segment, self.position, window_bytes)
@@ -74,7 +74,7 @@ class RangeReader:
                     yield self._false_end(view, origin)
 
     def _is_settled(self, reason: Reason) -> bool:
-        """Return whether what is wrong here is so for good; else look again, as the store may be writing it now."""
+        """Return whether damage is permanent. Otherwise pause and look again, as the store may be writing."""
         if not self._looks or self._seen == (self.position, reason):
             return True
         self._looks -= 1
@@ -83,7 +83,7 @@ class RangeReader:
         return False
 
     def _damage(self, view: memoryview, origin: int, error: CorruptFileError) -> Iterator[SegmentSlice | CorruptBytes]:
-        """Yield what is here instead of a sound record, and go on behind it."""
+        """Yield the damage at this position, and continue after it."""
         segment, at, reason = self._segment, self.position - origin, Reason.of(error)
         if reason.field == "totalSize" and reason.expected == f"{RECORD_BYTES_MIN} to {len(view) - at}":
             most = segment.size_bytes - self.position  # of no window
@@ -111,7 +111,7 @@ class RangeReader:
         self._search(self.position + 1)
 
     def _false_end(self, view: memoryview, origin: int) -> CorruptBytes:
-        """Return the damage that a blank record is that does not take all that is left, and go on behind it."""
+        """Return the damage of a blank record that does not fill the rest of the segment, and continue after it."""
         position = self.position
         expected = self._segment.size_bytes - position
         found = int.from_bytes(view[position - origin : position - origin + 4], "big", signed=True)
@@ -120,7 +120,7 @@ class RangeReader:
         return CorruptBytes(self._segment, position, reason)
 
     def _is_zero_from(self, position: int) -> bool:
-        """Return whether nothing but zeros follows in the range, as far as it is looked at."""
+        """Return whether the rest of the range is zero, within `zeros_max` bytes."""
         end = min(position + self._zeros_max, self._range.end)
         while position < end:
             view, origin = self._directory.window(self._segment, position, min(WINDOW_BYTES, end - position))
@@ -133,7 +133,7 @@ class RangeReader:
         return True
 
     def _search(self, position: int) -> None:
-        """Go on at the next place that looks like a record's beginning, or at the end."""
+        """Continue at the next possible record, or at the end of the range."""
         self.position = next_candidate(self._directory, self._segment, position, self._range.end)
         self._is_proven = self._proves_here()
 

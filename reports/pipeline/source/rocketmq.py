@@ -1,6 +1,6 @@
-"""The source `rocketmq`, as Spark takes it in: `spark.read.format("rocketmq").option(…).load(directory)`.
+"""The Spark data source `rocketmq`: `spark.read.format("rocketmq").option(…).load(directory)`.
 
-Sessions of `pipeline.spark` have it; others register it: `spark.dataSource.register(RocketMQSource)`.
+Sessions of `pipeline.spark` register it. In other sessions call `spark.dataSource.register(RocketMQSource)`.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -33,24 +33,23 @@ TABLES: dict[str, Callable[[SourceOptions], StoreTable]] = {
 }
 
 _KEPT = "rocketmq"
-"""The first column's metadata have the options under this name: a query on what CREATE TABLE made brings the schema,
-and no option (Spark 4.3)."""
+"""Metadata key of the first column for the options: after CREATE TABLE, Spark 4.3 passes the schema but no options."""
 
 
 class RocketMQSource(DataSource):
-    """The files of store directories as tables; source_options says what there is to choose."""
+    """Store directories as tables, with the options of `source_options`."""
 
     @classmethod
     def name(cls) -> str:
-        """Return what `format` takes."""
+        """Return the name for `format`."""
         return "rocketmq"
 
     def schema(self) -> StructType:
-        """Return the columns of the table that the options name, each with its comment."""
+        """Return the columns of the selected table, with comments."""
         given = SourceOptions.given_to(self.options)
         options = SourceOptions.of(given)
         table = _table(options)
-        conditions_of(options.where, table.condition_columns)  # what is wrong with it is said now, and not by a task
+        conditions_of(options.where, table.condition_columns)  # fail here, not in a task
         columns = from_arrow_schema(table.schema)
         for column in columns:
             column.metadata = {"comment": COMMENTS[options.table][column.name]}
@@ -58,15 +57,15 @@ class RocketMQSource(DataSource):
         return columns
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what reads the table."""
+        """Return the reader of the table."""
         return TableReader(self._options(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """Return what follows the logs."""
+        """Return the stream of the logs."""
         return LogStream(self._options(schema))
 
     def _options(self, schema: StructType) -> SourceOptions:
-        """Return the options, those that came with CREATE TABLE where Spark hands over none."""
+        """Return the options. If Spark passes none, they are read from the schema, where CREATE TABLE kept them."""
         kept = {} if self.options or not schema.fields else schema[0].metadata.get(_KEPT, {})
         return SourceOptions.of(kept or SourceOptions.given_to(self.options))
 
@@ -79,13 +78,13 @@ class TableReader(DataSourceReader):
         self._conditions = conditions_of(options.where, _table(options).condition_columns)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return what tasks read. Raises FileNotFoundError if there is no such directory."""
+        """Return one partition per task. Raises FileNotFoundError if the directory does not exist."""
         return [StreamPartition(one) for one in _table(self._options).partitions(self._conditions)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one part."""
+        """Yield the rows of one partition."""
         if partition.value is None:
-            return  # Spark's own, where there are none
+            return  # Spark makes an empty partition if there is none
         yield from _table(self._options).batches(partition.value, self._conditions)
 
 

@@ -1,8 +1,8 @@
-"""Records of one segment as columns: numbers and bytes are gathered from the file's own bytes, thousands at a time.
+"""Records of one segment as columns, gathered from its bytes, thousands at a time.
 
-Nothing is decoded record by record. Where a field begins follows from the fields in front of it, for all records at
-once; formats.message has the table. Bytes become Arrow arrays by one copy: an array over the file whose every other
-value is wanted is cut down to those.
+Records are not decoded one by one. The position of a field follows from the fields before it, computed for all records
+together; formats.message has the byte table. Bytes become Arrow arrays with one copy: an array over the file has the
+wanted bytes as every other value, and these are taken.
 """
 
 from dataclasses import dataclass, replace
@@ -39,47 +39,47 @@ _BEHIND_STORE_HOST = {
     "preparedTransactionOffset": (76, ">i8"),
     "bodyLength": (84, ">i4"),
 }
-"""Where a field is, and its type, if the hosts in front of it are IPv4."""
+"""Position and type of a field if the hosts before it are IPv4."""
 _BORN_HOST_AT, _STORE_HOST_AT, _HEAD_BYTES = 48, 64, 88
 _NAME_SEPARATOR, _ENTRY_SEPARATOR = 1, 2
 _PROPERTIES_LENGTH_BYTES = 2
 
 
 class Spans(NamedTuple):
-    """Where bytes begin and end, for each record."""
+    """Begin and end of bytes, for each record."""
 
     begins: Array
     ends: Array
 
 
 class PropertyEntries(NamedTuple):
-    """The properties of all records, one behind the other."""
+    """The properties of all records in sequence."""
 
     rows: Array
-    """Which record each belongs to."""
+    """The record of each property."""
     names: pa.Array
     values: pa.Array
 
 
 @dataclass
 class SegmentSlice:
-    """Some records of one segment, in order, and the bytes they are in."""
+    """Some records of one segment in order, with their bytes."""
 
     segment: StoreFile
     view: memoryview
     origin: int
     """Position of the view's first byte in the segment."""
     starts: Array
-    """Where in the view each record begins; int64, ascending."""
+    """Start of each record in the view; int64, ascending."""
     is_proven: bool
     damage: Reason | None = None
-    """What is wrong with the one record there is."""
+    """The damage of its only record."""
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def where(self, mask: Array) -> "SegmentSlice":
-        """Return those records that a mask has."""
+        """Return the records that a mask or an index array selects."""
         return replace(self, starts=self.starts[mask])
 
     def number(self, name: str) -> Array:
@@ -105,30 +105,30 @@ class SegmentSlice:
 
     @cached_property
     def bodies(self) -> Spans:
-        """Return where the bodies are."""
+        """Return the spans of the bodies."""
         begins = self.starts + self._hosts_extra + _HEAD_BYTES
         return Spans(begins, begins + self.number("bodyLength"))
 
     @cached_property
     def topics(self) -> pa.DictionaryArray:
-        """Return the topics, each distinct one once; a record has one that is UTF-8, or it is no record."""
+        """Return the topics, dictionary-encoded. They are UTF-8, as a record with any other topic is damage."""
         return self.bytes_of(self._topic_spans).cast(pa.string()).dictionary_encode()
 
     @cached_property
     def joined_properties(self) -> pa.Array:
-        """Return the properties of each record as they are in the log, in one piece."""
+        """Return the encoded properties of each record."""
         ends = self.starts + self.number("totalSize")
         return self.bytes_of(Spans(self._topic_spans.ends + _PROPERTIES_LENGTH_BYTES, ends))
 
     @cached_property
     def properties(self) -> PropertyEntries:
-        """Return the properties that readers keep: of entries with one name the last, in the place of the first."""
+        """Return the decoded properties. Of entries with one name the last counts, at the place of the first."""
         joined = self.joined_properties
         found = _split(joined)
         return _decoded(joined) if found is None else found
 
     def property(self, name: str) -> pa.Array:
-        """Return the value of one property of each record, null where there is none."""
+        """Return one property of each record, null where it is missing."""
         entries = self.properties
         which = np.flatnonzero(pc.equal(entries.names, name).to_numpy(zero_copy_only=False))
         places = np.full(len(self), -1, np.int64)
@@ -137,7 +137,7 @@ class SegmentSlice:
 
     @cached_property
     def records(self) -> list[ScannedRecord]:
-        """Return the records one by one, for what has to be derived from all of a record."""
+        """Return the records one by one, for values derived from a whole record."""
         if not len(self):
             return []
         ends = self.starts + self.number("totalSize")
@@ -182,7 +182,7 @@ class SegmentSlice:
 
 
 def _values(buffer: pa.Buffer, begins: Array, ends: Array) -> pa.Array:
-    """Return bytes of a buffer as a binary array; spans are in order and do not overlap."""
+    """Return bytes of a buffer as a binary array. The spans are in order and do not overlap."""
     if not len(begins):
         return pa.array([], pa.binary())
     first, last = int(begins[0]), int(ends[-1])
@@ -196,7 +196,7 @@ def _values(buffer: pa.Buffer, begins: Array, ends: Array) -> pa.Array:
 
 
 def _split(joined: pa.Array) -> PropertyEntries | None:
-    """Return properties split by their separators; None if one is not ASCII, or has a name twice."""
+    """Split properties at their separators; None if one is not ASCII or a name occurs twice."""
     row_ends = np.frombuffer(joined.buffers()[1], np.int32, count=len(joined) + 1)
     data_buffer = joined.buffers()[2] or pa.py_buffer(b"")
     data = np.frombuffer(data_buffer, np.uint8, count=int(row_ends[-1]))
@@ -228,7 +228,7 @@ def _decoded(joined: pa.Array) -> PropertyEntries:
 
 
 def pieces_of(starts: Array, bytes_max: int) -> list[Array]:
-    """Return places in groups that span at most so many bytes each, or have one place."""
+    """Return places in groups, each of one place or of at most `bytes_max` bytes."""
     cuts = [0]
     while cuts[-1] < len(starts):
         first = cuts[-1]

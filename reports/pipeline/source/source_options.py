@@ -1,27 +1,27 @@
-"""The options of the source, by the names that `option(…)` takes; case does not count.
+"""Options of the source, by their names for `option(…)`, in upper or lower case.
 
-path           the store directory, as `load(directory)` gives it
-paths          several of them instead, as a list in JSON; `load([…])` gives it, to a stream it is an option. Rows then
-               have the column `store`, and there is no commitLog
+path           the store directory, as given by `load(directory)`
+paths          several directories instead, as a JSON list. `load([…])` sets it; for a stream, set the option. Rows then
+               have the column `store`, and commitLog is not allowed
 table          messages (the default), queue_entries, index_entries or checkpoint
-columns        those to have, separated by commas; all but derived ones without it. Spark passes a source nothing of
-               what a query needs, so what is left out here is what costs nothing
-where          only rows for which all comparisons hold, as in `topic = 'Orders' and queue_id in (0, 1)`; of no stream.
-               Filters of a query are seen to by Spark, when rows have been made
+columns        the columns to read, separated by commas; the default is all but derived columns. Spark does not tell a
+               Python source which columns a query needs, so only this option saves the work for the others
+where          comparisons that a row must meet, as in `topic = 'Orders' and queue_id in (0, 1)`; not for streams. Spark
+               applies the filters of a query only after rows are made
 body           false: without the column body
-splitBytes     about how much of a segment one task reads; 128 MiB without it, 0 for whole segments
-useQueues      false: consume queues say nothing of where to look for what `where` asks for; the log is read instead
-key            of messages: only those with this key, as the index has it; with the topic in `where` the index is used
-outOfOrderMs   of messages: by how many ms at most a record is older than one in front of it in the log; what then lies
-               outside of what `where` asks of store_timestamp_ms is not read. Without it no order of times is believed
-useIndex       false: the index says nothing of where a key is; the log is read instead
-commitLog      where the log is if not in `commitlog`, as storePathCommitLog has it
-delayLevels    messageDelayLevel, if it is not RocketMQ's own
-hashSlots,     maxHashSlotNum and maxIndexNum, if they are not RocketMQ's own and the files do not say
+splitBytes     bytes of a segment per task, 128 MiB by default; 0 for whole segments
+useQueues      false: read the log without the help of consume queues
+key            messages only: rows with this key. With the topic in `where`, the index is used
+outOfOrderMs   messages only: how many ms a record can be older than one before it in the log. Parts of the log outside
+               the wanted store_timestamp_ms are then not read. Without it, no order of times is assumed
+useIndex       false: read the log without the help of the index
+commitLog      storePathCommitLog, if the log is not in `commitlog`
+delayLevels    messageDelayLevel, if it is not RocketMQ's default
+hashSlots,     maxHashSlotNum and maxIndexNum, if they are not RocketMQ's defaults and the files do not tell
 indexEntries
-upTo           of a stream: `whole` records (the default), or what is surely `durable`
-maxRows        of a stream: how many records a batch has at most, of all logs together
-maxBytes       of a stream: how many bytes of logs; a batch has one record at least of each that has any
+upTo           streams only: `whole` records (the default), or only `durable` ones
+maxRows        streams only: records per batch at most, over all logs
+maxBytes       streams only: log bytes per batch at most; each log with new records still gives at least one
 """
 
 import json
@@ -35,7 +35,7 @@ _SPLIT_BYTES = 128 << 20
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What was asked for. Raises ValueError for what is no option, or no value of one."""
+    """The options of one read. Raises ValueError for an unknown option or an invalid value."""
 
     path: str
     table: str = "messages"
@@ -55,16 +55,16 @@ class SourceOptions:
     max_rows: int | None = None
     max_bytes: int | None = None
     paths: tuple[str, ...] = ()
-    """Instead of path."""
+    """Several directories instead of `path`."""
 
     @property
     def stores(self) -> tuple[str, ...]:
-        """Return the directories, in the order in which they were named."""
+        """Return the directories in the given order."""
         return self.paths or (self.path,)
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> "SourceOptions":
-        """Read Spark's options."""
+        """Parse the options of Spark."""
         given = {name.lower(): value for name, value in options.items()}
         names = sorted(field.name.replace("_", "") for field in fields(cls))
         unknown = sorted(given.keys() - set(names))
@@ -98,9 +98,11 @@ class SourceOptions:
 
     @classmethod
     def given_to(cls, options: Mapping[str, str]) -> dict[str, str]:
-        """Return what a user gave, of all that Spark hands over.
+        """Return the options that the user gave, without those that Spark adds.
 
-        With CREATE TABLE it adds facts of the table, and has the options under `option.`, the path as a location.
+        For a table of CREATE TABLE, Spark adds facts of the table. The options have the prefix `option.`, and
+        `location` is
+        the path.
         """
         if "provider" not in options:
             return dict(options)
@@ -111,7 +113,7 @@ class SourceOptions:
         return {**given, "path": options.get("location", "").removeprefix("file:")}
 
     def chosen(self, fields: Sequence[pa.Field], derived: Sequence[pa.Field] = ()) -> list[pa.Field]:
-        """Return those of a table's fields that are to be had, in the table's order; derived ones only by name."""
+        """Return the selected fields in table order. Derived fields are included only by name."""
         known = {field.name: field for field in (*fields, *derived)}
         unknown = [name for name in self.columns if name not in known]
         if unknown:

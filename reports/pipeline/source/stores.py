@@ -1,7 +1,7 @@
-"""One table of all stores that the options name, with a column `store` that says which one a row is of.
+"""One table over several stores, with the column `store` for the directory of each row.
 
-It is there where stores are named by `paths`, be it only one, or where `columns` asks for it. A condition on it is seen
-to here: nothing is read of a store that no row is wanted of.
+The column exists if the stores are given by `paths`, even a single one, or if `columns` names it. Stores that a
+condition on `store` excludes are not read.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +18,7 @@ STORE = pa.field("store", pa.string())
 
 
 class TableRows(Protocol):
-    """Makes rows of one kind, of parts of a store directory."""
+    """Makes rows of one kind from parts of a store directory."""
 
     schema: pa.Schema
 
@@ -27,13 +27,13 @@ class TableRows(Protocol):
 
 
 class StoreTable(TableRows, Protocol):
-    """One kind of rows of a store directory."""
+    """A table of one store directory."""
 
     condition_columns: frozenset[str]
-    """Columns whose conditions are seen to by `batches`."""
+    """Columns whose conditions `batches` applies."""
 
     def partitions(self, directory: StoreDirectory, conditions: RowConditions) -> Sequence[Any]:
-        """Return what tasks read, one each."""
+        """Return one part per task."""
 
 
 _Table = TypeVar("_Table", bound=TableRows)
@@ -41,15 +41,15 @@ _Table = TypeVar("_Table", bound=TableRows)
 
 @dataclass(frozen=True, slots=True)
 class StorePart:
-    """What one task reads."""
+    """The input of one task."""
 
     store: str
     value: Any
-    """A part of that store, as its table has it."""
+    """A part of the store, as defined by its table."""
 
 
 class StoreRows(Generic[_Table]):
-    """Rows of parts of any of the stores."""
+    """Rows of parts of several stores."""
 
     def __init__(self, options: SourceOptions, table: Callable[[SourceOptions], _Table]) -> None:
         others = tuple(name for name in options.columns if name != STORE.name)
@@ -73,15 +73,15 @@ class StoreRows(Generic[_Table]):
 
 
 class StoresTable(StoreRows[StoreTable]):
-    """The tables of all stores, one behind the other."""
+    """One table of all stores."""
 
     @property
     def condition_columns(self) -> frozenset[str]:
-        """Return the columns whose conditions are seen to."""
+        """Return the columns whose conditions are applied."""
         return self.table.condition_columns | {STORE.name}
 
     def partitions(self, conditions: RowConditions) -> list[StorePart]:
-        """Return what tasks read. Raises FileNotFoundError if one of the stores has no directory."""
+        """Return one part per task. Raises FileNotFoundError if a store does not exist."""
         found = list[StorePart]()
         for store in self._options.stores:
             directory = self.directory(store)

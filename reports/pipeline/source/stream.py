@@ -1,16 +1,17 @@
-"""Logs as a stream: each message once, or each entry of a queue, while the stores that write them live and recover.
+"""Log stream: yields each message or queue entry once, while the stores write and recover.
 
     spark.readStream.format("rocketmq").load(directory)
     spark.readStream.format("rocketmq").option("paths", '["/broker-a/store", "/broker-b/store"]').load()
 
-A batch has a part of each log, which followed_log plans, and its offset has that of each. Of one log that is named by
-`path` the offset is the log's own; those of `paths` stand below `logs`, by their names. A log that is added is read
-from its beginning. One that is left out, and of which the offset knows, ends the stream: it may have what was not read.
+A batch has a part of each log, planned by followed_log, and its offset has the offset of each part. For a single log
+given by `path`, the offset of the stream is that of the log. With `paths` they are under `logs`, by store name. A log
+that is added is read from its beginning. If a log of the offset is no longer named, the stream ends with an error,
+because that log may have unread records.
 
-A limit is one of the batch. Logs share it: the one with the least to read comes first, and each may take the same part
-of what those before it have left. A log that has anything gives one record at least, so that none waits for others.
+All logs share the limit of a batch. The log with the least to read comes first, and the rest is divided evenly among
+the logs after it. Each log with new records gives at least one, so none waits for the others.
 
-Damage in a segment that is not the last comes as rows, as in the table `messages`. A limit counts no damage.
+Damage in a segment before the last one appears as rows, as in the table `messages`, and does not count for limits.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -38,17 +39,17 @@ from .source_options import SourceOptions
 from .stores import StorePart, StoreRows, TableRows
 
 STREAMED: dict[str, Callable[[SourceOptions], TableRows]] = {"messages": Messages, "queue_entries": RecordEntries}
-"""What makes rows of a range of the log, by table."""
+"""Makes the rows of a log range, by table."""
 
 _Offset = dict[str, Any]
 
 
 class StreamPartition(InputPartition):
-    """What one task reads."""
+    """The input of one task."""
 
 
 class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Follows the logs of some directories."""
+    """A stream over the logs of some directories."""
 
     def __init__(self, options: SourceOptions) -> None:
         if options.table not in STREAMED:
@@ -61,18 +62,18 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._logs = {one: FollowedLog(self._rows.directory(one), durable=durable) for one in options.stores}
 
     def initialOffset(self) -> _Offset:  # noqa: N802
-        """Return the beginning of each log as it is now."""
+        """Return the current beginning of each log."""
         return self._offset_of({store: log.begin() for store, log in self._logs.items()})
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Return how much a batch may hold; of two limits that of rows, for Spark takes one."""
+        """Return the limit of a batch. Spark accepts only one; with two limits it is that of rows."""
         if self._options.max_rows is not None:
             return ReadMaxRows(self._options.max_rows)
         size_bytes = self._options.max_bytes
         return ReadAllAvailable() if size_bytes is None else ReadMaxBytes(size_bytes)
 
     def latestOffset(self, start: _Offset, limit: ReadLimit) -> _Offset:  # noqa: N802
-        """Return where the batch behind start ends; start itself if there is nothing new."""
+        """Return the end of the batch after `start`; `start` itself without new records."""
         starts = self._offsets_in(start)
         begins = {store: starts.get(store) or log.begin() for store, log in self._logs.items()}
         limits = self._limits(limit)
@@ -87,9 +88,9 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._offset_of({store: ends[store] for store in self._logs})
 
     def reportLatestOffset(self) -> _Offset:  # noqa: N802
-        """Return where each log ends, and how far behind it the batch is that was planned last, see FollowedLog.lag.
+        """Return the end of each log and the lag of the last planned batch, see FollowedLog.lag.
 
-        Of several logs lag_bytes is that of all together, and lag_ms the longest.
+        For several logs lag_bytes is the sum, and lag_ms the maximum.
         """
         lags = {store: log.lag() for store, log in self._logs.items()}
         if not self._options.paths:
@@ -102,12 +103,12 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """From now on take each log to end where it does at this moment."""
+        """Stop each log at its current end."""
         for log in self._logs.values():
             log.end_here()
 
     def partitions(self, start: _Offset, end: _Offset) -> Sequence[InputPartition]:
-        """Return the ranges of a batch; its own offset says where they begin, for that may be in front of start."""
+        """Return the ranges of a batch. They begin where the end offset says, which may be before `start`."""
         starts, ends = self._offsets_in(start), self._offsets_in(end)
         return [
             StreamPartition(StorePart(store, one))
@@ -119,16 +120,16 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one range."""
         if partition.value is None:
-            return  # Spark's own, where there are none
+            return  # Spark makes an empty partition if there is none
         yield from self._rows.batches(partition.value, RowConditions())
 
     def _offset_of(self, offsets: dict[str, _Offset]) -> _Offset:
         return {"logs": offsets} if self._options.paths else offsets[self._options.path]
 
     def _offsets_in(self, offset: _Offset) -> dict[str, _Offset]:
-        """Return the offset of each log; one of a single log without a name is that of the log named first.
+        """Return the offset of each log. The offset of a single log belongs to the first store.
 
-        Raises ValueError if it knows of a log that is not named.
+        Raises ValueError if the offset has a log that is no longer named.
         """
         if not offset:
             return {}
@@ -142,13 +143,13 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def _least_first(self, begins: dict[str, _Offset], limits: BatchLimits) -> list[str]:
-        """Return the stores, those first whose logs have the least to read, if they share a limit."""
+        """Return the stores in order of their backlog if they share a limit."""
         if len(begins) == 1 or (limits.rows is None and limits.size_bytes is None):
             return list(begins)
         return sorted(begins, key=lambda store: self._logs[store].backlog_bytes(begins[store]))
 
     def _limits(self, limit: ReadLimit) -> BatchLimits:
-        """Return what a batch may hold: all options count, unless Spark wants all there is."""
+        """Return the limits of a batch: all options apply, unless Spark asks for everything available."""
         if isinstance(limit, ReadAllAvailable):
             return BatchLimits()
         rows, size_bytes = self._options.max_rows, self._options.max_bytes
@@ -160,13 +161,13 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _countdown(stores: list[str]) -> Iterator[tuple[int, str]]:
-    """Yield the stores, each with the number of those that are left with it."""
+    """Yield the stores, each with the count of stores from it to the end."""
     return zip(range(len(stores), 0, -1), stores, strict=True)
 
 
 @contextmanager
 def _named(store: str) -> Iterator[None]:
-    """Have an error say which log ends the stream."""
+    """Add the store to the message of an error."""
     try:
         yield
     except (ExpiredError, LogCutError) as error:

@@ -1,9 +1,9 @@
-"""The option `where`: comparisons of columns with values, as in SQL, that a table sees to before it makes rows.
+"""The option `where`: SQL comparisons of columns with values, applied before rows are made.
 
     topic = 'Orders' and queue_id in (0, 1) and queue_offset between 40 and 60
 
-It is an option, and none of the filters that Spark can push down to a Python source: what Spark (4.3) has planned with
-the filters of one query, it takes again for the next query of the same DataFrame, and for another branch of one query.
+Filter push-down for Python sources is not used: Spark 4.3 reuses the pushed filters of one query for the next query on
+the same DataFrame, and for other branches of a query.
 """
 
 import operator
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from sqlglot.expressions import Expr
 
 _TEXTS = ("topic", "store")
-"""Columns that are compared with text; all others are whole numbers."""
+"""Columns compared with text. All others are whole numbers."""
 _WANTED = "comparisons (=, <, <=, >, >=, in, between) of a column with values, joined by AND"
 
 
 def conditions_of(text: str, columns: Collection[str]) -> RowConditions:
-    """Return what a text asks of a table's rows; columns: those that rows can be chosen by.
+    """Parse a text into conditions on the given columns.
 
-    ValueError for a text that is no such comparisons, or compares another column, or with what its column never is.
+    Raises ValueError if the text has anything else, names another column, or compares a column with the wrong type.
     """
     found = tuple(_conditions_in(text)) if text else ()
     for one in found:

@@ -1,1 +1,1 @@
-"""Spark, set up so that nothing but the extra `spark` is needed; `session` is the way in."""
+"""Spark sessions that need only the extra `spark`; start with `session`."""

@@ -1,8 +1,8 @@
-"""Engines: work is done in this process, piece after piece, or on Spark, as many pieces at once as it has cores.
+"""Engines: run pieces of work in this process one by one, or on Spark in parallel.
 
-On Spark, executors are asked first for the packages that tornlog imports. The work is done only where the code is the
-driver's: the same seeds give the same rows no other way. A version alone does not distinguish a wheel from the sources
-it was built from an hour ago; a hash of them does.
+On Spark, executors are first checked for the packages that tornlog imports. Work runs only if the code of the executor
+equals that of the driver, because only then do the same seeds give the same rows. The comparison uses a hash of the
+sources: the version alone does not tell a wheel from newer sources.
 """
 
 import re
@@ -30,45 +30,45 @@ _MASTER = re.compile(
     rf"|spark://{_AT}(,{_AT})*|yarn|k8s://\S+"
 )
 _AHEAD = 2
-"""How many pieces are handed out for each core, so that none waits for the driver."""
+"""Pieces in flight per core, so that no core waits for the driver."""
 _JOBS = 8
-"""Jobs among which those are divided, each with a thread here and one in the driver's Java.
+"""Jobs among which these pieces are divided, each with a thread here and one in the driver's Java.
 
-A job costs the driver far more than a piece of it does, and gives its results when its slowest piece is done: while
-it waits for that, cores are busy with the pieces of the other jobs.
+A job costs the driver far more than a piece, and returns its results only after its slowest piece. Meanwhile the pieces
+of other jobs keep the cores busy.
 """
 _LOOK_SECONDS = 1.0
-"""How often to look whether executors have come, which they do after a cluster's session has begun."""
+"""Interval for checking the number of executors, which register after the session has started."""
 _PACKAGE = re.compile(r"[\w.-]+")
-"""The name at the beginning of a requirement. Each package that tornlog requires is imported under that name."""
+"""The name at the start of a requirement, which is also the name of its import."""
 _CAUSES = re.compile(
     r"ModuleNotFoundError: (No module named '[^']*')"
     r"|\[PYTHON_VERSION_MISMATCH\] ([^\n]*)"
     r"|(Cannot run program [^\n]*)"
 )
-"""What Spark's long reports say of executors that could not even begin."""
+"""Causes in Spark's error text of executors that could not start."""
 
 
 class ExecutorError(RuntimeError):
-    """Executors lack what the work needs, or have it in another version."""
+    """Executors lack packages, or have other versions or code."""
 
 
 @dataclass(frozen=True, slots=True)
 class SameCodeFunction(Generic[Item, Result]):
-    """A function that is not called where the code is not that of the one who made this."""
+    """A function that is called only if the code here is that of its creator."""
 
     function: Callable[[Item], Result]
     code: str
 
     def __call__(self, item: Item) -> tuple[str, Result | None]:
-        """Return the code that is here, and what the function makes of an item if it is the right one."""
+        """Return the code here, and the result of the function if the code is the same."""
         here = code_here()
         return here, self.function(item) if here == self.code else None
 
 
 @cache
 def code_here() -> str:
-    """Return the version of the code in this process, and a hash of its sources."""
+    """Return the version of this code, and a hash of its sources."""
     found = blake2b(digest_size=8)
     for source in _sources(files(__package__.partition(".")[0])):
         found.update(source)
@@ -76,18 +76,18 @@ def code_here() -> str:
 
 
 def packages_of_executors() -> list[str]:
-    """Return the packages that executors import: the requirements of tornlog, and pyarrow for files that they write."""
+    """Return the packages that executors import: the requirements of tornlog, and pyarrow."""
     return [*(_PACKAGE.findall(line)[0] for line in requirements()), "pyarrow"]
 
 
 def require_same_code(here: str, found: str) -> None:
-    """Raise ExecutorError if an executor has other code than the driver, which has `here`."""
+    """Raise ExecutorError if the code of an executor differs from `here`, that of the driver."""
     if found != here:
         raise ExecutorError(f"executors have {found}, the driver has {here}: ship or install the driver's")
 
 
 def raise_if_lacking(error: Exception) -> None:
-    """Raise the ExecutorError that is behind what Spark raises for a job, if there is one."""
+    """Raise an ExecutorError if Spark's error has a known cause."""
     cause = _CAUSES.search(str(error))
     if cause is not None:
         (said,) = filter(None, cause.groups())
@@ -97,11 +97,11 @@ def raise_if_lacking(error: Exception) -> None:
 
 
 def _sources(package: Traversable) -> Iterator[bytes]:
-    """Yield names and contents of a package's modules, in order. What has no __init__.py is none of its packages."""
+    """Yield names and contents of a package's modules in order, without folders that have no __init__.py."""
     parts = sorted(package.iterdir(), key=lambda part: part.name)
     for part in parts:
         if part.name == "setup.py":
-            continue  # a checkout has it, a wheel has not
+            continue  # not part of a wheel
         if part.name.endswith(".py"):
             yield part.name.encode()
             yield part.read_bytes()
@@ -111,18 +111,18 @@ def _sources(package: Traversable) -> Iterator[bytes]:
 
 
 class Engine(Protocol):
-    """Does independent pieces of work."""
+    """Runs independent pieces of work."""
 
     @property
     def cores(self) -> int:
-        """Return how many pieces are done at once, by what is known now."""
+        """Return the number of pieces that currently run in parallel."""
 
     def results(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Yield what function makes of each item, as that comes. Closing the iterator ends the handing out."""
+        """Yield results as they are completed. Closing the iterator stops the submission of items."""
 
 
 class InProcess:
-    """One piece after the other, here."""
+    """Runs the pieces here, one by one."""
 
     cores = 1
 
@@ -132,9 +132,9 @@ class InProcess:
 
 
 class OnSpark:
-    """Jobs of many pieces each, several at once: no piece waits for the slowest of its wave.
+    """Runs several jobs of many pieces in parallel, so that no piece waits for the slowest of its wave.
 
-    function and items are pickled, and executors import the modules they are of.
+    function and items are pickled, and executors import their modules.
     """
 
     def __init__(self, context: Any) -> None:
@@ -145,14 +145,14 @@ class OnSpark:
 
     @property
     def cores(self) -> int:
-        """Return how many cores the executors have that are there now."""
+        """Return the number of cores of the current executors."""
         cores: int = self._context.defaultParallelism
         return cores
 
     def results(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Yield the results as they come.
+        """Yield results as they are completed.
 
-        Raises ExecutorError if executors cannot import what the work needs, or have other code than the driver.
+        Raises ExecutorError if executors cannot import the work, or have other code than the driver.
         """
         source = iter(items)
         pending: dict[Future[list[Result]], int] = {}
@@ -174,7 +174,7 @@ class OnSpark:
                         del pending[future]
                         yield from future.result()
             except KeyboardInterrupt:
-                self._context.setLogLevel("OFF")  # each job that is cancelled would say so on a page of its own
+                self._context.setLogLevel("OFF")  # each cancelled job would print a page
                 self._context.cancelAllJobs()
                 raise
             finally:
@@ -182,10 +182,10 @@ class OnSpark:
                     future.cancel()
 
     def _require_packages(self) -> None:
-        """Raise ExecutorError with the names of all packages that executors lack, before any work begins."""
+        """Raise ExecutorError with the names of all packages that executors lack."""
         wanted = ("tornlog", *packages_of_executors())
 
-        def missing(_: int) -> list[str]:  # pickled as it is, for it runs where there may be no tornlog to import
+        def missing(_: int) -> list[str]:  # pickled by value: tornlog may not be importable there
             from importlib.util import find_spec
 
             return [name for name in wanted if find_spec(name) is None]
@@ -215,15 +215,15 @@ class OnSpark:
 
 
 def is_master(master: str) -> bool:
-    """Return whether Spark knows such a master; whether there is one is another question."""
+    """Return whether the text has the form of a Spark master."""
     return _MASTER.fullmatch(master) is not None
 
 
 def is_in_this_environment(master: str) -> bool:
-    """Return whether the work is done by the Python and from the files that are used here."""
+    """Return whether the work runs with this Python and these files."""
     return master == "local" or master.startswith("local[")
 
 
 def is_on_this_machine(master: str) -> bool:
-    """Return whether a master stands for processes of this machine alone."""
+    """Return whether a master runs all processes on this machine."""
     return master.startswith("local") or f"//{LOOPBACK}:" in master

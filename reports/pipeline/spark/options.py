@@ -1,4 +1,4 @@
-"""What the options of Spark ask for: a session, an engine, places."""
+"""Spark options of commands: opens the session, the engine and the places they name."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def session_for(
     master: str, ship: Sequence[str] | None = None, conf: Sequence[str] | None = None
 ) -> Iterator["SparkSession"]:
-    """Yield the session that options ask for. Raises BadParameter for what the user can mend, in the block too."""
+    """Yield the session of the options. Raises BadParameter for user errors, also for those inside the block."""
     try:
         from .engine import ExecutorError, is_master, raise_if_lacking
         from .jdk import NoJavaError
@@ -46,7 +46,7 @@ def session_for(
 
 @contextmanager
 def engine_for(master: str, ship: Sequence[str] | None = None, conf: Sequence[str] | None = None) -> Iterator["Engine"]:
-    """Yield what does the work that options ask for. Raises BadParameter for what the user can mend."""
+    """Yield the engine of the options. Raises BadParameter for user errors."""
     from .engine import InProcess, OnSpark
 
     if master == IN_PROCESS:
@@ -66,7 +66,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def place_of(text: str, option: str) -> str:
-    """Return a place that an option names, absolute. Raises BadParameter for a URI of no file system."""
+    """Return the absolute place of an option. Raises BadParameter for a URI without a known file system."""
     place = absolute(text)
     if "://" in place:
         try:

@@ -1,18 +1,16 @@
-"""Sessions: Spark inside this process, or a cluster's, with what all of tornlog's jobs need.
+"""Spark sessions: in this process or on a cluster, with the settings of all tornlog jobs.
 
     with session() as spark:
         spark.read.parquet("out/sweep").show()
-
     with session("spark://head:7077", ship=["tornlog-0.1.0-cp311-abi3-linux_x86_64.whl"]) as spark: ...
 
-What a session brings along for its executors:
+A session ships to its executors:
 
-    tornlog.zip                       a wheel, .zip, .egg or .py: imported from where it is put, so Python only
-    environment.tar.gz#environment    an archive with a whole environment in it, unpacked as ./environment
+    tornlog.zip                       a wheel, .zip, .egg or .py: imported without unpacking, so Python code only
+    environment.tar.gz#environment    an archive of a whole environment, unpacked as ./environment
 
-Anything compiled has to be installed where executors run, or come in such an environment. tornlog does without its own.
-
-Local masters listen on loopback only, have no UI, log problems only, and are tuned to start within a few seconds.
+Compiled packages must be installed on the executors or come in such an environment. tornlog also works without its own
+compiled core. Local masters listen only on loopback, have no UI, log only problems, and start within a few seconds.
 """
 
 import os
@@ -36,7 +34,7 @@ _IMPORTABLE = (".whl", ".zip", ".egg", ".py")
 _ARCHIVES = (".tar.gz", ".tgz", ".tar")
 LOCAL = "local[*]"
 _QUICK_START = "-XX:TieredStopAtLevel=1"
-"""Java compiles quickly, and not well: a first job ends 1 s of 12 sooner, a long query takes 1.3 times as long."""
+"""Java's quick compiler only: a first job ends 1 s of 12 sooner, a long query takes 1.3 times as long."""
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _ALWAYS = {
@@ -56,20 +54,20 @@ _LOCALLY = {
 
 
 class CargoError(ValueError):
-    """Something that cannot be shipped."""
+    """The part cannot be shipped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cargo:
-    """What is shipped, by kind. Invariant: every part that is a local file is there."""
+    """Parts to ship, by kind. Invariant: every local file exists."""
 
     importable: tuple[str, ...] = ()
     archives: tuple[str, ...] = ()
-    """Each with `#NAME` behind it if it is not to be unpacked under its own name."""
+    """Each with a suffix `#NAME` unless it is unpacked under its own name."""
 
     @classmethod
     def of(cls, parts: Sequence[str]) -> "Cargo":
-        """Sort paths and URIs by kind. Raises CargoError if one is of no kind, or not there."""
+        """Sort paths and URIs by kind. Raises CargoError for a missing file or an unknown kind."""
         archives = tuple(part for part in parts if "#" in part or part.endswith(_ARCHIVES))
         importable = tuple(part for part in parts if part not in archives)
         for part in parts:
@@ -86,14 +84,14 @@ class Cargo:
 
     @property
     def python(self) -> str | None:
-        """Return the Python of the environment, as an executor starts it; None if there is no environment."""
+        """Return the Python of the environment, relative to the executor; None without an environment."""
         if not self.archives:
             return None
         path, _, name = self.archives[0].partition("#")
         return f"./{name or Path(path).name}/bin/python"
 
     def as_spark_imports_it(self, aside: Path) -> Iterator[str]:
-        """Yield the importable parts. A wheel is copied aside as .zip, for Spark leaves others off the path."""
+        """Yield the importable parts. A wheel is copied to a .zip, because Spark does not put wheels on the path."""
         for part in self.importable:
             if part.endswith(".whl"):
                 yield shutil.copy(part, str(aside / f"{Path(part).stem}.zip"))
@@ -109,11 +107,13 @@ def session(
     ship: Sequence[str] = (),
     computes_little: bool = False,
 ) -> Iterator[SparkSession]:
-    """Yield a session on a master, and stop it.
+    """Yield a session on a master, and stop it afterwards.
 
-    config counts before what is set here. ship: paths or URIs of what executors are to import, see above.
-    computes_little: whether Java only hands rows on, and is to begin sooner for it; on this machine.
-    Raises NoJavaError if there is no Java to start Spark with, CargoError for what cannot be shipped.
+    config overrides the settings of this module. ship: paths or URIs of code for executors, see the module.
+    computes_little:
+    whether Java only passes rows on, so that a local session should start quickly.
+
+    Raises NoJavaError without a suitable Java, CargoError for a part that cannot be shipped.
     """
     cargo = Cargo.of(ship)
     if ship and is_in_this_environment(master):
@@ -135,15 +135,16 @@ def session(
             begun.callback(spark.stop)
         for path in cargo.as_spark_imports_it(Path(aside)):
             spark.sparkContext.addPyFile(path)
-        spark.dataSource.register(RocketMQSource)  # which notes what there is to import from by then
+        spark.dataSource.register(RocketMQSource)  # after addPyFile: it records the import paths
         yield spark
 
 
 @contextmanager
 def _interrupts_held_back() -> Iterator[None]:
-    """Hold SIGINT and SIGTERM back until the end of this block, and restore the handlers of before.
+    """Delay SIGINT and SIGTERM to the end of the block, and restore the earlier handlers.
 
-    A session that is interrupted as it begins prints pages, and PySpark leaves a handler that nobody else hears of.
+    An interrupt during the start of a session prints pages of errors, and PySpark installs a handler that hides
+    interrupts.
     """
     if current_thread() is not main_thread():
         yield
@@ -161,9 +162,9 @@ def _interrupts_held_back() -> Iterator[None]:
 
 @contextmanager
 def _environment(master: str, python: str | None) -> Iterator[None]:
-    """Name Java and the Pythons for what is started in this block; but for Java, what the user has named stays.
+    """Set the variables for Java and Python in the block. Except for JAVA_HOME, values of the user are kept.
 
-    python: what executors run; None for this process's on this machine, and for Spark's own choice elsewhere.
+    python: the Python of executors; None for that of this process, or on a cluster for Spark's choice.
     """
     ours = {"PYSPARK_DRIVER_PYTHON": sys.executable}
     if is_on_this_machine(master):

@@ -1,8 +1,9 @@
-"""The command that sweeps: seeds by the hundred thousand, on Spark or here, into a table that outlives it.
+"""The command `sweep`: runs many seeds, on Spark or in this process, into a table.
 
 JSON, version 1: `{"format": "tornlog-sweep-result/1", "out", "seeds", "rows", "complete", "interrupted", "outcomes",
-"signatures", "failures": [paths], "files": that hold the rows, null without --compact, "report": path, null beyond this
-machine, "seconds", "work_seconds"}`; outcomes, signatures and seconds are of this call, the rest is of the table.
+"signatures", "failures": [paths], "files", "report", "seconds", "work_seconds"}`. outcomes, signatures and seconds are
+of this call, the rest is of the table. files is the number of files with rows, null without --compact; report is a
+path, null for a table that is not on this machine.
 """
 
 from typing import Annotated
@@ -20,24 +21,24 @@ def sweep(
         typer.Option(
             "--out",
             "-o",
-            help="Directory or URI of the table, and its report; a sweep that is there goes on.",
+            help="Directory or URI for the table and its report. A sweep found there is resumed.",
         ),
     ],
-    scenario: Annotated[list[str] | None, typer.Option(help="A scenario; repeatable. All of them without any.")] = None,
+    scenario: Annotated[list[str] | None, typer.Option(help="A scenario; repeatable. Default: all.")] = None,
     disk: Annotated[str | None, typer.Option("--disk", "--profile", help="One disk only; see `list`.")] = None,
     policy: Annotated[str | None, typer.Option(help="One policy only; see `list`.")] = None,
     mutant: Mutant = None,
     master: Master = "local[*]",
     ship: Ship = None,
     conf: Conf = None,
-    stop_after: Annotated[int | None, typer.Option(min=1, help="Begin no more after so many failures.")] = None,
-    shrink: Annotated[str, typer.Option(help="For how long each kind of failure is made smaller.")] = "15s",
+    stop_after: Annotated[int | None, typer.Option(min=1, help="Stop after this many failures.")] = None,
+    shrink: Annotated[str, typer.Option(help="Time limit for shrinking each kind of failure.")] = "15s",
     compact: Annotated[
-        bool, typer.Option("--compact", help="Then merge the files of rows into few, sorted by seed.")
+        bool, typer.Option("--compact", help="Merge the row files into few at the end, sorted by seed.")
     ] = False,
     json_file: JsonFile = None,
 ) -> None:
-    """Run many seeds, one row each, and go on where an earlier call was interrupted."""
+    """Run many seeds into a table with one row each; an interrupted sweep is resumed."""
     from .sweeping import sweep_seeds
 
     sweep_seeds(

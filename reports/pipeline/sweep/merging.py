@@ -1,12 +1,12 @@
-"""Merging: the rows of many blocks become one file, sorted by seed.
+"""Merging: joins the row files of many blocks into one file, sorted by seed.
 
-    1. the merged file is written under the name of its seeds, whole or not there, as any file of rows
-    2. it is read again: every page's checksum, and every seed once and in order
-    3. the blocks' files, which it covers, are deleted
+    1. the merged file is written atomically under the name of its seeds, as any file of rows
+    2. it is read again: the checksum of every page, and every seed once and in order
+    3. the covered files of the blocks are deleted
 
-A merge that is interrupted leaves all rows readable, once each, at any point: until 1 has ended the blocks' files are
-read, from then on the merged one is, and which it is is known by their names. Called again it goes on. Nothing is
-locked, listed or renamed for that, so it is the same on POSIX, on HDFS and on object stores.
+An interrupted merge leaves all rows readable exactly once: before the end of step 1 the files of the blocks are read,
+afterwards the merged file. The names decide, without locks, lists or renames, so this works on POSIX, HDFS and object
+stores. The next call continues the merge.
 """
 
 from collections.abc import Iterator
@@ -25,20 +25,20 @@ from .table import Table
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """The file to make, and the files it is made of, ascending."""
+    """The file to write, and its source files in ascending order."""
 
     span: SeedSpan
     parts: tuple[str, ...]
 
 
 class MergeError(Exception):
-    """Files that do not hold the seeds that they are named by; nothing was deleted."""
+    """The rows of a file are not those of its name. No file was deleted."""
 
 
 def merge_table(table: Table, engine: Engine) -> int:
-    """Merge what is complete of a sweep's rows, and return how many files of rows that can be read are left.
+    """Merge the complete rows of a sweep, and return the number of readable row files.
 
-    Raises SweepFileError if there is no sweep or one is at work here, MergeError if rows are not what names say.
+    Raises SweepFileError if there is no sweep or one is running here, MergeError if rows contradict their file name.
     """
     with table.held():
         begun = table.begun()
@@ -55,7 +55,7 @@ def merge_table(table: Table, engine: Engine) -> int:
 
 
 def merge_files(place: str, merge: Merge) -> Merge:
-    """Make a merged file, and return what was asked for once the file is proved to hold it."""
+    """Write a merged file and verify it. Return the argument."""
     table = Table(place)
     parts = chain.from_iterable(map(table.batches_of, merge.parts))
     table.write_file(merge.span, _of_every_seed(parts, merge.span))
@@ -72,7 +72,7 @@ def _merges(begun: Begun, files: RowFiles) -> Iterator[Merge]:
 
 
 def _of_every_seed(batches: Iterator[pa.RecordBatch], span: SeedSpan) -> Iterator[pa.RecordBatch]:
-    """Pass rows on. Raises MergeError unless they are those of each seed of a span, once and ascending."""
+    """Pass rows on. Raises MergeError unless they have each seed of the span once, ascending."""
     at = span.first
     for batch in batches:
         seeds = pa.array(range(at, at + batch.num_rows), pa.int64())

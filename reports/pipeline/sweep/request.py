@@ -44,7 +44,7 @@ class SeedSpan:
 
     @classmethod
     def of_file(cls, name: str) -> "SeedSpan | None":
-        """Parse the name of a file of rows; None if it is none."""
+        """Parse the name of a file of rows; None for any other name."""
         found = _FILE.fullmatch(name)
         return None if found is None else cls(found[1], int(found[2]), int(found[3]))
 
@@ -127,7 +127,7 @@ class Begun:
 
     @classmethod
     def from_json(cls, text: str) -> "Begun":
-        """Read a description. Raises SweepFileError if it is none."""
+        """Parse a description. Raises SweepFileError for any other text."""
         try:
             found: dict[str, Any] = json.loads(text)
             if found.pop("format") != FORMAT:
@@ -159,7 +159,7 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some seeds of one scenario: one task, and one file of rows, whose name is the block's."""
+    """Some seeds of one scenario: one task and one file of rows."""
 
     scenario: str
     first: int

@@ -1,10 +1,10 @@
-"""Files of rows: what each holds by its name, which are to be read, and which are damaged.
+"""Row files: finds the seeds of each file by its name, and the damaged files.
 
     DIR/rows/<scenario>-<first>-<count>.parquet   the rows of seeds [first, first + count) of a scenario, ascending
 
-The names are the list of what a table has: no other file says so, and none has to be replaced. A file in which blocks
-were merged is named in the same way. Beside it the blocks' own files may be there, until they are deleted: they are
-covered, and not read. So every row is read once, at whatever point a merge was interrupted.
+The file names are the only list of files, so no list must be replaced. A merged file is named in the same way. Until
+they are deleted, the files of its blocks exist too; they are covered and not read. So every row is read once, even if
+a merge was interrupted.
 """
 
 from bisect import bisect_right
@@ -23,25 +23,25 @@ from .rows import SCHEMA
 CHECKED = ds.ParquetFileFormat(
     default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
 )
-"""How files of rows are read: a page whose checksum is another's is an error."""
+"""Reads row files with page checksums."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowFiles:
-    """The files of rows that are in a table's place, by name. Invariant: no two of `whole` hold the same seed."""
+    """The row files of a table, by name. Invariant: no two files of `whole` hold the same seed."""
 
     whole: frozenset[str] = frozenset()
-    """Those to read."""
+    """Files to read."""
     covered: frozenset[str] = frozenset()
-    """Those that nobody needs: others hold all of their seeds."""
+    """Files with seeds that are all in other files."""
     damaged: Mapping[str, str] = field(default_factory=dict)
-    """Those that do not hold what they are named by, and why."""
+    """Files that do not have the rows of their name, and why."""
     _held: Mapping[str, list[tuple[int, int]]] = field(default_factory=dict)
-    """Seeds in files that are whole, by scenario: ascending ranges that do not touch."""
+    """Seeds in whole files, by scenario: ascending ranges that do not touch."""
 
     @classmethod
     def sorted_out(cls, found: Mapping[str, str | None]) -> "RowFiles":
-        """Return files by what is wrong with them; None is nothing."""
+        """Sort files by their damage, where None means whole."""
         damaged = {name: reason for name, reason in found.items() if reason is not None}
         spans = [span for name in found if name not in damaged and (span := SeedSpan.of_file(name)) is not None]
         whole, covered = set(), set()
@@ -66,17 +66,17 @@ class RowFiles:
         return cls(frozenset(whole), frozenset(covered), damaged, held)
 
     def holds(self, span: SeedSpan) -> bool:
-        """Return whether every seed of some has its row in the files that are whole."""
+        """Return whether whole files have all seeds of a span."""
         return _in(self._held, span)
 
     def within(self, span: SeedSpan) -> list[str]:
-        """Return the files to read whose seeds are all among some, ascending."""
+        """Return the files to read that have only seeds of a span, ascending."""
         found = [one for one in map(SeedSpan.of_file, self.whole) if one is not None and _is_part(one, span)]
         return [one.file_name for one in sorted(found)]
 
 
 def damage(system: fs.FileSystem, path: str, name: str, *, every_page: bool) -> str | None:
-    """Return why a file does not hold the rows that it is named by, None if it does."""
+    """Return why a file does not have the rows of its name; None if it does."""
     span = SeedSpan.of_file(name)
     if span is None:
         return "file name: expected that of a block of seeds"
@@ -95,7 +95,7 @@ def damage(system: fs.FileSystem, path: str, name: str, *, every_page: bool) -> 
 
 
 def may_hold(names: Iterable[str], scenario: str, seed: int) -> list[str]:
-    """Return the names of files that hold a seed if they are whole."""
+    """Return the names of files that have a seed if they are whole."""
     return [name for name in names if (span := SeedSpan.of_file(name)) and _is_part(SeedSpan(scenario, seed, 1), span)]
 
 

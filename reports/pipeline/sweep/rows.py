@@ -1,37 +1,37 @@
-"""Rows of a sweep: what it keeps of a seed, whoever ran it.
+"""Sweep rows: the columns that a sweep stores for each seed.
 
     column          type                              meaning
-    scenario        string                            its name
+    scenario        string                            name
     seed            int64
-    mutant          string                            the bug that was put into the store; null for none
-    disk            string                            drawn, or as asked for: a name in `DISK_MODELS`
-    policy          string                            drawn, or as asked for
-    profiles        list<string>                      what each life's crash may have left
+    mutant          string                            bug that was put into the store; null for none
+    disk            string                            name in `DISK_MODELS`, drawn or requested
+    policy          string                            drawn or requested
+    profiles        list<string>                      the crash profile of each life
     sync_flush      bool
     producers       int32
     lives           int32
-    heals           bool                              whether the run was for liveness
-    parameters      string                            all that the seed drew before the run, as JSON
+    heals           bool                              whether the run checked liveness
+    parameters      string                            everything that the seed drew before the run, as JSON
     outcome         string                            held, violated, nondeterministic, harness-error, timed-out or
                                                       crashed
-    invariant       string                            the promise that broke first; null if none did
-    signature       string                            scenario, promise and kind of breach; null if none
+    invariant       string                            the promise that broke first; null if all held
+    signature       string                            scenario, promise and kind of breach; null if all held
     digest          string                            of the run; empty if it has none
     crashes, ...    int32, int64                      each count of `RunCounts`: messages, steps
     virtual_ns      int64
-    injected        map<string, int64>                faults that happened, by kind
+    injected        map<string, int64>                injected faults, by kind
     marks           map<string, int64>                rare paths that were taken
-    features        list<string>                      what the plan switched on, names in `pairs.FEATURES`
-    tried           list<string>                      invariants that were checked on something that could break them
-    put_latency     list<struct<us: int64, puts: int64>>  virtual time of puts answered OK, exact to 1 us, ascending
-    size            struct<messages, preemptions, sectors: int32>  of the failure; null if there is none
-    failure         string                            the failure artefact; null if there is none
-    error           string                            what went wrong in the harness or its process; null if nothing
-    code            string                            the version and a hash of the sources that ran the seed
+    features        list<string>                      names of `pairs.FEATURES` that the plan switched on
+    tried           list<string>                      invariants that were checked after a fault that could break them
+    put_latency     list<struct<us: int64, puts: int64>>  virtual time of acknowledged puts, exact to 1 us, ascending
+    size            struct<messages, preemptions, sectors: int32>  of the failure; null without one
+    failure         string                            the failure artefact; null without one
+    error           string                            error of the harness or its process; null without one
+    code            string                            version and source hash of the code that ran the seed
     tornlog, python string                            versions
-    wall_seconds    double                            the one column that differs from run to run
+    wall_seconds    double                            the only column that differs between runs of a seed
 
-Rows of the same seeds are equal, but for wall_seconds, whatever machine, process and order they were made in.
+Rows of the same seeds are equal except for wall_seconds, independent of machine, process and order.
 """
 
 import json
@@ -87,7 +87,7 @@ SCHEMA = pa.schema(
 
 Row = dict[str, Any]
 _OF_RESULT = ("scenario", "seed", "outcome", "digest", "virtual_ns", "wall_seconds")
-"""Columns that are as `SeedResult` has them."""
+"""Columns copied from `SeedResult`."""
 
 
 def row_of(result: SeedResult, mutant: str | None) -> Row:
@@ -116,7 +116,7 @@ def row_of(result: SeedResult, mutant: str | None) -> Row:
 
 
 def batch_of(rows: Iterable[Row]) -> pa.RecordBatch:
-    """Return rows as Arrow has them."""
+    """Return rows as an Arrow batch."""
     return pa.RecordBatch.from_pylist(list(rows), schema=SCHEMA)
 
 

@@ -1,6 +1,6 @@
-"""Sums of a sweep without Spark, read piece by piece, so that memory does not grow with the rows.
+"""Sweep sums without Spark, read piece by piece in constant memory.
 
-Pass rates, latencies and detections have the columns that `pipeline.analysis` gives them, and the same figures.
+Pass rates, latencies and detections have the same columns and figures as those of `pipeline.analysis`.
 """
 
 from collections import Counter
@@ -28,21 +28,21 @@ class SweepSums:
     """Sums over rows."""
 
     judged: Counter[str] = field(default_factory=Counter)
-    """Seeds that came to a verdict, by disk."""
+    """Seeds with a verdict, by disk."""
     tried: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Seeds of those that tried a promise, by invariant and disk."""
+    """Seeds with a verdict that tried a promise, by invariant and disk."""
     broken: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Seeds that broke a promise, by invariant and disk."""
     signatures: Counter[str] = field(default_factory=Counter)
     injected: Counter[str] = field(default_factory=Counter)
     marks: Counter[str] = field(default_factory=Counter)
     pairs: Counter[Pair] = field(default_factory=Counter)
-    """Seeds in which each pair of features and faults met."""
+    """Seeds in which a pair of features or faults met."""
     _outcomes: dict[tuple[Any, ...], Counter[str]] = field(default_factory=dict)
     _puts: dict[tuple[Any, ...], Counter[int]] = field(default_factory=dict)
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Take more rows, with the columns that `summed` reads."""
+        """Add rows with the columns that `summed` reads."""
         table = pa.Table.from_batches([rows])
         for *run, outcome, seeds in _counted(table, [*_RUN, "outcome"]):
             self._outcomes.setdefault(tuple(run), Counter())[outcome] += seeds
@@ -66,7 +66,7 @@ class SweepSums:
         self._add_puts(rows.filter(pc.is_null(rows["mutant"])))
 
     def pass_rates(self) -> list[Row]:
-        """Return rows as `pipeline.analysis` describes them, in that order."""
+        """Return rows with the columns and the order of `pipeline.analysis`."""
         return [
             {
                 **dict(zip(_RUN, run, strict=True)),
@@ -81,7 +81,7 @@ class SweepSums:
         ]
 
     def put_latency(self) -> list[Row]:
-        """Return rows as `pipeline.analysis` describes them, in that order."""
+        """Return rows with the columns and the order of `pipeline.analysis`."""
         return [
             dict(zip(_PUT, put, strict=True)) | {"puts": puts.total(), **nearest_ranks(puts), "max_us": max(puts)}
             for put, puts in sorted(self._puts.items())
@@ -107,7 +107,7 @@ def summed(table: Table) -> SweepSums:
 
 
 def detections(table: Table, mutant: str) -> list[Row]:
-    """Return rows as `pipeline.analysis` describes them, of the one mutant that a sweep had in."""
+    """Return rows with the columns of `pipeline.analysis`, for the one mutant of a sweep."""
     rows = table.read(["scenario", "seed", "outcome", "invariant", "wall_seconds"])
     found = []
     for scenario in pc.unique(rows["scenario"]).to_pylist():
@@ -128,7 +128,7 @@ def detections(table: Table, mutant: str) -> list[Row]:
 
 
 def _counted(table: pa.Table, columns: list[str]) -> Iterator[tuple[Any, ...]]:
-    """Yield the values of columns that rows have together, and how many rows do."""
+    """Yield each combination of values in the columns, and its number of rows."""
     groups = table.group_by(columns).aggregate([([], "count_all")])
     for row in groups.to_pylist():
         yield (*(row[name] for name in columns), row["count_all"])

@@ -1,9 +1,9 @@
-"""A sweep from what is asked for to its table: what is done already is not done again, and failures end up small.
+"""Sweep: runs the missing seeds of a table, and shrinks the failures.
 
-Seeds run in a process of their own, so that one that hangs or kills its process costs that seed and no other. The
-parent waits so long for each row and no longer. What ends the child is blamed on the seed it was at; the next child
-goes on behind it. A fork is used, for it is cheap, and safe where there is one thread only: in a worker of Spark's and
-in the in-process runner.
+Seeds run in a child process, so a seed that hangs or kills its process costs only its own row. The parent waits for
+each row with a timeout. The end of a child is recorded as the outcome of its current seed, and the next child
+continues after that seed. The child is forked, which is cheap, and safe because both Spark's worker and the in-process
+runner have a single thread.
 """
 
 import gc
@@ -29,18 +29,18 @@ from .rows import Row, row_of
 from .table import Table
 
 SECONDS_MAX = 60.0
-"""Wall time of one seed: far beyond the CPU time after which a run is taken for one without an end."""
+"""Wall time per seed: far more than the CPU time after which a run counts as endless."""
 
 _FORK = get_context("fork")
 SHRINK_SECONDS = 15.0
 _MEASURED_SEEDS = 8
 _UNMEASURED_SEEDS = 200
-"""A range of so few seeds of each scenario is done before measuring would help."""
+"""Up to this many seeds per scenario, measuring takes longer than it saves."""
 
 
 @dataclass(slots=True)
 class BlockResult:
-    """What became of a block."""
+    """The result of a block."""
 
     block: Block
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -49,11 +49,11 @@ class BlockResult:
 
     @property
     def seeds(self) -> int:
-        """Return how many seeds it had."""
+        """Return its number of seeds."""
         return self.outcomes.total()
 
     def watch(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """Take note of rows on their way."""
+        """Count rows while passing them on."""
         for row in rows:
             self.outcomes[row["outcome"]] += 1
             if row["signature"] is not None:
@@ -62,7 +62,7 @@ class BlockResult:
 
 
 def do_block(place: str, block: Block, seconds_max: float = SECONDS_MAX) -> BlockResult:
-    """Run a block, write its rows, and return what came of it."""
+    """Run a block, write its rows, and return its result."""
     began = perf_counter()
     done = BlockResult(block)
     Table(place).write(block, done.watch(isolated_rows(block.batch(), seconds_max)))
@@ -77,7 +77,7 @@ def rows_of(batch: Batch) -> Iterator[Row]:
 
 
 def isolated_rows(batch: Batch, seconds_max: float = SECONDS_MAX) -> Iterator[Row]:
-    """Run a batch in children, and yield a row for each seed, in order, whatever becomes of a child."""
+    """Run a batch in child processes, and yield a row for each seed, in order, even if a child dies."""
     done = 0
     while done < batch.count:
         rest = replace(batch, first=batch.first + done, count=batch.count - done)
@@ -87,7 +87,7 @@ def isolated_rows(batch: Batch, seconds_max: float = SECONDS_MAX) -> Iterator[Ro
 
 
 def _of_one_child(batch: Batch, seconds_max: float) -> Iterator[Row]:
-    """Yield rows for as long as one child lives; the last one may be that of the seed it did not survive."""
+    """Yield rows until the child ends; the last one may be that of the seed that ended it."""
     receiver, sender = _FORK.Pipe(duplex=False)
     child = _FORK.Process(target=_run_all, args=(batch, receiver, sender), daemon=True)
     child.start()
@@ -111,15 +111,16 @@ def _of_one_child(batch: Batch, seconds_max: float) -> Iterator[Row]:
 
 
 def _run_all(batch: Batch, receiver: Connection, sender: Connection) -> None:
-    """Be the child: send a row for each seed. receiver is the parent's end of the pipe."""
+    """Send a row for each seed, in the child. `receiver` is the parent's end of the pipe."""
     become_worker()
     receiver.close()
-    gc.freeze()  # what the parent has may own threads, which no fork takes along, and wait for them where it is let go
+    # Objects of the parent must not be freed: some own threads, which a fork does not copy, and would wait for them.
+    gc.freeze()
     try:
         for row in rows_of(batch):
             sender.send(row)
     except BrokenPipeError:
-        return  # nobody is there to take the rows
+        return  # the parent has stopped reading
 
 
 def _lost_row(batch: Batch, seed: int, outcome: str, error: str) -> Row:
@@ -128,14 +129,14 @@ def _lost_row(batch: Batch, seed: int, outcome: str, error: str) -> Row:
 
 @dataclass(slots=True)
 class SweepProgress:
-    """How far a sweep is."""
+    """The progress of a sweep."""
 
     seeds: int
     """In all."""
     done_before: int = 0
-    """Seeds that were in the table when it began."""
+    """Seeds already in the table at the start."""
     done: int = 0
-    """Seeds that it has done itself."""
+    """Seeds run by this call."""
     outcomes: Counter[str] = field(default_factory=Counter)
     signatures: Counter[str] = field(default_factory=Counter)
     work_seconds: float = 0.0
@@ -143,12 +144,12 @@ class SweepProgress:
 
     @property
     def failures(self) -> int:
-        """Return how many of its own seeds broke a promise."""
+        """Return the number of seeds of this call that broke a promise."""
         return self.outcomes["violated"]
 
     @property
     def left(self) -> int:
-        """Return how many seeds have no row yet."""
+        """Return the number of seeds without a row."""
         return self.seeds - self.done_before - self.done
 
     @property
@@ -157,7 +158,7 @@ class SweepProgress:
         return not self.left
 
     def add(self, block: BlockResult) -> None:
-        """Take note of a block."""
+        """Add a block."""
         self.done += block.seeds
         self.outcomes += block.outcomes
         self.signatures += block.signatures
@@ -172,10 +173,10 @@ def sweep(
     stop_after: int | None = None,
     on_progress: Callable[[SweepProgress], None] = lambda progress: None,
 ) -> SweepProgress:
-    """Give every seed its row; stop_after: that many failures, or a few more, and then no further.
+    """Run every seed without a row. stop_after: stop after about this many failures.
 
-    Blocks whose rows are there, and whole, are not done again. Raises SweepFileError if the place holds another sweep,
-    or one that other code began, or that is at work.
+    Blocks with whole rows are not repeated. Raises SweepFileError if the place has another sweep, one of other code, or
+    one that is running.
     """
     with table.held():
         begun = table.begun()
@@ -198,9 +199,9 @@ def sweep(
 
 
 def measured_sizes(request: SweepRequest, engine: Engine) -> dict[str, int]:
-    """Return how many seeds a block of each scenario is to have, by a few that run where the sweep will.
+    """Return the block size of each scenario, measured with a few seeds on the same engine.
 
-    Nothing is run, and the result empty, if the request says how many or is small.
+    The result is empty, without a run, if the request is small or sets the size.
     """
     if request.block_seeds is not None or request.last - request.first <= _UNMEASURED_SEEDS:
         return {}
@@ -210,7 +211,7 @@ def measured_sizes(request: SweepRequest, engine: Engine) -> dict[str, int]:
 
 
 def seconds_a_seed(block: Block) -> tuple[str, float]:
-    """Return a block's scenario, and the wall time of one of its seeds on average; the first one warms up."""
+    """Return the scenario of a block, and the average wall time of a seed after the first, which warms up."""
     rows = isolated_rows(block.batch())
     next(rows)
     began = perf_counter()
@@ -219,7 +220,7 @@ def seconds_a_seed(block: Block) -> tuple[str, float]:
 
 
 def smallest_failures(table: Table) -> list[Failure]:
-    """Return the smallest failure of each signature in a table, by signature: the first in order if several are."""
+    """Return the smallest failure of each signature in a table, by signature; of several, the first in order."""
     rows = table.read(["scenario", "seed", "signature", "size"], pc.field("signature").is_valid()).to_pylist()
     order = {(row["signature"], tuple(row["size"].values()), row["scenario"], row["seed"]): row for row in rows}
     first: dict[str, tuple[str, int]] = {}
@@ -229,12 +230,12 @@ def smallest_failures(table: Table) -> list[Failure]:
 
 
 def shrunk_failures(failures: list[Failure], engine: Engine, seconds: float = SHRINK_SECONDS) -> Iterator[Failure]:
-    """Yield failures, each with a smaller run beside its own if one is found in so many seconds."""
+    """Yield failures, each with a smaller run beside the original if one is found in time."""
     texts = [failure.to_json() for failure in failures]
     for text in engine.results(partial(shrunk_text, seconds=seconds), texts):
         yield Failure.from_json(text)
 
 
 def shrunk_text(text: str, seconds: float) -> str:
-    """Return a failure artefact with a smaller run in it."""
+    """Return a failure artefact with a smaller run added."""
     return shrunk_within(Failure.from_json(text), seconds).to_json()

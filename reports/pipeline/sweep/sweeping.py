@@ -1,4 +1,4 @@
-"""Sweeping as the command does it: the engine, progress, the report and the table of what broke."""
+"""Implementation of the command `sweep`: the engine, progress, the report and the output."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,6 +28,7 @@ from ...cli.options import (
 from ...cli.pages import PAGE, write_page
 from ...cli.reporting import FailureLinks, leave_timelines, replay_command, write_failures
 from ...html.sweep_report import SweepResults
+from ...results.words import counted
 from ..spark.engine import is_in_this_environment
 from ..spark.options import engine_for, place_of
 
@@ -56,7 +57,7 @@ def sweep_seeds(
     compact: bool,
     json_file: str | None,
 ) -> None:
-    """Sweep as the command line asks, leave what came of it, and exit."""
+    """Run the sweep of a command line, write its results, and exit."""
     names = [one.name for one in scenarios_named(scenario, disk, policy)]
     require_mutant(mutant)
     wanted, seconds = seeds_in(seeds, None), seconds_in(shrink, "--shrink")
@@ -118,7 +119,7 @@ def sweep_seeds(
     took = perf_counter() - began
     report = None
     if here is not None and len(paths) == len({one.signature for one in small}):
-        from ...html.sweep_report import sweep_page  # templates: for those alone who want a page
+        from ...html.sweep_report import sweep_page  # loads the templates only for a page
 
         links = leave_timelines(
             small, paths, here, lambda one: replay_command(paths[one.signature]), draws=not interrupted
@@ -160,9 +161,9 @@ def sweep_seeds(
 
 
 def with_ui(master: str, conf: list[str] | None) -> list[str] | None:
-    """Return properties of Spark with its UI on, unless they say otherwise or the work is this machine's own.
+    """Return the Spark properties with its UI on, unless they set it or the work is local.
 
-    A sweep on a cluster lasts hours, and the UI is where to see its executors, its tasks and what failed.
+    A sweep on a cluster takes hours, and the UI shows its executors, tasks and failures.
     """
     if master == IN_PROCESS or is_in_this_environment(master) or any(one.startswith(f"{_UI}=") for one in conf or ()):
         return conf
@@ -202,13 +203,13 @@ def _results(
 def _print_result(done: "SweepProgress", took: float, files: int | None, *, interrupted: bool) -> None:
     title = f"{'interrupted: ' if interrupted else ''}{done.done:,} seeds in {took:.1f} s"
     if done.done_before:
-        title += f", {done.done_before:,} were there"
+        title += f", {done.done_before:,} done before"
     OUT.print(title)
     table = plain_table("", ("outcome",), ("seeds",))
     for outcome, count in sorted(done.outcomes.items(), key=lambda pair: -pair[1]):
         table.add_row(outcome, f"{count:,}")
     OUT.print(table)
     if files is not None:
-        OUT.print(f"all rows are in {files:,} {'file' if files == 1 else 'files'}")
+        OUT.print(f"all rows are in {counted(files, 'file')}")
     if not done.is_complete:
-        OUT.print(f"{done.left:,} seeds are left: the same call again goes on")
+        OUT.print(f"{counted(done.left, 'seed')} left: repeat the call to continue")

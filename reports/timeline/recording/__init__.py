@@ -1,1 +1,1 @@
-"""The recording of a run: what a picture of it needs, collected while it is executed, and only if somebody asks."""
+"""Recording of a run: collects the data of its timeline while it runs, if requested."""

@@ -1,4 +1,4 @@
-"""Crashes and injected faults of a recorded run: what each crash took from the disk, file by file, sector by sector."""
+"""Recorded cuts and faults: the losses of each crash, by file and sector."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,13 +14,13 @@ from .task_activity import Moments, Operations
 PROCESS_KILL = "process-kill"
 _WHILE_OFF = "changed while off"
 DISTURBANCES = ("paused task", "paused machine", "clock step")
-"""Kinds of fault that a trace receives as they are injected."""
+"""Kinds of fault that a trace receives when they are injected."""
 _OF_CUTS = ("crash", "page ", "torn ", "garbage ", "name ", "size ", "directory ", "lie exposed")
 _UNDONE = " undone"
 
 
 class Cuts:
-    """The cuts of one run. A cut is known in full when the next machine has mounted what it left."""
+    """The cuts of one run. A cut is complete once the next machine has mounted its disk."""
 
     def __init__(self, puts: Sequence[Put]) -> None:
         self.all: list[Cut] = []
@@ -35,11 +35,11 @@ class Cuts:
 
     @property
     def disk(self) -> Disk | None:
-        """Return the disk of the present machine."""
+        """Return the disk of the current machine."""
         return self._disk
 
     def mounted(self, machine: Machine, disk: Disk, at: int) -> None:
-        """Note that a machine has found a disk: what the one before it left."""
+        """Record that a machine mounted a disk, which completes an open cut."""
         if disk is not self._disk:
             if self._open is None and self._disk is not None:
                 self._note_changes_while_off(at, disk)
@@ -50,7 +50,7 @@ class Cuts:
         self._disk, self._machine = disk, machine.name
 
     def killed(self, at: int) -> None:
-        """Note that the machine has died."""
+        """Record the death of the machine."""
         disk = self._disk
         if disk is None:
             return
@@ -63,34 +63,34 @@ class Cuts:
 
     @property
     def is_open(self) -> bool:
-        """Return whether a machine has died, and none has found what it left."""
+        """Return whether a machine has died, and no machine has mounted its disk since."""
         return self._open is not None
 
     @property
     def is_of_the_disk_shown(self) -> bool:
-        """Return whether an aftermath that comes now is of the disk shown: others', of slaves, come too."""
+        """Return whether the next aftermath belongs to the recorded disk. Disks of slaves report theirs too."""
         return self._disk is not None and self._disk.is_finished and self._disk is not self._crashed
 
     def crashed(self, aftermath: Aftermath) -> None:
-        """Note what the crash left."""
+        """Record the crash image."""
         self._aftermath, self._crashed = aftermath, self._disk
         if self._open is not None:
             self._open.how, self._open.lost = aftermath.profile, aftermath.lost
 
     def finish(self) -> None:
-        """Take the last cut as it is, if no machine has found what it left."""
+        """Complete the last cut if no machine has mounted its disk."""
         if self._open is None:
             return
         if self._aftermath is not None:
             self._close({path: file.content for path, file in self._aftermath.image.files.items()})
-        elif self._before is not None:  # the run ended before anything was lost
+        elif self._before is not None:  # the run ended before the crash image was drawn
             for path, file in self._before.files.items():
                 size, sector_bytes = len(file.cache), self._before.sector_bytes
                 letters = letters_before(file, range(0, size, sector_bytes), sector_bytes)
                 self._open.files.append(FileMap(path, size, size, letters, "", (), file.name_is_durable))
 
     def _note_changes_while_off(self, at: int, disk: Disk) -> None:
-        """Open a cut for what has changed since a stop, if anything has."""
+        """Open a cut if any file has changed since a clean stop."""
         assert self._disk is not None, "a machine has been there"
         before = self._disk.state()
         if {path: file.cache for path, file in before.files.items()} != _contents(disk.state()):
@@ -104,7 +104,7 @@ class Cuts:
             self._close(_contents(after))
 
     def _close(self, after: Mapping[str, Content]) -> None:
-        """Fill in what is known of the cut that is open, now that it is known what it left."""
+        """Complete the open cut with the files after it."""
         cut, before = self._open, self._before
         assert cut is not None, "a cut is open"
         assert before is not None, "the disk has been looked at"
@@ -138,7 +138,7 @@ def _is_damaged(put: Put, before: Mapping[str, FileState], after: Mapping[str, C
 
 
 class Faults:
-    """The injected faults of one run. What a crash takes is in its cut."""
+    """The injected faults of one run, without losses in crashes, which are in the cuts."""
 
     def __init__(self, moments: Moments) -> None:
         self.all: list[Fault] = []
@@ -146,15 +146,15 @@ class Faults:
         self._known: Counter[str] = Counter()
 
     def struck(self, kind: str, about: str) -> None:
-        """Note a fault."""
+        """Record a fault."""
         self.all.append(Fault(self._moments.mark(), kind, about))
 
     def begin(self, disk: Disk) -> None:
-        """Count from here on what happens on a disk."""
+        """Count the faults of a disk from here on."""
         self._known = Counter(disk.injected)
 
     def look(self, disk: Disk | None, operations: Operations) -> None:
-        """Note what has happened on the disk since the last look, to what is asked of it now."""
+        """Record the faults on the disk since the last call. They belong to the current operation."""
         if disk is None or disk.injected == self._known:
             return
         for kind in (disk.injected - self._known).elements():

@@ -1,4 +1,4 @@
-"""File maps: what a cut left of one file, sector by sector; of a long file, only of the pages that were not durable."""
+"""File maps: the sectors of one file before and after a cut."""
 
 from collections.abc import Iterable, Sequence
 
@@ -16,9 +16,10 @@ def file_map(
     disk: DiskState,
     pages_max: int | None = None,
 ) -> FileMap:
-    """Return one file's sectors before and behind a cut. at_once: as the cut left it, before the machine was off.
+    """Return the sectors of one file before and after a cut. at_once: the content right after the cut.
 
-    disk has the sizes of pages and sectors. pages_max: of a file with more pages, shown are those not durable.
+    disk has the sizes of pages and sectors. A file with more than pages_max pages shows only those that were not
+    durable.
     """
     size_before = -1 if before is None else len(before.cache)
     size_after = -1 if after is None else len(after)
@@ -41,7 +42,7 @@ def file_map(
 
 
 def letters_before(file: FileState | None, starts: Iterable[int], sector_bytes: int) -> str:
-    """Return what is known of a file's sectors, which start at these offsets, before anything is taken."""
+    """Return the states before the cut of the sectors that start at these offsets."""
     size_bytes = 0 if file is None else len(file.cache)
     return "".join(
         ABSENT if file is None or start >= size_bytes else _before(file, start, start + sector_bytes)
@@ -50,7 +51,7 @@ def letters_before(file: FileState | None, starts: Iterable[int], sector_bytes: 
 
 
 def _touched(file: FileState | None, pages: int, page_bytes: int) -> list[int]:
-    """Return which of a file's pages have anything that is not durable."""
+    """Return the pages of a file that were not durable."""
     if file is None:
         return []
     dirty = {page for first, last in file.dirty for page in range(first // page_bytes, -(-last // page_bytes))}

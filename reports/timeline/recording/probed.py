@@ -1,8 +1,7 @@
-"""The recording of a program's failure: its steps, in the order of its record, the crash, and the check behind it.
+"""Recording of a probed program: its steps, the crash, and the check after it.
 
-There is no virtual time: a program was recorded in the real one, which does not matter to what a crash takes. Moment 0
-is before the first step; each step begins at a moment of its own and ends at the next; then come the crash, the start
-of the check, and what that says.
+A probed program runs in real time, so the recording has no virtual time. Moment 0 is before the first step. Each step
+takes two moments, its begin and its end. The crash, the start of the check and its result follow.
 """
 
 import shlex
@@ -39,7 +38,7 @@ _OF_WHOLE_FILES = (steps.RENAME, steps.EXCHANGE, steps.LINK, steps.SYMLINK)
 
 
 def record_probe(found: ProbeFinding, check: str) -> RunRecording:
-    """Return the recording of a finding, up to its crash. check: what looked at what was left."""
+    """Return the recording of a finding, up to its crash. check: the command that checked the crash image."""
     case = found.shown.case
     record = found.record.upto(case.point.step + 1)
     scene = Scene(record, found.start, case)
@@ -87,7 +86,7 @@ def record_probe(found: ProbeFinding, check: str) -> RunRecording:
 
 
 class _Steps:
-    """The steps of a record as what is drawn of them."""
+    """The steps of a record as operations, promises, spans and faults."""
 
     def __init__(self, record: ProgramRecord, found: ProbeFinding) -> None:
         self.operations: list[OperationRecord] = []
@@ -108,21 +107,21 @@ class _Steps:
             self.faults.append(Fault(begin, step.kind, f"{about} {step.target}".strip()))
         if step.kind == steps.ACKNOWLEDGE:
             self.promises.append(PromiseMade(step.by, step.path, begin, begin + 1, place))
-        elif step.kind != FAULT:  # whose call did nothing
+        elif step.kind != FAULT:  # the failed call had no effect
             operation = _operation(step, self._names, begin)
             operation.place, operation.taken = place, "; ".join(self._taken[number])
             self.operations.append(operation)
 
 
 def _violations(verdict: CheckOutcome) -> list[Violation]:
-    """Return what the check says, if it has anything against what was left."""
+    """Return the complaints of the check."""
     if verdict.outcome == BROKEN:
         return [Violation("check", line) for line in verdict.lines]
     return [Violation("check", "; ".join(verdict.lines) or verdict.outcome)] if verdict.is_broken else []
 
 
 def _claim(found: ProbeFinding) -> str:
-    """Return in words which crash it is."""
+    """Describe the crash in words."""
     case = found.shown.case
     crash = f"{crash_text(found.record, case.point, case.disk)}, on {case.disk}"
     if found.recovery:
@@ -131,7 +130,7 @@ def _claim(found: ProbeFinding) -> str:
 
 
 def _taken(found: ProbeFinding) -> defaultdict[int, list[str]]:
-    """Return what was taken of each step's effect, in words."""
+    """Return the losses of each step in words."""
     taken = defaultdict[int, list[str]](list)
     for loss in found.shown.losses:
         for number in loss.steps:
@@ -140,7 +139,7 @@ def _taken(found: ProbeFinding) -> defaultdict[int, list[str]]:
 
 
 def _task_names(record: ProgramRecord) -> list[str]:
-    """Return a name for each task, different ones."""
+    """Return a unique name for each task."""
     own = shlex.join(record.program)
     names = list[str]()
     for by, task in enumerate(record.tasks):
@@ -154,7 +153,7 @@ def _task_names(record: ProgramRecord) -> list[str]:
 
 
 def _path(step: Step, names: dict[int, str]) -> str:
-    """Return which file a step is about, by the name that it was given first."""
+    """Return the first name of the step's file."""
     if step.path:
         return named(step.path)
     if step.kind in (steps.SYNC_ALL, steps.FAILED_SYNC) and step.file < 0:
@@ -174,9 +173,9 @@ def _operation(step: Step, names: dict[int, str], begin: int) -> OperationRecord
         target = step.target if step.kind == steps.SYMLINK else named(step.target)
         operation.parts = [f"{step.kind} {joined} {target}"]
     elif step.kind == FAILED_SYNC:
-        operation.kind, operation.ending = steps.SYNC, "EIO: its pages are clean, and not durable"
+        operation.kind, operation.ending = steps.SYNC, "EIO: its pages are marked clean but are not durable"
     elif step.kind == LYING_SYNC:
-        operation.kind, operation.ending = steps.SYNC, "a lie: it is only in the drive's cache"
+        operation.kind, operation.ending = steps.SYNC, "false success: data is only in the drive's cache"
     elif step.kind not in (steps.WRITE, steps.STORE, steps.SYNC, steps.SYNC_DIRECTORY, steps.SYNC_ALL):
         operation.parts = [step.kind]
     return operation

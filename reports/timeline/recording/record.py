@@ -1,9 +1,8 @@
-"""Recordings: plain data, for whoever draws it.
+"""Recordings: the plain data of one run, for timelines.
 
-Everything has a moment: an index into `RunRecording.moments`, which are in the order in which things happened. That
-order is what distinguishes events: virtual time stands still while anything runs, so hundreds of them may have the same
-ns.
-`begin` and `end` are moments. Ranges of bytes are [start, stop), counted from a file's first byte.
+`begin`, `end` and `at` are moments: indices into `RunRecording.moments`, which are in the order of events. Virtual time
+cannot order events, because it stands still while code runs, so hundreds of events share a nanosecond. Byte ranges are
+[start, stop), from the first byte of the file.
 """
 
 from dataclasses import dataclass, field
@@ -13,34 +12,36 @@ from ....scenarios.claims.plan import Plan
 from ....scenarios.oracle.evidence import Violation
 
 RUNNING, READY, WAITING = "running", "ready", "waiting"
-"""States of a task: it runs; it could; it is blocked."""
+"""States of a task; a ready task could run, a waiting one is blocked."""
 WROTE, COMMITTED, FLUSHED, DISPATCHED = "wrote", "committed", "flushed", "dispatched"
-"""Positions of the log, as log offsets: behind what was put, what is in the files (with a pool), what the store takes
-for durable, and what is visible in queues."""
+"""Log offsets: after the last put; in the files (with a pool); durable according to the store; visible in queues."""
 
 EMPTY, DURABLE, DIRTY, DROPPED = "e", "d", "w", "x"
-"""Sectors before a cut: zeros and durable; durable; written and not synced; dropped by a sync that failed."""
+"""Sectors before a cut: durable zeros; durable data; written without a sync; dropped by a failed sync."""
 KEPT, LOST, MIXED, BACK, CHANGED, ABSENT = "k", "l", "m", "b", "o", "-"
-"""Sectors behind a cut, beside EMPTY and DURABLE: dirty and there; dirty and as it was before; neither the one nor the
-other; of a file whose name the cut gave back, by undoing a rename or a removal; changed while the machine was off; not
-there, for the file has ended before or is gone."""
+"""Sectors after a cut, besides EMPTY and DURABLE.
+
+In this order: a dirty sector that survived; one with its older content; one with neither content; a sector of a file
+that came back because a rename or removal was undone; one that changed while the machine was off; and one after the end
+of the file or of a missing file.
+"""
 
 CUT_OFF = "cut off"
-"""How an operation, a task or a put ended that was under way when its machine died."""
+"""Ending of an operation, task or put in flight when its machine died."""
 
 
 class Subject(NamedTuple):
-    """Which run it is."""
+    """Identifies the run."""
 
     scenario: str
     claim: str
     seed: int | None
-    """None of what was recorded outside of the simulation."""
+    """None for a recording of a real program."""
     mutant: str | None
 
 
 class RecordedMoment(NamedTuple):
-    """When: virtual time, and how many scheduling points had been passed."""
+    """Virtual time, and the number of scheduling points passed."""
 
     now_ns: int
     step: int
@@ -48,7 +49,7 @@ class RecordedMoment(NamedTuple):
 
 @dataclass(slots=True)
 class MachineRecord:
-    """One machine, from when it was switched on. ending: `killed`, `stopped`, empty if the run ended before it."""
+    """One machine. ending: `killed`, `stopped`, or empty if the run ended first."""
 
     name: str
     begin: int
@@ -58,7 +59,7 @@ class MachineRecord:
 
 @dataclass(slots=True)
 class TaskRecord:
-    """One task; its name is `machine/name`. ending: empty, CUT_OFF, or what it failed with."""
+    """One task, named `machine/name`. ending: empty, CUT_OFF, or its error."""
 
     name: str
     begin: int
@@ -72,7 +73,7 @@ class TaskRecord:
 
 
 class Span(NamedTuple):
-    """A task in one state. why: what it waits for, as `lock put held by life-0/main`."""
+    """A task in one state. why: what it waits for, such as `lock put held by life-0/main`."""
 
     task: int
     state: str
@@ -83,7 +84,7 @@ class Span(NamedTuple):
 
 @dataclass(slots=True)
 class Hold:
-    """A lock in the hands of a task."""
+    """A lock held by a task."""
 
     task: int
     lock: str
@@ -93,11 +94,11 @@ class Hold:
 
 @dataclass(slots=True)
 class OperationRecord:
-    """One call of a store to its files. start is -1 if it has no range.
+    """One file operation of a store. start is -1 without a range.
 
-    ending: empty if it did what it says, CUT_OFF, or the error. parts: what it did to the disk, as the disk names it,
-    if that is not what it is called itself. place: the line of the program that made the call, where that is known.
-    taken: what the crash took of its effect, in words.
+    ending: empty after success, CUT_OFF, or the error. parts: the operations of the disk model, if their names differ
+    from
+    kind. place: the source line of the call, if known. taken: the effects lost in the crash, in words.
     """
 
     task: int
@@ -114,7 +115,7 @@ class OperationRecord:
 
 
 class PromiseMade(NamedTuple):
-    """A line by which a program promised something to its users, and the line of the program that it was made by."""
+    """A promise that a program printed for its users, and its source line."""
 
     task: int
     text: str
@@ -132,7 +133,7 @@ class Position(NamedTuple):
 
 
 class CheckpointWrite(NamedTuple):
-    """The times that a checkpoint was given, in ms."""
+    """The times written to a checkpoint, in ms."""
 
     at: int
     physic_ms: int
@@ -141,7 +142,7 @@ class CheckpointWrite(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """Something that went wrong on purpose. about: the file, or the task."""
+    """An injected fault. about: the file or the task."""
 
     at: int
     kind: str
@@ -149,7 +150,7 @@ class Fault(NamedTuple):
 
 
 class RecoveryOutcome(NamedTuple):
-    """What one recovery made of a put. promised: it had to be there. returned: an earlier recovery had missed it."""
+    """The result of one recovery for a put. promised: the put was owed. returned: an earlier recovery missed it."""
 
     at: int
     machine: str
@@ -160,9 +161,9 @@ class RecoveryOutcome(NamedTuple):
 
 @dataclass(slots=True)
 class Put:
-    """One message that a producer put. path and range: where its record lies; path is empty if it never got there.
+    """One message of a producer. path and range: place of its record; path is empty if it was never written.
 
-    status: as answered, empty without an answer. answered: -1 then.
+    status: the answer, or empty; answered is then -1.
     """
 
     name: str
@@ -182,10 +183,10 @@ class Put:
 
 
 class FileMap(NamedTuple):
-    """One file at a cut, sector by sector: a letter each. Sizes are -1 where there is no such file.
+    """The sectors of one file at a cut, one letter each. The size of a missing file is -1.
 
-    torn: pages that are at no one moment behind it. pages: those whose sectors these are, one after the other; empty if
-    they are of all pages. more: how many others have changed.
+    torn: torn pages after the cut. pages: the pages of the sectors, in order; empty for all pages. more: how many other
+    pages changed.
     """
 
     path: str
@@ -201,11 +202,12 @@ class FileMap(NamedTuple):
 
 @dataclass(slots=True)
 class Cut:
-    """The end of a machine that may have taken something, and what it took.
+    """The end of a machine, and its losses.
 
-    how: the profile of a crash, or what else changed files. operation, path, when: what it died in, and whether before,
-    during or after its effect; empty if it died of nothing on the disk. lost: names, sizes and removals, in words.
-    damaged: the puts whose records are no longer whole. following: the machine that found what was left, if one did.
+    how: the crash profile, or the other cause of changes. operation, path, when: the current file operation, and
+    whether
+    the crash was before, during or after its effect; empty without one. lost: lost names, sizes and removals, in words.
+    damaged: puts with a record that is no longer whole. following: the next machine, if any.
     """
 
     at: int
@@ -221,7 +223,7 @@ class Cut:
 
 
 class ViolationRecord(NamedTuple):
-    """A violation, when it was found, and by which task. puts: those that it is about."""
+    """A violation with its time and task. puts: the puts that it concerns."""
 
     at: int
     task: int
@@ -231,11 +233,11 @@ class ViolationRecord(NamedTuple):
 
 @dataclass(slots=True)
 class RunRecording:
-    """One run. Lists are in the order of beginnings; numbers of tasks and puts are indices of `tasks` and `puts`."""
+    """One run. Lists are sorted by begin; numbers of tasks and puts are indices of `tasks` and `puts`."""
 
     subject: Subject
     plan: Plan | None
-    """None of a user's own code, and of a program that was recorded."""
+    """None for a user's own code or a recorded program."""
     digest: str
     injected: dict[str, int]
     page_bytes: int
@@ -254,4 +256,4 @@ class RunRecording:
     broken: list[ViolationRecord]
     promises: list[PromiseMade] = field(default_factory=list)
     facts: tuple[tuple[str, str], ...] = ()
-    """What else there is to say of the whole, each with its name."""
+    """Further facts of the whole run, by name."""

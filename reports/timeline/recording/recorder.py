@@ -1,8 +1,7 @@
-"""The recorder of a run: a trace that keeps everything a picture needs, in the order in which it happened.
+"""Run recorder: a trace that collects the data of a timeline, in the order of events.
 
-Hand it to a run as its trace, and `ledger` as its ledger. It then observes the tasks and files of every machine whose
-disk is shown: a store's, a master's, a broker's, that of a user's own code. It reads and never acts: the run has the
-digest that it has without.
+Pass it to a run as its trace, and its `ledger` as the ledger. It observes tasks and files of the machines of the
+recorded disk: those of a store, a master, a broker or a user's own code. It only reads, so the digest stays the same.
 """
 
 from collections.abc import Iterator, Mapping
@@ -38,7 +37,7 @@ from .watched_world import WatchedCell, WatchedFiles, WatchedLock, WatchedTasks
 
 
 class RunRecorder(WorldTrace):
-    """The events of one run, until a promise is broken: what follows is only its unwinding."""
+    """The events of one run up to the first violation. Later events belong to the unwinding."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,18 +57,18 @@ class RunRecorder(WorldTrace):
     # -- what the kernel reports ------------------------------------------------------------------
 
     def attach(self, kernel: Scheduler, digest: RollingDigest) -> None:
-        """Take time, step and task from this kernel; the kernel calls it."""
+        """Take time, step and task from this kernel, which calls this method."""
         super().attach(kernel, digest)
         self._moments.attach(kernel)
 
     def add(self, kind: str, text: str) -> None:
-        """Record one event, here and now."""
+        """Record one event at the current moment."""
         if not self._goes_on():
             return
         if kind == "switch":
             self._tasks.switched(text)
         elif kind == "start":
-            self._moments.go_on()  # nothing starts on a machine that is dead
+            self._moments.go_on()  # only a live machine starts tasks
             self._tasks.started(text)
         elif kind == "end":
             self._tasks.ended(text)
@@ -81,17 +80,17 @@ class RunRecorder(WorldTrace):
             self._operations.done(kind, text)
 
     def parked(self, why: Waiting) -> None:
-        """Note that the current task blocks."""
+        """Record that the current task blocks."""
         if self._goes_on():
             self._tasks.parked(why)
 
     def made_ready(self, task: SimTask) -> None:
-        """Note that a task that was blocked can run again."""
+        """Record that a blocked task can run again."""
         if self._goes_on():
             self._tasks.made_ready(task)
 
     def emit(self, fact: object) -> None:
-        """Note what the run says of itself."""
+        """Record a fact reported by the run."""
         if isinstance(fact, Violation):
             self._break(fact)
         if not self._goes_on():
@@ -102,12 +101,12 @@ class RunRecorder(WorldTrace):
         elif isinstance(fact, Evidence):
             self._puts.recovered(fact, self._moments.kernel.current.machine.name)
         elif isinstance(fact, Aftermath) and self._cuts.is_of_the_disk_shown:
-            if not self._cuts.is_open:  # a machine whose work was done: it dies with its disk
+            if not self._cuts.is_open:  # a machine with finished work dies with its disk
                 self._killed(self._machines[-1].name)
             self._cuts.crashed(fact)
 
     def _goes_on(self) -> bool:
-        """Return whether the run does; see what has happened since the last time."""
+        """Return whether events are still recorded, after recording answers and faults since the last call."""
         if self._broken:
             return False
         self._puts.look()
@@ -116,7 +115,7 @@ class RunRecorder(WorldTrace):
 
     def _killed(self, machine: str) -> None:
         if not self._machines or machine != self._machines[-1].name:
-            return  # one beside the machine whose files are shown: its tasks say that they were cut off
+            return  # not the recorded machine; the endings of its tasks show the kill
         at = self._moments.mark()
         self._moments.stop()
         self._puts.died()
@@ -129,7 +128,7 @@ class RunRecorder(WorldTrace):
             self._machines[-1].ending = ending
 
     def _break(self, violation: Violation) -> None:
-        """Note a violation; those that a check finds together are of one moment."""
+        """Record a violation. All violations of one check share a moment."""
         if not self._broken:
             self._puts.look()
             self._moments.go_on()
@@ -142,7 +141,7 @@ class RunRecorder(WorldTrace):
     # -- what is seen of a store's world -----------------------------------------------
 
     def watch(self, machine: SimMachine, disk: Disk, tasks: Any, files: Any) -> tuple[Any, Any]:
-        """Return a machine's tasks and files, watched, now that it has mounted a disk."""
+        """Return the watched tasks and files of a machine that has mounted a disk."""
         if self._broken:
             return tasks, files
         began = self._tasks.tasks[self._tasks.current()].begin
@@ -156,7 +155,7 @@ class RunRecorder(WorldTrace):
 
     @contextmanager
     def under_way(self, kind: str, path: str, start: int = -1, stop: int = -1) -> Iterator[None]:
-        """Note a call to the files, which is what the `with` block does."""
+        """Record a file operation made by the `with` block."""
         if not self._goes_on():
             yield
             return
@@ -164,31 +163,31 @@ class RunRecorder(WorldTrace):
             try:
                 yield
             finally:
-                self._goes_on()  # what has gone wrong went wrong with this call
+                self._goes_on()  # records faults of this call
 
     def writes(self, path: str, at: int, data: bytes) -> None:
-        """Note what is about to be written to a file."""
+        """Record data that is about to be written to a file."""
         if self._goes_on():
             self._puts.writes(path, at, data)
 
     def wrote(self, path: str, at: int, data: bytes) -> None:
-        """Note what was written to a file."""
+        """Record data that was written to a file."""
         if self._goes_on():
             self._operations.wrote(path, at, at + len(data))
             self._positions.wrote(path, at, data)
 
     def took(self, lock: WatchedLock) -> None:
-        """Note that the task that runs holds a lock from now on."""
+        """Record that the current task acquired a lock."""
         if self._goes_on():
             self._tasks.took(lock.name, lock.number)
 
     def released(self, lock: WatchedLock) -> None:
-        """Note that it holds it no longer."""
+        """Record that the current task released a lock."""
         if self._goes_on():
             self._tasks.released(lock.number)
 
     def written(self, cell: WatchedCell) -> None:
-        """Note the positions that move with a cell."""
+        """Record the positions that changed with a cell."""
         if self._goes_on():
             self._positions.written(cell)
 
@@ -197,7 +196,7 @@ class RunRecorder(WorldTrace):
     def run_recording(
         self, subject: Subject, plan: Plan | None, digest: str, injected: Mapping[str, int]
     ) -> RunRecording:
-        """Return all of it, now that the run is over. plan: a store's; None of a user's own code."""
+        """Return the recording after the end of the run. plan: None for a user's own code."""
         at = self._moments.last()
         self._tasks.finish(at)
         self._operations.finish(at)
@@ -216,7 +215,7 @@ class RunRecorder(WorldTrace):
 
 
 def replay_recorded(subject: Subject, record: RunRecord) -> tuple[RunReplay, RunRecording]:
-    """Replay a record as `replay` does, and return its recording too. The subject's mutant is not applied here."""
+    """Replay a record as `replay` does, and return its recording too. The caller applies the subject's mutant."""
     recorder = RunRecorder()
     replayed = replay(record, recorder, ledger=recorder.ledger)
     outcome = replayed.result
@@ -226,7 +225,7 @@ def replay_recorded(subject: Subject, record: RunRecord) -> tuple[RunReplay, Run
 def record_seed(
     scenario: Scenario, seed: int, *, mutant: str | None = None, policy: Policy | None = None
 ) -> RunRecording:
-    """Run one seed, with a mutant if there is one to apply, and return its recording; policy replaces the drawn one."""
+    """Run one seed, optionally with a mutant or another policy, and return its recording."""
     recorder = RunRecorder()
     with garbage_kept(), applied_mutant(mutant):
         choices, plan = draw(scenario, seed)

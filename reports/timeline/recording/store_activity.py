@@ -1,4 +1,4 @@
-"""Store activity: positions of the log, checkpoints, puts, and what each recovery made of them."""
+"""Store activity: records log positions, checkpoints, puts, and recovery outcomes."""
 
 import re
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ from .watched_world import WatchedCell
 
 _NAME = re.compile(r"m\d+(?:\.\d+)+")
 _THE_LOG = "commitlog"
-"""What a violation has for a file if its offset is the log's."""
+"""Stands for the file in a violation at a log offset."""
 
 
 class Positions:
@@ -43,16 +43,16 @@ class Positions:
         self._recovered = False
 
     def follow(self, store: MessageStore) -> None:
-        """Follow another store from now on: as soon as its recovery has come to a result."""
+        """Follow another store, once its recovery has a result."""
         self.store = store
         self._values = {}
         self._recovered = False
 
     def written(self, cell: WatchedCell) -> None:
-        """Note the positions that have moved, now that a cell was given a value."""
+        """Record the positions that changed with a cell."""
         with self._moments.kernel.at_one_moment():  # a store's attributes may be scheduling points
             if self.store is not None and cell is self.store.dispatch.reput_from:
-                self._recovered = True  # where dispatch begins is the last that a recovery says
+                self._recovered = True  # recovery sets this position last
             positions = list(self._now()) if self._recovered else []
         at = -1
         for name, value in positions:
@@ -62,13 +62,13 @@ class Positions:
                 self.all.append(Position(name, at, value))
 
     def wrote(self, path: str, at: int, data: bytes) -> None:
-        """Note the checkpoint's times, if that is what was written."""
+        """Record the times of a checkpoint, if the write is one."""
         if self.store is None or path != self.store.config.checkpoint_path or at != 0:
             return
         try:
             values = decode_checkpoint(data, file=path)
         except CorruptFileError:
-            return  # no times, whatever it is: the store's own reading of it will say so
+            return  # the store itself reports the corrupt checkpoint when it reads it
         self.checkpoints.append(CheckpointWrite(self._moments.mark(), *values))
 
     def _now(self) -> Iterator[tuple[str, int]]:
@@ -84,7 +84,7 @@ class Positions:
 
 
 def _committed(segments: tuple[Segment, ...]) -> int:
-    """Return up to where everything is in the files."""
+    """Return the log offset up to which all data is in the files."""
     for segment in segments:
         readable = _value(segment.readable)
         if readable < segment.size_bytes:
@@ -93,7 +93,7 @@ def _committed(segments: tuple[Segment, ...]) -> int:
 
 
 def _value(cell: Cell) -> int:
-    """Return what a cell holds, without a scheduling point."""
+    """Return the value of a cell without a scheduling point."""
     assert isinstance(cell, WatchedCell), "a store that is followed lives in a watched world"
     return cell.value
 
@@ -106,13 +106,13 @@ class RecordedLedger(Ledger):
         self._puts = puts
 
     def ask(self, entry: PutEntry) -> None:
-        """Note a put before it is made."""
+        """Record a put before it is made."""
         super().ask(entry)
         self._puts.asked(entry)
 
 
 class Puts:
-    """The puts of one run. Open ones are looked at whenever anything happens: no event announces an answer."""
+    """The puts of one run. Answers have no event, so open puts are checked at every event."""
 
     def __init__(self, moments: Moments, tasks: TaskSpans) -> None:
         self.all: list[Put] = []
@@ -123,11 +123,11 @@ class Puts:
         self._store: MessageStore | None = None
 
     def follow(self, store: MessageStore) -> None:
-        """Let what is put from now on be put into this store."""
+        """Attribute further puts to this store."""
         self._store = store
 
     def asked(self, entry: PutEntry) -> None:
-        """Note a put that the task that runs is about to make."""
+        """Record a put that the current task is about to make."""
         self.look()  # its last one may have been answered just now
         assert entry.name not in self.by_name, entry.name
         self.by_name[entry.name] = len(self.all)
@@ -136,7 +136,7 @@ class Puts:
         self._open[entry.name] = entry
 
     def look(self) -> None:
-        """Note the puts that have been answered since the last look."""
+        """Record the puts answered since the last call."""
         answered = [entry for entry in self._open.values() if entry.answered_ns is not None]
         at = self._moments.mark() if answered else -1
         for entry in answered:
@@ -156,7 +156,7 @@ class Puts:
                     put.stop = put.start + entry.record_bytes
 
     def writes(self, path: str, at: int, data: bytes) -> None:
-        """Note what the task that runs is about to write: whatever has the properties of its put is the record."""
+        """Record the place of a put's record, if the data has the put's properties."""
         task = self._tasks.current()
         for name, entry in self._open.items():
             put = self.all[self.by_name[name]]
@@ -164,19 +164,19 @@ class Puts:
                 put.path, put.start, put.stop = path, at, at + len(data)
 
     def died(self) -> None:
-        """Note that all those who wait for an answer are dead."""
+        """Record that all waiting producers are dead."""
         for name in self._open:
             self.all[self.by_name[name]].status = CUT_OFF
         self._open.clear()
 
     def concerned(self, violation: Violation) -> tuple[int, ...]:
-        """Return the numbers of the puts that a violation names, then of those whose records it points into."""
+        """Return the puts that a violation names, then those with a record at its offset."""
         words = f"{violation.summary} {violation.expected} {violation.found}"
         named = [self.by_name[name] for name in _NAME.findall(words) if name in self.by_name]
         return tuple(dict.fromkeys(named + [number for number, put in enumerate(self.all) if _holds(put, violation)]))
 
     def recovered(self, evidence: Evidence, machine: str) -> None:
-        """Note which puts a recovery found, and which it had to."""
+        """Record which puts a recovery found, and which were owed."""
         ledger, at = evidence.ledger, self._moments.mark()
         here = set()
         for found in evidence.store.records:

@@ -1,4 +1,4 @@
-"""The clock of a recording, and what tasks do by it: their states, the locks they hold, their calls to files."""
+"""Task activity: records the states of tasks, their locks and their file operations."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from .record import CUT_OFF, READY, RUNNING, WAITING, Hold, OperationRecord, Rec
 
 
 class Moments:
-    """The moments of one kernel so far, oldest first. Each call of `mark` makes one."""
+    """The moments of one kernel, oldest first."""
 
     def __init__(self) -> None:
         self.all: list[RecordedMoment] = []
@@ -23,32 +23,32 @@ class Moments:
 
     @property
     def kernel(self) -> Scheduler:
-        """Return the kernel that the moments are of."""
+        """Return the kernel of the moments."""
         assert self._kernel is not None, "a recording belongs to a kernel"
         return self._kernel
 
     def mark(self) -> int:
-        """Make a moment of here and now, and return it."""
+        """Create a moment for the current time and step, and return it."""
         if not (self._stopped and self.all):
             self.all.append(RecordedMoment(self.kernel.now_ns, self.kernel.steps))
         return len(self.all) - 1
 
     def stop(self) -> None:
-        """Let all that follows be of the newest moment: a machine is dead, and its tasks are only unwound."""
+        """Freeze the clock: while tasks of a dead machine unwind, all events share the newest moment."""
         self._stopped = True
 
     def go_on(self) -> None:
-        """Let what follows have moments of its own again."""
+        """Unfreeze the clock."""
         self._stopped = False
 
     def last(self) -> int:
-        """Return the newest moment; one is made if there is none."""
+        """Return the newest moment; one is created if there is none."""
         return len(self.all) - 1 if self.all else self.mark()
 
 
 @dataclass(slots=True)
 class _State:
-    """The present state of a task, since a moment and a step."""
+    """The current state of a task."""
 
     name: str
     begin: int
@@ -57,7 +57,7 @@ class _State:
 
 
 class TaskSpans:
-    """All tasks of one kernel, in the order in which they were first seen."""
+    """All tasks of one kernel, in the order in which they first appeared."""
 
     def __init__(self, moments: Moments) -> None:
         self.tasks: list[TaskRecord] = []
@@ -69,25 +69,25 @@ class TaskSpans:
         self._held: dict[tuple[int, int], Hold] = {}
 
     def current(self) -> int:
-        """Return the number of the task that runs: what is outside of all machines is one, too."""
+        """Return the number of the current task. Code outside of all machines counts as a task."""
         return self._number(self._moments.kernel.current.name)
 
     def _number(self, name: str) -> int:
-        """Return a task's number. One that is new begins now, and is ready."""
+        """Return the number of a task. A new task is ready."""
         number = self._numbers.get(name)
         if number is None:
             number = self._numbers[name] = len(self.tasks)
             self.tasks.append(TaskRecord(name, self._moments.last()))
-            if "/" in name:  # what is outside of all machines has no state
+            if "/" in name:  # code outside of all machines has no state
                 self._enter(number, READY, self._moments.last())
         return number
 
     def started(self, name: str) -> None:
-        """Note that a task begins to run."""
+        """Record the start of a task."""
         self._enter(self._number(name), RUNNING, self._moments.mark())
 
     def switched(self, name: str) -> None:
-        """Note that another task goes on; the one that ran could have, if it does not wait."""
+        """Record a switch to another task."""
         self._catch_up()
         left, at = self.current(), self._moments.mark()
         if (state := self._states.get(left)) is not None and state.name == RUNNING:
@@ -95,16 +95,16 @@ class TaskSpans:
         self._enter(self._number(name), RUNNING, at)
 
     def parked(self, why: Waiting) -> None:
-        """Note that the task that runs blocks."""
+        """Record that the current task blocks."""
         self._catch_up()
         self._enter(self.current(), WAITING, self._moments.mark(), why.describe())
 
     def made_ready(self, task: SimTask) -> None:
-        """Note that a task need not wait any longer."""
+        """Record that a task no longer waits."""
         self._enter(self._number(task.name), READY, self._moments.mark())
 
     def ended(self, text: str) -> None:
-        """Note that a task ended, in the words of the trace: its name, and what it failed with."""
+        """Record the end of a task. text: its name and perhaps its error, as in the trace."""
         self._catch_up()
         name, _, failure = text.partition(": ")
         number, at = self._number(name), self._moments.mark()
@@ -116,20 +116,20 @@ class TaskSpans:
             self._held.pop(key).end = at
 
     def took(self, lock: str, identity: int) -> None:
-        """Note that the task that runs has got a lock; identity distinguishes locks of one name."""
+        """Record that the current task acquired a lock; identity distinguishes locks of one name."""
         number, at = self.current(), self._moments.mark()
         assert (number, identity) not in self._held, f"{lock} is held already by {self.tasks[number].name}"
         hold = self._held[number, identity] = Hold(number, lock, at)
         self.holds.append(hold)
 
     def released(self, identity: int) -> None:
-        """Note that the task that runs has given a lock back."""
+        """Record that the current task released a lock."""
         hold = self._held.pop((self.current(), identity), None)
         if hold is not None:
             hold.end = self._moments.mark()
 
     def finish(self, at: int) -> None:
-        """End at a moment what goes on."""
+        """End all open spans and holds."""
         for number in list(self._states):
             self._leave(number, at)
         for task in self.tasks:
@@ -140,7 +140,7 @@ class TaskSpans:
         self._held.clear()
 
     def _catch_up(self) -> None:
-        """Let the task that runs be running: no event announces one that waits and is the next to run."""
+        """Mark the current task as running: no event announces a waiting task that is the next to run."""
         kernel = self._moments.kernel
         number = self._numbers.get(kernel.current.name)
         state = None if number is None else self._states.get(number)
@@ -159,7 +159,7 @@ class TaskSpans:
 
 
 class Operations:
-    """The calls of all stores to their files. A task's calls do not overlap."""
+    """The file operations of all stores. Those of one task do not overlap."""
 
     def __init__(self, moments: Moments, tasks: TaskSpans) -> None:
         self.all: list[OperationRecord] = []
@@ -169,9 +169,9 @@ class Operations:
 
     @contextmanager
     def under_way(self, kind: str, path: str, start: int = -1, stop: int = -1) -> Iterator[None]:
-        """Note one call of the task that runs, which is what the `with` block does, and how it ends."""
+        """Record one operation of the current task, made by the `with` block, and its ending."""
         if not self._moments.kernel.current.machine.alive:
-            yield  # a task that is being unwound: all that it asks for is refused
+            yield  # the task is being unwound, and its calls are refused
             return
         task = self._tasks.current()
         operation = OperationRecord(task, kind, path, start, stop, self._moments.mark())
@@ -192,25 +192,25 @@ class Operations:
                 operation.end, operation.ending = self._moments.mark(), ending
 
     def done(self, kind: str, path: str) -> None:
-        """Note what the disk is asked for, in its own words: mostly a part of the call that is under way."""
+        """Record an operation of the disk model, usually a part of the current call."""
         operation = self._open.get(self._tasks.current())
         if operation is not None and kind != operation.kind:
             operation.parts.append(kind if path == operation.path else f"{kind} {path}")
 
     def wrote(self, path: str, start: int, stop: int) -> None:
-        """Note how much the last call of the task that runs has written: less than it was asked to, if it was short."""
+        """Record the end of the last write of the current task, which may be short."""
         task = self._tasks.current()
         last = next((one for one in reversed(self.all) if one.task == task), None)
         if last is not None and (last.path, last.start) == (path, start):
             last.stop = stop
 
     def path_under_way(self) -> str:
-        """Return the path that the task that runs is asking for something, empty if it does not ask."""
+        """Return the path of the current operation, or an empty text."""
         operation = self._open.get(self._tasks.current())
         return "" if operation is None else operation.path
 
     def finish(self, at: int) -> None:
-        """End at a moment what is under way."""
+        """End all open operations."""
         for operation in self._open.values():
             operation.end = at
         self._open.clear()

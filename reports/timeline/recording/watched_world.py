@@ -1,6 +1,6 @@
-"""A store's world with an observer that records what passes: calls, locks, cells.
+"""Watched world: wraps a store's world to record its calls, locks and cells.
 
-Nothing that passes is changed, and no scheduling point is added, so a run that is watched is the same run.
+It changes no arguments or results and adds no scheduling point, so a watched run is the same run.
 """
 
 from collections.abc import Callable
@@ -14,25 +14,25 @@ _NOT_WATCHED = ("buffer",)
 
 
 class Watcher(Protocol):
-    """The observer. Many locks or cells may share one name, so each is passed itself."""
+    """The observer. It gets lock and cell objects, because names are not unique."""
 
     def under_way(self, kind: str, path: str, start: int = -1, stop: int = -1) -> AbstractContextManager[None]:
-        """Return a `with` block in which a call to the files is made."""
+        """Return a `with` block for a file operation."""
 
     def writes(self, path: str, at: int, data: bytes) -> None:
-        """Note what is about to be written to a file."""
+        """Record data that is about to be written to a file."""
 
     def wrote(self, path: str, at: int, data: bytes) -> None:
-        """Note what was written to a file."""
+        """Record data that was written to a file."""
 
     def took(self, lock: "WatchedLock") -> None:
-        """Note that the task that runs holds a lock from now on."""
+        """Record that the current task acquired a lock."""
 
     def released(self, lock: "WatchedLock") -> None:
-        """Note that it holds it no longer."""
+        """Record that the current task released a lock."""
 
     def written(self, cell: "WatchedCell") -> None:
-        """Note that a cell was given a value."""
+        """Record that a cell was assigned."""
 
 
 class WatchedLock:
@@ -54,7 +54,7 @@ class WatchedLock:
 
 
 class WatchedCell:
-    """An integer several tasks share. `value` is what it holds, for whoever may not pass a scheduling point."""
+    """A shared integer. `value` is its value, readable without a scheduling point."""
 
     def __init__(self, cell: Cell, value: int, watcher: Watcher) -> None:
         self.value = value
@@ -68,13 +68,13 @@ class WatchedCell:
         self._now(value)
 
     def add(self, delta: int) -> int:
-        """Add delta in one step and return the new value."""
+        """Add delta atomically and return the new value."""
         value = self._cell.add(delta)
         self._now(value)
         return value
 
     def compare_and_set(self, expected: int, value: int) -> bool:
-        """Replace expected by value in one step; False, and no change, if something else is there."""
+        """Replace `expected` by `value` atomically; return whether it was replaced."""
         replaced = self._cell.compare_and_set(expected, value)
         if replaced:
             self._now(value)
@@ -86,7 +86,7 @@ class WatchedCell:
 
 
 class WatchedTasks:
-    """What runs on a machine; of what tasks meet at, locks and cells are watched."""
+    """The tasks of a machine. Locks and cells are watched."""
 
     def __init__(self, tasks: Tasks, watcher: Watcher) -> None:
         self.spawn = tasks.spawn
@@ -97,17 +97,17 @@ class WatchedTasks:
         self._locks = 0
 
     def lock(self, name: str) -> WatchedLock:
-        """Make a mutex."""
+        """Create a mutex."""
         self._locks += 1
         return WatchedLock(self._tasks.lock(name), name, self._locks, self._watcher)
 
     def cell(self, name: str, value: int = 0) -> WatchedCell:
-        """Make a cell."""
+        """Create a cell."""
         return WatchedCell(self._tasks.cell(name, value), value, self._watcher)
 
 
 class WatchedFiles:
-    """A file system: every call but that for memory is watched."""
+    """A file system. Every call except those for buffers is watched."""
 
     def __init__(self, files: Files, watcher: Watcher) -> None:
         self._files = files
@@ -126,7 +126,7 @@ class WatchedFiles:
         return call
 
     def write(self, path: str, data: bytes) -> None:
-        """Create or empty a small file and write data to it."""
+        """Write data to a small file, replacing its content."""
         with self._watcher.under_way("write", path, 0, len(data)):
             self._files.write(path, data)
 
@@ -138,7 +138,7 @@ class WatchedFiles:
 
 
 class WatchedMappedFile:
-    """A mapped file; looking at it through `view` is no call."""
+    """A mapped file. `view` is not recorded."""
 
     def __init__(self, file: MappedFile, watcher: Watcher) -> None:
         self.path = file.path
@@ -167,7 +167,7 @@ class WatchedMappedFile:
         self._watcher.wrote(self.path, at, bytes(data))
 
     def pwrite(self, at: int, data: bytes | bytearray | memoryview) -> int:
-        """Write through the descriptor and return how much was written."""
+        """Write through the descriptor and return the number of bytes written."""
         self._watcher.writes(self.path, at, bytes(data))
         with self._watcher.under_way("pwrite", self.path, at, at + len(data)):
             written = self._file.pwrite(at, data)
@@ -175,11 +175,11 @@ class WatchedMappedFile:
         return written
 
     def msync(self, start: int, end: int) -> None:
-        """Make the pages of [start, end) and the size durable."""
+        """Sync the pages of [start, end) and the size."""
         with self._watcher.under_way("msync", self.path, start, end):
             self._file.msync(start, end)
 
     def advise_dont_need(self, start: int, end: int) -> None:
-        """Advise the system that no byte of [start, end) will be read soon."""
+        """Pass the advice that [start, end) will not be read soon."""
         with self._watcher.under_way("madvise", self.path, start, end):
             self._file.advise_dont_need(start, end)

@@ -90,9 +90,9 @@ def test_seeds_without_a_verdict_or_without_a_row_are_told(outline: Outlined) ->
     html = sweep_page(results_of(RATE, lost, left=5))
     assert '<div class="verdict broken">' in html
     page = outline(html)
-    assert "No promise broken in 6 seeds, and not all have a verdict" in page.text
+    assert "No promise broken in 6 seeds, but some have no verdict" in page.text
     assert "3 seeds without a verdict" in page.text
-    assert "5 seeds left: the same call again goes on" in page.text
+    assert "5 seeds left: repeat the call to continue" in page.text
 
 
 def test_a_sweep_without_rows_holds_nothing() -> None:
@@ -104,7 +104,7 @@ def test_the_store_and_its_mutants_are_told_apart(outline: Outlined) -> None:
     page = outline(sweep_page(results_of(RATE, mutant)))
     assert "Of the store, by scenario" in page.text
     assert "Of mutants, by scenario" in page.text
-    assert "Where it broke: 1 of 1 combination" in page.text
+    assert "Broken: 1 of 1 combination" in page.text
     assert "with the bug" not in page.text
 
 

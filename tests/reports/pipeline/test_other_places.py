@@ -155,7 +155,7 @@ def test_a_sweep_that_is_killed_goes_on_is_merged_and_reads_as_one_on_disk(
     ended = subprocess.run([*command, "--compact"], check=False, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
     assert "all rows are in 1 file" in ended.stdout
-    assert " were there" in ended.stdout
+    assert " done before" in ended.stdout
     assert names(place, "rows") == [f"{NAME}-0000000000-400.parquet"]
     here = Table(str(tmp_path / "here"))
     sweep(SweepRequest((NAME,), 0, 400), here, InProcess())

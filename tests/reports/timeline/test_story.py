@@ -39,8 +39,8 @@ def test_a_message_whose_file_lost_its_name(lost: RunRecording) -> None:
     assert ("bad", "commitlog is not synced from here on: the file's name is not durable") in story
     assert any(tone == GOOD and text.startswith("its bytes are durable") for tone, text in story)
     assert ("good", "answered PUT_OK, after the sync") in story
-    assert any(tone == BAD and text.endswith("its file loses its name, and is gone") for tone, text in story)
-    assert story[-2] == ("bad", "the recovery of heal does not find it, and it was promised")
+    assert any(tone == BAD and text.endswith("its file loses its name and disappears") for tone, text in story)
+    assert story[-2] == ("bad", "the recovery of heal does not find it, although it was promised")
     assert story[-1][1].startswith("DUR: ")
 
 
@@ -70,7 +70,7 @@ def test_a_write_that_was_cut_off_is_called_that() -> None:
         if (one.kind, one.ending) == ("store", "cut off") and (one.path, one.start) == (put.path, put.start)
     )
     story = next(cut_off)
-    assert any(text.startswith("the machine dies as its record is written: commitlog/…") for text in story)
+    assert any(text.startswith("the machine dies while its record is written: commitlog/…") for text in story)
     assert not any(text.startswith("its record is written") for text in story)
 
 
@@ -100,7 +100,7 @@ def test_with_the_pool_a_record_is_written_when_the_last_piece_of_it_is_committe
 
 def test_a_message_that_was_answered_too_early(broken_by: Broken) -> None:
     story = story_of_broken(broken_by("ack-before-flush"))
-    assert ("bad", "answered PUT_OK, before any sync has covered it") in story
+    assert ("bad", "answered PUT_OK, before any sync covered it") in story
     assert story[-1][1].startswith("STATUS: ")
     assert not any(text.startswith("its bytes are durable") for _, text in story)
 
@@ -109,7 +109,7 @@ def test_a_message_that_came_back(came_back: RunRecording) -> None:
     story = story_of_broken(came_back)
     gone, back = (
         next(at for at, (_, text) in enumerate(story) if text.startswith("the recovery of ") and words in text)
-        for words in ("does not find it", "finds it, which had been gone before")
+        for words in ("does not find it", "finds it, although an earlier recovery did not")
     )
     assert gone < back
     assert story[back][0] == BAD

@@ -59,7 +59,7 @@ def test_the_terminal_has_sums_and_what_broke(sweep_of: Any) -> None:
     lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
     for line in (
         "4 rows",
-        "pass rates of the store as it is",
+        "pass rates of the unmodified store",
         "a 3 1 0 66.66 (25.35-92.18)",
         "a xfs pct 66.66 (25.35-92.18)",
         "pass rates of mutants",
@@ -68,7 +68,7 @@ def test_the_terminal_has_sums_and_what_broke(sweep_of: Any) -> None:
         "sync xfs 1 1 1.5 1.5 1.5 1.5 1.5",
     ):
         assert line in lines
-    assert "faults that never came about: bit rot, " in result.stdout
+    assert "faults that never occurred: bit rot, " in result.stdout
 
 
 def test_a_directory_without_a_sweep_exits_2_and_is_named(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_rows_that_cannot_be_read_are_named_and_not_counted_and_exit_3(sweep_of:
     assert document["rows"] == 1
     for one in (first, second, third):
         assert f"{one}: " in result.stderr
-    assert "3 files of rows damaged" in (tmp_path / "out" / "report.html").read_text()
+    assert "3 damaged files of rows" in (tmp_path / "out" / "report.html").read_text()
     for one in (place / "rows").iterdir():
         one.write_bytes(b"PAR1")
     result = invoke(place)

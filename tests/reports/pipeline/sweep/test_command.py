@@ -74,7 +74,7 @@ def test_the_sum_is_a_table_and_says_how_to_go_on(invoke: Any) -> None:
     )
 
     assert "violated" in result.stdout
-    assert re.search(r"\d+ seeds are left: the same call again goes on", result.stdout)
+    assert re.search(r"\d+ seeds left: repeat the call to continue", result.stdout)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_sweep_on_spark_that_is_interrupted_says_what_was_done_and_goes_on(tmp
 
     assert running.returncode == 130
     assert printed.startswith("interrupted: ")
-    assert "seeds are left: the same call again goes on" in printed
+    assert "seeds left: repeat the call to continue" in printed
     assert "Traceback" not in noise
     assert (out / "report.html").exists()
     assert 0 < Table(str(out)).read().num_rows < seeds
