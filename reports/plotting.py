@@ -1,7 +1,7 @@
-"""Figures in the house style: colours, axes, files as PNG, SVG and CSV, and SVG inside of pages.
+"""Figures in a common style: colours, axes, files as PNG, SVG and CSV, and SVG inside pages.
 
-Colours of kinds are Okabe and Ito's ("Color Universal Design", 2008); those of growing numbers are steps of one blue.
-The same picture has the same bytes. Inside a page, text is text, and colours are the page's, in light and dark.
+Colours of kinds are Okabe and Ito's ("Color Universal Design", 2008); growing numbers have shades of blue. The same
+figure gives the same bytes. Inside a page, text stays text, and colours follow the page, in light and dark.
 """
 
 import csv
@@ -44,28 +44,28 @@ _SETTINGS: dict[Any, Any] = {
     "figure.titlesize": 13,
     "figure.titleweight": "bold",
     "savefig.dpi": 160,
-    "svg.hashsalt": "tornlog",  # element ids of an SVG are drawn from it: the same picture has the same bytes
+    "svg.hashsalt": "tornlog",  # fixes the element ids, and so the bytes
     "svg.fonttype": "path",
 }
 
 
 @contextmanager
 def _house_style() -> Iterator[None]:
-    """Draw in this style inside a `with` block, without a screen."""
+    """Apply the style inside the block, without a screen."""
     mpl.use("Agg")
     with mpl.rc_context(_SETTINGS):
         yield
 
 
 def steps(count: int) -> Sequence[str]:
-    """Return so many colours from light to dark, for numbers that grow; 4 at most differ clearly."""
+    """Return so many colours from light to dark; at most 4 differ clearly."""
     if count <= 1:
         return STEPS[2:3]
     return [STEPS[round(number * (len(STEPS) - 1) / (count - 1))] for number in range(count)]
 
 
 def durations_on(axis: Axis) -> None:
-    """Label a logarithmic axis of µs with durations, one a decade."""
+    """Label a logarithmic axis of µs with durations, one per decade."""
     axis.set_major_locator(LogLocator(10, numticks=12))
     axis.set_major_formatter(FuncFormatter(lambda us, _: duration(us)))
     axis.set_minor_locator(NullLocator())
@@ -73,7 +73,7 @@ def durations_on(axis: Axis) -> None:
 
 
 def save_figure(draw: Callable[[], Figure], directory: Path, name: str) -> list[Path]:
-    """Draw a figure in the house style, as NAME.png and NAME.svg in a directory; return where."""
+    """Draw a figure as NAME.png and NAME.svg in a directory; return the paths."""
     directory.mkdir(parents=True, exist_ok=True)
     png, svg = directory / f"{name}.png", directory / f"{name}.svg"
     with _house_style():
@@ -84,7 +84,7 @@ def save_figure(draw: Callable[[], Figure], directory: Path, name: str) -> list[
 
 
 def save_table(header: Sequence[str], rows: Iterable[Sequence[Any]], directory: Path, name: str) -> Path:
-    """Write NAME.csv to a directory; return where."""
+    """Write NAME.csv to a directory; return the path."""
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{name}.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
@@ -97,12 +97,12 @@ def save_table(header: Sequence[str], rows: Iterable[Sequence[Any]], directory: 
 _VARIABLES = {INK: "--ink", QUIET: "--soft", _GRID: "--rule", KINDS[0]: "--sync"} | {
     colour: f"--step-{number}" for number, colour in enumerate(STEPS)
 }
-"""Custom properties of the page that stand in for colours; where it has none, the colour stays."""
+"""Custom properties of the page for colours; a page without them shows the colour itself."""
 _NAMED = re.compile(r'(\bid="|url\(#|href="#)')
 
 
 def inline_svg(draw: Callable[[], Figure], name: str) -> str:
-    """Return a figure, drawn in the house style, as an SVG element; name: of it among those of its page."""
+    """Return a figure as an SVG element; name: unique on its page."""
     text = StringIO()
     with _house_style(), mpl.rc_context({"svg.fonttype": "none"}):
         draw().savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
@@ -116,7 +116,7 @@ def inline_svg(draw: Callable[[], Figure], name: str) -> str:
 
 
 def detection_figure(seeds: Sequence[int], mutants: int) -> Figure:
-    """Draw how many of some mutants were found within how many seeds."""
+    """Draw the number of found mutants over the number of seeds."""
     ordered = sorted(seeds)
     figure = Figure(figsize=(8, 2.6), layout="constrained")
     axes = figure.subplots()
@@ -134,11 +134,11 @@ def detection_figure(seeds: Sequence[int], mutants: int) -> Figure:
 
 
 _LEAST_US = 1
-"""Puts that take no virtual time at all are drawn here, at the left end of a logarithmic axis."""
+"""Position of puts that take no virtual time, at the left end of the logarithmic axis."""
 
 
 def put_latency_figure(rows: Sequence[dict[str, Any]]) -> Figure:
-    """Draw rows of put latency, as `pipeline.analysis` has them, at least one."""
+    """Draw at least one row of put latency with the columns of `pipeline.analysis`."""
     disks = sorted({row["disk"] for row in rows})
     producers = sorted({row["producers"] for row in rows})
     colours = dict(zip(producers, steps(len(producers)), strict=True))

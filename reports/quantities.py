@@ -1,32 +1,31 @@
-"""Shares with confidence bounds, durations and percentiles, as tables, pages and pictures have them.
+"""Quantities: shares with confidence bounds, durations and percentiles.
 
-The bounds of a share are Wilson's score bounds, each one-sided at 95 %: of all samples, about one in twenty has a share
-that is really below the lower bound, and as many one above the upper. 7,000 of 7,000 says 99.96 % or more, and never
-100 %.
+The bounds of a share are Wilson's score bounds, each one-sided at 95 %: for about one sample in twenty the true share
+is below the lower bound, and for as many above the upper. 7,000 of 7,000 gives 99.96 % or more, never 100 %.
 """
 
 from collections.abc import Iterable, Mapping
 from math import ceil, floor, sqrt
 
 _Z = 1.6448536269514722
-"""What a normal variable exceeds with 5 % probability."""
+"""A normal variable exceeds this with 5 % probability."""
 _UNITS = ((1e6, "s"), (1e3, "ms"), (1.0, "µs"))
 PER_MILLE = {"p50_us": 500, "p90_us": 900, "p99_us": 990, "p99_9_us": 999}
-"""The share of the puts each percentile stands for."""
+"""The share of puts for each percentile."""
 LATENCY_SHARES = (0.5, 0.9, 0.99, 0.999)
 LATENCY_COLUMNS = tuple(f"p{100 * share:g}" for share in LATENCY_SHARES)
-"""The percentiles of a series of latencies that tables have."""
+"""The percentiles shown in tables."""
 
 
 def percent(held: int, seeds: int) -> str:
-    """Return the share of seeds that held, in percent: 100 is all of them and 0 is none."""
+    """Return the share of held seeds in percent: 100 only if all held, 0 only if none."""
     assert 0 <= held <= seeds, f"{held} of {seeds} seeds held"
     hundredths = 10_000 * held // seeds
     return f"{max(hundredths, 1 if held else 0) / 100:.2f}"
 
 
 def bounds(held: int, seeds: int) -> tuple[float, float]:
-    """Return what the true share is at least, and at most, each at 95 % confidence; 0 and 1 where nothing bounds it."""
+    """Return lower and upper bound of the true share, each at 95 % confidence; 0 and 1 without a bound."""
     assert 0 <= held <= seeds, f"{held} of {seeds} seeds held"
     share, weight = held / seeds, _Z * _Z / seeds
     middle = (share + weight / 2) / (1 + weight)
@@ -35,7 +34,7 @@ def bounds(held: int, seeds: int) -> tuple[float, float]:
 
 
 def rate(held: int, seeds: int) -> str:
-    """Return a share in percent with its bounds, as in `99.50 (98.24-99.87)`; of all or none, the one bound."""
+    """Return a share in percent with its bounds, as in `99.50 (98.24-99.87)`; for all or none, the one bound."""
     low, high = bounds(held, seeds)
     low_text, high_text = f"{floor(low * 10_000) / 100:.2f}", f"{ceil(high * 10_000) / 100:.2f}"
     if held == seeds:
@@ -54,7 +53,7 @@ def duration(us: float) -> str:
 
 
 def nearest_ranks(puts: Mapping[int, int]) -> dict[str, int]:
-    """Return each percentile of a histogram, µs -> puts, that is not empty: what that share did not exceed."""
+    """Return the percentiles of a non-empty histogram, µs -> puts: the value that each share does not exceed."""
     total = sum(puts.values())
     assert total > 0, "a histogram without puts has no percentile"
     found: dict[str, int] = {}
@@ -69,6 +68,6 @@ def nearest_ranks(puts: Mapping[int, int]) -> dict[str, int]:
 
 
 def percentiles_us(latencies_ns: Iterable[int], shares: Iterable[float] = LATENCY_SHARES) -> list[float]:
-    """Return, in µs, the latency that each share of them does not exceed. There is at least one."""
+    """Return, in µs, the latency that each share of at least one latency does not exceed."""
     ordered = sorted(latencies_ns)
     return [ordered[min(len(ordered) - 1, int(share * len(ordered)))] / 1_000 for share in shares]

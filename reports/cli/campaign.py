@@ -1,4 +1,4 @@
-"""The campaign of `tornlog run`: seeds of scenarios, round after round, and everything that it leaves for a reader."""
+"""Implementation of `run`: the campaign, round after round, and its results."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -46,11 +46,11 @@ from .run import RunOptions
 from .run_result import RunResults, failures_in_turn, run_result
 
 _SECONDS = 30.0
-"""The time budget of a command line without a time and without seeds."""
+"""Default time budget, without a time and without seeds."""
 
 
 def campaign(asked: RunOptions) -> NoReturn:
-    """Run the campaign of a command line, leave and show the result, and exit."""
+    """Run the campaign of a command line, write and show the result, and exit."""
     if asked.processes is not None or asked.python:
         _require_fit_for_processes(asked)
         check_processes(asked)
@@ -111,7 +111,7 @@ def campaign(asked: RunOptions) -> NoReturn:
 
 
 def _require_fit_for_processes(asked: RunOptions) -> None:
-    """Raise BadParameter for options that a comparison of processes does not heed."""
+    """Raise BadParameter for options that have no effect on a comparison of processes."""
     if not asked.check_determinism:
         raise typer.BadParameter("goes with --check-determinism", param_hint="--processes")
     fitting = ("names", "seeds", "check_determinism", "processes", "python", "json_file")
@@ -124,7 +124,7 @@ def _require_fit_for_processes(asked: RunOptions) -> None:
 def _with_files(
     results: RunResults, asked: RunOptions, scenario: Scenario, out: Path | None
 ) -> tuple[RunResults, Path | None, ResultFiles]:
-    """Leave failures and timelines. Return the results with them, the directory of the page, and the attempts."""
+    """Write failures and timelines. Return the results with them, the directory of the page, and the attempts."""
     files, paths, drawn = ResultFiles(), dict[str, Path](), list[Path]()
     left: dict[str, FailureLinks] = {}
     place: Path | None = None
@@ -150,14 +150,14 @@ def _with_files(
 
 
 def _run_again(asked: RunOptions, failure: Failure) -> str:
-    """Return the command that runs the seed of a failure again, which was left in no file."""
+    """Return the command that repeats the seed of a failure without a file."""
     named = {"disk": asked.disk, "policy": asked.policy, "mutant": asked.mutant, "as": asked.as_}
     points = " --attribute-points" if asked.attribute_points else ""
     return f"tornlog run {failure.scenario} --seed {failure.seed}{options_text(**named)}{points}"
 
 
 def _bugs(asked: RunOptions) -> tuple[Version | None, str | None]:
-    """Return the version that a command line names, if it does, and the mutant; a version is a mutant, too."""
+    """Return the version of --as, and the mutant; a version is a mutant too."""
     name, mutant = asked.as_, asked.mutant
     require_mutant(mutant)
     if name is None:
@@ -170,7 +170,7 @@ def _bugs(asked: RunOptions) -> tuple[Version | None, str | None]:
 
 
 def _check(asked: RunOptions, scenarios: list[Scenario]) -> None:
-    """Raise BadParameter for options that do not go together."""
+    """Raise BadParameter for options that contradict each other."""
     if asked.require_coverage and (asked.names or asked.disk or asked.policy):
         raise typer.BadParameter("only all scenarios at once can inject all", param_hint="--require-coverage")
     if asked.first_seed is not None and (asked.seeds is not None or asked.seed is not None):
@@ -247,7 +247,7 @@ def _run_all(
 def _tallies_of_kept(
     out: Path | None, scenarios: Sequence[Scenario], mutant: str | None, interruption: Interruption
 ) -> dict[str, Tally]:
-    """Return tallies with the kept failures of some scenarios that still break a promise; report each of the others."""
+    """Return tallies with the stored failures of the scenarios that still fail; print a note about each other one."""
     tallies: dict[str, Tally] = {}
     named = {scenario.name: scenario for scenario in scenarios}
     for path, failure in _kept(out):
@@ -272,7 +272,7 @@ def _kept(out: Path | None) -> Iterator[tuple[Path, Failure]]:
 
 
 def _kept_again(failure: Failure) -> Failure | str:
-    """Return the failure as it is with the present code, or why it is none."""
+    """Return the failure as it occurs with the current code, or why it does not."""
     try:
         with applied_mutant(failure.mutant), cpu_limit(CPU_SECONDS_MAX):
             replayed = replay(failure.smallest.record)

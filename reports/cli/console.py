@@ -1,4 +1,4 @@
-"""Where commands print: results and errors, progress, tables, paths. Knows nothing of what is printed."""
+"""Console output of commands: results and errors, progress, tables, paths."""
 
 import errno
 import os
@@ -16,31 +16,31 @@ from rich.table import Table
 
 
 class PipedConsole(Console):
-    """A console that leaves it to the command line what comes of a reader who has seen enough."""
+    """A console that lets the command line handle a closed pipe."""
 
     def on_broken_pipe(self) -> None:
-        """Raise, where rich would end with 1, which is a broken promise here."""
+        """Raise BrokenPipeError. rich would exit with 1, which here means a broken promise."""
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
 OUT = PipedConsole(highlight=False)
-"""Results: tables, and what was found beside them."""
+"""Results."""
 ERR = Console(stderr=True, highlight=False)
-"""Progress, and errors. Findings only if standard output is taken by JSON."""
+"""Progress and errors. If JSON goes to standard output, also findings."""
 T = TypeVar("T")
 _LINE_EVERY_SECONDS = 5.0
-"""Lines of what takes seconds each come no closer than this, but for the last one."""
+"""Minimum interval between progress lines of work with items of several seconds, except for the last line."""
 _SIGN_EVERY_SECONDS = 60.0
-"""Of other long work a log has a line this often."""
+"""Interval between log lines of other long work."""
 
 
 def findings_console(json_file: str | None) -> Console:
-    """Return where findings are printed: beside the table, unless JSON has standard output to itself."""
+    """Return the console for findings: standard output, unless JSON is written there."""
     return ERR if json_file == "-" else OUT
 
 
 def print_error(error: object) -> None:
-    """Print what kept a command from doing its work, in red, as it is spelled."""
+    """Print an error that stopped a command, in red and without markup."""
     ERR.print(str(error), style="red", markup=False, soft_wrap=True)
 
 
@@ -51,10 +51,11 @@ def print_note(text: str) -> None:
 
 @contextmanager
 def progress_shown(what: str = "", total: float | None = None, *, ticks: bool = True) -> Iterator[Callable[..., None]]:
-    """Show on standard error how far work is: gone when it ends, a line a minute in a pipe. Yield what updates it.
+    """Show progress on standard error until the block ends, or one line a minute in a pipe. Yield the update function.
 
-    That takes what rich's `Progress.update` takes, and `facts`, a text beside the bar. ticks: whether a thread shows
-    how time passes. A process that forks should have none, and has to ask for each `refresh`.
+    It takes the arguments of rich's `Progress.update`, and `facts`, a text after the bar. ticks: whether a thread
+    updates
+    the elapsed time. A process that forks should use no thread, and must pass `refresh`.
     """
     with _display(what, total, ticks=ticks) as update:
         printed_at = monotonic()
@@ -83,9 +84,9 @@ def _display(what: str, total: float | None, *, ticks: bool) -> Iterator[Callabl
 def followed(
     what: str, found: Iterable[T], total: int | None, about: Callable[[T], str] = lambda one: ""
 ) -> Iterator[T]:
-    """Yield what is found as it comes, and show on standard error how far that is: a display, or plain lines.
+    """Yield items, and show their progress on standard error: a bar, or lines in a pipe.
 
-    what: in a word or two; total: how many there will be, None if nobody knows; about: says of one which it is.
+    what: one or two words; total: the number of items, None if unknown; about: names an item.
     """
     done, printed_at = 0, monotonic()
     with _display(what, total, ticks=True) as update:
@@ -101,13 +102,13 @@ def followed(
 
 
 def print_paths(paths: Iterable[Path]) -> None:
-    """Print where results were left, one path a line."""
+    """Print the paths of written files, one per line."""
     for path in paths:
         OUT.print(str(path), soft_wrap=True, markup=False)
 
 
 def plain_table(title: str, texts: Sequence[str], figures: Sequence[str]) -> Table:
-    """Return a table without lines: columns of text first, columns of figures behind them."""
+    """Return a table without lines: text columns first, then figures."""
     table = Table(title=title, title_justify="left", box=SIMPLE, show_edge=False, pad_edge=False, collapse_padding=True)
     for name in texts:
         table.add_column(name, no_wrap=name != "what")

@@ -1,4 +1,4 @@
-"""`tornlog run --check-determinism --processes N`: the same seeds in other processes.
+"""Implementation of `run --check-determinism --processes N`: repeats seeds in processes.
 
 JSON: `{"format": "tornlog-determinism/1", "witnesses": [names], "runs", "digests": {scenario: digest}, "differences":
 [lines], "errors": [texts], "seconds"}`.
@@ -19,12 +19,12 @@ from .options import EXIT_HARNESS, EXIT_HELD, EXIT_NONDETERMINISTIC
 from .run import RunOptions
 
 SEEDS = "20"
-"""Of each scenario, where nobody says how many."""
+"""Default number of seeds per scenario."""
 _DIFFERENCES_SHOWN_MAX = 10
 
 
 def check_processes(asked: RunOptions) -> NoReturn:
-    """Run seeds here, and again in another order in processes with other hashes; say what differs, and exit."""
+    """Run seeds here, and again in processes with another order and other hashes; report differences, and exit."""
     scenarios, wanted = scenarios_named(asked.names, None, None), seeds_in(asked.seeds or SEEDS, None)
     assert wanted is not None, asked.seeds
     pythons = [path for one in asked.python or () for path in (installed() if one == "all" else [one])]

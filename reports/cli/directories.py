@@ -1,9 +1,10 @@
-"""`tornlog inspect`, `verify`, `dump` and `rebuild` look into a store directory and change nothing; `config` explains.
+"""Commands for store directories: `inspect`, `verify`, `dump`, `rebuild`, and `config`.
 
-Exit codes: 0 all held, 1 damage or a broken promise, 2 usage, or a directory with no part of a store, 3 a file that may
-not be read, or a new directory or the output of `dump` that cannot be written. What the next start mends by itself is a
-note, and no damage. Damage is one line each, as `file @ offset: field: expected X, found Y`, with files relative to the
-store directory: below the table of `inspect` and `verify`, and on standard error where standard output is JSON.
+They change nothing in the directory. Exit codes: 0 all held, 1 damage or a broken promise, 2 usage, or a directory
+without any part of a store, 3 an unreadable file, or a new directory or output that cannot be written. Damage that the
+next start repairs by itself is a note. Other damage is one line each, as `file @ offset: field: expected X, found Y`,
+with files relative to the store directory. It is printed after the table, or on standard error if standard output has
+JSON.
 """
 
 import json
@@ -39,15 +40,15 @@ from .spreading import spread_over
 _LINES_MAX = 50
 _LONG_BYTES = 256 * MIB
 _SPLIT_BYTES = 128 * MIB
-"""How much of the log is judged at once where several processes do it."""
+"""Log bytes judged at once by one of several processes."""
 T = TypeVar("T")
 
 Directory = Annotated[
     Path,
-    typer.Argument(metavar="DIR", exists=True, file_okay=False, help="A store directory; its files are only read."),
+    typer.Argument(metavar="DIR", exists=True, file_okay=False, help="A store directory, which is only read."),
 ]
 JsonFile = Annotated[
-    str | None, typer.Option("--json", metavar="FILE", help="Write everything as JSON to FILE, - for stdout.")
+    str | None, typer.Option("--json", metavar="FILE", help="Write all findings as JSON to FILE, - for stdout.")
 ]
 ConfigFile = Annotated[
     Path | None,
@@ -55,18 +56,18 @@ ConfigFile = Annotated[
 ]
 LogBytes = Annotated[
     int | None,
-    typer.Option("--commit-log-size", metavar="BYTES", min=1, help="Segment size, if no file shows it."),
+    typer.Option("--commit-log-size", metavar="BYTES", min=1, help="Segment size, if files do not tell."),
 ]
 QueueBytes = Annotated[
     int | None,
-    typer.Option("--consume-queue-size", metavar="BYTES", min=1, help="Queue segment size, likewise."),
+    typer.Option("--consume-queue-size", metavar="BYTES", min=1, help="Queue file size, if files do not tell."),
 ]
 HashSlots = Annotated[
-    int | None, typer.Option("--hash-slots", metavar="N", min=1, help="Slots of an index file, likewise.")
+    int | None, typer.Option("--hash-slots", metavar="N", min=1, help="Slots per index file, if files do not tell.")
 ]
 IndexEntries = Annotated[
     int | None,
-    typer.Option("--index-entries", metavar="N", min=2, help="Entries of an index file, likewise."),
+    typer.Option("--index-entries", metavar="N", min=2, help="Entries per index file, if files do not tell."),
 ]
 
 
@@ -79,7 +80,7 @@ def inspect(
     hash_slots: HashSlots = None,
     index_entries: IndexEntries = None,
 ) -> None:
-    """Open a store directory as the store would, recovery included but only in memory, and show what is in it."""
+    """Open a store directory, recovering it only in memory, and show its contents."""
     root = os.path.abspath(directory)
     geometry = _geometry_options(config, commit_log_size, consume_queue_size, hash_slots, index_entries)
     _require_store(root, geometry)
@@ -99,7 +100,7 @@ def verify(
     index_entries: IndexEntries = None,
     jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Processes.")] = 1,
 ) -> None:
-    """Check every record, queue entry and the checkpoint of a store directory as it stands, without recovery."""
+    """Check every record, queue entry and the checkpoint of a store directory, without recovery."""
     root = os.path.abspath(directory)
     geometry = _geometry_options(config, commit_log_size, consume_queue_size, hash_slots, index_entries)
     _require_store(root, geometry)
@@ -116,21 +117,21 @@ def verify(
 def dump(
     directory: Directory,
     topic: Annotated[str | None, typer.Option(help="Only this topic's messages.")] = None,
-    queue: Annotated[int | None, typer.Option(min=0, help="Only this queue's; needs --topic.")] = None,
+    queue: Annotated[int | None, typer.Option(min=0, help="Only this queue; needs --topic.")] = None,
     begin: Annotated[
         int, typer.Option("--from", min=0, help="First offset: in the queue with --queue, else in the log.")
     ] = 0,
-    end: Annotated[int | None, typer.Option("--to", min=0, help="The offset behind the last one, likewise.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="At most so many messages.")] = None,
-    keys: Annotated[str | None, typer.Option(help="Only messages with this key, or unique key.")] = None,
-    body: Annotated[BodyText, typer.Option(help="How bodies are spelled.")] = BodyText.TEXT,
+    end: Annotated[int | None, typer.Option("--to", min=0, help="Offset after the last one.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Maximum of messages.")] = None,
+    keys: Annotated[str | None, typer.Option(help="Only messages with this key or unique key.")] = None,
+    body: Annotated[BodyText, typer.Option(help="Format of bodies.")] = BodyText.TEXT,
     json_file: Annotated[
         str, typer.Option("--json", metavar="FILE", help="Write to FILE instead, - for stdout.")
     ] = "-",
     config: ConfigFile = None,
     commit_log_size: LogBytes = None,
 ) -> None:
-    """Print messages as JSON lines, straight from the log, in its order."""
+    """Print messages as JSON lines, read from the log in its order."""
     if queue is not None and topic is None:
         raise typer.BadParameter("needs --topic", param_hint="--queue")
     root = os.path.abspath(directory)
@@ -152,7 +153,7 @@ def dump(
                 if limit is not None and (limit := limit - 1) == 0:
                     break
     except BrokenPipeError:
-        _drop_output()  # whoever read has seen enough
+        _drop_output()  # the reader has closed the pipe
     except OSError as error:
         if json_file == "-":
             _drop_output()
@@ -162,14 +163,14 @@ def dump(
 
 
 def _dumped(settings: StoreConfig, selection: Selection, body: BodyText) -> Iterator[dict[str, Any] | CorruptFileError]:
-    """Yield what `dump_log` does; its errors are the store's, and all others are those of the output."""
+    """Yield the items of `dump_log`. Its errors are those of the store; other errors are those of the output."""
     with _exit_if_not_readable_as_store(settings.store_path_root_dir):
         yield from dump_log(OverlayFiles, settings, selection, body)
 
 
 @contextmanager
 def _exit_if_not_readable_as_store(root: str) -> Iterator[None]:
-    """End with 1, and say where, if damage keeps a store from being read; with 3 if a file may not be."""
+    """Exit with 1 and the place if damage prevents reading, or with 3 if a file is unreadable."""
     try:
         with _exit_if_unreadable():
             try:
@@ -184,16 +185,16 @@ def _exit_if_not_readable_as_store(root: str) -> Iterator[None]:
 
 
 def _drop_output() -> None:
-    """Have what standard output still holds go nowhere when the process ends."""
+    """Discard the buffered rest of standard output."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def rebuild(
     directory: Annotated[
-        str, typer.Argument(metavar="DIR", help="A store directory; its files are only read. With --master a URI, too.")
+        str, typer.Argument(metavar="DIR", help="A store directory, which is only read; with --master also a URI.")
     ],
     to: Annotated[
-        str, typer.Option("--to", metavar="NEW", help="Where to; empty, or not there yet. With --master a URI, too.")
+        str, typer.Option("--to", metavar="NEW", help="New directory, empty or missing; with --master also a URI.")
     ],
     json_file: JsonFile = None,
     config: ConfigFile = None,
@@ -203,12 +204,12 @@ def rebuild(
     index_entries: IndexEntries = None,
     master: Annotated[
         str | None,
-        typer.Option(help=f"On Spark, its master as in local[2], or {IN_PROCESS}: part by part."),
+        typer.Option(help=f"Rebuild in parts on this Spark master, such as local[2], or {IN_PROCESS}."),
     ] = None,
     ship: Ship = None,
     conf: Conf = None,
 ) -> None:
-    """Copy a store's log to a new directory and make its consume queues, index and checkpoint anew."""
+    """Copy a store's log to a new directory, and rebuild its consume queues, index and checkpoint."""
     root, new = absolute(directory), absolute(to)
     geometry = _geometry_options(config, commit_log_size, consume_queue_size, hash_slots, index_entries)
     is_here = "://" not in root
@@ -246,18 +247,18 @@ def rebuild(
 
 
 def _places(root: str, geometry: Geometry) -> list[str]:
-    """Return where a store has its files: its directory, and what may be links in it, or elsewhere, as its log may."""
+    """Return all directories of a store; parts may be links or elsewhere, such as the log."""
     try:
         paths = log_paths(OverlayFiles(), root, geometry)
     except (OSError, ValueError):
-        return [root]  # what is wrong there is said when it is read
+        return [root]  # the error is reported when the files are read
     log = *paths.commit_log_directories, *paths.read_only_commit_log_directories
     queues = paths.consume_queue_directory, paths.consume_queue_ext_directory
     return [root, *log, *queues, paths.index_directory, paths.config_directory, paths.checkpoint_path]
 
 
 def _require_store(root: str, geometry: Geometry) -> None:
-    """Raise BadParameter if a directory has no part of a store. A store that lost one part is damaged, not absent."""
+    """Raise BadParameter if a directory has no part of a store. A store without one part is damaged, not missing."""
     parts = [*_places(root, geometry)[1:], os.path.join(root, "abort")]
     if len(parts) > 1 and not any(map(_may_exist, parts)):
         raise typer.BadParameter(f"{root}: no store: it has no log, no queues and no checkpoint", param_hint="DIR")
@@ -274,13 +275,13 @@ def _may_exist(path: str) -> bool:
 
 
 def _is_in(places: Iterable[str], path: str) -> bool:
-    """Return whether a path is one of some places, or in one, links resolved."""
+    """Return whether a path is equal to or inside one of some places, with links resolved."""
     path = os.path.realpath(path)
     return any(os.path.commonpath([place, path]) == place for place in map(os.path.realpath, places))
 
 
 def _refuse_output_in(places: Iterable[str], json_file: str | None) -> None:
-    """Raise BadParameter if a file of results would be among a store's own files."""
+    """Raise BadParameter if a result file would be inside the store."""
     if json_file is not None and json_file != "-" and _is_in(places, json_file):
         raise typer.BadParameter(f"{json_file}: must not be in the store", param_hint="--json")
 
@@ -288,7 +289,7 @@ def _refuse_output_in(places: Iterable[str], json_file: str | None) -> None:
 def _rebuilt_by(
     master: str, ship: list[str] | None, conf: list[str] | None, root: str, new: str, geometry: Geometry
 ) -> Rebuilt:
-    """Have the parts made by an engine; end with 1 if that is not for it to do, with 3 if a file fails."""
+    """Rebuild on an engine; exit with 1 if only a local rebuild can do it, with 3 if a file fails."""
     from ..pipeline.rebuild.rebuilding import UnsoundStoreError, rebuild_with
     from ..pipeline.spark.options import engine_for, place_of
 
@@ -299,7 +300,7 @@ def _rebuilt_by(
         except FileExistsError as error:
             raise typer.BadParameter(str(error), param_hint="--to") from error
         except (CorruptFileError, UnsoundStoreError) as error:
-            typer.echo(f"{error}: this is for a rebuild without --master", err=True)
+            typer.echo(f"{error}: rebuild without --master", err=True)
             raise typer.Exit(1) from None
         except OSError as error:
             typer.echo(f"{error.filename or new}: {error.strerror or error}", err=True)
@@ -314,7 +315,7 @@ def _line(error: CorruptFileError, root: str) -> str:
 def _finish(
     found: T, fields: Callable[[], Any], show: Callable[[T], None], damage: list[str], json_file: str | None
 ) -> NoReturn:
-    """Write the fields of what was found as JSON, or show it; print the damage, and exit."""
+    """Write the fields as JSON, or show them; print the damage, and exit."""
     files = ResultFiles()
     if json_file is not None:
         with files.attempt():
@@ -330,7 +331,7 @@ def _finish(
 
 @contextmanager
 def _kept_if_whole(new: str) -> Iterator[None]:
-    """Remove what was made at new if its making ends with an error."""
+    """Remove a new directory if the block fails."""
     try:
         yield
     except BaseException:
@@ -339,7 +340,7 @@ def _kept_if_whole(new: str) -> Iterator[None]:
 
 
 def show_config(config: ConfigFile = None, json_file: JsonFile = None) -> None:
-    """Show every setting of a store: its value, the default, and what it means."""
+    """Show every setting of a store: its value, its default and its meaning."""
     root = os.path.expanduser("~/store")
     with _usage_errors(config):
         conf = read_broker_conf("" if config is None else config.read_text(encoding="utf-8-sig"), root)
@@ -352,7 +353,7 @@ def show_config(config: ConfigFile = None, json_file: JsonFile = None) -> None:
 
 @contextmanager
 def _usage_errors(config: Path | None) -> Iterator[None]:
-    """Make what is wrong with a configuration file a usage error."""
+    """Convert errors of a configuration file into usage errors."""
     try:
         yield
     except (ValueError, OSError) as error:
@@ -366,7 +367,7 @@ def _geometry_options(
     hash_slots: int | None = None,
     index_entries: int | None = None,
 ) -> Geometry:
-    """Put together what the options say; those for sizes win over the file."""
+    """Return the geometry of the options, which override those of the configuration file."""
     conf = Geometry()
     if config is not None:
         with _usage_errors(config):
@@ -382,7 +383,7 @@ def _geometry_options(
 
 @contextmanager
 def _exit_if_unreadable() -> Iterator[None]:
-    """End with 3, and say which file it was, where one may not be read: nothing is known of what is in it."""
+    """Exit with 3 and the file name if a file is unreadable."""
     try:
         yield
     except OSError as error:
@@ -392,7 +393,7 @@ def _exit_if_unreadable() -> Iterator[None]:
 
 @contextmanager
 def _progress(log_bytes: int) -> Iterator[Callable[[int], None]]:
-    """Yield what counts log bytes, on a bar if there is a terminal to see it and the log is long."""
+    """Yield a function that counts log bytes. A long log has a progress bar on a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal or log_bytes < _LONG_BYTES:
         yield lambda read_bytes: None
@@ -409,4 +410,4 @@ def _log_bytes(root: str, geometry: Geometry) -> int:
         statuses = log_statuses(files, log_paths(files, root, geometry))
         return sum(status.size_bytes for _, status in statuses)
     except (OSError, ValueError):
-        return 0  # whatever is wrong there, the verification says it better
+        return 0  # the verification reports the error

@@ -1,13 +1,12 @@
-"""The command that explores: every crash of one run, and every state that each may leave; or its schedules.
+"""Options of `explore`: every crash of one run and its states, or the schedules of a run.
 
 JSON, version 1: `{"format": "tornlog-explore/1", "scenario", "seed", "disk", "mutant", "limit", "heal", "exhaustive",
 "moments", "crashes", "crashes_exhausted", "crashes_cut", "states", "images", "judgements", "judged", "violations",
 "depths": [{"situations", "operations"}], "kinds": [{"depth", "kind", "moments", "crashes", "exhausted", "cut",
 "states", "judged", "violations"}], "failures": [{"signature", "file"}], "interrupted", "seconds",
 "states_per_second"}`.
-
-states: that were built; images: different ones; judgements: different pairs of an image and what had been promised;
-judged: how many were recovered and judged, which is more than that only with several processes.
+states: states built; images: distinct ones; judgements: distinct pairs of an image and the promises made before it;
+judged: recoveries that were judged, which exceeds judgements only with several processes.
 
 JSON of --schedules, version 1: `{"format": "tornlog-schedules/1", "kind", "bound", "scenario", "seed", "summary",
 "schedules", "schedules_by_cost": [numbers], "is_complete", "violated", "first_violated", "first_schedule",
@@ -25,7 +24,7 @@ from .options import AttributePoints, Jobs, JsonFile, Mutant, complete_disk, com
 
 @dataclass(frozen=True)
 class ExploreOptions:
-    """Pull the plug at every operation of one run, and judge every state that may be left.
+    """Crash one run at every file operation, and check every state that each crash may leave.
 
     With --schedules: run it under every schedule with few delays or preemptions instead, and count them.
     """
@@ -35,25 +34,23 @@ class ExploreOptions:
     seed: Annotated[int, typer.Option(help="The seed whose first life is explored.")] = 0
     limit: Annotated[
         int | None,
-        typer.Option(min=1, help="States of one crash, 256 unless given (4 of several machines)."),
+        typer.Option(min=1, help="Maximum of states per crash. Default: 256, or 4 with several machines."),
     ] = None
     disk: Annotated[str | None, typer.Option(help="One disk only; see `list`.", autocompletion=complete_disk)] = None
-    messages: Annotated[int | None, typer.Option(min=1, help="Of each producer, instead of what the seed draws.")] = (
+    messages: Annotated[int | None, typer.Option(min=1, help="Messages per producer, instead of the drawn number.")] = (
         None
     )
-    nest: Annotated[int, typer.Option(min=0, max=8, help="Crashes inside recovery, this deep, of some states.")] = 0
-    heal: Annotated[bool, typer.Option(help="Use each recovered store as the end of a run does.")] = False
+    nest: Annotated[int, typer.Option(min=0, max=8, help="Depth of crashes inside recovery, for some states.")] = 0
+    heal: Annotated[bool, typer.Option(help="Use each recovered store as at the end of a run.")] = False
     mutant: Mutant = None
     jobs: Jobs = 1
-    schedules: Annotated[
-        bool, typer.Option("--schedules", help="Every schedule of the run in place of every crash.")
-    ] = False
-    delays: Annotated[int | None, typer.Option(min=0, help="Schedules with up to N delays; 1 if neither.")] = None
+    schedules: Annotated[bool, typer.Option("--schedules", help="Explore schedules instead of crashes.")] = False
+    delays: Annotated[int | None, typer.Option(min=0, help="Schedules with up to N delays. Default: 1.")] = None
     preemptions: Annotated[int | None, typer.Option(min=0, help="Schedules with up to N preemptions.")] = None
     attribute_points: AttributePoints = False
-    after: Annotated[str | None, typer.Option(help="Go on behind the schedule of that name.")] = None
+    after: Annotated[str | None, typer.Option(help="Continue after the schedule with this name.")] = None
     stop_at_first: Annotated[
-        bool, typer.Option("--stop-at-first", help="End with the first schedule that breaks a promise.")
+        bool, typer.Option("--stop-at-first", help="Stop at the first schedule that breaks a promise.")
     ] = False
-    out: Annotated[Path | None, typer.Option(file_okay=False, help="Leave failures in DIR/failures.")] = None
+    out: Annotated[Path | None, typer.Option(file_okay=False, help="Write failures to DIR/failures.")] = None
     json_file: JsonFile = None

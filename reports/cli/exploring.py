@@ -1,4 +1,4 @@
-"""Exploring as the command does it: every crash of one run, or its schedules, and the result of that."""
+"""Implementation of `explore`: explores crashes or schedules, and builds the result."""
 
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -26,7 +26,7 @@ from .reporting import replay_command, write_failures
 
 
 def explore_run(asked: ExploreOptions) -> NoReturn:
-    """Explore the crashes of one run, or its schedules, as the command line asks, and exit."""
+    """Explore the crashes or the schedules of one run, and exit."""
     _check(asked)
     (scenario,) = scenarios_named([asked.name], asked.disk, None, attribute_points=asked.attribute_points)
     require_mutant(asked.mutant)
@@ -42,7 +42,7 @@ def explore_run(asked: ExploreOptions) -> NoReturn:
 
 
 def _check(asked: ExploreOptions) -> None:
-    """Raise BadParameter for options that do not go together."""
+    """Raise BadParameter for options that contradict each other."""
     foreign, reason = ["delays", "preemptions", "attribute_points", "after", "stop_at_first"], "goes with --schedules"
     if asked.schedules:
         foreign = ["disk", "messages", "nest", "heal", "jobs"]
@@ -61,7 +61,7 @@ def _write(failures: list[Failure], out: Path | None, files: ResultFiles) -> dic
 
 
 def _failures_block(failures: list[Failure], paths: dict[str, Path], again: str) -> Failures:
-    """Return the failures. again: the way to see a failure again that was left in no file."""
+    """Return the failures. again: the hint for a failure without a file."""
     commands = {name: replay_command(path) for name, path in paths.items()}
     texts = [failure_text(failure, commands.get(failure.signature, again)) for failure in failures]
     return Failures("Failures", On.ALARM, groups=[FailureGroup(texts)])
@@ -120,7 +120,7 @@ def _schedules_result(
         verdict = f"{found.violated:,} broken, {first}"
     blocks: list[ResultBlock] = []
     if not found.is_complete and found.last_schedule is not None:
-        blocks.append(Lines("", On.TERMINAL, lines=[f"  go on with --after '{found.last_schedule}'"], is_text=True))
+        blocks.append(Lines("", On.TERMINAL, lines=[f"  continue with --after '{found.last_schedule}'"], is_text=True))
     blocks.append(_failures_block(failures, paths, ""))
     tone, exit_code = _outcome(failures, interruption)
     return Result("explore", f"{found.summary}: {verdict}", Verdict(tone, verdict), exit_code, document, blocks=blocks)
@@ -132,7 +132,7 @@ def _schedules_result(
 def _crashes_result(
     asked: ExploreOptions, scenario: Scenario, interruption: Interruption, files: ResultFiles
 ) -> Result:
-    """Pull the plug at every operation of one run; return the result."""
+    """Crash one run at every file operation; return the result."""
     limit = asked.limit
     if limit is None:
         limit = LIMIT if scenario.ranges.is_alone else WHOLE_LIMIT
@@ -189,7 +189,7 @@ def _crashes_result(
     blocks = [
         _kinds_table(explored),
         Lines("", On.TERMINAL, lines=_lines(explored)),
-        _failures_block(explored.failures, paths, "the same again, with --out DIR"),
+        _failures_block(explored.failures, paths, "repeat with --out DIR"),
     ]
     tone, exit_code = _outcome(explored.failures, interruption)
     return Result("explore", headline, Verdict(tone, verdict), exit_code, document, blocks=blocks)
@@ -198,7 +198,7 @@ def _crashes_result(
 def _kinds_table(explored: Exploration) -> ResultTable:
     rows = []
     for (depth, kind), count in sorted(explored.found.counts.items()):
-        where = f"{kind}, {depth} deep" if depth else kind
+        where = f"{kind}, depth {depth}" if depth else kind
         rows.append(Row((where, count.moments, count.states, count.judged, count.violations), count.violations > 0))
     figures = ("points", "states", "judged", "violations")
     return ResultTable("Crashes", On.TERMINAL, texts=("crash at",), figures=figures, rows=rows)
@@ -210,13 +210,13 @@ def _lines(explored: Exploration) -> list[str]:
     if total.exhausted != total.crashes:
         every = f"of {total.exhausted:,} of {total.crashes:,} crashes {every}"
         if total.cut:
-            every += f", of {total.cut:,} not all that should have been (--limit)"
+            every += f"; --limit cut {total.cut:,} of them short"
     return [
         f"disk {explored.plan.disk}: {every}",
-        f"{total.states:,} states, {len(found.images):,} different images, "
+        f"{total.states:,} states, {len(found.images):,} distinct images, "
         f"{total.judged:,} recovered and judged, {explored.states_per_second:,.0f} a second",
         *(
-            f"{depth} deep in recovery: {one.situations} states, {one.operations} operations to die at"
+            f"recovery at depth {depth}: {one.situations} states, {one.operations} operations to crash at"
             for depth, one in enumerate(explored.depths[1:], 1)
         ),
     ]

@@ -1,15 +1,13 @@
-"""The command that fuzzes formats and recovery.
+"""Options of `fuzz`, which fuzzes formats and recovery.
 
 JSON, version 1: `{"format": "tornlog-fuzz/1", "engine", "seed", "mutant", "formats": [{"name", "inputs", "accepted",
 "refused", "broken", "outcomes", "corpus", "seconds", "cpu_seconds", "inputs_per_second", "findings": [finding]}],
 "not_run": [formats], "interrupted": true or false}` with finding `{"signature", "expected", "found", "number",
 "input_bytes", "file"}`; file is empty without --out. Of --replay: `{"format": "tornlog-fuzz-replay/1", "name",
-"mutant", "same", "outcome", "signature", "expected", "found"}`: outcome is what came of an input that breaks nothing,
-the three behind it what is broken by one that does; same, null for an input without a record, is whether that is what
-the record says.
-
-outcomes: different ones, a refused field or a way taken; corpus: inputs kept to be broken further; number: of the
-input, from 1; input_bytes: of the smallest input found that breaks the promise.
+"mutant", "same", "outcome", "signature", "expected", "found"}`. outcome is set if the input breaks no promise, else the
+three fields after it. same tells whether the result is as recorded; null for an input without a record.
+outcomes: distinct refused fields and accepted paths; corpus: inputs kept for further mutation; number: of the input,
+from 1; input_bytes: of the smallest input found that breaks the promise.
 """
 
 from dataclasses import dataclass
@@ -25,39 +23,41 @@ ENGINES = ("tornlog", "atheris")
 
 @dataclass(frozen=True)
 class FuzzOptions:
-    """Break files, frames and whole store directories, and see that nothing worse than an error comes of it."""
+    """Corrupt files, network frames and store directories, and check that nothing worse than an error follows."""
 
     context: typer.Context
     formats: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="[FORMAT]...",
-            help="Of commitlog, consumequeue, consumequeue-ext, index, checkpoint, json, remoting, directory;"
-            " all without any.",
+            help="Of commitlog, consumequeue, consumequeue-ext, index, checkpoint, json, remoting, directory."
+            " Default: all.",
         ),
     ] = None
-    time: Annotated[str | None, typer.Option(help="For how long each, as in 30s; 10s without an end.")] = None
-    inputs: Annotated[int | None, typer.Option(min=1, help="How many inputs of each at most.")] = None
+    time: Annotated[
+        str | None, typer.Option(help="Time per format, such as 30s. Default: 10s, unless --inputs is given.")
+    ] = None
+    inputs: Annotated[int | None, typer.Option(min=1, help="Maximum of inputs per format.")] = None
     seed: Annotated[
         int | None,
-        typer.Option(min=0, help="The same seed makes the same inputs. Drawn with a time budget, 0 without."),
+        typer.Option(min=0, help="The same seed makes the same inputs. Default: drawn with a time budget, else 0."),
     ] = None
     engine: Annotated[str, typer.Option(help=f"One of {', '.join(ENGINES)}.")] = ENGINES[0]
     mutant: Annotated[
         str | None,
         typer.Option(
-            help="With a bug put in: frame-length-trusted, record-crc-unchecked, index-chain-unbounded,"
-            " json-depth-unbounded, or one that `list` names.",
+            help="Apply a bug: frame-length-trusted, record-crc-unchecked, index-chain-unbounded,"
+            " json-depth-unbounded, or one of `list`.",
             autocompletion=complete_mutant,
         ),
     ] = None
     replay: Annotated[
         Path | None,
-        typer.Option(exists=True, dir_okay=False, help="Judge the input in FILE: a finding, or of a corpus."),
+        typer.Option(exists=True, dir_okay=False, help="Judge the input in FILE, a finding or a file of a corpus."),
     ] = None
-    jobs: Annotated[int, typer.Option(min=1, help="Processes; a format each.")] = 1
+    jobs: Annotated[int, typer.Option(min=1, help="Processes, one format each.")] = 1
     out: Annotated[
         Path | None,
-        typer.Option(file_okay=False, help="Leave findings in DIR/failures, inputs in DIR/corpus."),
+        typer.Option(file_okay=False, help="Write findings to DIR/failures, inputs to DIR/corpus."),
     ] = None
     json_file: JsonFile = None

@@ -1,4 +1,4 @@
-"""Fuzzing as the command does it: formats in processes, and the result of all."""
+"""Implementation of `fuzz`: runs formats in processes, and builds the result."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures.process import BrokenProcessPool
@@ -45,11 +45,11 @@ from .options import (
 _SECONDS = 10.0
 _SHOWN_CHARACTERS = 300
 _COUNTS = ("name", "inputs", "accepted", "refused", "broken", "outcomes", "corpus")
-"""Fields of `FuzzReport` that JSON has under the same name."""
+"""Fields of `FuzzReport` with the same name in JSON."""
 
 
 def fuzz_formats(asked: FuzzOptions) -> NoReturn:
-    """Fuzz as the command line asks, leave the result, and exit."""
+    """Fuzz the requested formats, write the result, and exit."""
     require_one_of(ENGINES, asked.engine, "--engine")
     names, mutant, seed = _names(asked.formats), asked.mutant, asked.seed
     if mutant is not None and not is_mutant(mutant, "--mutant", find_fuzzed):
@@ -118,9 +118,9 @@ def _names(formats: list[str] | None) -> list[str]:
 
 
 def _results(every: list[FuzzSettings], engine: str, jobs: int, interruption: Interruption) -> Iterator[FuzzReport]:
-    """Yield the report of each format, in order, with a progress display on a terminal.
+    """Yield the report of each format, in order, with a progress display.
 
-    Our own engine hands in what it has of a format when it is interrupted; what atheris is at is lost.
+    If interrupted, the own engine returns its partial report, while that of atheris is lost.
     """
     is_ours = engine != "atheris"
     with progress_shown(total=len(every), ticks=jobs == 1) as update:
@@ -184,7 +184,7 @@ def _short(count: int) -> str:
 
 
 def _text(finding: FuzzFailure, path: Path | None) -> FailureText:
-    again = "the same again, with --out DIR" if path is None else f"tornlog fuzz {finding.target} --replay {path}"
+    again = "repeat with --out DIR" if path is None else f"tornlog fuzz {finding.target} --replay {path}"
     size = f"input:    {len(finding.raw):,} bytes, of {len(finding.original):,}"
     lines = [*_violation_lines(finding.breach), TextLine(LineKind.TEXT, size)]
     return FailureText(finding.target, lines, again, f"seed {finding.seed}, input {finding.number:,}")
@@ -241,7 +241,7 @@ def _replay(file: Path, asked: FuzzOptions) -> NoReturn:
 
 
 def _finding_in(file: Path) -> FuzzFailure | None:
-    """Return the finding in a file, None if it is an input as it stands. BadParameter: neither."""
+    """Return the finding in a file; None for a raw input. Raises BadParameter for an invalid finding."""
     if file.suffix != ".json":
         return None
     try:
@@ -251,4 +251,4 @@ def _finding_in(file: Path) -> FuzzFailure | None:
 
 
 def _outcome_text(outcome: InputOutcome) -> str:
-    return f"{'accepted' if outcome.accepted else 'refused'}: {outcome.way.strip() or 'as it is'}"
+    return f"{'accepted' if outcome.accepted else 'refused'}: {outcome.way.strip() or 'unchanged'}"

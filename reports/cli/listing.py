@@ -1,4 +1,4 @@
-"""The command that lists the names that other commands take."""
+"""The command `list`: prints the names that other commands take."""
 
 from typing import Annotated
 
@@ -18,7 +18,7 @@ def list_(
         typer.Argument(metavar="[SECTION]", help=f"One of {', '.join(SECTIONS)}.", autocompletion=lambda: [*SECTIONS]),
     ] = None,
     word: Annotated[
-        str | None, typer.Argument(metavar="[WORD]", help="Part of a name or of its meaning, in either case.")
+        str | None, typer.Argument(metavar="[WORD]", help="Part of a name or its meaning; case is ignored.")
     ] = None,
     json_file: JsonFile = None,
 ) -> None:

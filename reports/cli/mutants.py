@@ -1,12 +1,11 @@
-"""The command that runs known bugs.
+"""Options of `mutants`, which runs known bugs.
 
 JSON: a list of `{"id", "found", "scenario", "invariant", "expected": whether the mutant names that invariant, "seeds",
-"core_seconds", "reached": seeds in which its code ran or null for a constant, "bit": seeds in which it reported that it
-did otherwise or null if it does not report, "differing": null or `{"seeds", "of"}`, "missed_because", "finds":
+"core_seconds", "reached": seeds in which its code ran or null for a constant, "bit": seeds in which it reported a
+changed behaviour or null if it does not report, "differing": null or `{"seeds", "of"}`, "missed_because", "finds":
 [{"scenario", "seed", "invariant", "seeds", "core_seconds"}], "shrunk", "clean_violation", "error"}`. seeds and
-core_seconds are until the first find. shrunk is null without --shrink, else `{"messages", "preemptions", "switches",
-"sectors", "faults", "lives", "tries", "seconds"}`. Of one that an interruption left out: `{"id", "not_run":
-true}`.
+core_seconds are up to the first find. shrunk is null without --shrink, else `{"messages", "preemptions", "switches",
+"sectors", "faults", "lives", "tries", "seconds"}`. A mutant left out by an interruption is `{"id", "not_run": true}`.
 """
 
 from dataclasses import dataclass
@@ -20,15 +19,15 @@ from .options import Jobs, JsonFile, JunitFile, complete_mutant, complete_scenar
 
 @dataclass(frozen=True)
 class MutantsOptions:
-    """Put bugs into the store, one at a time, and see which scenario finds each, and in how many core-seconds.
+    """Put known bugs into the store one by one, and show which scenario finds each, and in how many core-seconds.
 
-    The catalogue's are known from real stores. MODULE:ID is a mutant of a module of your own, FILE.py:ID of a file.
+    The catalogue has bugs of real stores. MODULE:ID names a mutant in a module of your own, FILE.py:ID one in a file.
     """
 
     context: typer.Context
     ids: Annotated[
         list[str] | None,
-        typer.Argument(help="Mutants; all of the set without any.", autocompletion=complete_mutant),
+        typer.Argument(help="Mutants. Default: all of the set.", autocompletion=complete_mutant),
     ] = None
     brought: Annotated[
         list[str] | None,
@@ -39,7 +38,7 @@ class MutantsOptions:
         typer.Option(
             "--set",
             metavar="MODULE",
-            help="The MUTANTS of a module that can be imported, not the catalogue's.",
+            help="The MUTANTS of an importable module instead of the catalogue.",
         ),
     ] = None
     scenarios: Annotated[
@@ -47,26 +46,32 @@ class MutantsOptions:
         typer.Option(
             "--scenario",
             metavar="NAME",
-            help="In this scenario only; repeatable.",
+            help="Run only this scenario; repeatable.",
             autocompletion=complete_scenario,
         ),
     ] = None
     narrowed: Annotated[
-        bool, typer.Option("--narrowed", help="In ranges narrowed to each mutant: to work on it, not for the figure.")
+        bool,
+        typer.Option(
+            "--narrowed", help="Narrow the ranges to each mutant: for work on a mutant, not for measurements."
+        ),
     ] = False
     all_scenarios: Annotated[
-        bool, typer.Option("--all-scenarios", help="Go on until each scenario has found it, or a limit is met.")
+        bool, typer.Option("--all-scenarios", help="Continue until each scenario has found it, or up to a limit.")
     ] = False
-    seeds: Annotated[int | None, typer.Option(min=1, help="Seeds per mutant and scenario at most.")] = None
+    seeds: Annotated[int | None, typer.Option(min=1, help="Maximum of seeds per mutant and scenario.")] = None
     time: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Core-seconds per mutant at most, as in 10m. 60s without --seeds."),
+        typer.Option(
+            metavar="TIME",
+            help="Maximum of core-seconds per mutant, such as 10m. Default: 60s, unless --seeds is given.",
+        ),
     ] = None
     jobs: Jobs = 1
-    shrink: Annotated[bool, typer.Option(help="Make what finds each small, for 15 s at most.")] = False
+    shrink: Annotated[bool, typer.Option(help="Shrink the failure that finds each, for up to 15 s.")] = False
     verbose: Annotated[bool, typer.Option("--verbose", help="Show a row for every mutant.")] = False
     out: Annotated[
-        Path | None, typer.Option(file_okay=False, help="Leave report.html, failures and timelines in DIR.")
+        Path | None, typer.Option(file_okay=False, help="Write report.html, failures and timelines to DIR.")
     ] = None
     junit: JunitFile = None
     json_file: JsonFile = None

@@ -1,4 +1,4 @@
-"""Mutants as the command runs them, and everything that it leaves for a reader."""
+"""Implementation of `mutants`: runs the mutants and writes all results."""
 
 from time import perf_counter
 from typing import NoReturn
@@ -21,12 +21,12 @@ from .options import ResultFiles, command_line, results_written
 from .reporting import FailureLinks, leave_timelines, mutant_name_of, replay_command, write_failures
 
 _CORE_SECONDS = 60.0
-"""The limit of each mutant on a command line without a time and without seeds."""
+"""Default limit per mutant, without a time and without seeds."""
 _SHRINK_SECONDS = 15.0
 
 
 def mutate(asked: MutantsOptions) -> NoReturn:
-    """Run the mutants that the command line names, leave the result, and exit."""
+    """Run the mutants of a command line, write the result, and exit."""
     if asked.narrowed and (asked.scenarios or asked.all_scenarios):
         option = "--scenario" if asked.scenarios else "--all-scenarios"
         raise typer.BadParameter("expected none with --narrowed, which has a scenario of its own", param_hint=option)
@@ -82,7 +82,7 @@ def mutate(asked: MutantsOptions) -> NoReturn:
 
 
 def _mutants_wanted(names: list[str], module: str | None) -> list[str]:
-    """Return the names of the mutants to be run, each once. BadParameter: there is no such, or no such set."""
+    """Return the names of the mutants to run, each once. Raises BadParameter for an unknown mutant or set."""
     try:
         named = [name for one in names for name in names_meant(one)]
         known = [] if named else mutants_in(module)

@@ -1,4 +1,4 @@
-"""The result of `tornlog mutants`: which mutants were found, by which scenario and how soon, and which were not."""
+"""The result of `mutants`: which were found, by which scenario and how soon."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,21 +31,21 @@ from .reporting import FailureLinks, not_run_cases
 
 _NAMES_SHOWN = 4
 _POINTS_MIN = 3
-"""Finds, for a curve to be worth looking at."""
+"""Minimum of found mutants for a curve."""
 _NOT_FOUND = "not found: "
 _SHOWN = On.TERMINAL | On.VERBOSE
 
 
 @dataclass(frozen=True, slots=True)
 class MutationResults:
-    """Findings of `tornlog mutants`, from which its result is built."""
+    """Findings of `tornlog mutants`, the input of its result."""
 
     command: str
     """The command line."""
     mutant_results: Sequence[MutantResult]
     seconds: float
     survivors: Mapping[str, str]
-    """The reasons why some mutants may survive, by id."""
+    """Reasons why some mutants may survive, by id."""
     failures: Mapping[str, FailureLinks] = field(default_factory=dict)
     """The failures that found mutants, by `Failure.name_of_mutant`."""
     reach: Reach = ALL
@@ -55,12 +55,12 @@ class MutationResults:
 
     @property
     def found(self) -> list[MutantResult]:
-        """Return those that a scenario found."""
+        """Return the mutants that a scenario found."""
         return [one for one in self.mutant_results if one.found]
 
 
 def mutation_result(results: MutationResults, interrupted: int | None = None) -> Result:
-    """Return the result. interrupted: the exit code if a signal has ended the run."""
+    """Return the result. interrupted: the exit code if a signal ended the run."""
     every, found = results.mutant_results, results.found
     core_seconds = core_seconds_texts(every)
     facts = [
@@ -103,11 +103,11 @@ def _verdict(results: MutationResults) -> Verdict:
     known = len(every) - len(found) - len(missed)
     more = []
     if noisy:
-        more.append(f"The store without the bug broke, too: {some_of(noisy, _NAMES_SHOWN)}")
+        more.append(f"The store without the bug also broke: {some_of(noisy, _NAMES_SHOWN)}")
     if missed:
         more.append(f"Not found: {some_of(missed, _NAMES_SHOWN)}")
     if known:
-        more.append(f"{counted(known, 'mutant')} not found of which it is known why")
+        more.append(f"{counted(known, 'mutant')} not found for known reasons")
     more += reach_words(results.reach, "mutant")
     text = f"{len(found)} of {counted(len(every), 'mutant')} found"
     if noisy or missed:
@@ -128,7 +128,7 @@ def _blocks(results: MutationResults, core_seconds: Mapping[str, str]) -> Iterat
         for one in every
         if why[one.id]
     ]
-    yield ResultTable("What is missing", On.PAGE, "missing", "", ("mutant", "what is the matter"), ("seeds",), missing)
+    yield ResultTable("Not found", On.PAGE, "missing", "", ("mutant", "reason"), ("seeds",), missing)
     yield _mutants_table(results)
     failed = [one for one in every if one.error or one.clean_violation]
     lines = []
@@ -145,8 +145,8 @@ def _blocks(results: MutationResults, core_seconds: Mapping[str, str]) -> Iterat
     yield Lines("", On.ALARM, lines=alarms, is_text=True, style="red")
     if len(found) >= _POINTS_MIN:
         draw = partial(_detection_svg, [one.seeds for one in found], len(every))
-        note = "Mutants found within so many seeds."
-        yield Picture("How many seeds it takes", anchor="detection", note=note, draw=draw)
+        note = "Mutants found within a number of seeds."
+        yield Picture("Seeds until found", anchor="detection", note=note, draw=draw)
     groups = [FailureGroup([text]) for text in texts.values()]
     yield Failures("What found them", On.PAGE, "failures", groups=groups, opened=0)
 
@@ -168,9 +168,9 @@ def _mutants_table(results: MutationResults) -> ResultTable:
         figures = (one.seeds, f"{one.core_seconds:.1f}", _or_dash(one.reached), _or_dash(one.bit))
         rows.append(Row((name, _found_by(one, results), *size, *figures), _is_alarming(one, results)))
     note = (
-        "Seeds and core-seconds (CPU time of runs with the bug in, core s) are until it was found. Reached: in how many"
-        " of the seeds the mutated code ran; bit: in how many it reported that it did otherwise, - if it reports"
-        " nothing. A find counts if the store without the bug is silent on that seed."
+        "Seeds and core-seconds (CPU time of runs with the bug) until it was found. Reached: seeds in which the mutated"
+        " code ran. Bit: seeds in which it reported a changed behaviour; - if it does not report. A find counts only if"
+        " the store without the bug keeps every promise on that seed."
     )
     return ResultTable(
         "Mutants",
@@ -211,15 +211,15 @@ def _or_dash(count: int | None) -> str:
 
 
 def _why(one: MutantResult, survivors: Mapping[str, str]) -> str:
-    """Return the reason why a mutant counts as missing, or as a surprise; empty if it was plainly found."""
+    """Return why a mutant counts as missing or unexpected; empty for a plain find."""
     survives = survivors.get(one.id, "")
     if one.error:
         return f"the harness failed: {one.error.splitlines()[-1]}"
     if one.clean_violation:
-        return f"without it, too: {one.clean_violation}"
+        return f"also without the bug: {one.clean_violation}"
     if not one.found:
         return survives or _NOT_FOUND + one.missed_because
-    return f"found, although it is said of it: {survives}" if survives else ""
+    return f"found, although it was expected to survive: {survives}" if survives else ""
 
 
 def _case(one: MutantResult, survivors: Mapping[str, str]) -> Case:
@@ -230,7 +230,7 @@ def _case(one: MutantResult, survivors: Mapping[str, str]) -> Case:
     if one.error:
         outcomes.append(Outcome("error", "harness", one.error.splitlines()[-1], one.error))
     elif violation := one.clean_violation:
-        outcomes.append(Outcome("failure", "clean", f"without it, too: {violation}", violation))
+        outcomes.append(Outcome("failure", "clean", f"also without the bug: {violation}", violation))
     elif not one.found and one.id in survivors:
         outcomes.append(Outcome("skipped", "survivor", survivors[one.id]))
     elif not one.found:

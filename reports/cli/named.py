@@ -1,4 +1,4 @@
-"""The scenarios and mutants that a command line names."""
+"""Named scenarios and mutants of a command line."""
 
 from collections.abc import Callable
 
@@ -15,13 +15,13 @@ from .options import unknown
 
 
 def require_mutant(name: str | None, option: str | None = "--mutant") -> None:
-    """Raise BadParameter if there is no mutant of that name; None is for the store as it is."""
+    """Raise BadParameter for an unknown mutant; None is the unmodified store."""
     if name is not None and not is_mutant(name, option):
         raise unknown("mutant", name, MUTANTS, option)
 
 
 def is_mutant(name: str, option: str | None = None, find: Callable[[str], object] = find_mutant) -> bool:
-    """Return whether there is a mutant of that name. BadParameter: it is one of a file, and that has none such."""
+    """Return whether a mutant exists. Raises BadParameter if it is in a file that does not define it."""
     try:
         return find(name) is not None
     except MutantFileError as error:
@@ -31,9 +31,10 @@ def is_mutant(name: str, option: str | None = None, find: Callable[[str], object
 def scenarios_named(
     names: list[str] | None, disk: str | None, policy: str | None, *, attribute_points: bool = False
 ) -> list[Scenario]:
-    """Return the scenarios of these names, or all that there are, narrowed as `Scenario.narrowed` does.
+    """Return the named scenarios, or all, narrowed as `Scenario.narrowed` does.
 
-    BadParameter: no such. Without names, scenarios that are not judged on the disk are left out, and a line says so.
+    Raises BadParameter for unknown names. Without names, scenarios that do not support the disk are left out with a
+    note.
     """
     for name in names or ():
         if name not in SCENARIOS:
@@ -46,7 +47,7 @@ def scenarios_named(
     if not names and disk in DISK_MODELS:
         wanted = [name for name in wanted if SCENARIOS[name].admits(disk)]
         if left_out := len(able) - len(wanted):
-            text = f"{left_out} scenarios of several machines are left out: they are not judged on a {disk}"
+            text = f"{left_out} scenarios of several machines are left out: they do not support the disk {disk}"
             ERR.print(text, soft_wrap=True)
     try:
         return [

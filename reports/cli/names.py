@@ -1,4 +1,4 @@
-"""Names of every section, with their meanings."""
+"""Name tables of the command `list`, with meanings."""
 
 from collections.abc import Mapping, Sequence
 
@@ -21,7 +21,7 @@ from .options import write_json
 
 
 def print_names(sections: Sequence[str], word: str, json_file: str | None) -> None:
-    """Write and print the names in some sections that contain a word, in the name or in its meaning."""
+    """Write and print the names in some sections that contain a word in the name or its meaning."""
     groups: dict[str, Mapping[str, str]] = {
         "scenarios": {scenario.name: scenario.claim for scenario in SCENARIOS.values()},
         "invariants": INVARIANTS,

@@ -1,6 +1,6 @@
-"""What commands share of their lines: options, exit codes, places for results, JSON, completions, wrong names.
+"""Shared parts of commands: options, exit codes, result files, JSON, completion.
 
-Imports nothing of the simulator: help, completion and usage errors cost what the command line costs.
+It imports nothing of the simulator, so that help, completion and usage errors are fast.
 """
 
 import json
@@ -30,45 +30,43 @@ SummaryFile = Annotated[
     typer.Option("--summary", metavar="FILE", dir_okay=False, help="Append a summary in Markdown to FILE."),
 ]
 PicturesDir = Annotated[
-    Path, typer.Option("--out", "-o", file_okay=False, help="Leave pictures and their data in DIR.")
+    Path, typer.Option("--out", "-o", file_okay=False, help="Write pictures and their data to DIR.")
 ]
 TimelineFile = Annotated[
     Path | None,
-    typer.Option("--timeline", metavar="FILE", dir_okay=False, help="Draw the run as one HTML page, in FILE."),
+    typer.Option("--timeline", metavar="FILE", dir_okay=False, help="Draw the run as an HTML page in FILE."),
 ]
 TraceFile = Annotated[
     Path | None,
-    typer.Option(
-        "--trace", metavar="FILE", dir_okay=False, help="Write the run as trace events for Perfetto, in FILE."
-    ),
+    typer.Option("--trace", metavar="FILE", dir_okay=False, help="Write the run as trace events for Perfetto to FILE."),
 ]
 AttributePoints = Annotated[
-    bool, typer.Option("--attribute-points", help="Tasks switch at plain attributes of the store, too.")
+    bool, typer.Option("--attribute-points", help="Let tasks also switch at plain attributes of the store.")
 ]
 Jobs = Annotated[int, typer.Option(min=1, help="Processes.")]
-Mutant = Annotated[str | None, typer.Option(help="With a known bug put back: see `list`; or FILE.py.")]
+Mutant = Annotated[str | None, typer.Option(help="Apply a known bug, see `list`, or one in FILE.py.")]
 IN_PROCESS = "in-process"
 Master = Annotated[
-    str, typer.Option(help=f"Spark's master, as in local[2] or spark://host:7077; {IN_PROCESS}: no Spark.")
+    str, typer.Option(help=f"Spark master, such as local[2] or spark://host:7077; {IN_PROCESS}: no Spark.")
 ]
 Ship = Annotated[
     list[str] | None,
     typer.Option(
         metavar="FILE",
-        help="What a cluster's executors import: a wheel, .zip or .py, or an environment, as in "
+        help="Code for a cluster's executors: a wheel, .zip or .py, or an environment such as "
         "environment.tar.gz#environment; repeatable.",
     ),
 ]
 Conf = Annotated[
     list[str] | None,
-    typer.Option(metavar="KEY=VALUE", help="A property of Spark, as in spark.executor.memory=2g; repeatable."),
+    typer.Option(metavar="KEY=VALUE", help="A Spark property, such as spark.executor.memory=2g; repeatable."),
 ]
 _DIRECTORIES = ("out",)
 _FILES = ("json_file", "junit", "summary", "timeline", "trace", "small")
 
 
 def unknown(what: str, name: str, known: Collection[str], hint: str | None = None) -> typer.BadParameter:
-    """Return the error of a name that there is none of: what it may have been meant to be, or where they all are."""
+    """Return the error for an unknown name, with similar names, or else where to find all names."""
     near = get_close_matches(name, known, n=3, cutoff=0.6)
     near += [one for one in known if name and name in one and one not in near][: 3 - len(near)]
     meant = f"did you mean {' or '.join(near)}?" if near else "`tornlog list` names them"
@@ -76,13 +74,13 @@ def unknown(what: str, name: str, known: Collection[str], hint: str | None = Non
 
 
 def require_one_of(known: Collection[str], name: str, option: str) -> None:
-    """Raise BadParameter if the value of an option is none of a few."""
+    """Raise BadParameter if the value of an option is not in a list."""
     if name not in known:
         raise typer.BadParameter(f"expected one of {', '.join(known)}, found {name}", param_hint=option)
 
 
 def was_given(context: typer.Context, name: str) -> bool:
-    """Return whether the command line names a parameter."""
+    """Return whether the command line has a parameter."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 
@@ -91,10 +89,11 @@ def was_given(context: typer.Context, name: str) -> bool:
 
 
 def require_writable(name: str, place: object, option: str) -> None:
-    """Raise BadParameter, before any work is done, if a place for results cannot be written.
+    """Raise BadParameter, before any work, if a place for results cannot be written.
 
-    name: of the parameter, which says what it is; others are passed over, as are - and URIs. A directory that is not
-    there yet is made when it is needed.
+    name: of the parameter; parameters other than those for files and directories are skipped, as are - and URIs. A
+    missing
+    directory is created later.
     """
     if name not in (*_DIRECTORIES, *_FILES) or place is None or place == "-" or "://" in str(place):
         return
@@ -104,7 +103,7 @@ def require_writable(name: str, place: object, option: str) -> None:
 
 
 def _why_not_writable(path: Path, *, is_directory: bool) -> str:
-    """Return why a file, or files in a directory, cannot be made there; empty if nothing is known against it."""
+    """Return why a file, or files in a directory, cannot be written; empty if no obstacle is known."""
     try:
         if not is_directory:
             if path.exists():
@@ -119,7 +118,7 @@ def _why_not_writable(path: Path, *, is_directory: bool) -> str:
             return f"{path} is not a directory"
         if not os.access(path, os.W_OK | os.X_OK):
             return f"{path} cannot be written"
-        if missing is not None:  # /proc and its like say that they can be written, and take no directory
+        if missing is not None:  # /proc and others claim to be writable, but refuse directories
             missing.mkdir()
             missing.rmdir()
     except OSError as error:
@@ -128,7 +127,7 @@ def _why_not_writable(path: Path, *, is_directory: bool) -> str:
 
 
 def write_json(file: str | None, fields: Any) -> None:
-    """Write a result as JSON to a file, - for stdout, None for nowhere; its directory is made if need be.
+    """Write a result as JSON to a file, to stdout for -, or nowhere for None. The directory is created if missing.
 
     A file that cannot be written is a usage error.
     """
@@ -149,7 +148,10 @@ def write_json(file: str | None, fields: Any) -> None:
 
 @contextmanager
 def open_lines(file: str) -> Iterator[TextIO]:
-    """Open a file for JSON lines, - for stdout, which is flushed at the end. A file that cannot be is a usage error."""
+    """Open a file for JSON lines, or stdout for -, which is flushed at the end.
+
+    A file that cannot be opened is a usage error.
+    """
     if file == "-":
         yield sys.stdout
         sys.stdout.flush()
@@ -164,7 +166,7 @@ def open_lines(file: str) -> Iterator[TextIO]:
 
 @contextmanager
 def results_written(option: str) -> Iterator[None]:
-    """Make an error of the place that an option names, met while results are written there, a usage error."""
+    """Convert an OSError while writing results into a usage error of that option."""
     try:
         yield
     except OSError as error:
@@ -173,21 +175,21 @@ def results_written(option: str) -> Iterator[None]:
 
 
 class ResultFiles:
-    """Files of results. One that cannot be written keeps neither the others nor the printed result from the reader."""
+    """Attempts to write result files. A failed attempt affects neither other files nor the printed result."""
 
     def __init__(self) -> None:
         self._problem: typer.BadParameter | None = None
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """Go on after a `with` block in which a file could not be written. The first such error is kept."""
+        """Continue after a block that could not write its file. The first such error is kept."""
         try:
             yield
         except typer.BadParameter as error:
             self._problem = self._problem or error
 
     def exit(self, verdict: int) -> NoReturn:
-        """Exit with a verdict. A place that could not be written is a usage error unless something worse was found."""
+        """Exit with a verdict. A file that could not be written is a usage error unless the verdict is worse."""
         if self._problem is None:
             raise typer.Exit(verdict)
         if verdict == EXIT_HELD:
@@ -200,7 +202,7 @@ class ResultFiles:
 
 
 def disks_named(names: Iterable[str], known: Sequence[str]) -> list[str]:
-    """Return the disks of these names, each once. BadParameter: there is no such."""
+    """Return the named disks, each once. Raises BadParameter for an unknown name."""
     for name in names:
         if name not in known:
             raise typer.BadParameter(f"no disk {name}: {', '.join(known)}", param_hint="--disk")
@@ -208,7 +210,7 @@ def disks_named(names: Iterable[str], known: Sequence[str]) -> list[str]:
 
 
 def command_line(context: typer.Context, behind: str = "") -> str:
-    """Return the command line of a command, its arguments in front of its options; behind: one that is behind `--`."""
+    """Return the command line, arguments before options; behind: the parameter after `--`."""
     arguments: list[str] = []
     options: list[str] = []
     for parameter in context.command.params:
@@ -228,15 +230,12 @@ def command_line(context: typer.Context, behind: str = "") -> str:
 
 
 def options_text(**chosen: str | None) -> str:
-    """Return the options that a seed needs to be the same run again."""
+    """Return the options that reproduce the run of a seed."""
     return "".join(f" --{name} {value}" for name, value in chosen.items() if value is not None)
 
 
 def absolute(place: str) -> str:
-    """Return a path of this machine from its root on, and a URI as it is.
-
-    Spark's processes need not stand in the directory in which the program was called.
-    """
+    """Return an absolute path; a URI stays as it is. Spark's processes may have another working directory."""
     return place if "://" in place else os.path.abspath(place)
 
 
@@ -244,7 +243,7 @@ def absolute(place: str) -> str:
 
 
 def _complete(module: str, table: str) -> Callable[[str], list[str]]:
-    """Return a completion by the names in a table of a module of scenarios, which is imported when it is used."""
+    """Return a completion by the names in a table of a scenarios module, which is imported on demand."""
 
     def complete(incomplete: str) -> list[str]:
         names = getattr(import_module(f"...scenarios.{module}", __package__), table)

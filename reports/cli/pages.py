@@ -1,4 +1,4 @@
-"""Pages that a command leaves: its report, and runs as timelines."""
+"""Pages of a command: its report, and timelines of runs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
 PAGE = "report.html"
 TIMELINES_MAX = 12
 TIMELINE_STEPS_MAX = 20_000
-"""Scheduling points of a run that is drawn unasked: longer ones make pages of many megabytes."""
+"""Maximum of scheduling points for an automatic timeline: longer runs make pages of many megabytes."""
 
 
 def draw_run(run_recording: "RunRecording", timeline: Path | None, trace: Path | None) -> list[Path]:
-    """Leave what is wanted of a run: a page that needs nothing else, or trace events; return the files."""
+    """Write the requested files of a run, an HTML page and trace events; return their paths."""
     from ..timeline.page import timeline_page
     from ..timeline.perfetto import trace_json
 
@@ -27,7 +27,7 @@ def draw_run(run_recording: "RunRecording", timeline: Path | None, trace: Path |
 
 
 def write_page(html: str, out: Path) -> Path:
-    """Write the page of a directory, which is made if need be; return where."""
+    """Write the page to a directory, which is created if missing; return its path."""
     from ...scenarios.campaigns.kept_files import keep_file  # it brings in the store, and a probe may leave no page
 
     path = out / PAGE

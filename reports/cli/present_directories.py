@@ -1,4 +1,4 @@
-"""Tables of store directories, for the terminal."""
+"""Terminal tables of the commands for store directories."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +17,7 @@ _NOTES_MAX = 50
 
 
 def show_inspection(found: Inspection) -> None:
-    """Print what an inspection found; nothing if the store could not be opened."""
+    """Print the result of an inspection, if the store could be opened."""
     fields = found.summary()
     if not fields["load"]:
         return
@@ -63,7 +63,7 @@ def _index_line(files: list[dict[str, Any]]) -> str:
 
 
 def show_verification(found: Verification) -> None:
-    """Print how much was checked, and what is worth a note."""
+    """Print the number of checked items, and the notes."""
     console = PipedConsole()
     counts: dict[str, Any] = {"directory": found.findings.root}
     counts |= {_spaced(name): count for name, count in found.counts.items()}
@@ -80,9 +80,9 @@ def _show_notes(console: PipedConsole, notes: list[str]) -> None:
 
 
 def show_settings(settings: list[Setting], others: Mapping[str, str]) -> None:
-    """Print every setting as a broker.conf has it, in bold where it is not the default, and what it means."""
+    """Print every setting in the syntax of broker.conf with its meaning; settings that are not the default are bold."""
     console = PipedConsole()
-    table = Table(Column("setting", overflow="fold"), "meaning", title="settings, in bold what is not the default")
+    table = Table(Column("setting", overflow="fold"), "meaning", title="settings (bold: not the default)")
     for one in settings:
         value = f"{one.key}={spelled(one.value)}"
         default = f" (default {spelled(one.default) or 'none'})" if one.differs else ""
@@ -90,11 +90,11 @@ def show_settings(settings: list[Setting], others: Mapping[str, str]) -> None:
         table.add_row(_text(value + unit + default), _text(one.meaning), style="bold" if one.differs else None)
     console.print(table)
     if others:
-        console.print(_pairs("of the broker, without use here", dict(others)))
+        console.print(_pairs("broker settings without effect here", dict(others)))
 
 
 def show_rebuilt(rebuilt: Rebuilt) -> None:
-    """Print what a new directory holds."""
+    """Print the content of a new directory."""
     PipedConsole().print(
         _pairs(
             "rebuilt",
@@ -116,7 +116,7 @@ def _pairs(title: str, values: dict[str, Any]) -> Table:
 
 
 def _text(value: object) -> Text:
-    """Return a value as it is to be seen: no markup, and names that are no UTF-8 with their bytes spelled out."""
+    """Return a value without markup; bytes that are not UTF-8 are escaped."""
     return Text(str(value).encode(errors="backslashreplace").decode())
 
 

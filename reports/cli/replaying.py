@@ -1,4 +1,4 @@
-"""What is done about a stored failure: it is run again, drawn, and made small."""
+"""Implementation of `replay` and `shrink`: replays, draws and shrinks a stored failure."""
 
 import shlex
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ _LINES_SHOWN_MAX = 20
 
 
 def replay_file(asked: ReplayOptions) -> NoReturn:
-    """Replay a stored failure, as the command line asks, and exit."""
+    """Replay a stored failure as requested, and exit."""
     file, original, timeline, trace = asked.file, asked.original, asked.timeline, asked.trace
     if is_of_probe(file):
         for name, value in (("--original", original), ("--trace", trace)):
@@ -93,7 +93,7 @@ def replay_file(asked: ReplayOptions) -> NoReturn:
 
 
 def shrink_file(asked: ShrinkOptions) -> NoReturn:
-    """Shrink a stored failure, as the command line asks, and exit."""
+    """Shrink a stored failure as requested, and exit."""
     failure = read_failure(asked.file)
     seconds = seconds_in(asked.time)
     began = perf_counter()
@@ -140,8 +140,8 @@ def _replay_verdict(replayed: RunReplay, breach: FailingRun) -> str:
     if not violations:
         return "this time every promise held"
     if violations[0].signature == breach.violations[0].signature:
-        return "the same breach by another way"
-    return f"something else broke this time: {violations[0]}"
+        return "the same violation in a different run"
+    return f"another violation: {violations[0]}"
 
 
 def _sizes_table(failure: Failure) -> ResultTable:

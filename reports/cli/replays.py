@@ -1,4 +1,4 @@
-"""The commands about a stored failure: replay and shrink.
+"""Options of `replay` and `shrink`, the commands for a stored failure.
 
 JSON of `replay`: `{"format": "tornlog-replay/1", "scenario", "seed", "same", "digest", "violations", "gone": [lines],
 "changed": [lines]}`, with --timeline or --trace also "drawn": `[paths]`; of `shrink`: `{"format": "tornlog-shrink/1",
@@ -18,10 +18,10 @@ _SHRINK_SECONDS = 15.0
 
 @dataclass(frozen=True)
 class ReplayOptions:
-    """Run a stored failure again, decision by decision, as far as the code still makes them."""
+    """Run a stored failure again, following its recorded decisions as far as the code still makes them."""
 
-    file: Annotated[Path, typer.Argument(help="A failure that `run --out` left, or `probe --out`.")]
-    original: Annotated[bool, typer.Option(help="The run that was found, though there is a shrunk one.")] = False
+    file: Annotated[Path, typer.Argument(help="A failure written by `run --out` or `probe --out`.")]
+    original: Annotated[bool, typer.Option(help="Use the run as found, even if a shrunk one exists.")] = False
     timeline: TimelineFile = None
     trace: TraceFile = None
     json_file: JsonFile = None
@@ -29,12 +29,12 @@ class ReplayOptions:
 
 @dataclass(frozen=True)
 class ShrinkOptions:
-    """Make a stored failure small: fewer messages, switches, faults. FILE gets the small run beside its own."""
+    """Shrink a stored failure: fewer messages, task switches and faults. FILE gets the small run besides its own."""
 
-    file: Annotated[Path, typer.Argument(help="A failure that `run --out` left.")]
-    time: Annotated[str, typer.Option(help="For how long at most, as in 15s.")] = f"{_SHRINK_SECONDS:g}s"
-    tries: Annotated[int | None, typer.Option(min=1, help="Runs at most; 4000 unless given.")] = None
-    any_breach: Annotated[bool, typer.Option(help="The same promise is enough, broken in whatever way.")] = False
+    file: Annotated[Path, typer.Argument(help="A failure written by `run --out`.")]
+    time: Annotated[str, typer.Option(help="Time limit, such as 15s.")] = f"{_SHRINK_SECONDS:g}s"
+    tries: Annotated[int | None, typer.Option(min=1, help="Maximum of runs. Default: 4000.")] = None
+    any_breach: Annotated[bool, typer.Option(help="Accept any violation of the same promise.")] = False
     small: Annotated[
         Path | None,
         typer.Option("--out", "-o", metavar="FILE", dir_okay=False, help="Write to this file instead."),

@@ -1,4 +1,4 @@
-"""Failures of the store with their files, their timelines and the command that shows each again."""
+"""Failure reports: files, timelines and replay commands of failures of the store."""
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,27 +21,27 @@ from .named import is_mutant
 from .pages import TIMELINE_STEPS_MAX, TIMELINES_MAX, draw_run
 
 Again = Callable[[Failure], str]
-"""Returns the command that shows a failure again."""
+"""Returns the command that reproduces a failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailureLinks:
-    """A failure, and its files by their paths from the page; "" if there is none."""
+    """A failure with the paths of its files relative to the page; "" for a missing file."""
 
     failure: Failure
     again: str
-    """The command that shows it again."""
+    """The command that reproduces it."""
     name: str
-    """Its name among the others of its page."""
+    """Its unique name on the page."""
     file: str = ""
     """The failure artefact."""
     timeline: str = ""
-    """The page of its run."""
+    """The timeline page."""
 
     def text(self, title: str = "", about: str = "") -> FailureText:
-        """Return the failure as a failure, under its scenario and seed unless others are given."""
+        """Return the failure as text, under its scenario and seed unless a title is given."""
         failure = failure_text(self.failure, self.again)
-        links = (("timeline of the run", self.timeline), ("the failure as a file", self.file))
+        links = (("timeline", self.timeline), ("failure file", self.file))
         return replace(
             failure,
             title=title or failure.title,
@@ -52,14 +52,14 @@ class FailureLinks:
 
 
 def signature_of(failure: Failure) -> str:
-    """Return the name of a failure among others of one store."""
+    """Return the signature of a failure."""
     return failure.signature
 
 
 def write_failures(
     failures: Iterable[Failure], out: Path | None, name_of: Callable[[Failure], str] = signature_of
 ) -> dict[str, Path]:
-    """Write the first failure of each name, if there is a place for it; return where, by name."""
+    """Write the first failure of each name below `out`, if it is given; return the paths by name."""
     paths: dict[str, Path] = {}
     if out is None:
         return paths
@@ -73,7 +73,7 @@ def write_failures(
 
 
 def read_failure(file: Path) -> Failure:
-    """Return the failure in a file. BadParameter: it holds none that this version can read."""
+    """Return the failure in a file. Raises BadParameter for a file that this version cannot read."""
     try:
         failure = Failure.from_json(file.read_text())
     except (OSError, UnicodeDecodeError, ArtefactError) as error:
@@ -94,8 +94,8 @@ def replay_command(path: Path) -> str:
 
 
 def not_run_cases(reach: Reach) -> Iterator[Case]:
-    """Yield the test cases of scenarios or mutants that were not run."""
-    message = "not run: interrupted" if reach.interrupted else "not run: the time was up"
+    """Yield test cases for scenarios or mutants that were not run."""
+    message = "not run: interrupted" if reach.interrupted else "not run: time limit reached"
     yield from (Case(name, outcomes=[Outcome("skipped", "not run", message)]) for name in reach.not_run)
 
 
@@ -108,7 +108,7 @@ def leave_timelines(
     *,
     draws: bool = True,
 ) -> dict[str, FailureLinks]:
-    """Return the first failure of each name, by that, in the order given. Below `out` the first few runs are drawn."""
+    """Return the first failure of each name, in the given order. With `out`, timelines of the first few are drawn."""
     left: dict[str, FailureLinks] = {}
     drawn = 0
     for failure in failures:
@@ -126,7 +126,7 @@ def leave_timelines(
 
 
 def _draw(failure: Failure, name: str, out: Path) -> str:
-    """Draw the smallest run that there is of a failure; return the page's path below `out`."""
+    """Draw the smallest run of a failure; return the page's path relative to `out`."""
     subject = Subject(failure.scenario, failure.claim, failure.seed, failure.mutant)
     with applied_mutant(failure.mutant):
         _, run_recording = replay_recorded(subject, failure.smallest.record)

@@ -1,4 +1,4 @@
-"""The result of `tornlog run`: verdict, scenarios, coverage, broken promises, and with --as their causes."""
+"""The result of `run`: verdict, scenarios, coverage, broken promises and their causes."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,40 +42,40 @@ _CAUSES_SHOWN_MAX = 3
 _NAMES_SHOWN = 4
 _PLACES_SHOWN = 3
 _MOST_SHOWN = 3
-"""Of most faults, so that a line fits 80 columns."""
+"""Faults and marks named on a line, which must fit 80 columns."""
 _COUNTS = ("seeds", "crash_points", "violations", "digest")
 
 
 @dataclass(frozen=True, slots=True)
 class RunResults:
-    """Findings of `tornlog run`, from which its result is built."""
+    """Findings of `tornlog run`, the input of its result."""
 
     command: str
     """The command line."""
     tallies: Sequence[Tally]
     seconds: float
     broken: Sequence[ViolationKind] = ()
-    """Every way in which a promise broke; with causes, if the bugs of a version were in."""
+    """The kinds of violation; with causes if the bugs of a version were applied."""
     mutant: str | None = None
     version: Version | None = None
-    """The version whose bugs were in."""
+    """The version with the applied bugs."""
     never: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Required faults, marks and scenarios that never occurred; empty unless coverage was required."""
     failures: Mapping[str, FailureLinks] = field(default_factory=dict)
-    """The first failure of each signature, by that."""
+    """The first failure of each signature."""
     reach: Reach = ALL
     first_seed: int | None = None
     paths: Sequence[Path] = ()
-    """Files of failures."""
+    """Failure files."""
     drawn: Sequence[Path] = ()
 
     def total(self, name: str) -> Counter[Any]:
-        """Return the sum of a counter of the tallies."""
+        """Return the sum of a counter over the tallies."""
         return sum((getattr(tally, name) for tally in self.tallies), Counter())
 
 
 def run_result(results: RunResults, interrupted: int | None = None) -> Result:
-    """Return the result. interrupted: the exit code if a signal has ended the run."""
+    """Return the result. interrupted: the exit code if a signal ended the run."""
     tallies, seconds = results.tallies, results.seconds
     times = {failure.signature: row for row in results.broken for failure in row.failures}
     found = {
@@ -107,7 +107,7 @@ def run_result(results: RunResults, interrupted: int | None = None) -> Result:
 
 
 def failures_in_turn(rows: Sequence[ViolationKind]) -> list[Failure]:
-    """Return the failures of all kinds, the first of each kind first, for timelines are drawn of a few only."""
+    """Return the failures of all kinds, the first of each kind first, because only a few timelines are drawn."""
     in_turn = zip_longest(*(row.failures for row in rows))
     return [failure for failure in chain.from_iterable(in_turn) if failure is not None]
 
@@ -140,7 +140,7 @@ def _verdict(results: RunResults, seeds: int) -> Verdict:
     if lost:
         return Verdict(Tone.BROKEN, f"{counted(lost, 'seed')} without a verdict", (verdict_of(tallies), *more))
     if any(results.never.values()):
-        return Verdict(Tone.BROKEN, "No promise broken, but not all came about that had to", more)
+        return Verdict(Tone.BROKEN, "No promise broken, but required coverage is missing", more)
     if not seeds:
         return Verdict(Tone.UNSURE, "Nothing was run", more)
     if more:
@@ -150,7 +150,7 @@ def _verdict(results: RunResults, seeds: int) -> Verdict:
 
 
 def _never_lines(results: RunResults) -> list[str]:
-    return [f"{what} that never did: {', '.join(names)}" for what, names in results.never.items() if names]
+    return [f"{what} that never occurred: {', '.join(names)}" for what, names in results.never.items() if names]
 
 
 # -- blocks ----------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def _blocks(results: RunResults, found: Mapping[str, FailureText]) -> Iterator[R
     yield Lines("", On.TERMINAL, lines=[f"  {name:<8} {text}" for name, text in _tried(results)])
     if version is not None:
         promises, ways = len({row.promise for row in results.broken}), len(results.broken)
-        broken = f"{counted(promises, 'promise')} that {version.id} breaks, in {counted(ways, 'way')}"
+        broken = f"{version.id} breaks {counted(promises, 'promise')} in {counted(ways, 'way')}"
         yield Lines("", On.TERMINAL | On.VERBOSE, lines=[*_bugs(version), *([broken] if ways else [])])
     yield _broken_table(results)
     yield _scenarios_table(results)
@@ -176,7 +176,7 @@ def _blocks(results: RunResults, found: Mapping[str, FailureText]) -> Iterator[R
         caused = [_caused(row, results.failures) for row in results.broken]
         yield Failures("Causes", On.TERMINAL | On.VERBOSE, groups=[FailureGroup(caused)])
         yield Failures("Failures", On.SUMMARY, groups=[FailureGroup(first)])
-    note = "Of each way in which a promise broke, the first run of each scenario."
+    note = "The first run of each scenario, for each kind of violation."
     yield Failures("Failures", On.PAGE, "failures", note, [_group(row, found) for row in results.broken])
     errors = [text for tally in tallies for text in (*tally.errors[:1], *tally.nondeterministic[:1])]
     yield Lines("No verdict", On.STDERR | On.SUMMARY | On.PAGE, "errors", "", errors, is_text=True, style="red")
@@ -212,7 +212,7 @@ def _scenarios_table(results: RunResults) -> ResultTable:
     rows = []
     for tally in results.tallies:
         broken = tally.violations + len(tally.errors) + len(tally.nondeterministic)
-        lost = ((tally.nondeterministic, "not deterministic"), (tally.errors, "lost to the harness"))
+        lost = ((tally.nondeterministic, "not deterministic"), (tally.errors, "failed in the harness"))
         words = ", ".join(f"{len(seeds):,} {what}" for seeds, what in lost if seeds)
         counts = (tally.seeds, tally.crash_points, faults_of(tally.injected).total())
         name = TableCell(tally.scenario.name, tally.scenario.claim)
@@ -240,14 +240,14 @@ def _broken_table(results: RunResults) -> ResultTable:
 
 
 def _group(row: ViolationKind, found: Mapping[str, FailureText]) -> FailureGroup:
-    """Return the first failure of each scenario that broke a promise in one way."""
+    """Return the first failure of each scenario for one kind of violation."""
     first = dict.fromkeys(failure.signature for failure in row.failures)
     times = f"{counted(row.times, 'time')} in {counted(len(row.scenarios), 'scenario')}"
     return FailureGroup(
         [found[signature] for signature in first],
         row.first.violations[0].signature,
         f"{row.promise}: {row.kind}",
-        f"{times}; promised is that {INVARIANTS[row.promise]}",
+        f"{times}; promise: {INVARIANTS[row.promise]}",
         [cause_text(cause) for cause in row.causes],
     )
 
@@ -258,20 +258,20 @@ def _group(row: ViolationKind, found: Mapping[str, FailureText]) -> FailureGroup
 def _bugs(version: Version) -> Iterator[str]:
     on = sum(fact.is_on for fact in version.facts)
     catalogue = f"{on} of the {len(version.facts)} bugs of the catalogue"
-    yield f"{version.id}: {catalogue} and {len(version.deviations)} other deviations are in"
+    yield f"{version.id}: {catalogue} and {len(version.deviations)} other deviations are applied"
     yield from (f"  left out, {fact.id}: {fact.left_out}" for fact in version.facts if fact.left_out)
     uncertain = [fact.id for fact in version.facts if not fact.left_out and fact.verdict is BugPresence.UNCERTAIN]
     if uncertain:
-        yield f"  not certain, and not in, for reasons that --json has: {', '.join(uncertain)}"
+        yield f"  uncertain and not applied, for reasons in --json: {', '.join(uncertain)}"
 
 
 def _caused(row: ViolationKind, failures: Mapping[str, FailureLinks]) -> FailureText:
-    """Return one way in which a version broke a promise, with its causes."""
+    """Return one kind of violation of a version, with its causes."""
     lines = [str(row.first.violations[0])]
     lines.append(f"in: {', '.join(f'{name} ({times})' for name, times in row.scenarios.items())}")
     lines += [f"cause: {cause_text(cause)}" for cause in row.causes[:_CAUSES_SHOWN_MAX]]
     if row.clean:
-        lines.append(f"without any of them, too: {row.clean} of those that were tried")
+        lines.append(f"also without these bugs: {row.clean} of the runs tried")
     again = failures[row.first.signature].again
     return FailureText(row.kind, [TextLine(LineKind.TEXT, line) for line in lines], again, heading=row.promise)
 
@@ -285,7 +285,7 @@ def _version_table(version: Version) -> ResultTable:
         *(Row((mutant.id, "deviates", "yes", mutant.summary)) for mutant in version.deviations),
     ]
     note = f"{version.summary}. {next(_bugs(version)).partition(': ')[2]}."
-    return ResultTable("The version", On.PAGE, "version", note, ("bug", "the version", "in", "why"), (), rows)
+    return ResultTable("The version", On.PAGE, "version", note, ("bug", "the version", "applied", "why"), (), rows)
 
 
 # -- test cases and JSON ---------------------------------------------------------------------------

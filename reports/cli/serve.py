@@ -1,8 +1,7 @@
-"""`tornlog serve`: a broker over a store directory, or a name server alone, for RocketMQ's clients.
+"""`tornlog serve`: runs a broker on a store directory, or only a name server.
 
-Exit codes: 0 stopped, and the directory is clean; 1 stopped, but the next start has to recover, or the directory is
-damaged, or a task has ended without which clients cannot be served; 2 usage, which includes an address or a directory
-that is in use.
+Exit codes: 0 stopped with a clean directory; 1 stopped, but the next start must recover, or the directory is damaged,
+or a task that clients need has ended; 2 usage, including an address or directory in use.
 """
 
 import gc
@@ -50,7 +49,7 @@ _WORDS = "--listen-to-everyone-without-access-control"
 
 
 class LogLevel(Enum):
-    """What --log-level takes."""
+    """Values of --log-level."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -59,54 +58,56 @@ class LogLevel(Enum):
 
     @property
     def level(self) -> Level:
-        """Return it as the log knows it."""
+        """Return the level of the log."""
         return Level[self.name]
 
 
 @dataclass(frozen=True)
 class ServeOptions:
-    """Answer RocketMQ's clients from a store directory, or as a name server alone, until SIGTERM or SIGINT."""
+    """Serve RocketMQ clients from a store directory, or run only a name server, until SIGTERM or SIGINT."""
 
     directory: Annotated[
-        Path, typer.Argument(metavar="DIR", file_okay=False, help="A store directory; made if it is missing.")
+        Path, typer.Argument(metavar="DIR", file_okay=False, help="A store directory; created if missing.")
     ]
     host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1"
     port: Annotated[
         int | None,
-        typer.Option(min=0, max=65535, help="Port; 0 for any, else listenPort of --config, else 10911."),
+        typer.Option(min=0, max=65535, help="Port; 0 for any free one. Default: listenPort of --config, else 10911."),
     ] = None
     namesrv_port: Annotated[
         int | None,
-        typer.Option(min=0, max=65535, help="One more port, for clients that look for a name server there."),
+        typer.Option(min=0, max=65535, help="Additional port for clients that expect a name server."),
     ] = None
     vip_port: Annotated[
         bool | None,
         typer.Option(
             "--vip-port/--no-vip-port",
-            help="Listen at PORT - 2, too, as RocketMQ's slaves and clients before 4.5 expect; by default where it can"
-            " be had, and not with port 0.",
+            help="Also listen at PORT - 2, for RocketMQ slaves and clients before 4.5. Default: if that port is free,"
+            " but not with port 0.",
             show_default=False,
         ),
     ] = None
     advertise: Annotated[
-        str | None, typer.Option(metavar="IP", help="The address that clients are given; else HOST.")
+        str | None, typer.Option(metavar="IP", help="The address announced to clients. Default: HOST.")
     ] = None
     config: Annotated[
         Path | None,
         typer.Option("--config", metavar="FILE", exists=True, dir_okay=False, help="A broker.conf."),
     ] = None
-    name: Annotated[str | None, typer.Option(help="The broker's name; else brokerName of --config.")] = None
+    name: Annotated[str | None, typer.Option(help="The broker's name. Default: brokerName of --config.")] = None
     role: Annotated[Role | None, typer.Option(help="Its part in replication.")] = None
     master: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Where a slave's master listens to clients.")
+        str | None, typer.Option(metavar="HOST:PORT", help="Client address of the master, for a slave.")
     ] = None
     acl: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", exists=True, dir_okay=False, help="A plain_acl.yml: who may do what."),
+        typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Access rules, a plain_acl.yml."),
     ] = None
     tls_cert: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", exists=True, dir_okay=False, help="A certificate, for TLS beside plain."),
+        typer.Option(
+            metavar="FILE", exists=True, dir_okay=False, help="A certificate, for TLS in addition to plain connections."
+        ),
     ] = None
     tls_key: Annotated[
         Path | None, typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Its private key.")
@@ -117,18 +118,18 @@ class ServeOptions:
     )
     name_server: Annotated[
         bool,
-        typer.Option("--name-server", help="Serve a name server alone; DIR keeps its KV configuration. Port 9876."),
+        typer.Option("--name-server", help="Run only a name server; DIR keeps its KV configuration. Port 9876."),
     ] = False
     metrics: Annotated[
         str | None,
-        typer.Option(metavar="[HOST:]PORT", help="Answer monitoring systems at http://HOST:PORT/metrics; 0 for any."),
+        typer.Option(metavar="[HOST:]PORT", help="Serve metrics at http://HOST:PORT/metrics; 0 for any free port."),
     ] = None
     pin: Annotated[
         bool,
-        typer.Option(help="Keep all of its threads on one processor, where Python's threads take turns faster."),
+        typer.Option(help="Keep all threads on one processor, where Python threads switch faster."),
     ] = True
-    log_level: Annotated[LogLevel, typer.Option(help="The least that the log on stderr has.")] = LogLevel.INFO
-    log_json: Annotated[bool, typer.Option("--log-json", help="Write the log as a JSON object a line.")] = False
+    log_level: Annotated[LogLevel, typer.Option(help="Minimum level of the log on stderr.")] = LogLevel.INFO
+    log_json: Annotated[bool, typer.Option("--log-json", help="Write the log as JSON, one object per line.")] = False
     json_file: JsonFile = None
 
 
@@ -217,7 +218,7 @@ def _broker_of(asked: ServeOptions, conf: BrokerConf, world: World, emit: Emit, 
 
 
 def _enter_metrics(beside: ExitStack, served: ServedBroker, host: str, port: int) -> str:
-    """Answer what monitoring systems ask; without that address nothing is served."""
+    """Start the metrics endpoint; if that fails, stop the broker."""
     try:
         return beside.enter_context(metrics_endpoint(host, port, served.metrics))
     except BaseException:
@@ -238,7 +239,7 @@ def _read_conf(config: Path | None, root: str) -> BrokerConf:
 
 
 def line_writer(now: Callable[[], datetime] = lambda: datetime.now(UTC), *, as_json: bool) -> Emit:
-    """Return the writer of the log: one line on stderr, to read or as JSON. Rotation is the system's."""
+    """Return a function that writes a log line to stderr, as text or JSON. The log has no rotation of its own."""
 
     def write(line: str) -> None:
         at = now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -253,10 +254,11 @@ def line_writer(now: Callable[[], datetime] = lambda: datetime.now(UTC), *, as_j
 
 
 def _prefer_short_waits() -> None:
-    """Have tasks take turns more often than Python does by itself, and the collector of garbage seldom look at all.
+    """Switch threads more often than Python's default, and run the garbage collector rarely.
 
-    With 5 ms a turn, a request that meets ten busy tasks waits for 50. What connections leave behind is no garbage that
-    needs a collector, and a look at ten thousand of them takes as long as hundreds of requests.
+    With the default of 5 ms, a request that meets ten busy tasks waits for 50 ms. Connections leave no cyclic garbage,
+    and
+    collecting with ten thousand of them takes as long as hundreds of requests.
     """
     sys.setswitchinterval(_TURN_SECONDS)
     gc.collect()

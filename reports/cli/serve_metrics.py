@@ -1,4 +1,4 @@
-"""Endpoint for monitoring systems: a broker's figures over HTTP, in OpenMetrics or Prometheus' own text.
+"""Metrics endpoint of a broker: HTTP in OpenMetrics or Prometheus text format.
 
 The library prometheus_client, of the extra `metrics`, writes the text and listens.
 """
@@ -17,7 +17,7 @@ _LOOPBACK = "127.0.0.1"
 
 
 def metrics_address(text: str) -> tuple[str, int]:
-    """Read `PORT`, which is of loopback, or `HOST:PORT`. A text that is neither is a usage error."""
+    """Parse `PORT`, for loopback, or `HOST:PORT`. Any other text is a usage error."""
     try:
         host, port = (_LOOPBACK, int(text)) if text.isascii() and text.isdecimal() else split_address(text)
     except ValueError as error:
@@ -29,9 +29,9 @@ def metrics_address(text: str) -> tuple[str, int]:
 
 @contextmanager
 def metrics_endpoint(host: str, port: int, read: Callable[[], Iterable[Metric]]) -> Iterator[str]:
-    """Answer what read returns at each request while in the context; yield the URL.
+    """Serve the result of `read` at each request during the block; yield the URL.
 
-    A usage error if the address cannot be had, or the library is not installed.
+    An address in use or a missing library is a usage error.
     """
     try:
         from prometheus_client import CollectorRegistry, start_http_server
@@ -60,7 +60,7 @@ def metrics_endpoint(host: str, port: int, read: Callable[[], Iterable[Metric]])
         return family
 
     class Figures(Collector):
-        """Reads anew at each request."""
+        """Reads the metrics at each request."""
 
         def collect(self) -> Iterator[Family]:
             return map(family_of, read())

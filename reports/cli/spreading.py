@@ -1,4 +1,4 @@
-"""Spreading over processes of this machine: what `PartSpread` asks for, with files that each of them opens itself."""
+"""Spreading of work over local processes, each of which opens its own files."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,14 +9,14 @@ from ...store.tools.spread import Item, Judgement, PartSpread, Result
 
 
 def _judged_here(judgement: Judgement[Item, Result], item: Item) -> Result:
-    """Return what is found of one part; what is mapped for it is given back."""
+    """Return the judgement of one item; its maps are released."""
     world = overlay_world()
     return judgement(world.files, world.core, item)
 
 
 @contextmanager
 def spread_over(jobs: int) -> Iterator[PartSpread]:
-    """Yield what has parts judged by so many processes, by this one if it is one."""
+    """Yield a function that judges items in so many processes; 1 means in this process."""
     if jobs == 1:
         yield _in_turn
         return

@@ -1,7 +1,7 @@
-"""Termination at once: SIGINT and SIGTERM end a process with one line on standard error and with 128 + their number.
+"""Immediate termination: SIGINT and SIGTERM print one line and exit with 128 + number.
 
-A command takes both signals itself, see `sim.interruption`. Imports little, because the handlers precede the first slow
-import.
+Commands replace these handlers, see `sim.interruption`. The module imports little, because the handlers are set before
+the first slow import.
 """
 
 import os
@@ -13,7 +13,7 @@ LINE = "tornlog: interrupted"
 
 
 def end_at_once_on_stop_signals() -> None:
-    """End this process at the next stop signal. For a process that has nothing to tidy up yet, or no longer."""
+    """Exit at the next stop signal. For phases without anything to clean up."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end_at_once)
 

@@ -18,17 +18,17 @@ _EVERYWHERE = On.VERBOSE | On.SUMMARY | On.PAGE
 def coverage_blocks(
     injected: Mapping[str, int], marks: Mapping[str, int], pairs: Mapping[Pair, int], scenarios: Iterable[Scenario]
 ) -> list[ResultBlock]:
-    """Return the blocks of a campaign's coverage. injected: as seeds count it, with the ends of lives."""
+    """Return the blocks of a campaign's coverage. injected: as counted by seeds, including the ends of lives."""
     groups = [
         bar_group("injected faults", faults_of(injected), faults_in(scenarios), "faults"),
         bar_group("how lives ended", ends_of(injected)),
-        bar_group("rare paths that were taken", marks, MARKS, "marks"),
+        bar_group("rare paths taken", marks, MARKS, "marks"),
     ]
-    note = "Counts; bars are logarithmic. A campaign proves nothing about things that never occurred."
+    note = "Counts; bars are logarithmic. A campaign shows nothing about faults and paths that never occurred."
     met = pairs_met(pairs)
     lines = [f"{name}: {', '.join(others)}" for name, others in met.partners().items()]
-    title = f"{met.met:,} of {met.can:,} pairs of features and faults that can meet in a run did"
-    lacking = "A feature takes part if the seed draws it, a fault if it is injected. These pairs never met:"
+    title = f"{met.met:,} of {met.can:,} possible pairs of features and faults met in a run"
+    lacking = "A feature takes part if the seed draws it, a fault if it is injected. Pairs that never met:"
     return [
         Bars("Coverage", _EVERYWHERE, "coverage", note, groups),
         Lines("", On.VERBOSE, lines=[f"  {text}" for text in pairs_lines(met)]),
@@ -42,9 +42,9 @@ def pairs_lines(pairs: PairsMet) -> list[str]:
         return []
     lacking = [f"{name} ({len(others)})" for name, others in pairs.partners().items()]
     more = ", ..." if len(lacking) > _LACKING_SHOWN_MAX else ""
-    counts = f"{len(pairs.never):,} of {pairs.can:,} that can meet"
+    counts = f"{len(pairs.never):,} of {pairs.can:,}"
     names = ", ".join(lacking[:_LACKING_SHOWN_MAX])
-    return [f"pairs of features and faults that never did: {counts}, most of {names}{more}"]
+    return [f"pairs of features and faults that never met: {counts}, most with {names}{more}"]
 
 
 def promises_matrix(
@@ -64,8 +64,8 @@ def promises_matrix(
         for invariant, meaning in INVARIANTS.items()
     ]
     note = (
-        "Each invariant on each disk, with the seeds that tried it: they reached its check with something there that"
-        " could break it. A run ends at the first promise that breaks."
+        "Each promise on each disk, with the number of seeds that tried it: they checked it after something that could"
+        " break it. A run ends at the first broken promise."
     )
     return Matrix("Promises by disk", On.PAGE, "promises", note, columns, rows)
 

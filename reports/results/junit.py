@@ -4,13 +4,13 @@
       testsuite       one for each test case
         properties    its counts
         testcase      of the same name
-          failure     a promise was broken: its name, the events before it, the command that shows it again
-          error       the harness failed, or a seed is no run
-          skipped     work that was not done, or a mutant that is known to live
+          failure     a broken promise: its name, the events before it, the command to reproduce it
+          error       the harness failed, or a seed is not deterministic
+          skipped     work that was not done, or a mutant that is known to survive
           system-out  the claim
 
-The text of a failure has all details, because GitLab shows nothing else. Properties belong to the suite, where every
-reader takes them, and there are no attributes beyond those of the schema of Jenkins' xUnit plugin (junit-10.xsd).
+The text of a failure has all details, because GitLab shows only the text. Properties are on the suite, where every
+reader accepts them. All attributes are in the schema of Jenkins' xUnit plugin (junit-10.xsd).
 """
 
 import re

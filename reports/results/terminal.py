@@ -61,7 +61,7 @@ def _print_table(console: Console, block: ResultTable, *, verbose: bool) -> None
         console.print(_table_of(block, rows))
     if block.is_stacked and len(rows) < len(block.rows):
         left_out = len(block.rows) - len(rows)
-        console.print(f"{left_out:,} {block.title.lower()} have no row here: --verbose shows them", soft_wrap=True)
+        console.print(f"{left_out:,} more {block.title.lower()}: --verbose shows them", soft_wrap=True)
 
 
 def _table_of(block: ResultTable, rows: Sequence[Row]) -> RichTable:
@@ -90,7 +90,7 @@ def _print_bars(console: Console, block: Bars) -> None:
             console.print(f"\n{group.title}", markup=False)
             console.print(table)
         if group.never:
-            prose(console, 2, f"{group.noun} that never did: {', '.join(one.name for one in group.never)}")
+            prose(console, 2, f"{group.noun} that never occurred: {', '.join(one.name for one in group.never)}")
 
 
 def _print_lines(console: Console, block: Lines) -> None:

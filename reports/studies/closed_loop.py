@@ -1,8 +1,8 @@
 """Closed loops: workers that call, wait for the answer, and call again.
 
-As many calls are in flight as there are workers, never more. A slow call keeps its worker from making calls that would
-have met the same delay, so the latencies omit the queue that independent arrivals would have formed behind a stall
-(coordinated omission). They compare one build with another and promise nothing to a user.
+The number of calls in flight is limited by the number of workers. A slow call keeps its worker from making calls that
+would have met the same delay, so the latencies omit the queue that independent arrivals would form behind a stall
+(coordinated omission). They compare builds, and are no promise to a user.
 """
 
 from array import array
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 
 class Latency(NamedTuple):
-    """How long calls took, in µs."""
+    """Latencies of calls, in µs."""
 
     p50_us: float
     p99_us: float
@@ -22,23 +22,23 @@ class Latency(NamedTuple):
 
     @classmethod
     def of(cls, series_ns: Iterable[Iterable[int]]) -> "Latency":
-        """Summarise at least one call; each series is one worker's."""
+        """Summarise at least one call; each series is that of one worker."""
         ordered = sorted(chain.from_iterable(series_ns))
         last = len(ordered) - 1
         return cls(*(ordered[round(last * share)] / 1_000 for share in (0.5, 0.99, 1.0)))
 
 
 class Sample(NamedTuple):
-    """One round: a rate, and its calls if they were timed one by one."""
+    """The result of one round."""
 
     rate: float
     latency: Latency | None = None
     per_second: Mapping[str, float] = {}
-    """What else there was of in a second, by its name."""
+    """Other rates, by name."""
 
 
 class ClosedLoop:
-    """One run of some workers, each a thread around one call."""
+    """One run of some workers, each a thread that repeats one call."""
 
     def __init__(self, calls: Sequence[Callable[[], object]], seconds: float) -> None:
         self._duration_ns = int(seconds * 1e9)
@@ -52,9 +52,9 @@ class ClosedLoop:
         ]
 
     def run(self, per_call: int = 1) -> Sample:
-        """Work until the time is up; each call counts per_call times. Raises what a call raised.
+        """Work until the time is up; each call counts per_call times. Raises the first error of a call.
 
-        However it ends, no worker calls anything any more.
+        No worker makes a call after the return.
         """
         began_ns = perf_counter_ns()
         for thread in self._threads:

@@ -1,4 +1,4 @@
-"""What the commands that draw pictures share: the module that draws them, and the name of this machine's disk."""
+"""Shared parts of commands that draw: loading matplotlib, and the name of this machine's disk."""
 
 from importlib import import_module
 from types import ModuleType
@@ -8,11 +8,11 @@ import typer
 from ...store.errors import brings
 
 HERE = "here"
-"""The name of this machine's disk among those that are simulated."""
+"""The name of this machine's disk among simulated ones."""
 
 
 def pictures_of(package: str) -> ModuleType:
-    """Return a package's module `pictures`, which draws. BadParameter: matplotlib is not there."""
+    """Import the module `pictures` of a package. Raises BadParameter without matplotlib."""
     try:
         return import_module(f"{package}.pictures")
     except ImportError as error:

@@ -1,1 +1,1 @@
-"""How long puts take: the store under open-loop traffic, on models of disks and, to compare, on this machine."""
+"""Put latency: the store under open-loop traffic, on disk models and on this machine."""

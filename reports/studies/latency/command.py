@@ -1,9 +1,9 @@
-"""The command that draws latencies.
+"""The command that draws put latencies.
 
 JSON, version 1: `{"format": "tornlog-latency/1", "rows": [{"source", "disk", "flush", "producers", "rate_per_s",
 "puts", "p50_us", "p90_us", "p99_us", "p99.9_us", "max_us"}], "ratios": [{"flush", "producers", "p50", "p90", "p99",
-"p99.9"}], "files": [paths]}`. source is "simulated", or "real" for the store on this machine; ratios, simulated over
-real, are there for `--disk here`.
+"p99.9"}], "files": [paths]}`. source is "simulated", or "real" for the store on this machine; `--disk here` adds ratios
+of simulated to real.
 """
 
 from collections.abc import Sequence
@@ -50,21 +50,21 @@ def latency(
         typer.Option(help=f"One of {', '.join(DISKS)}, or {HERE}: this machine, measured; repeatable."),
     ] = None,
     producers: Annotated[
-        list[int] | None, typer.Option(min=1, help="How many put at the same time; repeatable.")
+        list[int] | None, typer.Option(min=1, help="Number of concurrent producers; repeatable.")
     ] = None,
-    puts: Annotated[int, typer.Option(min=100, help="Of each series that is simulated.")] = 10_000,
-    seed: Annotated[int, typer.Option(help="Of what is simulated.")] = 0,
-    turns: Annotated[int, typer.Option(min=1, help=f"For {HERE}: of each number of producers.")] = 20,
+    puts: Annotated[int, typer.Option(min=100, help="Puts per simulated series.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 0,
+    turns: Annotated[int, typer.Option(min=1, help=f"For {HERE}: turns for each number of producers.")] = 20,
     directory: Annotated[
         Path | None,
-        typer.Option("--dir", exists=True, file_okay=False, help=f"For {HERE}: measure below DIR."),
+        typer.Option("--dir", exists=True, file_okay=False, help=f"For {HERE}: measure in DIR."),
     ] = None,
     out: PicturesDir = Path("out"),
     json_file: JsonFile = None,
 ) -> None:
-    """Draw how long puts take: sync flush, async flush, transient pool; on several disks; from 1 to 64 producers.
+    """Draw put latencies for sync flush, async flush and transient pool, on several disks, for 1 to 64 producers.
 
-    Puts arrive when they arrive, however long those before them take, so that no percentile leaves out who had to wait.
+    Puts arrive independently of the answers before them, so percentiles include the time that puts had to wait.
     """
     disks = disks_named(disk or DISKS, (*DISKS, HERE))
     pictures = pictures_of(__package__)

@@ -167,7 +167,7 @@ class Turn:
     real: dict[str, "array[int]"]
     """Latencies of puts into the real store, by flush."""
     stalls: dict[str, FileStalls]
-    """The real store's stores to maps that the disk delayed, by flush."""
+    """Stores to maps that the disk delayed in the real store, by flush."""
 
     def host(self) -> HostCosts:
         """Return the costs of the machine without its disk."""
@@ -202,7 +202,7 @@ def _setup_of(flush: str, producers: int, turn: int) -> Setup:
 
 
 def measure_here(directory: str, producers: Sequence[int], turns: int) -> Iterator[Turn]:
-    """Measure this machine below a directory, so many turns for each number of producers."""
+    """Measure this machine in a directory, with some turns for each number of producers."""
     with ExitStack() as stack:
         places = _Places(directory, stack)
         for number in range(turns):
@@ -211,7 +211,7 @@ def measure_here(directory: str, producers: Sequence[int], turns: int) -> Iterat
 
 
 class _Places:
-    """The stores of a measurement: one for each way to flush, and two whose syncs sleep."""
+    """The stores of a measurement: one per flush mode, and two with syncs that sleep."""
 
     def __init__(self, directory: str, stack: ExitStack) -> None:
         """stack: shuts the stores down."""
@@ -274,7 +274,7 @@ def _timed(call: Callable[[], None], took_ns: "array[int]") -> Callable[[], None
 
 
 class LatencyComparison(NamedTuple):
-    """One way to flush with so many producers: latencies in ns of the same arrivals."""
+    """Latencies in ns of the same arrivals, real and simulated, for one flush mode and number of producers."""
 
     flush: str
     producers: int
@@ -290,7 +290,7 @@ class LatencyComparison(NamedTuple):
 
 
 def compared(turns: Sequence[Turn]) -> Iterable[LatencyComparison]:
-    """Yield a comparison of all turns for each number of producers and way to flush."""
+    """Yield a comparison of all turns for each number of producers and flush mode."""
     for producers in sorted({turn.producers for turn in turns}):
         mine = [turn for turn in turns if turn.producers == producers]
         for flush in FLUSHES:

@@ -1,11 +1,10 @@
-"""Costs of a host beside its disk, and the simulated tasks and files that charge them.
+"""Host costs: charges simulated tasks and files for computing, handovers and page faults.
 
-Costs are computing, handing over from task to task, and first touches of pages. Simulated code takes no virtual time
-by itself, so these are charged where they arise. There is one processor, as CPython's interpreter lock leaves one to a
-process.
+Simulated code takes no virtual time by itself, so these costs are charged where they occur. There is one processor,
+because CPython's interpreter lock allows one running thread per process.
 
-A stall is a store through a map that the system keeps waiting, as a page that is being written back cannot be written
-to. Such a store waits for the disk inside one assignment, with the interpreter's lock held, so all tasks wait with it.
+A stall is a store through a map that the kernel blocks, because a page under write-back cannot be written. Such a store
+holds the interpreter lock, so all tasks wait with it.
 """
 
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from ....store.log.flush import GroupCommitService
 
 _US = 1_000
 STALL_NS_MIN = 1_000_000
-"""What takes less is jitter, which is in what puts cost."""
+"""Shorter delays are jitter, which is part of the put costs."""
 _WAKING = Waiting("waking up")
 _TO_SERVICE = GroupCommitService.name
 _TO_PRODUCER = "group commit done"
@@ -31,17 +30,17 @@ class HostCosts:
     """The costs of one machine, in ns."""
 
     put: Spread
-    """Of one put that waits for no disk: the computing, and what delays it."""
+    """Duration of a put that does not wait for a disk."""
     put_work_ns: int
-    """How much of that is computing, which others wait for."""
+    """The computing part of a put, which delays other tasks."""
     handover: Spread
-    """From a notice to when the one who waited for it goes on: to the flush service and back to the producer, both."""
+    """Time from a notice until its waiter runs, summed over both handovers: to the flush service and back."""
     handover_work_ns: int
-    """How much of that is computing."""
+    """The computing part of the handovers."""
     dispatch_ns: int
-    """Computing of one message's dispatch."""
+    """Computing to dispatch one message."""
     touch_ns: int
-    """Computing of the first store to a page of a map: a page fault that makes it writable."""
+    """Computing of the first store to a mapped page: the page fault that makes it writable."""
 
 
 REFERENCE = HostCosts(
@@ -63,7 +62,7 @@ REFERENCE = HostCosts(
     dispatch_ns=8 * _US,
     touch_ns=1 * _US,
 )
-"""A 2-core virtual machine under CPython 3.11, in round figures of what `here` measured on it."""
+"""A 2-core virtual machine under CPython 3.11, in round figures measured by `here`."""
 
 
 @dataclass(slots=True)
@@ -71,18 +70,18 @@ class Stalls:
     """The stalls of one sequence of stores."""
 
     stores: int = 0
-    """How many stores there have been."""
+    """Number of stores so far."""
     took_ns: dict[int, int] = field(default_factory=dict)
-    """How long those that stalled took, by their number."""
+    """Durations of stalled stores, by number."""
 
     def note(self, took_ns: int) -> None:
-        """Count a store, and keep it if it was a stall."""
+        """Count a store, and keep it if it stalled."""
         if took_ns >= STALL_NS_MIN:
             self.took_ns[self.stores] = took_ns
         self.stores += 1
 
     def next_ns(self) -> int:
-        """Count a store again; return how long it stalled, 0 if it did not."""
+        """Count a replayed store; return its stall, or 0."""
         number = self.stores
         self.stores += 1
         return self.took_ns.get(number, 0)
@@ -90,24 +89,24 @@ class Stalls:
 
 @dataclass(slots=True)
 class FileStalls:
-    """The stalls of a store's files: puts store to the log, dispatch to all others, each in an order of its own."""
+    """The stalls of a store's files: puts write to the log and dispatch to the others, so each has its own order."""
 
     log: Stalls = field(default_factory=Stalls)
     others: Stalls = field(default_factory=Stalls)
 
     def of(self, path: str) -> Stalls:
-        """Return the sequence that stores to a file are part of."""
+        """Return the sequence for a file."""
         return self.log if "/commitlog/" in path else self.others
 
     def again(self) -> "FileStalls":
-        """Return the same stalls, to be met from the first on."""
+        """Return the same stalls from the beginning."""
         return FileStalls(Stalls(0, self.log.took_ns), Stalls(0, self.others.took_ns))
 
 
 class HostTasks(SimTasks):
-    """Tasks of which those that hand over a put to its group commit, and back, take the time that it takes on a host.
+    """Tasks that charge the handovers between a put and its group commit.
 
-    All other services work beside the puts, and what they cost a put is in what puts were measured to cost.
+    The costs of other services are part of the measured put costs.
     """
 
     __slots__ = ("_host", "_processor", "_stream")
@@ -119,15 +118,15 @@ class HostTasks(SimTasks):
         self._stream = stream
 
     def signal(self, name: str) -> SimSignal:
-        """Make a signal; in a handover, its waiter pays for waking up."""
+        """Create a signal; for a handover, its waiter pays for waking up."""
         if name in (_TO_SERVICE, _TO_PRODUCER):
             return _Handover(self, self._kernel, name)
         return super().signal(name)
 
     def wake(self, name: str) -> None:
-        """Let the current task take the time of a handover.
+        """Charge the current task for a handover.
 
-        Both handovers of a put were measured as one. The first takes half of the usual here, the second the rest.
+        Both handovers of a put were measured together. The first costs half of the median, the second the rest.
         """
         host = self._host
         took_ns = host.handover.quantile(0.5) // 2
@@ -140,7 +139,7 @@ class HostTasks(SimTasks):
 
 
 class _Handover(SimSignal):
-    """A signal whose waiter pays for waking up, unless it found the notice there already."""
+    """A signal whose waiter pays for waking up, unless the notice came first."""
 
     __slots__ = ("_name", "_tasks")
 
@@ -156,26 +155,26 @@ class _Handover(SimSignal):
 
 
 class TouchedFiles:
-    """The files of one machine, of which a store through a map takes its time; all but `map` is theirs."""
+    """Files that charge for stores through maps."""
 
     def __init__(self, files: SimFiles, processor: Processor, touch_ns: int) -> None:
         self._files = files
         self._processor = processor
         self._touch_ns = touch_ns
         self.touches = 0
-        """How many pages were touched first."""
+        """Number of pages touched for the first time."""
         self.stalls = FileStalls()
-        """Which stores from now on the disk keeps waiting."""
+        """Stalls of further stores."""
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._files, name)
 
     def map(self, path: str, size_bytes: int) -> "TouchedMappedFile":
-        """Map a file, as the machine does."""
+        """Map a file."""
         return TouchedMappedFile(self._files.map(path, size_bytes), self)
 
     def pay(self, path: str, pages: int) -> None:
-        """Let the current task take the time of so many page faults, and of a stall if there is one."""
+        """Charge the current task for page faults, and for a stall if there is one."""
         self.touches += pages
         took_ns = pages * self._touch_ns + self.stalls.of(path).next_ns()
         if took_ns:
@@ -183,9 +182,9 @@ class TouchedFiles:
 
 
 class TouchedMappedFile:
-    """A mapped file that knows which pages have been stored to; all but `store` is the map's.
+    """A mapped file that records which pages were stored to.
 
-    Invariant: bit n of `_touched` says whether page n has been.
+    Invariant: byte n of `_touched` is 1 if page n was stored to.
     """
 
     def __init__(self, mapped: SimMappedFile, files: TouchedFiles) -> None:
@@ -197,7 +196,7 @@ class TouchedMappedFile:
         return getattr(self._mapped, name)
 
     def store(self, at: int, data: Buffer) -> None:
-        """Write through the map, after a page fault for each page that is touched first."""
+        """Write through the map, after a page fault for each new page."""
         first, last = at // _PAGE_BYTES, (at + max(len(data), 1) - 1) // _PAGE_BYTES
         assert 0 <= first <= last < len(self._touched), (at, len(data))
         new = self._touched.count(0, first, last + 1)

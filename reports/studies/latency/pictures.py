@@ -1,4 +1,4 @@
-"""Figures of latencies: the grid, single effects, this machine; and what is left beside them."""
+"""Figures of latencies: the grid, single effects and this machine; with tables."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,22 +26,22 @@ from .tables import (
 from .traffic import FLUSHES
 
 _SHARES = (0.5, 0.1, 0.01, 0.001)
-"""Of the puts that take longer: beside p50, p90, p99 and p99.9."""
+"""Shares of slower puts, for p50, p90, p99 and p99.9."""
 _US_MIN = 5.0
 _FLUSH_TITLES = {"sync": "sync flush", "async": "async flush", "pool": "async flush, transient pool"}
 _COLOURS = dict(zip(FLUSHES, KINDS, strict=False))
 _WIDTHS = {"sync": 1.8, "async": 5.0, "pool": 1.4}
-"""What does not wait for a disk takes the same time with and without the pool: the one is drawn inside the other."""
+"""If no put waits for the disk, latencies with and without the pool are equal: the thin line is over the thick one."""
 _PALEST = 0.35
 _NOT_MODELLED = (
-    "Under async flush a put waits for no disk here.\n"
-    "A kernel that makes writers wait for write-back (balance_dirty_pages), and other processes, are not modelled:\n"
+    "In this model a put under async flush never waits for the disk.\n"
+    "Write-back throttling by the kernel (balance_dirty_pages) and other processes are not modelled:\n"
     "loaded machines, measured by `--disk here`, had an async p99 of 130 to 526 ms."
 )
 
 
 def leave_grid(measured: Sequence[LatencySeries], out: Path) -> list[Path]:
-    """Leave latency.png, .svg and .csv, and latency-curves.csv; return where."""
+    """Write latency.png, .svg and .csv, and latency-curves.csv; return the paths."""
     paths = save_figure(lambda: grid_figure(measured), out, "latency")
     paths.append(save_table(HEADER, grid_rows(measured), out, "latency"))
     return [*paths, save_table(CURVE_HEADER, grid_curves(measured), out, "latency-curves")]
@@ -56,7 +56,7 @@ def leave_effects(
     rollover_disk: str,
     slow_disk: str,
 ) -> list[Path]:
-    """Leave latency-effects.png, .svg and .csv, and group-commit.csv; return where."""
+    """Write latency-effects.png, .svg and .csv, and group-commit.csv; return the paths."""
     paths = save_figure(
         lambda: effects_figure(groups, rollovers, slow, rollover_disk=rollover_disk, slow_disk=slow_disk),
         out,
@@ -68,14 +68,14 @@ def leave_effects(
 
 
 def leave_here(comparisons: Sequence[LatencyComparison], out: Path) -> list[Path]:
-    """Leave latency-here.png, .svg and .csv, and latency-here-curves.csv; return where."""
+    """Write latency-here.png, .svg and .csv, and latency-here-curves.csv; return the paths."""
     paths = save_figure(lambda: here_figure(comparisons), out, "latency-here")
     paths.append(save_table(HEADER, here_rows(comparisons), out, "latency-here"))
     return [*paths, save_table(CURVE_HEADER, here_curves(comparisons), out, "latency-here-curves")]
 
 
 def distribution_axes(axes: Axes, us_min: float, us_max: float, share_min: float) -> None:
-    """Make axes for curves: latencies across, the share that took longer down, both logarithmic."""
+    """Set up logarithmic axes for curves: latencies on x, the share of slower puts downwards on y."""
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlim(us_min, us_max)
@@ -117,7 +117,7 @@ def grid_figure(measured: Sequence[LatencySeries]) -> Figure:
         title_fontsize=8,
         alignment="left",
     )
-    figure.suptitle(f"How long a put of {_sizes(measured)} takes, by flush, disk and producers", x=0.01, ha="left")
+    figure.suptitle(f"Latency of a put of {_sizes(measured)}, by flush, disk and producers", x=0.01, ha="left")
     return figure
 
 
@@ -137,7 +137,7 @@ def _sizes(measured: Sequence[LatencySeries]) -> str:
 
 
 def _shade(colour: str, step: int, steps: int) -> tuple[float, float, float]:
-    """Return a colour mixed with white: the last step is the colour itself."""
+    """Return a colour mixed with white; the last step is the colour itself."""
     strength = 1.0 if steps == 1 else _PALEST + (1 - _PALEST) * step / (steps - 1)
     red, green, blue = (1 - strength * (1 - part) for part in to_rgb(colour))
     return red, green, blue
@@ -155,11 +155,11 @@ def effects_figure(
     figure = Figure(figsize=(11, 4.4), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
     _draw_groups(left, groups)
-    middle.set_title(f"Segments made ahead ({rollover_disk}, async flush)")
+    middle.set_title(f"Segments created ahead ({rollover_disk}, async flush)")
     _draw_rollovers(middle, rollovers)
     right.set_title(f"A disk with slow syncs ({slow_disk})")
     _draw_slow_syncs(right, slow)
-    figure.suptitle("What group commit, segments made ahead and slow syncs do", x=0.01, ha="left")
+    figure.suptitle("Effects of group commit, segments created ahead, and slow syncs", x=0.01, ha="left")
     return figure
 
 
@@ -188,24 +188,24 @@ def _draw_groups(axes: Axes, groups: Sequence[GroupCommit]) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda rate, _: f"{rate:,.0f}"))
     axes.set_ylim(top=2.2 * max(group.puts_per_second for group in groups))
-    axes.set_xlabel("producers (dotted: what one gets)")
+    axes.set_xlabel("producers (dotted: rate of one)")
     _legend_below(axes, 3)
 
 
 def _draw_rollovers(axes: Axes, variants: Sequence[EffectSeries]) -> None:
-    """Draw the last two variants, which differ in whether segments are made ahead; warming shows in tables only."""
+    """Draw the last two variants, with and without segments made ahead; warming is only in the tables."""
     axes.set_yscale("log")
     for variant, colour in zip(reversed(variants), (KINDS[1], KINDS[0]), strict=False):
         us = [latency_ns / 1_000 for latency_ns in variant.series.latencies_ns]
         axes.plot(range(len(us)), us, ".", ms=2.5, color=colour, label=variant.name, rasterized=True)
     durations_on(axes.yaxis)
-    axes.set_xlabel("put, one after the other")
+    axes.set_xlabel("number of the put")
     axes.set_ylabel("latency")
     _legend_below(axes, 2, markerscale=4)
 
 
 def _draw_slow_syncs(axes: Axes, variants: Sequence[EffectSeries]) -> None:
-    """Draw pairs of variants, the second as a thin line that shows inside the first where nothing differs."""
+    """Draw pairs of variants, the second as a thin line that stays visible over the first."""
     slowest_us = max(max(variant.series.latencies_ns) for variant in variants) / 1_000
     distribution_axes(axes, _US_MIN, slowest_us * 1.5, 1e-3)
     for number, variant in enumerate(variants):
@@ -222,7 +222,7 @@ def _legend_below(axes: Axes, columns: int, **others: float) -> None:
 
 
 def here_figure(comparisons: Sequence[LatencyComparison]) -> Figure:
-    """Draw a panel for each way to flush and number of producers."""
+    """Draw a panel for each flush mode and number of producers."""
     producers = sorted({one.producers for one in comparisons})
     slowest_us = max(max(*one.real_ns, *one.simulated_ns) for one in comparisons) / 1_000
     figure = Figure(figsize=(11, 1.7 + 2.4 * len(producers)), layout="constrained")
@@ -242,5 +242,5 @@ def here_figure(comparisons: Sequence[LatencyComparison]) -> Figure:
     for row in grid:
         row[0].set_ylabel("percentile")
     figure.legend(*grid[0][0].get_legend_handles_labels(), loc="outside upper right", ncols=2)
-    figure.suptitle("This machine, and the simulation of it", x=0.01, ha="left")
+    figure.suptitle("This machine and its simulation", x=0.01, ha="left")
     return figure

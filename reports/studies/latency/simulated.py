@@ -1,8 +1,8 @@
-"""Simulated puts: one series, on models of disk and host; the grid of series; and what single measures do.
+"""Simulated puts: series on models of disk and host, for the grid and for single effects.
 
-The grid has each way to flush, on each disk, from so many producers. Load is set by what one producer alone can put,
-waiting for each answer: each of several offers a fifth of that, up to a limit that the processor can carry. So on a
-slow disk 64 producers offer 64 times what one can offer, and it is for group commit to carry them.
+The grid combines flush modes, disks and numbers of producers. Load is relative to the rate of one producer that waits
+for each answer: each of several producers offers a fifth of that rate, up to a limit that the processor can carry. So
+on a slow disk 64 producers offer 64 times the load of one, which group commit must handle.
 """
 
 from array import array
@@ -29,30 +29,30 @@ _ARRIVAL = Waiting("the next arrival")
 _DELAYED = Waiting("what delays a put")
 _TIME_LIMIT_NS = 3_600 * 1_000_000_000
 DISKS = {name: model.meaning for name, model in MODELS.items()}
-"""The disks there are models of, and what each stands for."""
+"""The disk models and their meanings."""
 PRODUCERS = (1, 4, 16, 64)
 RATE_MAX = 4_000.0
 """Puts per second, of all producers together."""
 _SHARE = 0.2
 _PILOT_PUTS = 200
 ALL_AT_ONCE = 1e9
-"""A rate, per second, at which every put is there before the one before it is answered: a closed loop."""
+"""A rate per second at which each put arrives before the answer to the last one: a closed loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """What became of a series of puts."""
+    """The result of a series of puts."""
 
     latencies_ns: "array[int]"
-    """Of each put, producer by producer."""
+    """Of each put, by producer."""
     took_ns: int
-    """From the first arrival's wait to the last answer."""
+    """From the start to the last answer."""
     syncs: int
-    """Of files, all of the store's, its start and stop left out."""
+    """File syncs of the store, without those of its start and stop."""
 
     @property
     def rate(self) -> float:
-        """Return how many puts a second were answered."""
+        """Return the rate of answered puts per second."""
         return len(self.latencies_ns) / self.took_ns * 1e9
 
 
@@ -66,10 +66,11 @@ def simulate(
     stalls: FileStalls | None = None,
     **faults: Any,
 ) -> Series:
-    """Run one series of puts in virtual time, under faults named as FaultPlan names them.
+    """Run one series of puts in virtual time, with faults named as in FaultPlan.
 
-    prepare gets the store before its first put, on_traffic is called before the first arrival; stalls are met from
-    there on. The same arguments give the same series.
+    prepare gets the store before its first put, on_traffic is called before the first arrival; stalls apply from there
+    on.
+    The same arguments give the same series.
     """
     with Kernel(RoundRobin(_UNTIL_IT_BLOCKS), step_limit=1 << 60) as kernel:
         run = _Run(setup, host, model, kernel, faults)
@@ -77,7 +78,7 @@ def simulate(
 
 
 class _Run:
-    """One series under way."""
+    """One running series."""
 
     def __init__(
         self, setup: Setup, host: HostCosts, model: StorageModel, kernel: Kernel, faults: dict[str, Any]
@@ -95,7 +96,7 @@ class _Run:
         on_traffic: Callable[[], None] | None,
         stalls: FileStalls | None,
     ) -> Series:
-        """Open a store, let the producers put, and stop it."""
+        """Open a store, run the producers, and stop it."""
         setup, kernel, machine = self.setup, self.kernel, self.machine
         files = TouchedFiles(self.disk.mount(machine), self.processor, self.host.touch_ns)
         tasks = HostTasks(machine, self.host, self.processor, self.choices.stream("handovers"))
@@ -162,12 +163,12 @@ class LatencySeries(NamedTuple):
 
 
 def cells(disks: Sequence[str], producers: Sequence[int]) -> list[tuple[str, str, int]]:
-    """Return disk, flush and producers of each series, in the order in which they are measured."""
+    """Return disk, flush mode and producers of each series, in order of measurement."""
     return [(disk, flush, number) for disk in disks for flush in FLUSHES for number in producers]
 
 
 def measure_grid(disks: Sequence[str], producers: Sequence[int], puts: int, seed: int) -> Iterator[LatencySeries]:
-    """Yield each series as it is done. The same arguments give the same series."""
+    """Yield each series when it is done. The same arguments give the same series."""
     alone: dict[tuple[str, str], float] = {}
     for disk, flush, number in cells(disks, producers):
         model = MODELS[disk].make
@@ -179,7 +180,7 @@ def measure_grid(disks: Sequence[str], producers: Sequence[int], puts: int, seed
 
 
 class GroupCommit(NamedTuple):
-    """What so many producers get from one disk under sync flush, each asking again as soon as it is answered."""
+    """Throughput of closed-loop producers on one disk under sync flush."""
 
     disk: str
     producers: int
@@ -188,14 +189,14 @@ class GroupCommit(NamedTuple):
 
 
 class EffectSeries(NamedTuple):
-    """One series beside others that differ from it in one thing."""
+    """One of several series that differ in one setting."""
 
     name: str
     series: Series
 
 
 def group_commit(disks: Sequence[str], producers: Sequence[int], puts: int) -> Iterator[GroupCommit]:
-    """Yield what producers get, disk by disk."""
+    """Yield the throughput of producers, disk by disk."""
     for disk in disks:
         for number in producers:
             setup = Setup("sync", number, ALL_AT_ONCE, puts)
@@ -204,22 +205,22 @@ def group_commit(disks: Sequence[str], producers: Sequence[int], puts: int) -> I
 
 
 def rollover(disk: str, puts: int) -> Iterator[EffectSeries]:
-    """Yield the puts of one producer under async flush, over many segments that are small.
+    """Yield the puts of one producer under async flush, over many small segments.
 
-    Segments are made and warmed ahead of use; made ahead; or made by the put that needs one.
+    Segments are created and warmed ahead of use; created ahead; or created by the put that needs one.
     """
     model = MODELS[disk].make
     for name, warm, prepare in (
-        ("made and warmed ahead", True, None),
-        ("made ahead", False, None),
-        ("made when needed", False, _make_none_ahead),
+        ("created and warmed ahead", True, None),
+        ("created ahead", False, None),
+        ("created on demand", False, _make_none_ahead),
     ):
         setup = Setup("async", 1, RATE_MAX / 8, puts, segment_bytes=256 << 10, warm=warm)
         yield EffectSeries(name, simulate(setup, REFERENCE, model, prepare=prepare))
 
 
 def slow_syncs(disk: str, puts: int) -> Iterator[EffectSeries]:
-    """Yield puts of four producers: every sync as usual, then one in a hundred taking up to half a second."""
+    """Yield puts of four producers: with usual syncs, then with one in a hundred taking up to half a second."""
     model = MODELS[disk].make
     for flush in ("sync", "async"):
         setup = Setup(flush, 4, 100.0, puts)
@@ -229,5 +230,5 @@ def slow_syncs(disk: str, puts: int) -> Iterator[EffectSeries]:
 
 
 def _make_none_ahead(store: MessageStore) -> None:
-    """Have a store order a segment only when it is needed, as no setting does: to see what ordering is worth."""
+    """Make a store allocate segments only on demand, which no setting does, to measure the gain from doing it ahead."""
     store.allocate._budget = lambda: 1  # type: ignore[method-assign]

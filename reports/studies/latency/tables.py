@@ -1,4 +1,4 @@
-"""Tables of latencies: rows for CSV files, points of curves, lines on a terminal."""
+"""Tables of latencies: rows for CSV files, points of curves, terminal output."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -12,17 +12,17 @@ from .simulated import EffectSeries, LatencySeries
 
 _FIGURES = (*(f"{one}_us" for one in LATENCY_COLUMNS), "max_us")
 HEADER = ("source", "disk", "flush", "producers", "rate_per_s", "puts", *_FIGURES)
-"""One row a series. source: simulated, or real for the store on this machine."""
+"""One row per series. source: simulated, or real for the store on this machine."""
 CURVE_HEADER = ("source", "disk", "flush", "producers", "latency_us", "share_slower")
-"""One row for each point of each curve."""
+"""One row per point of each curve."""
 
 VARIANT_HEADER = ("effect", "variant", *_FIGURES)
-"""One row for each series that shows what a single measure does."""
+"""One row per series of a single effect."""
 
 Row = Sequence[Any]
 _POINTS = 400
 _AGREES = 0.25
-"""How far from 1 a ratio may be before it is shown in red."""
+"""Maximum distance of a ratio from 1 that is not shown in red."""
 
 
 def grid_rows(measured: Iterable[LatencySeries]) -> list[Row]:
@@ -42,7 +42,7 @@ def grid_curves(measured: Iterable[LatencySeries]) -> Iterator[Row]:
 
 
 def here_rows(comparisons: Iterable[LatencyComparison]) -> list[Row]:
-    """Return two rows for each comparison: the real one, the simulated one."""
+    """Return two rows for each comparison, real and simulated."""
     return [
         _row(source, "here", one.flush, one.producers, one.rate, latencies_ns)
         for one in comparisons
@@ -77,14 +77,14 @@ def _points(source: str, disk: str, flush: str, producers: int, latencies_ns: Se
 
 
 class Curve(NamedTuple):
-    """Points of one distribution, ascending: latencies in µs, and the share of puts that took longer."""
+    """Points of one distribution, ascending: latencies in µs, and the share of slower puts."""
 
     us: Sequence[float]
     share: Sequence[float]
 
 
 def curve_of(latencies_ns: Iterable[int]) -> Curve:
-    """Return the curve of latencies, at least one: a point of few, more of the slow than of the many others."""
+    """Return the curve of at least one latency, with more points for slow puts."""
     ordered = sorted(latencies_ns)
     count = len(ordered)
     ranks = sorted({round(count - count ** (1 - step / _POINTS)) for step in range(_POINTS + 1)})
@@ -93,7 +93,7 @@ def curve_of(latencies_ns: Iterable[int]) -> Curve:
 
 
 def print_rows(console: Console, rows: Sequence[Row]) -> None:
-    """Print one line a series: its percentiles."""
+    """Print the percentiles of each series on one line."""
     if not rows:
         return
     figures = ("producers", "puts/s", *LATENCY_COLUMNS, "most")
@@ -104,7 +104,7 @@ def print_rows(console: Console, rows: Sequence[Row]) -> None:
 
 
 def print_here(console: Console, comparisons: Sequence[LatencyComparison]) -> None:
-    """Print what this machine did, and the simulation of it as a multiple of that."""
+    """Print the percentiles of this machine, and the ratio of the simulation to them."""
     if not comparisons:
         return
     figures = [text for name in LATENCY_COLUMNS for text in (name, "sim.")]

@@ -1,10 +1,9 @@
-"""Open-loop traffic of puts: how a store flushes, how many producers, when each of their puts arrives.
+"""Open-loop traffic: flush mode, producers, and the arrival time of each put.
 
-Arrivals are a Poisson process, split evenly between producers. A put that finds its producer at work waits, and that
-wait is part of its latency, so a stall is felt by all who arrive while it lasts: percentiles do not suffer from
-coordinated omission (G. Tene's term for clients that stop asking while a server stalls). A producer that sleeps until
-an arrival and wakes late has not been kept waiting by the store: its put counts from when it was awake, and the
-arrivals after it move by as much.
+Arrivals are a Poisson process, split evenly between producers. A put that arrives while its producer is busy waits, and
+the wait is part of its latency. So every put that arrives during a stall includes it, and percentiles do not suffer
+from coordinated omission (G. Tene's term for clients that stop sending while a server stalls). If a producer wakes late
+from its sleep, the store is not the cause: its put counts from the wake-up, and later arrivals are shifted.
 """
 
 from array import array
@@ -32,13 +31,13 @@ class Setup:
     """One of FLUSHES."""
     producers: int
     rate: float
-    """Puts per second, of all producers together, whatever the store makes of them."""
+    """Offered puts per second of all producers together."""
     puts: int
     """Of all producers together."""
     body_bytes: int = 1024
     segment_bytes: int = 16 * _MIB
     warm: bool = False
-    """Whether segments are touched, page by page, and locked in memory before they are used."""
+    """Whether segments are touched page by page and locked in memory before use."""
     seed: int = 0
 
     def config(self, directory: str) -> StoreConfig:
@@ -47,7 +46,7 @@ class Setup:
 
 
 def config_of(flush: str, directory: str, segment_bytes: int, **others: Any) -> StoreConfig:
-    """Return the settings of a store that flushes in one of the ways of FLUSHES. ValueError: there is no such."""
+    """Return the settings of a store with a flush mode of FLUSHES. Raises ValueError for any other."""
     if flush not in FLUSHES:
         raise ValueError(f"flush: expected one of {', '.join(FLUSHES)}, found {flush}")
     return StoreConfig(
@@ -62,7 +61,7 @@ def config_of(flush: str, directory: str, segment_bytes: int, **others: Any) -> 
 
 
 def arrivals(setup: Setup) -> list["array[int]"]:
-    """Return, for each producer, the ns between one arrival and the next: the same for the same setup."""
+    """Return the ns between arrivals, for each producer; the same for the same setup."""
     choices = Choices(f"arrivals/{setup.seed}")
     mean_ns = setup.producers / setup.rate * 1e9
     found = []
@@ -96,12 +95,12 @@ def produce(
 
 
 def message_of(setup: Setup) -> Message:
-    """Return what is put."""
+    """Return the message to put."""
     return Message.of("Latency", bytes(setup.body_bytes))
 
 
 def checked_put(store: MessageStore, message: Message) -> Callable[[], None]:
-    """Return a call that puts a message. RuntimeError: it was not answered PUT_OK."""
+    """Return a function that puts a message. It raises RuntimeError unless the answer is PUT_OK."""
 
     def put() -> None:
         status = store.put_message(message).status

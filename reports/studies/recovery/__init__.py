@@ -1,1 +1,1 @@
-"""How long recovery takes: by the log's size, by how much of it the checkpoint does not vouch for, and on what."""
+"""Recovery time: by log size, and by the part of the log after the checkpoint."""

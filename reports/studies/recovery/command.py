@@ -1,4 +1,4 @@
-"""The command that draws how long recovery takes.
+"""The command that draws recovery times.
 
 JSON, version 1: `{"format": "tornlog-recovery/1", "rows": [{the columns of recovery.csv}], "files": [paths]}`. The
 columns are described in `reports/studies/recovery/timed.py`: sizes in bytes, times in seconds.
@@ -24,18 +24,18 @@ _SIZES = (16 * _MIB, 64 * _MIB, 256 * _MIB, 512 * _MIB)
 def recovery(
     log_bytes: Annotated[
         list[int] | None,
-        typer.Option(min=_MIB, help="Size of a log that is recovered; repeatable. [default: 16 to 512 MiB]"),
+        typer.Option(min=_MIB, help="Size of the log in bytes; repeatable. [default: 16 to 512 MiB]"),
     ] = None,
-    turns: Annotated[int, typer.Option(min=1, help="Of each case; the median counts.")] = 3,
+    turns: Annotated[int, typer.Option(min=1, help="Turns for each case; the median counts.")] = 3,
     directory: Annotated[
-        Path | None, typer.Option("--dir", exists=True, file_okay=False, help="Measure below DIR.")
+        Path | None, typer.Option("--dir", exists=True, file_okay=False, help="Measure in DIR.")
     ] = None,
     out: PicturesDir = Path("out"),
     json_file: JsonFile = None,
 ) -> None:
-    """Draw how long recovery takes on this machine: by the log's size, and by what the checkpoint does not vouch for.
+    """Draw recovery times on this machine, by log size and by the part of the log after the checkpoint.
 
-    Of stores that stopped and of stores that crashed, over the whole log and from the checkpoint on.
+    Stores stopped or crashed, and recovery scans the whole log or starts at the checkpoint.
     """
     pictures = pictures_of(__package__)
     sizes = sorted(set(log_bytes or _SIZES))
@@ -57,7 +57,7 @@ def recovery(
 
 
 def _print_result(console: Console, found: list[RecoveryTime]) -> None:
-    figures = ("log", "behind", "read", "all", "walk", "queues", "syncs", "index")
+    figures = ("log", "after\ncheckpoint", "read", "all", "scan", "queues", "syncs", "index")
     table = plain_table("recovery; sizes in MiB", ("after", "scan"), figures)
     for row in recovery_rows(found):
         named = dict(zip(HEADER, row, strict=True))

@@ -1,4 +1,4 @@
-"""Filled stores: directories with a log of a given size, which recovery is measured with."""
+"""Filled stores: directories with a log of a given size, to measure recovery."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,23 +33,23 @@ class FilledStore:
     """The store time of each segment's first message."""
 
     def config(self, *, recover_whole_log: bool, index: bool) -> StoreConfig:
-        """Return the settings to recover it with."""
+        """Return the settings for its recovery."""
         return replace(_config_of(self.directory), recover_whole_log=recover_whole_log, message_index_enable=index)
 
     def leave_clean(self) -> None:
-        """Let it be as after a clean exit."""
+        """Change the files to those after a clean exit."""
         Path(_config_of(self.directory).abort_path).unlink(missing_ok=True)
         self._write_checkpoint(self.first_ms[-1])
 
     def leave_crashed(self, behind_bytes: int) -> None:
-        """Let it be as after a crash, with so much of the log, in whole segments, behind the checkpoint."""
+        """Change the files to those after a crash, with so many bytes in whole segments after the checkpoint."""
         Path(_config_of(self.directory).abort_path).touch()
         behind = -(-behind_bytes // SEGMENT_BYTES)
         trusted = len(self.first_ms) - min(behind, len(self.first_ms))
         self._write_checkpoint(self.first_ms[trusted] if trusted > 0 else 0)
 
     def _write_checkpoint(self, vouched_ms: int) -> None:
-        """Let log, queues and full index files be vouched for up to a store time."""
+        """Write a checkpoint that covers log, queues and full index files up to a store time."""
         time_ms = vouched_ms + SAFETY_MARGIN_MS if vouched_ms else 0
         values = CheckpointValues(time_ms, time_ms, vouched_ms)
         path = Path(_config_of(self.directory).checkpoint_path)
@@ -57,7 +57,7 @@ class FilledStore:
 
 
 def fill(directory: str, log_bytes: int) -> FilledStore:
-    """Put messages into a new directory while its log has room for more within log_bytes, and stop."""
+    """Put messages into a new directory up to log_bytes, and stop the store."""
     store = MessageStore(replace(real_world(), clock=SteppingClock()), _config_of(directory))
     store.load()
     store.start()
@@ -86,9 +86,9 @@ def _config_of(directory: str) -> StoreConfig:
 
 
 class SteppingClock(RealClock):
-    """A wall clock that each look moves by 1 ms a message of a batch, so that a log filled in seconds spans minutes.
+    """A wall clock that advances by 1 ms per message of a batch at each reading, so that the log spans minutes.
 
-    What recovery takes to be durable it decides by store times, less some seconds: here as in a log of real traffic.
+    Recovery decides by store times, less some seconds, what is durable; so it does here as for real traffic.
     """
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ def message(body_bytes: int, queue_id: int = 0) -> Message:
 
 
 def batch(body_bytes: int, number: int = 0, *, keyed: bool = False) -> MessageBatch:
-    """Return the batch of that number; keyed: each message has a key of its own, across all batches."""
+    """Return a batch by number; keyed: each message has a key of its own, across all batches."""
     first = number * BATCH_MESSAGES
     units = [
         BatchUnit(0, b"x" * body_bytes, encode_properties({PROPERTY_KEYS: key(each)}).encode() if keyed else b"")
@@ -116,5 +116,5 @@ def batch(body_bytes: int, number: int = 0, *, keyed: bool = False) -> MessageBa
 
 
 def key(number: int) -> str:
-    """Return the key of a message, by its number among all."""
+    """Return the key of a message by its number among all."""
     return f"order-{number}"

@@ -1,4 +1,4 @@
-"""Figures of recovery times: over the log's size, over the distance to the checkpoint, and what they are made of."""
+"""Figures of recovery times: by log size, by distance to the checkpoint, and by part."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ _KINDS = (
 )
 """clean exit, whole log, name, line."""
 _PARTS: tuple[tuple[str, Callable[[RecoveryTime], float]], ...] = (
-    ("walk over the log, CRC", lambda one: one.scan_s),
+    ("scan of the log, CRC", lambda one: one.scan_s),
     ("queues", lambda one: one.queues_s),
     ("syncs", lambda one: one.durable_s),
     ("index", lambda one: one.index_s),
@@ -28,7 +28,7 @@ _PARTS: tuple[tuple[str, Callable[[RecoveryTime], float]], ...] = (
 
 
 def leave_recovery(found: Sequence[RecoveryTime], out: Path) -> list[Path]:
-    """Leave recovery.png, .svg and .csv; return where."""
+    """Write recovery.png, .svg and .csv; return the paths."""
     paths = save_figure(lambda: _recovery_figure(found), out, "recovery")
     return [*paths, save_table(HEADER, recovery_rows(found), out, "recovery")]
 
@@ -42,12 +42,12 @@ def _recovery_figure(found: Sequence[RecoveryTime]) -> Figure:
     _draw_sizes(left, by_size, usual)
     _draw_distances(middle, [one for one in found if one.log_bytes == largest and not one.case.clean_exit])
     _draw_parts(right, [one for one in found if one.log_bytes == largest])
-    figure.suptitle("How long recovery takes on this machine, with the log in memory", x=0.01, ha="left")
+    figure.suptitle("Recovery time on this machine, with the log in memory", x=0.01, ha="left")
     return figure
 
 
 def _draw_sizes(axes: Axes, found: Sequence[RecoveryTime], behind_bytes: int) -> None:
-    axes.set_title(f"Size of the log ({behind_bytes // _MIB} MiB behind the checkpoint)")
+    axes.set_title(f"Size of the log ({behind_bytes // _MIB} MiB after the checkpoint)")
     sizes = sorted({one.log_bytes for one in found})
     for clean, whole, name, line in _KINDS:
         mine = [one for one in found if (one.case.clean_exit, one.case.recover_whole_log) == (clean, whole)]
@@ -55,7 +55,7 @@ def _draw_sizes(axes: Axes, found: Sequence[RecoveryTime], behind_bytes: int) ->
         seconds = [one.total_s for one in mine]
         axes.plot([one.log_bytes for one in mine], seconds, line, marker="o", ms=4, color=colour, label=name)
     for disk, style in zip(DEVICES, (":", "-.", "--"), strict=False):
-        seconds, label = [cold_read_s(disk, size) for size in sizes], f"only reading all of it, cold, {disk}"
+        seconds, label = [cold_read_s(disk, size) for size in sizes], f"only a cold read of the log, {disk}"
         axes.plot(sizes, seconds, style, lw=1.0, color=QUIET, label=label)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
@@ -80,12 +80,12 @@ def _draw_distances(axes: Axes, found: Sequence[RecoveryTime]) -> None:
             axes.plot(behind, seconds, line, marker="o", ms=4, color=colour, label=label)
     axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda seconds, _: f"{seconds:g} s"))
-    axes.set_xlabel("MiB behind the checkpoint")
+    axes.set_xlabel("MiB after the checkpoint")
     _legend_below(axes, 2)
 
 
 def _draw_parts(axes: Axes, found: Sequence[RecoveryTime]) -> None:
-    axes.set_title(f"What it is made of ({round(found[0].log_bytes / _MIB)} MiB of log)")
+    axes.set_title(f"Parts of the time ({round(found[0].log_bytes / _MIB)} MiB of log)")
     names = []
     for at, one in enumerate(found):
         begin = 0.0
@@ -106,7 +106,7 @@ def _name(one: RecoveryTime) -> str:
     whole = "whole log" if one.case.recover_whole_log else "from checkpoint"
     if one.case.clean_exit:
         return "clean exit, whole log" if one.case.recover_whole_log else "clean exit, last segments"
-    return f"crash, {whole}, {round(min(one.case.behind_bytes, one.log_bytes) / _MIB)} MiB behind"
+    return f"crash, {whole}, {round(min(one.case.behind_bytes, one.log_bytes) / _MIB)} MiB"
 
 
 def _legend_below(axes: Axes, columns: int) -> None:

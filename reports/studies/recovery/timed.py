@@ -157,7 +157,7 @@ def _scan(filled: FilledStore, start_offset: int) -> float:
         begun, at = perf_counter(), 0
         while plain is not None and plain.scan(view, at, int(name), check_crc=True):
             at = plain.end
-        with suppress(CorruptFileError):  # zeros behind the last record
+        with suppress(CorruptFileError):  # zeros after the last record
             for _ in scan_records(view, at, len(view), file=name, base_offset=int(name), check_crc=True):
                 pass
         took_s += perf_counter() - begun

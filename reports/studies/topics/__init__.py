@@ -1,1 +1,1 @@
-"""Many topics: one log for all of them, as RocketMQ has it, against one log for each, as Kafka has it."""
+"""Many topics: one log for all topics, as in RocketMQ, compared with one per topic, as in Kafka."""

@@ -1,6 +1,6 @@
-"""The command that draws what many topics cost.
+"""The command that draws the cost of many topics.
 
-JSON, version 1: `{"format": "tornlog-topics/1", "rows": [{the columns of topics.csv; null where nothing was measured}],
+JSON, version 1: `{"format": "tornlog-topics/1", "rows": [{the columns of topics.csv; null where not measured}],
 "assumptions": [{"assumption", "layout", "topics", "puts_per_s", "few_lag_records_per_s"}], "files": [paths]}`. The
 columns are described in `reports/studies/topics/tables.py`; source is "simulated", or "real" for `--disk here`.
 """
@@ -53,7 +53,7 @@ from .tables import (
 
 _CHECKED_DISK = "hdd"
 _READ_TOPICS_MOST = 1024
-"""With more there are few records in each."""
+"""With more topics there are few records in each."""
 
 
 def topics(
@@ -61,22 +61,23 @@ def topics(
         list[str] | None,
         typer.Option(help=f"One of {', '.join(DEVICES)}, or {HERE}: this machine, measured; repeatable."),
     ] = None,
-    topics: Annotated[list[int] | None, typer.Option(min=1, max=65536, help="How many topics; repeatable.")] = None,
-    puts: Annotated[int, typer.Option(min=1_000, help="Of each series under async flush, at most.")] = 40_000,
-    dirty_mib: Annotated[int, typer.Option(min=1, help="MiB of memory that may be dirty before writers wait.")] = 32,
-    seed: Annotated[int, typer.Option(help="Of what is simulated.")] = 0,
-    jobs: Annotated[int, typer.Option(min=0, help="Processes for what is simulated; 0 for one a core.")] = 0,
+    topics: Annotated[list[int] | None, typer.Option(min=1, max=65536, help="Number of topics; repeatable.")] = None,
+    puts: Annotated[int, typer.Option(min=1_000, help="Maximum of puts per series under async flush.")] = 40_000,
+    dirty_mib: Annotated[int, typer.Option(min=1, help="MiB of dirty memory before writers wait.")] = 32,
+    seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 0,
+    jobs: Annotated[int, typer.Option(min=0, help="Processes for the simulation; 0: one per core.")] = 0,
     directory: Annotated[
         Path | None,
-        typer.Option("--dir", exists=True, file_okay=False, help=f"For {HERE}: measure below DIR."),
+        typer.Option("--dir", exists=True, file_okay=False, help=f"For {HERE}: measure in DIR."),
     ] = None,
     out: PicturesDir = Path("out"),
     json_file: JsonFile = None,
 ) -> None:
-    """Draw what many topics cost: one log for all of them, as RocketMQ has it, or one for each, as Kafka has it.
+    """Draw the cost of many topics: one log for all of them, as in RocketMQ, or one for each, as in Kafka.
 
-    Producers and late consumers, on models of three disks or on this machine. Simulated memory is small, so that
-    runs are short: what counts is how much of it there is for each topic.
+    Producers and late consumers run on models of three disks or on this machine. Simulated memory is small, so that
+    runs
+    are short; the results depend on the memory per topic.
     """
     disks = disks_named(disk or DEVICES, (*DEVICES, HERE))
     pictures = pictures_of(__package__)
@@ -119,14 +120,14 @@ def _simulate(
     seed: int,
     jobs: int,
 ) -> tuple[list[LayoutResult], list[AssumptionResult]]:
-    """Simulate the grid, and single assumptions changed on one disk, all of it side by side; return both as rows."""
+    """Simulate the grid, and single changed assumptions on one disk, in parallel; return both as rows."""
     most = numbers[-1]
     readable = max((each for each in numbers if each <= _READ_TOPICS_MOST), default=numbers[0])
     changed = [
         *writing_cases(checked_disk, most, puts, memory, seed),
         *reading_cases(checked_disk, readable, puts, memory, seed),
     ]
-    # the longest first: no process is left with one of them when the others are done
+    # the longest first, so that all processes end at about the same time
     cases: list[GridCell | AssumptionCase] = [*changed, *grid_cells(disks, numbers, puts, memory, seed)]
     found = list(followed("simulating", measure_each(cases, jobs or os.cpu_count() or 1), len(cases)))
     rows = [one for one in found if isinstance(one, LayoutResult)]

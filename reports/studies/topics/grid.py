@@ -163,7 +163,7 @@ def writing_cases(disk: str, topics: int, puts: int, memory: Memory, seed: int) 
         base = TopicsSetup(layout, "async", topics, puts, seed=seed, memory=memory)
         changed = {
             "twice the memory": replace(base, memory=more, puts=puts * _TIMES),
-            "nothing flushed but by the system": replace(base, flushes=False),
+            "flushed only by the kernel": replace(base, flushes=False),
         }
         if layout == SHARED:
             changed["queues placed as written"] = replace(base, queues_ahead=False)
@@ -176,9 +176,9 @@ def reading_cases(disk: str, topics: int, puts: int, memory: Memory, seed: int) 
     cases = []
     for layout in LAYOUTS:
         base = TopicsSetup(layout, "async", topics, puts, seed=seed, memory=memory)
-        changed = {"1 MiB read ahead at most": replace(base, read_ahead_pages=_READ_AHEAD_PAGES)}
+        changed = {"read-ahead up to 1 MiB": replace(base, read_ahead_pages=_READ_AHEAD_PAGES)}
         if layout == SHARED:
-            changed["maps not read around faults"] = replace(base, around_faults=False)
+            changed["no read around faults of maps"] = replace(base, around_faults=False)
         cases += [AssumptionCase(disk, name, setup, True) for name, setup in changed.items()]
     return cases
 

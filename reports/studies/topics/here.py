@@ -1,8 +1,8 @@
-"""Both layouts on this machine: real files, threads and maps, turn by turn beside each other.
+"""Both layouts on this machine: real files, threads and maps, measured in turns.
 
-Producers are threads, of which CPython lets one compute at a time. Consumers who come late find an empty page cache:
-what was put is synced, and the system is asked to forget it (MADV_DONTNEED, POSIX_FADV_DONTNEED). What the process then
-has read from the disk the system counts (/proc/self/io); it does not know of a cache that the disk may have, or a host.
+Producers are threads, of which CPython runs one at a time. For late consumers the page cache is emptied: written data
+is synced, and the kernel is asked to drop it (MADV_DONTNEED, POSIX_FADV_DONTNEED). The kernel counts what the process
+then reads from the disk (/proc/self/io), but does not know about caches of the disk or the host.
 """
 
 import os
@@ -26,7 +26,7 @@ from .workload import few_of
 
 TOPICS_HERE = (1, 16, 256, 1024)
 RATES_HERE = {"sync": 200.0, "async": 2_000.0}
-"""Puts per second of the latencies."""
+"""Puts per second for latencies."""
 _PRODUCERS = {"sync": 32, "async": 1}
 _TURNS = 3
 _TURN_SECONDS = 0.3
@@ -38,7 +38,7 @@ _CREATED_MODE = 0o666  # less what the umask takes away
 
 @dataclass(frozen=True, slots=True)
 class MeasuredHere:
-    """What one layout did with so many topics on this machine; what consumers got, under async flush only."""
+    """The figures of one layout with so many topics on this machine; those of consumers only under async flush."""
 
     variant: str
     flush: str
@@ -46,7 +46,7 @@ class MeasuredHere:
     puts_per_second: float
     """Of a closed loop, the median of its turns."""
     put_cpu_us: float
-    """Processor time of the whole process per put, dispatch included."""
+    """CPU time of the whole process per put, dispatch included."""
     rate: float
     p50_us: float
     p99_us: float
@@ -54,16 +54,16 @@ class MeasuredHere:
     tail_per_second: float | None = None
     """Records that one consumer pulls from the page cache."""
     pull_cpu_us: float | None = None
-    """Processor time for each."""
+    """CPU time per pulled record."""
     all_lag_per_second: float | None = None
     all_lag_read_bytes: float | None = None
-    """What the process had read from the disk, per record."""
+    """Bytes that the process read from the disk, per record."""
     few_lag_per_second: float | None = None
     few_lag_read_bytes: float | None = None
 
 
 def measure_here(directory: str, topics: Sequence[int]) -> Iterator[MeasuredHere]:
-    """Measure both layouts below a directory, with each number of topics."""
+    """Measure both layouts in a directory, with each number of topics."""
     for number in topics:
         for flush in FLUSHES:
             yield from _measure_beside(f"{directory}/{flush}-{number}", flush, number)
@@ -83,7 +83,7 @@ def _measure_beside(directory: str, flush: str, topics: int) -> Iterator[Measure
 
 
 class _Place:
-    """One layout that runs in a directory of its own."""
+    """One running layout in its own directory."""
 
     def __init__(self, directory: str, setup: TopicsSetup, layout: TopicLayout) -> None:
         self._directory = directory
@@ -96,7 +96,7 @@ class _Place:
     @classmethod
     @contextmanager
     def open(cls, directory: str, layout: str, flush: str, topics: int) -> Iterator["_Place"]:
-        """Yield a place with a message in each topic; stop what runs there in the end."""
+        """Yield a place with a message in each topic; stop its layout at the end."""
         setup = TopicsSetup(layout, flush, topics, puts=0)
         opened = _open(directory, setup)
         try:
@@ -107,7 +107,7 @@ class _Place:
             opened.shutdown()
 
     def put_for_a_while(self) -> None:
-        """Let producers put, each one put after the other, and dispatch follow."""
+        """Run closed-loop producers, then wait for dispatch."""
         producers = _PRODUCERS[self._setup.flush]
         cpu_ns = time.process_time_ns()
         sample = ClosedLoop([self._put_somewhere] * producers, _TURN_SECONDS).run()
@@ -116,7 +116,7 @@ class _Place:
         self._cpu_us.append((time.process_time_ns() - cpu_ns) / 1_000 / (sample.rate * _TURN_SECONDS))
 
     def finish(self) -> MeasuredHere:
-        """Measure all else, and return it all."""
+        """Measure the other figures, and return all of them."""
         flush, topics = self._setup.flush, self._setup.topics
         rate = RATES_HERE[flush]
         arriving = Setup(flush, _PRODUCERS[flush], rate, int(rate * _RATE_SECONDS), seed=topics)
@@ -161,7 +161,7 @@ class _Place:
         return self._pull(topics)
 
     def _pull(self, topics: Sequence[int]) -> tuple[float, float, float]:
-        """Pull from topics in turn for a while; return records per second, bytes read and CPU µs for each record."""
+        """Pull from topics in turn for a while; return records per second, and bytes read and CPU µs per record."""
         offsets = dict.fromkeys(topics, 0)
         records = 0
         read_bytes, cpu_ns, begun_ns = _read_bytes(), time.process_time_ns(), time.perf_counter_ns()
@@ -192,7 +192,7 @@ def _open(directory: str, setup: TopicsSetup) -> TopicLayout:
 
 
 def _forget(path: Path) -> None:
-    """Ask the system to have nothing of a file in memory: what is dirty would stay."""
+    """Ask the kernel to drop a file from memory, after a sync because dirty pages would stay."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -210,7 +210,7 @@ def _read_bytes() -> int:
 
 
 class RealGrowingFile:
-    """A file that is opened, and created if there is none."""
+    """An open file, created if it is missing."""
 
     __slots__ = ("descriptor",)
 
@@ -218,7 +218,7 @@ class RealGrowingFile:
         self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT, _CREATED_MODE)
 
     def write(self, at: int, data: bytes) -> int:
-        """Write at a position; return how much."""
+        """Write at a position; return the number of bytes written."""
         return os.pwrite(self.descriptor, data, at)
 
     def read(self, at: int, size_bytes: int) -> bytes:
@@ -226,9 +226,9 @@ class RealGrowingFile:
         return os.pread(self.descriptor, size_bytes, at)
 
     def sync(self) -> None:
-        """Make everything written so far, and the size, durable. Other threads run meanwhile."""
+        """Make written data and the size durable. Other threads run meanwhile."""
         os.fdatasync(self.descriptor)
 
     def close(self) -> None:
-        """Give the descriptor back."""
+        """Close the descriptor."""
         os.close(self.descriptor)

@@ -1,10 +1,10 @@
-"""Two layouts of topics behind one interface: settings of a series, put and pull, and what they cost the processor.
+"""Topic layouts: both layouts behind one interface, their settings and CPU costs.
 
-The costs were measured on one machine, over real files: processor time of the whole process per put, dispatch
-included, closed loop of one producer, nothing synced; and per record of pulls of 32 from the page cache. With one
-topic, a put into the shared log took 10.9 us there; the reference host's put and dispatch together are what that
-becomes, and all else is scaled alike. Both layouts grow dearer with the number of files that they write to. `tornlog
-plot topics --disk here` measures it anew, and leaves it in its table (put_cpu_us, pull_cpu_us).
+The costs were measured on one machine with real files: CPU time of the whole process per put, dispatch included, for a
+closed loop of one producer without syncs; and per record for pulls of 32 from the page cache. With one topic, a put
+into the shared log took 10.9 us there. This corresponds to put and dispatch of the reference host, and all other costs
+are scaled by the same factor. Both layouts get slower with the number of files that they write to. `tornlog plot topics
+--disk here` repeats the measurement (put_cpu_us, pull_cpu_us in its table).
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ from .partitioned_log import PartitionedLog
 
 SHARED, PARTITIONED = "shared", "partitioned"
 LAYOUTS = (SHARED, PARTITIONED)
-"""One log for all topics, and a queue for each, as RocketMQ has it; one log for each topic, as Kafka has it."""
+"""One log for all topics and a queue for each, as in RocketMQ; one log for each topic, as in Kafka."""
 FLUSHES = ("sync", "async")
 TOPICS = (1, 4, 16, 64, 256, 1024, 4096)
 _LOG_BYTES = 32 << 20
@@ -40,14 +40,14 @@ _PULLED_US = {SHARED: 2.1, PARTITIONED: 1.1}
 _REFERENCE_US = 10.9
 _SCALE_NS = (REFERENCE.put_work_ns + REFERENCE.dispatch_ns) / _REFERENCE_US
 PULLED_MOST = 32
-"""Records of one pull."""
+"""Maximum of records per pull."""
 Touched = Callable[[str, int, int], None]
-"""Called with a file's path and the bytes [start, end) of it that a pull has looked at."""
+"""Called with a file's path and the range [start, end) that a pull has read."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicsSetup:
-    """One series of puts, each to a topic of its own drawing."""
+    """One series of puts to random topics."""
 
     layout: str
     flush: str
@@ -58,36 +58,37 @@ class TopicsSetup:
     seed: int = 0
     memory: Memory = field(default_factory=Memory)
     queues_ahead: bool = True
-    """Whether files of consume queues are allocated ahead, as here, or as they are written back, as in Java."""
+    """Whether files of consume queues are allocated ahead, as here, or during write-back, as in Java."""
     packed: bool = False
-    """Whether growing files lie packed as they are written back, or each keeps room behind its last block."""
+    """Whether growing files are packed during write-back, or each reserves room after its last block."""
     read_ahead_pages: int = PAGES_MOST
-    """How far is read ahead at most."""
+    """Maximum of pages read ahead."""
     around_faults: bool = True
-    """Whether what is read through a map, the shared log and its queues, is read around where it is not there.
+    """Whether a fault on a map, of the shared log or its queues, also reads the pages around it.
 
-    Linux does, unless it is advised that reads are random (MADV_RANDOM).
+    Linux does so unless it is told that reads are random (MADV_RANDOM).
     """
     flushes: bool = True
-    """Whether async flush flushes, or leaves all to the system."""
+    """Whether async flush flushes, or leaves write-back to the kernel."""
 
     def config(self, directory: str) -> StoreConfig:
-        """Return the settings of a store in a directory, of which both layouts take what concerns them."""
+        """Return the settings of a store in a directory; each layout uses those that apply to it."""
         config = config_of(self.flush, directory, _LOG_BYTES)
         if not self.flushes:
             config = replace(config, flush_interval_commit_log_ms=_NEVER_MS, flush_interval_consume_queue_ms=_NEVER_MS)
         return replace(config, mapped_file_size_consume_queue=_QUEUE_BYTES)
 
     def messages(self) -> list[Message]:
-        """Return what is put to each topic."""
+        """Return the message of each topic."""
         body = bytes(self.body_bytes)
         return [Message.of(f"topic-{topic}", body) for topic in range(self.topics)]
 
 
 def put_factor(layout: str, topics: int) -> float:
-    """Return how many times the reference put and its dispatch a put costs, dispatch included.
+    """Return the cost of a put with dispatch, relative to the reference.
 
-    Straight between what was measured, over the logarithm of the number of topics; beyond, it stays as it is.
+    Measured points are interpolated over the logarithm of the number of topics; after the last point the cost is
+    constant.
     """
     points = _PUT_US[layout]
     for (few, low), (many, high) in pairwise(points):
@@ -97,21 +98,21 @@ def put_factor(layout: str, topics: int) -> float:
 
 
 def pulled_ns(layout: str) -> int:
-    """Return what one record of a pull costs."""
+    """Return the cost of one pulled record."""
     return round(_PULLED_US[layout] * _SCALE_NS)
 
 
 class TopicLayout(Protocol):
-    """A store of either layout, with the messages that it is given."""
+    """A store of either layout, with its messages."""
 
     def put(self, topic: int) -> None:
-        """Put a topic's message. RuntimeError or OSError: it is not stored as promised."""
+        """Put a topic's message. Raises RuntimeError or OSError if it is not stored as promised."""
 
     def pull(self, topic: int, offset: int) -> list[bytes]:
         """Return the next records of a topic from an offset on, at most PULLED_MOST."""
 
     def shutdown(self) -> None:
-        """End."""
+        """Stop the store."""
 
 
 class SharedLog:
@@ -140,7 +141,7 @@ class SharedLog:
         return result.records
 
     def _touch(self, row: SegmentQueue, start: int, end: int) -> None:
-        """Report bytes of a row of files; a pull is of one file."""
+        """Report the read range of a segment; a pull reads from one segment."""
         segment = row.find(start)
         assert segment is not None
         assert self._touched is not None
@@ -167,5 +168,5 @@ class Partitions:
         return self.log.read(self._messages[topic].topic, 0, offset, PULLED_MOST)
 
     def shutdown(self) -> None:
-        """Stop it."""
+        """Stop the log."""
         self.log.shutdown()

@@ -1,4 +1,4 @@
-"""Segment files of a partition: records one behind the other, and an index of where some of them begin.
+"""Segment files of a partition: consecutive records, and a sparse index of their positions.
 
     <base offset, 20 digits>.log     records, as RocketMQ's log has them; physicalOffset is the position in this file
     <base offset, 20 digits>.index   8-byte big-endian entries, one for each 4 KiB of records at least
@@ -25,29 +25,29 @@ _CHUNK_BYTES = 32 * 1024
 
 
 class GrowingFile(Protocol):
-    """One opened file. Positions count from its first byte."""
+    """One open file."""
 
     def write(self, at: int, data: bytes) -> int:
-        """Write at a position, growing the file if need be; return how much was written; it may be short."""
+        """Write at a position, growing the file if necessary; return the number of bytes written, perhaps fewer."""
 
     def read(self, at: int, size_bytes: int) -> bytes:
-        """Return up to size_bytes; shorter only when the file ends first."""
+        """Return up to size_bytes; fewer only at the end of the file."""
 
     def sync(self) -> None:
-        """Make everything written so far, and the size, durable. After an OSError none may be assumed to be."""
+        """Make written data and the size durable. After an OSError, no unsynced data counts as durable."""
 
     def close(self) -> None:
-        """Give the descriptor back."""
+        """Close the descriptor."""
 
 
 OpenFile = Callable[[str], GrowingFile]
-"""Opens a file to read and write, by its path; creates it if there is none."""
+"""Opens a file by path for reading and writing; creates it if it is missing."""
 
 
 class PartitionSegment:
-    """One log file and its index. One task at a time appends; any may read.
+    """One log file and its index. One task at a time appends; any task may read.
 
-    Invariant: `_offsets` and `_positions` are what the index file has, as columns.
+    Invariant: `_offsets` and `_positions` are the columns of the index file.
     """
 
     def __init__(self, open_file: OpenFile, directory: str, base_offset: int) -> None:
@@ -62,7 +62,7 @@ class PartitionSegment:
         self._unindexed_bytes = 0
 
     def append(self, record: bytes) -> None:
-        """Put a record behind the last one."""
+        """Append a record."""
         if self._unindexed_bytes > INDEX_EVERY_BYTES:
             self._add_entry()
         _write_all(self._log, self.size_bytes, record)
@@ -100,20 +100,20 @@ class PartitionSegment:
         return found
 
     def _floor(self, offset: int) -> tuple[int, int]:
-        """Return the position and offset of the last record known to be no further than an offset."""
+        """Return position and offset of the last indexed record at or before an offset."""
         at = bisect_right(self._offsets, offset) - 1
         if at < 0:
             return 0, self.base_offset
-        # the columns are a copy, and looking into the file costs
+        # charges the read of the index file, of which the columns are a copy
         self._index.read(at * _ENTRY.size, _ENTRY.size)
         return self._positions[at], self._offsets[at]
 
     def sync(self) -> None:
-        """Make the records durable. The index can be made anew from them, and is written when the system likes."""
+        """Sync the records. The index can be rebuilt from them, and the kernel writes it at any time."""
         self._log.sync()
 
     def close(self) -> None:
-        """Give both descriptors back."""
+        """Close both descriptors."""
         self._log.close()
         self._index.close()
 

@@ -1,11 +1,11 @@
-"""A store with a log for each topic-partition: the layout that one log for all topics is compared with.
+"""Partitioned log: a store with one log per topic-partition, to compare with a shared log.
 
-What it does: records of RocketMQ's bytes, appended to the partition's file through its descriptor; a sparse offset
-index; reads by offset; sync flush, in which puts into one partition share a sync, and syncs of different partitions
-run side by side; async flush by time and by pages, for which the settings mean what they mean for the shared log.
+It has records in RocketMQ's encoding, appended to the partition's file through a descriptor; a sparse offset index; and
+reads by offset. Under sync flush, puts into one partition share a sync, and syncs of different partitions run in
+parallel. Async flush works by time and by pages, with the settings of the shared log.
 
-What it leaves out: recovery, retention, batches, properties of any meaning, replication. In its favour the index is
-never synced (Kafka syncs it with the log), and nobody has to find out which partitions have something to be flushed.
+It has no recovery, retention, batches, property handling or replication. Two simplifications favour it: the index is
+never synced (Kafka syncs it with the log), and finding the partitions to flush costs nothing.
 """
 
 from ....store.config import StoreConfig
@@ -18,11 +18,11 @@ from .partition_files import OpenFile, PartitionSegment
 
 _PAGE_BYTES = 4096
 _WAITING = "group commit done"
-"""What a put that shares another's sync waits for: hosts that take their time wake it as they wake a group commit."""
+"""Name of the signal for a shared sync. Host models charge its wake-up as that of a group commit."""
 
 
 class Partition:
-    """One partition. Invariant: `durable_bytes` of `end_bytes` survive a power cut, the earliest ones."""
+    """One partition. Invariant: the first `durable_bytes` of `end_bytes` survive a power cut."""
 
     def __init__(self, world: World, open_file: OpenFile, directory: str, segment_bytes: int) -> None:
         self.lock = world.tasks.lock(f"partition {directory}")
@@ -40,11 +40,11 @@ class Partition:
 
     @property
     def next_offset(self) -> int:
-        """Return the offset that the next record gets."""
+        """Return the offset of the next record."""
         return self.segments[-1].next_offset if self.segments else 0
 
     def append(self, record: bytearray, store_timestamp_ms: int) -> int:
-        """Put a record behind the last one; return how many bytes the partition then has. OSError: a sync failed."""
+        """Append a record; return the new size of the partition. Raises OSError after a failed sync."""
         with self.lock:
             self._check()
             segment = self._segment_for(len(record))
@@ -70,13 +70,13 @@ class Partition:
         return self._add_segment()
 
     def create(self) -> None:
-        """Make the partition's first segment, if it has none."""
+        """Create the first segment if there is none."""
         with self.lock:
             if not self.segments:
                 self._add_segment()
 
     def _add_segment(self) -> PartitionSegment:
-        """Make a segment behind the last one, whose name survives a power cut."""
+        """Create the next segment, with a durable name."""
         files = self._world.files
         if not self.segments:
             root = directory_of(self._directory)
@@ -95,7 +95,7 @@ class Partition:
         return []
 
     def make_durable(self, end_bytes: int) -> None:
-        """Return once so many bytes are durable, by a sync of its own or by another's. OSError: a sync failed."""
+        """Return once so many bytes are durable, by any task's sync. Raises OSError after a failed sync."""
         while True:
             with self.lock:
                 self._check()
@@ -115,7 +115,7 @@ class Partition:
                 self._sync(segments, covered_bytes)
 
     def _sync(self, segments: list[PartitionSegment], covered_bytes: int) -> None:
-        """Sync, and wake those who wait; a sync that fails is never tried again."""
+        """Sync, and wake the waiting tasks. A failed sync is never retried."""
         failed = True
         try:
             for segment in segments:
@@ -134,17 +134,17 @@ class Partition:
 
     def _check(self) -> None:
         if self._has_failed:
-            text = "a sync has failed, and nothing is known to be durable any more"
+            text = "a sync failed, so the durable end is unknown"
             raise OSError(f"{self._directory}: {text}")
 
     def close(self) -> None:
-        """Give all descriptors back."""
+        """Close all descriptors."""
         for segment in self.segments:
             segment.close()
 
 
 class PartitionFlusher(Service):
-    """Async flush: partitions with enough pages every so often, every partition less often."""
+    """Async flush: often for partitions with enough dirty pages, and less often for all."""
 
     name = "flush-partitions"
 
@@ -166,7 +166,7 @@ class PartitionFlusher(Service):
         self.flush(least_pages)
 
     def flush(self, least_pages: int) -> None:
-        """Flush the partitions that have so many pages to be flushed; 0: all that have anything."""
+        """Flush the partitions with at least so many dirty pages; 0: all with any dirty data."""
         for partition in list(self._partitions):
             end, durable = partition.end_bytes, partition.durable_bytes
             pages = end // _PAGE_BYTES - durable // _PAGE_BYTES
@@ -182,7 +182,7 @@ class PartitionedLog:
     """All partitions of one directory."""
 
     def __init__(self, world: World, open_file: OpenFile, config: StoreConfig, *, is_sync: bool) -> None:
-        """config: the directory, the segments' size, and how async flush goes, all under the shared log's names."""
+        """config: the directory, segment size and flush settings, under the names of the shared log."""
         self._world = world
         self._open_file = open_file
         self._config = config
@@ -193,25 +193,25 @@ class PartitionedLog:
         self._flusher = PartitionFlusher(world, config, self._in_order)
 
     def start(self) -> None:
-        """Make the directory, and begin to flush."""
+        """Create the directory, and start flushing."""
         root = self._config.store_path_root_dir
         make_directory(self._world.files, root)
         if not self._is_sync:
             self._flusher.start()
 
     def shutdown(self) -> None:
-        """Flush everything and close. Nobody puts any more."""
+        """Flush everything and close, after the last put."""
         if not self._is_sync:
             self._flusher.shutdown()
         for partition in self._in_order:
             partition.close()
 
     def create(self, topic: str, queue_id: int) -> None:
-        """Make a partition's files, as for a topic that is about to be put to."""
+        """Create a partition's files before its first put."""
         self.partition(topic, queue_id).create()
 
     def put(self, message: Message) -> None:
-        """Store one message, durably under sync flush. OSError: a sync failed."""
+        """Store one message, durably under sync flush. Raises OSError after a failed sync."""
         record = encode_record(
             topic=message.topic.encode(),
             properties=message.properties.encode(),
@@ -236,7 +236,7 @@ class PartitionedLog:
         return self.partition(topic, queue_id).read(offset, records_max)
 
     def partition(self, topic: str, queue_id: int) -> Partition:
-        """Return a partition, in memory only if it is new."""
+        """Return a partition. A new one exists only in memory."""
         key = (topic, queue_id)
         found = self._partitions.get(key)
         if found is None:

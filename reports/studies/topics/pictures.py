@@ -1,4 +1,4 @@
-"""Figures of topics: producers, late consumers, assumptions, this machine; and what is left beside them."""
+"""Figures of topics: producers, late consumers, assumptions, this machine; with tables."""
 
 from collections.abc import Callable, Sequence
 from math import ceil, floor, log10
@@ -38,26 +38,26 @@ _CONSUMER_ROWS = (
 
 
 def leave_grid(rows: Sequence[LayoutResult], out: Path) -> list[Path]:
-    """Leave topics.png, .svg and .csv, and topics-consumers.png and .svg; return where."""
+    """Write topics.png, .svg and .csv, and topics-consumers.png and .svg; return the paths."""
     paths = save_figure(lambda: grid_figure(rows), out, "topics")
     paths += save_figure(lambda: _consumers_figure(rows), out, "topics-consumers")
     return [*paths, save_table(HEADER, grid_rows(rows), out, "topics")]
 
 
 def leave_assumptions(found: Sequence[AssumptionResult], disk: str, out: Path) -> list[Path]:
-    """Leave topics-assumptions.png, .svg and .csv; return where."""
+    """Write topics-assumptions.png, .svg and .csv; return the paths."""
     paths = save_figure(lambda: _assumptions_figure(found, disk), out, "topics-assumptions")
     return [*paths, save_table(CHECKED_HEADER, checked_rows(found), out, "topics-assumptions")]
 
 
 def leave_here(found: Sequence[MeasuredHere], out: Path) -> list[Path]:
-    """Leave topics-here.png, .svg and .csv; return where."""
+    """Write topics-here.png, .svg and .csv; return the paths."""
     paths = save_figure(lambda: here_figure(found), out, "topics-here")
     return [*paths, save_table(HEADER, here_rows(found), out, "topics-here")]
 
 
 class _Row(Protocol):
-    """What one layout did with so many topics."""
+    """The figures of one layout with so many topics."""
 
     @property
     def variant(self) -> str: ...
@@ -69,7 +69,7 @@ R = TypeVar("R", bound=_Row)
 
 
 class Look(NamedTuple):
-    """How one layout is drawn, and what it is called."""
+    """The style and the label of one layout."""
 
     colour: str
     line: str
@@ -79,7 +79,7 @@ class Look(NamedTuple):
 LOOKS = {
     SHARED_LOG.name: Look(KINDS[0], "-", "one log for all topics (RocketMQ)"),
     PARTITIONED_LOG.name: Look(KINDS[1], "-", "one log for each topic (Kafka)"),
-    PACKED_LOG.name: Look(KINDS[1], "--", "one for each, their pages packed together"),
+    PACKED_LOG.name: Look(KINDS[1], "--", "one for each topic, pages packed"),
 }
 
 
@@ -96,7 +96,7 @@ def _rates_up(axes: Axes) -> None:
 
 
 def _to_whole_decades(axes: Axes) -> None:
-    """Let a logarithmic axis up begin and end at powers of ten, each of which has a label."""
+    """Extend a logarithmic y axis to powers of ten, each of which has a label."""
     low, high = axes.dataLim.intervaly
     axes.set_ylim(10.0 ** floor(log10(low)), 10.0 ** ceil(log10(high)))
 
@@ -108,7 +108,7 @@ def _rates_on(axis: Axis) -> None:
 
 
 def _name_grid(grid: Any, rows: Sequence[str], columns: Sequence[str]) -> None:
-    """Write what rows and columns of panels are, left of the first and above the first; and topics below the last."""
+    """Label rows, columns and the x axis of a grid of panels."""
     for axes, title in zip(grid[0], columns, strict=True):
         axes.set_title(title)
     for line, name in zip(grid, rows, strict=True):
@@ -118,7 +118,7 @@ def _name_grid(grid: Any, rows: Sequence[str], columns: Sequence[str]) -> None:
 
 
 def draw(axes: Axes, variant: str, across: Sequence[int], up: Sequence[float], *, faint: bool = False) -> None:
-    """Draw one layout's figures, faintly where they are the lesser of two."""
+    """Draw one layout's figures; faint for the less important of two."""
     look = LOOKS[variant]
     size, width, alpha = (3, 1.1, 0.55) if faint else (4, 1.8, 1.0)
     axes.plot(across, up, look.line, marker="o", ms=size, lw=width, color=look.colour, alpha=alpha)
@@ -131,7 +131,7 @@ def _name_layouts(figure: Figure, variants: Sequence[str]) -> None:
 
 
 def grid_figure(rows: Sequence[LayoutResult]) -> Figure:
-    """Draw it."""
+    """Draw the producers."""
     disks = list(dict.fromkeys(row.disk for row in rows))
     topics = sorted({row.topics for row in rows})
     figure = Figure(figsize=(14, 1.4 + 2.5 * len(disks)), layout="constrained")
@@ -184,7 +184,7 @@ def _consumers_figure(rows: Sequence[LayoutResult]) -> Figure:
             _topics_across(axes, topics)
     _name_grid(grid, _CONSUMER_ROWS, disks)
     _name_layouts(figure, list(dict.fromkeys(row.variant for row in late)))
-    figure.suptitle("Consumers who come late, and read what only the disk has", x=0.01, ha="left")
+    figure.suptitle("Late consumers, reading from the disk", x=0.01, ha="left")
     return figure
 
 
@@ -205,7 +205,7 @@ def _assumptions_figure(found: Sequence[AssumptionResult], disk: str) -> Figure:
     layouts = list(dict.fromkeys(one.layout for one in found))
     dots = [Line2D([], [], color=LOOKS[name].colour, ls="", marker="o", ms=7) for name in layouts]
     figure.legend(dots, [LOOKS[name].label for name in layouts], loc="outside lower center", ncols=2)
-    figure.suptitle("What single assumptions of the model decide", x=0.01, ha="left")
+    figure.suptitle("Effects of single assumptions of the model", x=0.01, ha="left")
     return figure
 
 
@@ -225,7 +225,7 @@ def _draw_lines(axes: Axes, found: Sequence[AssumptionResult], figure_of: Callab
 
 
 def here_figure(found: Sequence[MeasuredHere]) -> Figure:
-    """Draw it."""
+    """Draw this machine."""
     topics = sorted({one.topics for one in found})
     sync, asynchronous = ([one for one in found if one.flush == flush] for flush in ("sync", "async"))
     figure = Figure(figsize=(13, 6), layout="constrained")
@@ -248,7 +248,7 @@ def here_figure(found: Sequence[MeasuredHere]) -> Figure:
     for axes in grid[-1]:
         axes.set_xlabel("topics")
     _name_layouts(figure, list(dict.fromkeys(one.variant for one in found)))
-    figure.suptitle("This machine, over real files", x=0.01, ha="left")
+    figure.suptitle("This machine, with real files", x=0.01, ha="left")
     return figure
 
 
@@ -260,7 +260,7 @@ def _draw_consumers(grid: "Sequence[Sequence[Axes]]", found: Sequence[MeasuredHe
     _draw_each(few, found, lambda one: one.few_lag_per_second or 0.0)
     every.set_title("All topics late: records/s")
     _draw_each(every, found, lambda one: one.all_lag_per_second or 0.0)
-    cpu.set_title("Processor time of an async put")
+    cpu.set_title("CPU time of an async put")
     _draw_each(cpu, found, lambda one: one.put_cpu_us)
     for axes in (tail, few, every):
         _rates_up(axes)

@@ -1,4 +1,4 @@
-"""Tables of topics: rows for CSV files, lines on a terminal."""
+"""Tables of topics: rows for CSV files, terminal output."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -18,22 +18,22 @@ HEADER = (
     *("few_lag_records_per_s", "few_lag_read_bytes_per_record"),
     *("tail_records_per_s", "put_cpu_us", "pull_cpu_us"),
 )
-"""One row for each layout, flush, disk and number of topics; empty where nothing was measured.
+"""One row for each layout, flush, disk and number of topics; empty where not measured.
 
-source: simulated or real. puts_per_s: of a closed loop, with busy_share, the share of the time in which the device was
-busy meanwhile; the latencies are of puts that arrive at rate_per_s. all_lag, few_lag: consumers of all topics, or of
-eight, who read what only the disk has; tail: those who read what was just put. put_cpu_us, pull_cpu_us: processor time.
+source: simulated or real. puts_per_s and busy_share, the share of time in which the device was busy, are of a closed
+loop; the latencies are of puts that arrive at rate_per_s. all_lag, few_lag: consumers of all topics, or of eight, that
+read from the disk only; tail: consumers of new records. put_cpu_us, pull_cpu_us: CPU time.
 """
 
 CHECKED_HEADER = ("assumption", "layout", "topics", "puts_per_s", "few_lag_records_per_s")
-"""One row for each assumption that was changed, on one disk."""
+"""One row for each changed assumption, on one disk."""
 
 TableRow = Sequence[Any]
 _NOTHING = ("",) * 4
 
 
 def grid_rows(rows: Iterable[LayoutResult]) -> list[TableRow]:
-    """Return a row for each of the grid's."""
+    """Return a row for each result of the grid."""
     found: list[TableRow] = []
     for row in rows:
         sustained, late = row.at_full
@@ -80,7 +80,7 @@ def _rounded(figure: float | None, digits: int) -> float | str:
 
 
 def print_rows(console: Console, rows: Sequence[TableRow]) -> None:
-    """Print a table for each disk, one line a row: what is sustained, latencies, what late consumers get."""
+    """Print a table for each disk, one line per row: sustained rates, latencies, late consumers."""
     named = [dict(zip(HEADER, row, strict=True)) for row in rows]
     for disk in dict.fromkeys(row["disk"] for row in named):
         mine = [row for row in named if row["disk"] == disk]
@@ -97,10 +97,10 @@ def print_rows(console: Console, rows: Sequence[TableRow]) -> None:
 
 
 def print_checked(console: Console, disk: str, rows: Sequence[TableRow]) -> None:
-    """Print one line for each assumption that was changed, and layout."""
+    """Print one line for each changed assumption and layout."""
     if not rows:
         return
-    title = f"what single assumptions decide, {disk}"
+    title = f"effects of single assumptions, {disk}"
     table = plain_table(title, ("assumption", "layout"), ("topics", "puts/s", "few late\nrecords/s"))
     for assumption, layout, topics, puts_per_s, records_per_s in rows:
         table.add_row(assumption, layout, str(topics), _rate(puts_per_s), _rate(records_per_s))

@@ -1,4 +1,4 @@
-"""A simulated machine with either layout on it, whose storage and processor take the time that models give them."""
+"""Timed machine: a simulated machine with either layout, and modelled storage and CPU time."""
 
 from collections.abc import Callable
 from functools import partial
@@ -23,18 +23,18 @@ from .partitioned_log import PartitionedLog
 
 T = TypeVar("T")
 DeviceModel = Callable[[Stream], BlockDevice]
-"""Makes a device that draws from a stream."""
+"""Creates a device that draws from a stream."""
 
 _ROOT = "/store"
 _UNTIL_IT_BLOCKS = 1 << 40
 _TIME_LIMIT_NS = 100_000 * 1_000_000_000
 _QUEUE_ROOM_BYTES = 6_000_000
-"""What a file of a consume queue takes with RocketMQ's settings: simulated ones are shorter, and lie as far apart."""
+"""Size of a consume queue file with RocketMQ's settings. Simulated files are shorter, but at the same distances."""
 _ASLEEP = Waiting("sleep")
 
 
 class TimedMachine:
-    """One machine. It is made before its run, and lives in the body of it."""
+    """One machine, created before its run and used in the body of the run."""
 
     def __init__(self, setup: TopicsSetup, host: HostCosts, model: DeviceModel, kernel: Kernel) -> None:
         self.setup = setup
@@ -58,18 +58,18 @@ class TimedMachine:
         self._open_file = partial(SimGrowingFile, files, self.files, self._read)
 
     def _room(self, path: str, size_bytes: int) -> int | None:
-        """Return how many bytes a mapped file is allocated ahead."""
+        """Return the number of bytes allocated ahead for a mapped file."""
         if "/consumequeue/" not in path:
             return size_bytes
         return max(size_bytes, _QUEUE_ROOM_BYTES) if self.setup.queues_ahead else None
 
     def _read_ahead(self, path: str) -> ReadAhead:
-        """Return the read-ahead of a reader of a file: only the shared log is read through maps."""
+        """Return the read-ahead for a file; only the shared log is read through maps."""
         setup = self.setup
         return ReadAhead(setup.read_ahead_pages, around=setup.around_faults and setup.layout == SHARED)
 
     def start(self) -> TopicLayout:
-        """Return the layout, running, with a message in each topic, durably; nothing was charged for that."""
+        """Return the running layout with a durable message in each topic. This takes no virtual time."""
         setup, messages = self.setup, self.setup.messages()
         self.files.is_timed = False
         layout: TopicLayout
@@ -89,19 +89,19 @@ class TimedMachine:
             layout.put(topic)
         self.settle(layout)
         if isinstance(layout, SharedLog):
-            layout.store.flush_queues.flush_thoroughly()  # new queues have names to be synced, once
+            layout.store.flush_queues.flush_thoroughly()  # the names of new queues are synced once
         self.files.is_timed = True
         return layout
 
     def settle(self, layout: TopicLayout) -> None:
-        """Let everything that was put be visible and, for nothing, on the device."""
+        """Wait until all puts are visible, and write them back without charge."""
         if isinstance(layout, SharedLog):
             while layout.store.dispatch_behind_bytes:
                 self.sleep_ns(1_000_000)
         self.system.write_back.forget()
 
     def readers_find_nothing_cached(self) -> None:
-        """Let all that is read from now on come from the device, once."""
+        """Drop the page cache, so that the first read of each page comes from the device."""
         self.system.reads.drop()
         self._charges_reads = True
 
@@ -110,23 +110,23 @@ class TimedMachine:
         self.kernel.park(_ASLEEP, self.kernel.now_ns + ns)
 
     def _read(self, path: str, start: int, end: int) -> None:
-        """Let the current task, the reader, wait until bytes of a file are in the page cache."""
+        """Let the current task wait until bytes of a file are in the page cache."""
         if self._charges_reads:
             self.system.read(self.kernel.current.name, path, start, end)
 
 
 def run_timed(setup: TopicsSetup, host: HostCosts, model: DeviceModel, body: Callable[[TimedMachine], T]) -> T:
-    """Run body on a machine of its own, in virtual time; the same arguments give the same."""
+    """Run body on its own machine in virtual time; the same arguments give the same result."""
     with Kernel(RoundRobin(_UNTIL_IT_BLOCKS), step_limit=1 << 60) as kernel:
         machine = TimedMachine(setup, host, model, kernel)
         return kernel.run(machine.machine, lambda: body(machine), time_limit_ns=_TIME_LIMIT_NS)
 
 
 class SimGrowingFile:
-    """An opened file of a simulated machine whose storage takes its time."""
+    """An open file on the timed storage of a simulated machine."""
 
     def __init__(self, files: SimFiles, timed: TimedFiles, touched: Touched, path: str) -> None:
-        """touched: waits until bytes [start, end) of a file, named by its path, are in the page cache."""
+        """touched: waits until bytes [start, end) of the file at a path are in the page cache."""
         self._files = files
         self._touched = touched
         self._path = path
@@ -137,7 +137,7 @@ class SimGrowingFile:
         return self._descriptor.write(at, data)
 
     def read(self, at: int, size_bytes: int) -> bytes:
-        """Return bytes, once the storage has brought them."""
+        """Return bytes, after the storage has read them."""
         end = min(at + size_bytes, self._descriptor.size_bytes)
         if end <= at:
             return b""
@@ -145,8 +145,8 @@ class SimGrowingFile:
         return bytes(self._files.map(self._path, end).view(at, end))
 
     def sync(self) -> None:
-        """Make everything written so far durable."""
+        """Make all written data durable."""
         self._descriptor.sync()
 
     def close(self) -> None:
-        """Do nothing: a simulated descriptor costs nothing."""
+        """No-op: a simulated descriptor costs nothing."""

@@ -1,4 +1,4 @@
-"""Producers and consumers on a timed machine: closed loops, open loops, and consumers who have fallen behind."""
+"""Topic workloads: closed-loop and open-loop producers, and late consumers."""
 
 from array import array
 from collections.abc import Callable, Sequence
@@ -16,16 +16,16 @@ from .timed_machine import TimedMachine
 _LOOKS = 4
 _MOST = 2
 _BUSY = 0.9
-"""Of the time; a device that is busy for longer may not keep up."""
+"""Share of time; a device that is busy for longer may not keep up."""
 _SYNC_FROM = 0.2
-"""Of the puts under sync flush, after which the rate counts."""
+"""Share of the puts under sync flush before the measurement starts."""
 _DELAYED = Waiting("what delays a put")
 CONSUMERS = 8
-"""How many there are at once, if there are as many topics."""
+"""Number of parallel consumers, if there are as many topics."""
 
 
 class Mark(NamedTuple):
-    """How far everything was when a put ended."""
+    """Clock, device and throttling times at the end of a put."""
 
     now_ns: int
     busy_ns: int
@@ -34,20 +34,23 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SustainedRate:
-    """What producers get in the long run."""
+    """The long-term rate of producers."""
 
     puts_per_second: float
     busy_share: float
-    """For how much of the time the device was busy."""
+    """Share of time in which the device was busy."""
 
 
 def closed_loop(machine: TimedMachine, layout: TopicLayout) -> SustainedRate:
-    """Let all producers put, one put after the other, each to a topic that is drawn.
+    """Run all producers in closed loops, with random topics.
 
-    Under sync flush they put as many as the setup says. Under async flush it is looked at each quarter of these, from
-    the second on and for up to twice as many, whether the last quarter has shown it: either write-back keeps up, with
-    time to spare, or writers have had to wait before it, so that what they get is what the device takes. The processor
-    is charged with each put's dispatch, too, so that the rate is one that consumers can follow.
+    Under sync flush they make the configured number of puts. Under async flush, each quarter of that number is checked
+    from
+    the second on, up to twice the number, until one of two conditions holds. Either write-back keeps up with time to
+    spare,
+    or writers had to wait before this quarter, so the device limits the rate. The processor is charged for dispatch
+    too, so
+    consumers can follow the resulting rate.
     """
     setup = machine.setup
     factor = put_factor(setup.layout, setup.topics)
@@ -70,7 +73,7 @@ def closed_loop(machine: TimedMachine, layout: TopicLayout) -> SustainedRate:
 
 
 class _Watch:
-    """Watches puts end."""
+    """Observes the ends of puts."""
 
     def __init__(self, machine: TimedMachine) -> None:
         self._kernel = machine.kernel
@@ -80,7 +83,7 @@ class _Watch:
         self.is_over = False
 
     def put_has_ended(self, *, ends_early: bool) -> None:
-        """Note that a put has ended; look, now and then, whether it is over."""
+        """Record the end of a put, and check periodically whether the loop is over."""
         marks, elevator = self._marks, self._system.elevator
         throttled_ns = self._system.write_back.throttled_ns
         marks.append(Mark(self._kernel.now_ns, elevator.busy_ns, throttled_ns))
@@ -89,13 +92,13 @@ class _Watch:
             self.is_over = self.is_over or self._keeps_up(before) or before.throttled_ns > 0
 
     def _keeps_up(self, before: Mark) -> bool:
-        """Return whether the device had time to spare since, and write-back lets no more stand than it does then."""
+        """Return whether the device was idle at times since `before`, with dirty data below the background limit."""
         now, write_back = self._marks[-1], self._system.write_back
         is_idle_at_times = now.busy_ns - before.busy_ns < _BUSY * (now.now_ns - before.now_ns)
         return is_idle_at_times and write_back.dirty_bytes <= write_back.background_bytes
 
     def sustained(self, first: int | None) -> SustainedRate:
-        """Return what was got from put number first on; None: of the last quarter before it was over."""
+        """Return the rate from put number `first` on; None: that of the last quarter."""
         marks = self._marks
         if first is None:
             last = len(marks) // self._quarter * self._quarter - 1
@@ -110,7 +113,7 @@ class _Watch:
 
 
 def _let_produce(machine: TimedMachine, body: Callable[[int], None]) -> None:
-    """Run body for each producer, by its number, and wait for all of them."""
+    """Run body for each producer number, and wait for all."""
     tasks = [
         machine.tasks.spawn(f"producer-{number}", partial(body, number)) for number in range(machine.setup.producers)
     ]
@@ -119,25 +122,25 @@ def _let_produce(machine: TimedMachine, body: Callable[[int], None]) -> None:
 
 
 def topics_of(machine: TimedMachine, number: int) -> Callable[[], int]:
-    """Return what draws the topics of one producer, each as likely as any other."""
+    """Return a function that draws the topics of one producer uniformly."""
     draw, topics = machine.choices.stream(f"topics-{number}").raw_random, machine.setup.topics
     return lambda: int(draw() * topics)
 
 
 def share_of(whole: int, parts: int, number: int) -> int:
-    """Return how many of a whole the part of that number has."""
+    """Return the size of one part of a whole."""
     return whole // parts + (number < whole % parts)
 
 
 def open_loop(machine: TimedMachine, layout: TopicLayout, rate: float) -> "array[int]":
-    """Let puts arrive at a rate per second, whatever becomes of them; return their latencies in ns."""
+    """Let puts arrive at a rate per second, independent of answers; return their latencies in ns."""
     setup, kernel, processor = machine.setup, machine.kernel, machine.processor
     factor = put_factor(setup.layout, setup.topics)
     most_ns, dispatch_ns = round(REFERENCE.put_work_ns * factor), round(REFERENCE.dispatch_ns * factor)
     if isinstance(layout, SharedLog):
         layout.store.on_arriving.append(lambda _: processor.work(dispatch_ns))
     else:
-        most_ns += dispatch_ns  # in this layout all that a put costs is part of it
+        most_ns += dispatch_ns  # this layout does all its work in the put
     spread = REFERENCE.put.scaled(most_ns / REFERENCE.put_work_ns)
     series: list[array[int]] = [array("q") for _ in range(setup.producers)]
     gaps_ns = arrivals(Setup(setup.flush, setup.producers, rate, setup.puts, seed=setup.seed))
@@ -161,22 +164,22 @@ def open_loop(machine: TimedMachine, layout: TopicLayout, rate: float) -> "array
 
 @dataclass(frozen=True, slots=True)
 class CaughtUp:
-    """What consumers got who read some topics from their beginnings, from a cache that was empty."""
+    """The rates of consumers that read some topics from the beginning, with an empty cache."""
 
     topics_read: int
     records: int
     records_per_second: float
     waits_per_record: float
-    """How often one had to wait for the device."""
+    """Device waits per record."""
     read_bytes_per_record: float
-    """What the device read."""
+    """Bytes read by the device."""
 
 
 def catch_up(machine: TimedMachine, layout: TopicLayout, topics: Sequence[int]) -> CaughtUp:
-    """Let consumers, each with its share of the topics, read all of them, pull by pull in turn.
+    """Let consumers read their shares of the topics completely, pull by pull in turn.
 
-    So a consumer goes through all its topics at once, as one that is subscribed to them does, and all move from old to
-    new together.
+    So each consumer reads all its topics at once, as a subscriber does, and all advance together from old to new
+    records.
     """
     kernel, elevator, reads = machine.kernel, machine.system.elevator, machine.system.reads
     cost_ns = pulled_ns(machine.setup.layout)
@@ -210,6 +213,6 @@ def catch_up(machine: TimedMachine, layout: TopicLayout, topics: Sequence[int]) 
 
 
 def few_of(topics: int) -> list[int]:
-    """Return as many topics as there are consumers, or all, spread evenly."""
+    """Return the topics for one consumer each, or all, spread evenly."""
     count = min(CONSUMERS, topics)
     return [number * topics // count for number in range(count)]

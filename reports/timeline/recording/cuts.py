@@ -31,7 +31,7 @@ class Cuts:
         self._before: DiskState | None = None
         self._aftermath: Aftermath | None = None
         self._crashed: Disk | None = None
-        """The last disk that has become an image by a crash."""
+        """The last disk that a crash turned into an image."""
 
     @property
     def disk(self) -> Disk | None:

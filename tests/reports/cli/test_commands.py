@@ -74,7 +74,7 @@ def test_a_verbose_run_has_a_row_for_every_scenario(tornlog: Tornlog) -> None:
 
 def test_a_store_without_a_network_has_no_network_faults_to_miss(tornlog: Tornlog) -> None:
     result = tornlog("run", "rollover-at-a-crash", "--seeds", 2, "--verbose")
-    (never,) = [line for line in result.stdout.splitlines() if line.startswith("  faults that never did: ")]
+    (never,) = [line for line in result.stdout.splitlines() if line.startswith("  faults that never occurred: ")]
     names = never.partition(": ")[2].split(", ")
     assert "rename undone" in names
     assert {kind.value for kind in FaultKind if kind.row.group == "network"}.isdisjoint(names)
@@ -86,7 +86,7 @@ def test_a_run_of_everything_fits_80_columns(tornlog: Tornlog) -> None:
     result = tornlog("run", "--seeds", 1, "--verbose")
     assert result.exit_code == 0
     assert all(name in result.stdout for name in SCENARIOS)
-    tables = [line for line in result.stdout.splitlines() if " that never did: " not in line]  # prose may run on
+    tables = [line for line in result.stdout.splitlines() if " that never occurred: " not in line]  # prose may run on
     assert all(len(line.rstrip()) <= 80 for line in tables)
     assert "…" not in result.stdout
 
@@ -427,7 +427,7 @@ def test_decisions_that_are_gone_are_named_and_the_rest_is_followed(tornlog: Tor
     doctor(stored, "original", "record", decisions=decisions)
     result = tornlog("replay", stored)
     assert result.exit_code == 1
-    assert "the same breach by another way" in result.stdout
+    assert "the same violation in a different run" in result.stdout
     assert "\ngone:\n  decision of yore: torn #1: 2 of 3\n" in result.stdout
     assert f"  switch {gone[0]}\n" in result.stdout
 
@@ -445,7 +445,7 @@ def test_another_violation_is_told(tornlog: Tornlog, stored: Path) -> None:
     doctor(stored, "original", violations=[other])
     result = tornlog("replay", stored)
     assert result.exit_code == 1
-    assert "something else broke this time: STATUS: " in result.stdout
+    assert "another violation: STATUS: " in result.stdout
 
 
 def test_a_run_that_differs_from_itself_exits_4(tornlog: Tornlog, stored: Path, impatient_producers: None) -> None:
@@ -585,7 +585,7 @@ def test_json_of_mutants_is_a_list(tornlog: Tornlog) -> None:
         (MutantResult(BUG, (), 500, 1.0, reached=9, bit=1), f"{BUG}: reached in 9 seeds, bit in 1 seed, not seen"),
         (
             MutantResult(BUG, (FIND,), 3, 1.0, reached=3, bit=2, clean_violation="DUR: m1 is gone"),
-            f"{BUG}: without it, too: DUR: m1 is gone",
+            f"{BUG}: also without the bug: DUR: m1 is gone",
         ),
     ],
 )
@@ -617,7 +617,7 @@ def test_what_a_time_budget_leaves_out_is_named_wherever_results_are(
     assert f"  not run  {OTHER}" in result.stdout.splitlines()
     document = json.loads(Path(files[0]).read_text())
     assert (document["not_run"], document["interrupted"]) == ([OTHER], False)
-    assert 'message="not run: the time was up"' in Path(files[1]).read_text()
+    assert 'message="not run: time limit reached"' in Path(files[1]).read_text()
     summary = Path(files[2]).read_text()
     assert verdict in summary.splitlines()[0]
     assert f"| {OTHER} | not run |" in summary
@@ -626,4 +626,4 @@ def test_what_a_time_budget_leaves_out_is_named_wherever_results_are(
     assert verdict in page
     required = tornlog("run", "--seeds", 1, "--require-coverage")
     assert required.exit_code == 1
-    assert "scenarios that never did: " in required.stdout
+    assert "scenarios that never occurred: " in required.stdout

@@ -71,14 +71,14 @@ def test_what_was_injected_is_summed_up_and_what_never_did_is_named(quiet_scenar
     assert text == [
         ["injected", "faults"],
         ["torn", "page", "7"],
-        f"  faults that never did: {', '.join(kind for kind in possible if kind != 'torn page')}".split(),
+        f"  faults that never occurred: {', '.join(kind for kind in possible if kind != 'torn page')}".split(),
         ["how", "lives", "ended"],
         ["crash", "under", "strict-posix", "9"],
         ["died", "before", "an", "operation", "4"],
         ["died", "during", "an", "operation", "1"],
         ["rare", "paths", "that", "were", "taken"],
         ["index", "rolls", "2"],
-        f"  marks that never did: {', '.join(mark for mark in MARKS if mark != 'index rolls')}".split(),
+        f"  marks that never occurred: {', '.join(mark for mark in MARKS if mark != 'index rolls')}".split(),
     ]
     assert of_pairs[:8] == ["pairs", "of", "features", "and", "faults", "that", "never", "did:"]
 
@@ -105,7 +105,7 @@ def test_a_run_that_breaks_has_a_row_for_each_broken_scenario_only(quiet_scenari
 
 
 def test_pairs_that_never_met_are_named_by_what_lacks_most() -> None:
-    never = "pairs of features and faults that never did:"
+    never = "pairs of features and faults that never occurred:"
     found = pairs_lines(PairsMet(1_200, [("batches", "consumers"), ("batches", "filters")]))
     assert found == [f"{never} 2 of 1,202 that can meet, most of batches (2)"]
     assert pairs_lines(PairsMet(3, [])) == []

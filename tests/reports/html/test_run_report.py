@@ -175,14 +175,14 @@ def test_seeds_without_a_verdict_are_no_held_promise(tally_of: Tallied, outline:
     page = outline(html)
     assert "Traceback: it broke" in page.text
     assert "two digests" in page.text
-    assert "1 not deterministic, 1 lost to the harness" in page.text
+    assert "1 not deterministic, 1 failed in the harness" in page.text
 
 
 def test_what_had_to_come_about_and_did_not_is_no_held_promise(tally_of: Tallied) -> None:
     html = run_page(RunResults("tornlog run", [tally_of()], 1.0, never={"faults": ["bit rot"], "marks": []}))
     assert '<div class="verdict broken">' in html
-    assert "faults that never did: bit rot" in html
-    assert "marks that never did:" not in html
+    assert "faults that never occurred: bit rot" in html
+    assert "marks that never occurred:" not in html
 
 
 def test_without_a_seed_nothing_held() -> None:

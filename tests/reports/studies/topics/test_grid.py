@@ -62,14 +62,14 @@ def test_assumptions_stand_beside_what_the_grid_has() -> None:
     ]
     assert [(one.assumption, one.layout) for one in writing] == [
         ("twice the memory", "shared"),
-        ("nothing flushed but by the system", "shared"),
+        ("flushed only by the kernel", "shared"),
         ("queues placed as written", "shared"),
         ("twice the memory", "partitioned"),
-        ("nothing flushed but by the system", "partitioned"),
+        ("flushed only by the kernel", "partitioned"),
     ]
     assert [(one.assumption, one.layout) for one in reading] == [
-        ("1 MiB read ahead at most", "shared"),
-        ("maps not read around faults", "shared"),
-        ("1 MiB read ahead at most", "partitioned"),
+        ("read-ahead up to 1 MiB", "shared"),
+        ("no read around faults of maps", "shared"),
+        ("read-ahead up to 1 MiB", "partitioned"),
     ]
     assert all(one.few_lag is not None for one in reading)
