@@ -1,1 +1,1 @@
-"""Campaigns: runs of many seeds, exploration, mutation runs, determinism checks, failures."""
+"""Campaigns: runs of many seeds, exploration, mutation runs, determinism checks."""

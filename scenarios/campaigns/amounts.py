@@ -1,5 +1,6 @@
-"""Amounts: seeds and times as options of a command line. The pytest plugin reads its options here too, so imports are
-few.
+"""Amounts: parses seeds and times of command-line options.
+
+The pytest plugin uses this module too, so it imports little.
 """
 
 from math import isfinite

@@ -1,4 +1,4 @@
-"""Campaign coverage: faults that were never injected and marks that were never hit.
+"""Campaign coverage: lists faults never injected and marks never hit.
 
 A run that holds is no evidence about them.
 """

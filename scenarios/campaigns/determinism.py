@@ -1,4 +1,4 @@
-"""Determinism checks: compare runs of this process with runs under other hash seeds, orders and Pythons.
+"""Determinism checks: compare runs under other hash seeds, orders and Pythons.
 
 This process runs scenario by scenario and seed by seed, as `tornlog run` does. A witness runs the same seeds shuffled,
 in batches of another size, in a process with other hashes of `str` and `bytes`. If digests differ, both run the seed
@@ -155,8 +155,5 @@ def _placed(difference: DigestDifference, witnesses: dict[str, WitnessProcess]) 
     except Exception as error:
         where = f"run again with a trace, it ends with {type(error).__name__}: {error}"
     return DigestDifference(
-        difference.witness,
-        own,
-        difference.there,
-        where or "run again, it was the same: it does not always show",
+        difference.witness, own, difference.there, where or "run again, it was the same: it does not always show"
     )

@@ -1,4 +1,4 @@
-"""Determinism witness: a process that runs seeds in a given order and returns their results.
+"""Determinism witness: a process that runs given seeds and returns the results.
 
 The process calls `main`. A pickled `Job` on its standard input gives a pickled answer on its standard output: a list of
 `Statement` for `Runs`, a `TraceRecording` for `OneRun`.

@@ -1,4 +1,4 @@
-"""Exploration: recover every crash state of one seed's run, in one process or several.
+"""Exploration: recovers every crash state of one seed's run.
 
 Only the first life is explored. It ends in a stop, so crashes during the stop are included. With `nest`, some of the
 images, those with the smallest digests, are recovered by a machine that crashes at each operation of its load, and so
@@ -198,10 +198,7 @@ def _explored(
 
 
 def explore_some(
-    chunk: _Chunk,
-    settings: ExploreSettings,
-    mutant: str | None,
-    found: ExplorationCounts[Plan] | None = None,
+    chunk: _Chunk, settings: ExploreSettings, mutant: str | None, found: ExplorationCounts[Plan] | None = None
 ) -> ExplorationCounts[Plan]:
     """Explore some operations of a situation. Adds to `found` if given."""
     situation, numbers = chunk

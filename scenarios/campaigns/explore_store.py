@@ -1,4 +1,4 @@
-"""Exploration of a single store: recovers each crash state without running the plan again.
+"""Store exploration: recovers crash states without running the plan again.
 
 The first half of a run ends with the machine's crash. The second half starts with an image and the guarantees at the
 crash. An image that was judged under the same guarantees is not recovered again, even if it comes from another moment.
@@ -14,14 +14,7 @@ from ...faults.crashes.profiles import PROFILES
 from ...faults.disk.disk import Disk
 from ...faults.disk.fault_injector import CrashPhase
 from ...faults.disk.image import DamagedRange, Image
-from ...faults.simulation.explore import (
-    CrashChoice,
-    CrashMoment,
-    OperationLog,
-    Situation,
-    StateSample,
-    write_bytes_of,
-)
+from ...faults.simulation.explore import CrashChoice, CrashMoment, OperationLog, Situation, StateSample, write_bytes_of
 from ...faults.simulation.simulation import Simulation
 from ...sim.choices import Choices, Decision
 from ...sim.policies.replay import Replay

@@ -1,4 +1,4 @@
-"""First seed of a time budget: drawn from commit and day in CI, and at random elsewhere.
+"""First seed of a time budget: drawn from commit and day in CI, else at random.
 
 A budget that always starts at seed 0 would repeat the same seeds every night, and only fast machines would reach
 others.

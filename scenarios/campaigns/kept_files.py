@@ -1,4 +1,4 @@
-"""Kept files: results of a run that are complete or absent after a power cut, and durable once written.
+"""Kept files: complete or absent after a power cut, durable once written.
 
 A file is written under a temporary name, synced and renamed, and then its directory is synced. A crash never leaves
 half a file, and never removes an earlier file of that name before the new one is durable.

@@ -1,10 +1,10 @@
-"""Mutation runs: the CPU time until a scenario finds a bug, while the store without the bug stays silent.
+"""Mutation runs: measure the CPU time until a scenario finds a bug.
 
-The main figure is for the shipped scenarios as they are. Each round runs one seed of each scenario, until one finds the
-bug. Swarm scenarios come first, since one of their seeds is more likely to meet any bug. Other scenarios with brokers
-take part in every second round only, since their runs cost four times as much. Cost is counted in core-seconds: CPU
-time of the runs with the bug. Ranges narrowed to a bug find it sooner. They help to work on that bug, and say nothing
-about unknown bugs.
+The store without the bug must stay silent on the same seed. The main figure is for the shipped scenarios as they are.
+Each round runs one seed of each scenario, until one finds the bug. Swarm scenarios come first, since one of their seeds
+is more likely to meet any bug. Other scenarios with brokers take part in every second round only, since their runs cost
+four times as much. Cost is counted in core-seconds: CPU time of the runs with the bug. Ranges narrowed to a bug find it
+sooner. They help to work on that bug, and say nothing about unknown bugs.
 """
 
 from collections.abc import Iterator, Sequence
@@ -298,18 +298,12 @@ def _shrunk(mutant_result: MutantResult, failure: Failure, seconds_max: float) -
     small = shrink_failure(failure, stop=lambda: perf_counter() - began > seconds_max, cpu_seconds_max=CPU_SECONDS_MAX)
     size, seconds = small.failure.smallest.size, round(perf_counter() - began, 3)
     return replace(
-        mutant_result,
-        failure=small.failure,
-        shrunk={**asdict(size), "tries": small.tries, "seconds": seconds},
+        mutant_result, failure=small.failure, shrunk={**asdict(size), "tries": small.tries, "seconds": seconds}
     )
 
 
 def run_mutants(
-    names: Sequence[str],
-    settings: MutationSettings,
-    *,
-    jobs: int = 1,
-    interruption: Interruption | None = None,
+    names: Sequence[str], settings: MutationSettings, *, jobs: int = 1, interruption: Interruption | None = None
 ) -> Iterator[MutantResult]:
     """Run mutants in several processes, one mutant each, and yield their results in the order of names.
 

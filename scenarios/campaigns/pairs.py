@@ -1,4 +1,4 @@
-"""Pairs: which features and faults met in a run, and which could meet but never did.
+"""Pairs: count which features and faults met in a run, and which never did.
 
 A feature took part if the plan enabled it, a fault if it was injected. A bug that needs two of them shows only in runs
 with both, so runs without violations say nothing about a pair that never met (Kuhn et al., Software Fault Interactions
@@ -139,10 +139,7 @@ LIMITS: tuple[Limit, ...] = (
         "the other disks keep what they sync",
     ),
     Limit(
-        (
-            *("lost write", "misdirected write", "garbage sector", "latent sector error"),
-            *("bit rot", "swapped pages"),
-        ),
+        (*("lost write", "misdirected write", "garbage sector", "latent sector error"), *("bit rot", "swapped pages")),
         (_ALONE,),
         ("dying-disk",),
         "the other disks return the data that they were given",

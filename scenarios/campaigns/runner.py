@@ -1,4 +1,4 @@
-"""Runner: runs many seeds of many scenarios in one or several processes and adds up the results.
+"""Runner: runs many seeds of many scenarios and adds up the results.
 
 Results are added in seed order, so the digest of a batch does not depend on the processes. `tornlog run --jobs N` uses
 the process pool of the standard library; larger campaigns belong on Spark.

@@ -1,4 +1,7 @@
-"""Seeds: run one seed of a scenario and return a result that can travel between processes."""
+"""Seeds: run one seed of a scenario and return its result.
+
+The result can travel between processes.
+"""
 
 import traceback
 from collections import Counter

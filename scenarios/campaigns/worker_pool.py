@@ -1,4 +1,4 @@
-"""Worker processes of a campaign: they ignore stop signals and end with their parent.
+"""Worker processes: ignore stop signals and end with their parent.
 
 A terminal or a service manager sends stop signals to all processes of a group. Workers are asked by an event to return
 their results (`is_stop_wanted`) and are killed after GRACE_SECONDS.
@@ -40,10 +40,7 @@ def is_stop_wanted() -> bool:
 
 
 def in_processes(
-    work: Callable[[_Job], _Result],
-    jobs: Iterable[_Job],
-    processes: int,
-    interruption: Interruption,
+    work: Callable[[_Job], _Result], jobs: Iterable[_Job], processes: int, interruption: Interruption
 ) -> Iterator[tuple[_Job, _Result | BrokenProcessPool]]:
     """Run jobs in several processes and yield each with its result, in order. If a process dies, the error is the
     result.

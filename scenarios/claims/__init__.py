@@ -1,1 +1,1 @@
-"""Claims: scenario plans, the ranges they are drawn from, disk models and the catalogue."""
+"""Claims: scenario plans, their ranges, disk models and the catalogue."""

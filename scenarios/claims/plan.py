@@ -1,4 +1,4 @@
-"""Plans: the sizes, traffic, faults and life endings that a seed draws before a run."""
+"""Plans: the sizes, traffic, faults and endings that a seed draws before a run."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace

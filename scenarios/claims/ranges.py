@@ -1,6 +1,7 @@
-"""Ranges: the options that plans are drawn from. A scenario narrows them to its claim.
+"""Ranges: the options that plans are drawn from.
 
-Features that a plan omits leave more room for the others (swarm testing, Groce et al., ISSTA 2012).
+A scenario narrows the ranges to its claim. Features that a plan omits leave more room for the others (swarm testing,
+Groce et al., ISSTA 2012).
 """
 
 from collections.abc import Iterator, Mapping, Sequence

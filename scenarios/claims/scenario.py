@@ -1,4 +1,4 @@
-"""Scenario: a claim about the store, and the ranges in which each seed tries to refute it."""
+"""Scenario: a claim about the store, and the ranges of plans that may refute it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Fuzzing of the store's formats and of recovery: valid inputs are mutated, and each result is judged.
+"""Fuzzing: mutates valid inputs of formats and recovery, and judges each result.
 
 targets/, target     one class for each format: makes valid inputs, and judges any bytes
 material             parts of valid inputs

@@ -1,4 +1,4 @@
-"""A fuzzing campaign of one format, from its earlier corpus to its minimised findings."""
+"""Fuzzing campaign: one format, from its earlier corpus to minimised findings."""
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress

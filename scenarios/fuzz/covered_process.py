@@ -1,7 +1,8 @@
-"""The process of atheris: `python -m tornlog.scenarios.fuzz.covered_process TASK`, started by `coverage`.
+"""Process of atheris: fuzzes one format for `coverage`, which starts it.
 
-TASK is JSON: the fields of `campaign.FuzzSettings`, and the paths `corpus`, `seeds` and `results`. At the end it writes
-a `coverage.CoveredRun` to results.
+The command is `python -m tornlog.scenarios.fuzz.covered_process TASK`. TASK is JSON: the fields of
+`campaign.FuzzSettings`, and the paths `corpus`, `seeds` and `results`. At the end it writes a `coverage.CoveredRun` to
+results.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Mutations of directories: contents of files by their format, and their names, lengths and places."""
+"""Mutations of directories: change files by format, name, length and place."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The fuzzing loop: an input is mutated a few times, and each copy is judged. Inputs with a new outcome are kept.
+"""Fuzzing loop: mutates inputs, judges them, and keeps those with a new outcome.
 
 All draws come from the seed, and only the end depends on the clock: the same seed over the same corpus makes the same
 inputs.

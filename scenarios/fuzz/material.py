@@ -1,4 +1,4 @@
-"""Parts of valid inputs: topics, properties, bodies and hosts, plain and unusual, and their records."""
+"""Parts of valid inputs: plain and unusual topics, properties, bodies and hosts."""
 
 from functools import cache
 

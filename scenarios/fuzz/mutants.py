@@ -16,7 +16,7 @@ from ..mutants.mutant import Mutant, Patch, bug
 
 @bug("frame-length-trusted", frame, "frame_bytes", found_by=("allocation",))
 def trusted_frame_bytes(view: bytes | memoryview, at: int, *, file: str, offset: int = 0) -> int:
-    """A frame's length is believed before it is compared with what is there."""
+    """A frame's length is trusted before it is compared with the available bytes."""
     length = int.from_bytes(view[at : at + frame.LENGTH_BYTES], "big")
     return frame.LENGTH_BYTES + len(bytearray(length))
 
@@ -25,7 +25,7 @@ def trusted_frame_bytes(view: bytes | memoryview, at: int, *, file: str, offset:
 def check_record_without_crc(
     view: memoryview | bytes | bytearray, at: int, end: int, *, file: str, file_offset: int, check_crc: bool
 ) -> message.RecordBounds:
-    """A record that is not plain is taken for whole without a look at its checksum."""
+    """A record with an unusual layout counts as whole without a check of its checksum."""
     return check_record_without_crc.original(view, at, end, file=file, file_offset=file_offset, check_crc=False)
 
 
@@ -39,7 +39,7 @@ def select_without_end(
     max_num: int,
     accept: Callable[[int], bool],
 ) -> None:
-    """A look-up follows a chain of entries though it leads back to itself."""
+    """A lookup follows a cycle in a chain of entries forever."""
     (number,) = SLOT.unpack_from(self.view, HEADER_BYTES + key_hash % self._slots * SLOT_BYTES)
     while 0 < number < self._entries_max and len(found) < max_num:
         stored_hash, physical_offset, _, previous = ENTRY.unpack_from(
@@ -64,5 +64,5 @@ FUZZED: dict[str, Mutant] = {
 
 
 def find_fuzzed(name: str) -> Mutant | None:
-    """Return a mutant of this module, the catalogue or a file by name; None if there is none."""
+    """Return a mutant of this module, the catalogue or a file by name; None if it is unknown."""
     return FUZZED.get(name) or find_mutant(name)

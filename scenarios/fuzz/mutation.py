@@ -1,4 +1,4 @@
-"""Input mutation: a few changes, most of them to fields with a known meaning, some to parts, some to any bytes.
+"""Input mutation: changes a few fields, parts or bytes of an input.
 
 A change that moves bytes makes the shape wrong: later changes of the same input then hit nearby bytes, which is as
 good. Targets correct the checksums of mutated inputs.

@@ -1,6 +1,7 @@
-"""Shapes of inputs: fields with a meaning and repeated parts, by file format, as far as the lengths in an input lead.
+"""Shapes of inputs: known fields and repeated parts, by file format.
 
-An input need not be valid. Mutated records get a correct checksum, so that the code after that check is reached.
+They reach as far as the lengths in an input lead. An input need not be valid. Mutated records get a correct checksum,
+so that the code after that check is reached.
 """
 
 from collections.abc import Callable, Iterator

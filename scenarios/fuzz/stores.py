@@ -1,4 +1,4 @@
-"""Small stores whose directories are fuzzed. The store makes them on a simulated machine.
+"""Small stores: run on a simulated machine to make directories for fuzzing.
 
 `run_on` runs one task on such a machine and raises the task's errors.
 """

@@ -1,4 +1,4 @@
-"""Fuzz targets: a format, or recovery. A target makes valid inputs, mutates them, and judges any bytes.
+"""Fuzz targets: make valid inputs of a format, mutate them, and judge any bytes.
 
 The outcome of an input is a short text, the same for inputs on the same code path. Inputs with a new outcome are
 mutated further. `TargetViolation`, or an error that no docstring names, is a finding.

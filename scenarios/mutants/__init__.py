@@ -1,4 +1,4 @@
-"""Mutants: known bugs of the store. An oracle that does not find them proves nothing when it is silent."""
+"""Mutants: known bugs of the store, which the oracle must find."""
 
 from importlib import import_module
 from pkgutil import iter_modules

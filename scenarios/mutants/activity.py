@@ -1,4 +1,4 @@
-"""Activity of an applied mutant: how often its code ran, and how often it differed from the store.
+"""Activity of an applied mutant: counts its calls and its differences.
 
 The figures tell a missed bug from a bug that had no occasion. Calls of replacements are counted (`reached`). A mutant
 calls `bit()` where it differs from the store. Counting passes no scheduling point.

@@ -1,4 +1,4 @@
-"""Known mutants: those of the catalogue, of real versions, of other modules, and of files.
+"""Known mutants: found by name in the catalogue, versions, modules and files.
 
 An importable module has `MUTANTS`, a mapping of ids to mutants, and can have `SURVIVORS`, a mapping of ids to the
 reasons why no run finds them. The names of its mutants are `MODULE:ID`. Those of a file are `FILE.py:ID` (`files`).

@@ -1,9 +1,9 @@
-"""Allowances: the errors and delays of a disk that excuse the store. `faults.kinds` says which fault excuses what.
+"""Allowances: the errors and delays of a disk that excuse the store.
 
-A fault excuses the store only after it was injected. Pauses are the exception: they leave no record at the operation
-that they delay. An error excuses the operation that returned it, and refusals until that operation succeeds. It excuses
-the rest of a life only if the error is permanent in that life (see `cannot_pass`). Once errors stop, the store must
-reach the same final state as without them.
+`faults.kinds` says which fault excuses what. A fault excuses the store only after it was injected. Pauses are the
+exception: they leave no record at the operation that they delay. An error excuses the operation that returned it, and
+refusals until that operation succeeds. It excuses the rest of a life only if the error is permanent in that life (see
+`cannot_pass`). Once errors stop, the store must reach the same final state as without them.
 """
 
 from ...faults.disk.disk import Disk

@@ -1,4 +1,4 @@
-"""Disk space: the room of a store's disk during traffic, and checks of what retention removes."""
+"""Disk space: limits a disk during traffic and checks what retention removes."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
@@ -108,12 +108,7 @@ class WatchedRemovals:
     """
 
     def __init__(
-        self,
-        files: Any,
-        disk: Disk,
-        room: Room,
-        ledger: Expiring,
-        report: Callable[[Iterable[Violation]], None],
+        self, files: Any, disk: Disk, room: Room, ledger: Expiring, report: Callable[[Iterable[Violation]], None]
     ) -> None:
         self.store: MessageStore | None = None
         """The store, once it has loaded."""

@@ -1,4 +1,4 @@
-"""Evidence: the data that checkers read, their violations, and the state of services as text.
+"""Evidence: the input of checkers, their violations, and service states as text.
 
     dispatch: at 4096 of 8192; last error: OSError: [Errno 5] ... (store/queues/dispatch.py:132 in _dispatch_segment)
 

@@ -1,4 +1,7 @@
-"""Index model: the bytes of an index file for given entries, written independently of the store's code."""
+"""Index model: the bytes of an index file for given entries.
+
+It is written independently of the store's code.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""Light queue places: parses the places of a record from its properties, without the store's code.
+"""Light queue places: parsed from the properties of a record.
 
-INNER_MULTI_DISPATCH names queues and INNER_MULTI_QUEUE_OFFSET holds a place in each, both separated by commas. A
-repeated name, or the record's own queue, gives no second place.
+The store's code is not used. INNER_MULTI_DISPATCH names queues and INNER_MULTI_QUEUE_OFFSET holds a place in each, both
+separated by commas. A repeated name, or the record's own queue, gives no second place.
 """
 
 from collections.abc import Iterable

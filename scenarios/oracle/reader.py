@@ -1,4 +1,6 @@
-"""Oracle reader: reads logs, and computes queue and index entries, from the format alone.
+"""Oracle reader: reads logs, and computes queue and index entries.
+
+It follows the format alone.
 
     a record         its fields, or why it is unreadable; a zero at the end of a sector of its properties is a tear
     its keys         UNIQ_KEY, then each word of KEYS between spaces, repetitions included
@@ -126,11 +128,7 @@ def walk(
         reading = read(view, at, end, file=file, physical_offset=base_offset + at)
         if check_crc and body_crc(reading.body) != reading.record.head.body_crc:
             raise UnreadableError(
-                file,
-                at + 8,
-                "bodyCRC",
-                f"{body_crc(reading.body):08x}",
-                f"{reading.record.head.body_crc:08x}",
+                file, at + 8, "bodyCRC", f"{body_crc(reading.body):08x}", f"{reading.record.head.body_crc:08x}"
             )
         if (
             known is not None and 0 not in reading.record.properties

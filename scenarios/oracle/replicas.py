@@ -1,4 +1,4 @@
-"""Replicas: the history of a master's log, and the ranges that slaves have reported.
+"""Replicas: the history of a master's log, and ranges that slaves have reported.
 
 Each report is compared with the slave's own log when it is sent. A slave with SYNC_FLUSH promises durability; any other
 promises its page cache, which only a power cut may lose. Every slave's log is, from its own first byte on, a prefix of
@@ -56,12 +56,7 @@ class Replicas:
         log = store.log
         if offset > log.max_offset:
             yield Violation(
-                "REP",
-                f"{host} reports what it does not have",
-                "commitlog",
-                offset,
-                "report",
-                str(log.max_offset),
+                "REP", f"{host} reports what it does not have", "commitlog", offset, "report", str(log.max_offset)
             )
             return
         held = self.held.setdefault(host, ReportedRange())

@@ -1,7 +1,7 @@
-"""State digest: a digest of all guarantees at one moment. An image is judged the same under equal digests.
+"""State digest: a digest of all guarantees at one moment.
 
-Unanswered puts without a known place are left out. One more of them allows more records in a store and requires none.
-An image with its record was made after the put was asked for.
+An image is judged the same under equal digests. Unanswered puts without a known place are left out. One more of them
+allows more records in a store and requires none. An image with its record was made after the put was asked for.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,7 @@
-"""Transaction log: the records of each transaction by name of its put, read without the store's code."""
+"""Transaction log: the records of each transaction by name of its put.
+
+The store's code is not used.
+"""
 
 from dataclasses import dataclass, field
 

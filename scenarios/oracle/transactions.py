@@ -1,4 +1,4 @@
-"""Transactions: the requests of producers and their answers, as the ledger keeps them for TX.
+"""Transactions: requests of producers and their answers, kept for TX.
 
 A half message is a put with its place in the half topic. For each, the ledger adds the planned behaviour of its
 producer, each requested decision, and the copies that commits have made.

@@ -1,1 +1,4 @@
-"""Crash tests in pytest: a user's own storage code, or the store, seed after seed. pytest loads `plugin`."""
+"""Crash tests in pytest, for a user's own storage code or for the store.
+
+pytest loads `plugin`.
+"""

@@ -1,4 +1,4 @@
-"""Tests of a tornlog scenario: its seeds are run, then the test function judges their tally."""
+"""Tests of a tornlog scenario: run its seeds, then call the test with their tally."""
 
 from collections.abc import Callable
 from dataclasses import replace

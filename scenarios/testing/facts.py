@@ -1,4 +1,4 @@
-"""Test facts: the runs of a test, their events, the command to repeat a failure; and the report of a session.
+"""Test facts: collect the runs of a test, and write the report of a session.
 
 The report, DIR/report.json: `{"format": "tornlog-pytest/1", "tests": [{"id", "scenario" or null, "seeds",
 "time_up", "crash_points", "injected": {fault: times}, "never_injected": [faults], "signature" or null, "failure":

@@ -1,4 +1,4 @@
-"""Arguments of the mark `tornlog`, and the command-line options that override them."""
+"""Arguments of the mark `tornlog`, and command-line options that override them."""
 
 import errno
 import os
@@ -44,7 +44,7 @@ class MarkArguments:
     ranges: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of `scenarios.claims.ranges.Ranges`: knobs of a plan with their options."""
     mutant: str | None = None
-    """A known bug to apply first. A test that holds with it proves nothing."""
+    """A known bug to apply first. If the test holds with it, the test does not detect it."""
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.must_inject if name not in FAULTS and name != CRASH]
@@ -77,7 +77,7 @@ class SeedBudget:
 
     seeds: range
     is_whole: bool
-    """Whether they are at least as many as the mark asks for. Otherwise missing faults prove nothing."""
+    """Whether they are at least as many as the mark asks for. With fewer, missing faults are not reported."""
     seconds: float | None
     out: Path | None
     """As given, because the command that repeats a failure names a file in it."""

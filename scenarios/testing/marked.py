@@ -1,6 +1,6 @@
-"""Marked tests: the seeds of a test run instead of its function, and a failure has a story.
+"""Marked tests: run a test's seeds instead of its function, and describe failures.
 
-A test of a user's own storage code is a scenario of the engine. For tests of a tornlog scenario see `catalogued`.
+A test of a user's own storage code is a scenario of the engine. `catalogued` runs tests of a tornlog scenario.
 """
 
 import inspect
@@ -29,7 +29,7 @@ Function = Callable[..., Any]
 
 
 class FaultNeverInjected(UserWarning):
-    """A fault that a test enables never happened in its seeds, so the test proves nothing about it."""
+    """A fault that a test enables never happened in its seeds, so the test is no evidence about it."""
 
 
 def through_seeds(
@@ -105,11 +105,7 @@ def _judge_silence(item: pytest.Function, facts: Facts, wanted: MarkArguments) -
 
 
 def run_simulated(
-    function: Callable[..., Any],
-    arguments: dict[str, Any],
-    wanted: MarkArguments,
-    campaign: SeedBudget,
-    facts: Facts,
+    function: Callable[..., Any], arguments: dict[str, Any], wanted: MarkArguments, campaign: SeedBudget, facts: Facts
 ) -> str | None:
     """Run the seeds of a test, or replay a failure. Returns the text of a failure, None if all held."""
     scenario = scenario_of(function, arguments, facts)

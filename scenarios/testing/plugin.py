@@ -34,7 +34,7 @@ _MARK_LINE = (
 
 
 class EachSeedItsOwn:
-    """Placeholder of the simulation until a seed runs, because fixtures are set up once and before."""
+    """Placeholder for the simulation until a seed runs, because fixtures are set up once, before the seeds."""
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(f"simulation.{name}: each seed has a simulation of its own, and only the test is given it")

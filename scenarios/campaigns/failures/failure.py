@@ -1,4 +1,4 @@
-"""Failures of scenarios: a broken promise, the run that broke it, and an optional smaller run.
+"""Failures of scenarios: a broken promise, its run, and an optional smaller run.
 
 The artefact (`faults.simulation.artefact`, of the kind "scenario"):
 

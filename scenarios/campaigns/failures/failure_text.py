@@ -1,4 +1,4 @@
-"""Failure text: the claim, the violations and the events before them, for a reader."""
+"""Failure text: describes the claim, the violations and the events before them."""
 
 from collections.abc import Iterator
 

@@ -29,11 +29,7 @@ def run_plan(plan: Plan, simulation: Simulation) -> RunOutcome:
 
 
 def replay(
-    record: RunRecord,
-    trace: Trace | None = None,
-    *,
-    step_limit: int = STEP_LIMIT,
-    ledger: Ledger | None = None,
+    record: RunRecord, trace: Trace | None = None, *, step_limit: int = STEP_LIMIT, ledger: Ledger | None = None
 ) -> RunReplay:
     """Run a record again as far as the code follows it. ledger: one that the caller reads as well."""
 

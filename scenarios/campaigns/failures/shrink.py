@@ -1,4 +1,4 @@
-"""Shrinking of failures: reduces workload, schedule, crashes, and the losses and faults.
+"""Shrinking of failures: reduces workload, schedule, crashes and losses.
 
 A smaller run shows the same failure if its first violation has the same signature, or the same invariant.
 """

@@ -1,4 +1,4 @@
-"""Smaller plans: edits that remove parts of a run's workload, lives and crashes, largest first.
+"""Smaller plans: edits that remove parts of a run, largest first.
 
 Each edit keeps the rest of the record consistent by name: after a life is removed, later lives get lower numbers.
 """
@@ -89,11 +89,7 @@ def _try_larger_messages(search: Search[RunRecord]) -> None:
 def _tighter(plan: Plan) -> Iterator[dict[str, object]]:
     for messages_each in (1, 2, 3):
         body_bytes = plan.commit_log_bytes // messages_each - _BESIDE_BODY_BYTES
-        yield {
-            "messages.equal_sizes": True,
-            "messages.body_bytes_max": body_bytes,
-            "messages.property_bytes_max": 0,
-        }
+        yield {"messages.equal_sizes": True, "messages.body_bytes_max": body_bytes, "messages.property_bytes_max": 0}
     for path, sizes in _FILE_SIZES.items():
         for size in sizes:
             if size < plan.value(path):

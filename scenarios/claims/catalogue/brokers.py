@@ -236,11 +236,7 @@ SCENARIOS: tuple[Scenario, ...] = (
             consumers=(0, 1, 2),
             network=TROUBLED,
             cluster={"slaves": (0, 0, 1)},
-            broker={
-                "masters": (2,),
-                "slaves_are_read": (True, False),
-                "off_ms_max": (1_000, 10_000, 30_000),
-            },
+            broker={"masters": (2,), "slaves_are_read": (True, False), "off_ms_max": (1_000, 10_000, 30_000)},
         ),
     ),
 )

@@ -41,12 +41,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         "after a crash during the allocation of a segment the store opens without repair by hand",
         disk=("strict-posix", "ext4-ordered", "xfs", "process-kill"),
         commit_log_bytes=(1024,),
-        messages={
-            "body_bytes_max": (800,),
-            "property_bytes_max": (0,),
-            "batch_chance": (0.0,),
-            "equal_sizes": (True,),
-        },
+        messages={"body_bytes_max": (800,), "property_bytes_max": (0,), "batch_chance": (0.0,), "equal_sizes": (True,)},
         messages_each=(2, 5),
         endings=("crash in traffic", "crash in load"),
         lives=(1, 2),

@@ -22,10 +22,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         attribute_points=(False, True, True),
         errors_stop=(True, True, False),
         lives=(1, 2, 3),
-        endings=(
-            *("crash in traffic", "crash in traffic", "crash at rest", "crash in load"),
-            *("stop", "stop"),
-        ),
+        endings=(*("crash in traffic", "crash in traffic", "crash at rest", "crash in load"), *("stop", "stop")),
     ),
     # A pass of the transaction check pauses while its messages and their op messages are deleted.
     Scenario.of(
@@ -53,11 +50,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("crash on old blocks",),
         disk=("ext4-ordered", "xfs", "strict-posix", "nothing-lost"),
         commit_log_bytes=(2048, 4096),
-        messages={
-            "body_bytes_max": (394, 394, 500),
-            "property_bytes_max": (0,),
-            "equal_sizes": (True, True, False),
-        },
+        messages={"body_bytes_max": (394, 394, 500), "property_bytes_max": (0,), "equal_sizes": (True, True, False)},
         messages_each=(8, 16),
         lives=(1, 2),
     ),

@@ -79,10 +79,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         commit_log_bytes=(2048, 16384),
         messages={"body_bytes_max": (0, 40, 300), "property_bytes_max": (0,), "illegal_chance": (0.0,)},
         consumers=(1, 2),
-        disk=(
-            *("strict-posix", "ext4-ordered", "ext4-data", "xfs", "btrfs"),
-            *("process-kill", "nothing-lost"),
-        ),
+        disk=(*("strict-posix", "ext4-ordered", "ext4-data", "xfs", "btrfs"), *("process-kill", "nothing-lost")),
     ),
     # The kernel fails to write back data of a dead process, and reports it once, to the next process that syncs.
     Scenario.of(

@@ -66,9 +66,7 @@ _SLOW_DISK: Mapping[str, Mapping[str, Any]] = {
 }
 _ODD_DISK: Mapping[str, Mapping[str, Any]] = _mixed(Excuse.NOTHING)
 """Faults that do not fail an operation."""
-_TORN: Mapping[str, Mapping[str, Any]] = {
-    "torn sectors": {"faults": {"torn_bytes_chance": (1.0,)}, **_LONG_UNSYNCED},
-}
+_TORN: Mapping[str, Mapping[str, Any]] = {"torn sectors": {"faults": {"torn_bytes_chance": (1.0,)}, **_LONG_UNSYNCED}}
 """A torn sector shows only if a power cut tears a page, so this takes part more often."""
 _FAILING_DISK: Mapping[str, Mapping[str, Any]] = {
     **_ODD_DISK,
@@ -87,9 +85,7 @@ _OF_CLUSTERS: Mapping[str, Mapping[str, Any]] = {
 """Errors in a cluster, after which the machine restarts."""
 _FAILING_CHANCE = 0.2
 _LYING: Mapping[str, Mapping[str, Any]] = {
-    "late sync errors": {
-        "faults": {"failed_sync_chance": (0.05, 0.1), "lying_sync_chance": (0.0, 0.1, 0.5)},
-    },
+    "late sync errors": {"faults": {"failed_sync_chance": (0.05, 0.1), "lying_sync_chance": (0.0, 0.1, 0.5)}}
 }
 _DYING: Mapping[str, Mapping[str, Any]] = {
     "lost writes": {"faults": {"lost_write_chance": (0.1,)}},
@@ -126,9 +122,7 @@ _ALONE: Mapping[str, Mapping[str, Any]] = {
     **_SMALL_DISKS,
     "second starts": {"starts": {"second": (True,)}},
 }
-_CLOCK: Mapping[str, Mapping[str, Any]] = {
-    "clock steps": {"disturbances": {"clock_step_chance": (0.1,)}},
-}
+_CLOCK: Mapping[str, Mapping[str, Any]] = {"clock steps": {"disturbances": {"clock_step_chance": (0.1,)}}}
 _ALTERING = (
     *("crash in traffic", "stop", "stop and odd file"),
     *("stop and strays",) * 4,

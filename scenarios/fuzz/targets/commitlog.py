@@ -1,4 +1,4 @@
-"""Target: the commit log, consecutive records as recovery, dispatch and look-ups read them.
+"""Target: the commit log, as recovery, dispatch and lookups read it.
 
 The scan and the oracle's reader have to agree on each record, byte for byte, and on refusals. A record re-encodes to
 its bytes, and its keys and tag are those in its properties.

@@ -1,4 +1,7 @@
-"""Targets: consume queues and their extensions. Any bytes are entries; the check is which of them are valid."""
+"""Targets: consume queues and their extensions.
+
+Any bytes are entries; the check is which of them are valid.
+"""
 
 from itertools import groupby
 from struct import Struct

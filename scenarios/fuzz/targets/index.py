@@ -1,4 +1,4 @@
-"""Target: the index, its header, slots and chains of entries, as look-ups and recovery read them.
+"""Target: the index, as lookups and recovery read it.
 
 A look-up has to end with any chain, and returns only offsets of entries with its hash. Putting the entries of a file
 without defects into a new file gives the same bytes.

@@ -1,7 +1,7 @@
-"""Target: side files in RocketMQ's JSON, and broker.conf. An input is the name of a file, then its text.
+"""Target: side files in RocketMQ's JSON, and broker.conf.
 
-A file that was read, written and read again has the same content. A manager reports a file that it cannot read as
-damaged, because there is no backup.
+An input is the name of a file, then its text. A file that was read, written and read again has the same content. A
+manager reports a file that it cannot read as damaged, because there is no backup.
 """
 
 import json

@@ -4,11 +4,7 @@ from typing import Any
 
 from ....store.errors import is_disk_full
 from ....store.log.segment import Segment
-from ....store.log.transient_pool import (
-    BufferedSegment,
-    BufferedSegmentQueue,
-    CommitRealTimeService,
-)
+from ....store.log.transient_pool import BufferedSegment, BufferedSegmentQueue, CommitRealTimeService
 from ....store.message_store import MessageStore
 from ....store.running_flags import Refusal
 from ..mutant import bit, bug, needs

@@ -129,13 +129,7 @@ def select_in_few_steps(
 @bug("look-up-ends-a-file-early", IndexService, "query_offset", found_by=("IDX",))
 @needs(index={"slots": (5,), "entries": (4, 9), "seekers": (1,)}, messages_each=(16,))
 def query_to_the_second(
-    self: IndexService,
-    topic: str,
-    key: bytes,
-    max_num: int,
-    begin_ms: int,
-    end_ms: int,
-    accept: Callable[[int], bool],
+    self: IndexService, topic: str, key: bytes, max_num: int, begin_ms: int, end_ms: int, accept: Callable[[int], bool]
 ) -> list[int]:
     """A look-up by time does not reach an older file of the same second."""
     hashed, max_num = key_hash(topic, key), min(max_num, self._max_num)

@@ -1,4 +1,4 @@
-"""Bugs of plain attributes: changes of shared tables and lists that are not atomic.
+"""Bugs of plain attributes: changes of shared tables that are not atomic.
 
 The steps of such a change make no call to the world, so the bugs show only in runs that switch at attributes.
 """

@@ -133,11 +133,7 @@ def flush_step_ten_intervals(self: FlushRealTimeService) -> None:
 @bug("sync-timeout-in-seconds", GroupCommitRequest, "__init__", found_by=("LIVE", "STATUS", "QUIET"))
 @needs(sync_flush=(True,), faults={"slow_sync_chance": (0.4,)}, flush={"sync_timeout_ms": (20,)})
 def init_in_seconds(
-    self: GroupCommitRequest,
-    world: World,
-    end_offset: int,
-    timeout_ms: int,
-    on_known: Callable[[], None] | None = None,
+    self: GroupCommitRequest, world: World, end_offset: int, timeout_ms: int, on_known: Callable[[], None] | None = None
 ) -> None:
     """A put waits a thousand times longer for its flush than configured."""
     init_in_seconds.original(self, world, end_offset, timeout_ms * 1_000, on_known)

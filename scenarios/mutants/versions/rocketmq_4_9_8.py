@@ -1,4 +1,4 @@
-"""Bugs of RocketMQ 4.9.8: whether it has each bug of the catalogue, and how that is known.
+"""RocketMQ 4.9.8: which bugs of the catalogue it has, and how that is known.
 
 A verdict is about the mechanism, not only its symptom. Sources are the versions named in RocketMQ's issues and fixes,
 its 4.9.8 sources ("by reading"), and runs of the real 4.9.8 ("observed"). An uncertain bug is not switched on.

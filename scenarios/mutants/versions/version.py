@@ -1,4 +1,4 @@
-"""A real version: whether it has each bug of the catalogue, and its other deviations."""
+"""Real version: its bugs of the catalogue and its other deviations."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Invariants by subject. A checker reads, yields every violation, and changes no state.
+"""Invariants: checkers that read, yield every violation, and change no state.
 
 CHECKERS judge a store after each recovery. Other checks run during a run:
 

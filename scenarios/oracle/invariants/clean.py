@@ -1,4 +1,4 @@
-"""CLEAN: retention removes only the oldest segments, as many as requested, and none that is needed.
+"""CLEAN: retention removes only the oldest segments, and none that is needed.
 
 Each removal is judged before it happens. A segment must be the first of the log and not the last. It must have expired,
 or the disk must be too full. All of its bytes must be durable and dispatched. A queue's file may go after all of its
@@ -105,11 +105,7 @@ def check_removal(store: MessageStore, disk: Disk, base_offset: int, *, asked: b
     dispatched_to = store.dispatch.reput_from.get()
     if dispatched_to < end_offset:
         yield _broken(
-            "a segment goes before it is dispatched",
-            file,
-            "dispatched to",
-            f">= {end_offset}",
-            str(dispatched_to),
+            "a segment goes before it is dispatched", file, "dispatched to", f">= {end_offset}", str(dispatched_to)
         )
 
 

@@ -1,7 +1,11 @@
-"""Consume queues against the log: CQ-COMPLETE (records to entries), CQ-VALID (entries to records), QOFF (numbering)."""
+"""Consume queues against the log: CQ-COMPLETE, CQ-VALID and QOFF.
+
+CQ-COMPLETE checks records, CQ-VALID entries, and QOFF the numbering.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import partial
 
 from ....store.formats.delay_level import SCHEDULE_TOPIC
 from ....store.formats.message import TRANSACTION_MASK
@@ -14,6 +18,9 @@ from ..put_entry import PutEntry
 from ..reader import BLANK_ENTRY_SIZE, tag_code, tag_code_of
 from ..recovered import FoundQueue, FoundRecord
 
+_incomplete = partial(Violation, "CQ-COMPLETE")
+_invalid = partial(Violation, "CQ-VALID")
+_misnumbered = partial(Violation, "QOFF")
 _LIGHT = b"INNER_MULTI_DISPATCH\1"
 _EMPTY_BYTES = (0, BLANK_ENTRY_SIZE)
 
@@ -45,8 +52,7 @@ def check_cq_complete(evidence: Evidence) -> Iterator[Violation]:
         counts = Counter(entry[0] for entry in queue.entries if entry[1] != 0x7FFFFFFF and entry[1] > 0)
         for physical_offset, count in counts.items():
             if count > 1:
-                yield Violation(
-                    "CQ-COMPLETE",
+                yield _incomplete(
                     "a record that its queue leads to more than once",
                     f"consumequeue/{topic}/{queue_id}",
                     queue.begin * 20,
@@ -73,8 +79,7 @@ def _check_light(evidence: Evidence, found: FoundRecord) -> Iterator[Violation]:
     record, queues = found.record, evidence.store.queues
     put = evidence.ledger.seen_in(record)
     for topic, queue_id in missing_places(record, () if put is None else put.light_names):
-        yield Violation(
-            "CQ-COMPLETE",
+        yield _incomplete(
             "a record without a place in a light queue that it names",
             found.file,
             found.position,
@@ -91,8 +96,7 @@ def _check_light(evidence: Evidence, found: FoundRecord) -> Iterator[Violation]:
 def _unreachable(
     topic: str, queue_id: int, index: int, physical_offset: int, entry: tuple[int, int, int] | None
 ) -> Violation:
-    return Violation(
-        "CQ-COMPLETE",
+    return _incomplete(
         "a record that its queue does not lead to",
         f"consumequeue/{topic}/{queue_id}",
         index * 20,
@@ -126,8 +130,7 @@ def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
             ):
                 continue
             if found is None:
-                yield Violation(
-                    "CQ-VALID",
+                yield _invalid(
                     "an entry that leads to no record",
                     file,
                     number * 20,
@@ -137,8 +140,7 @@ def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
                 )
                 continue
             if physical_offset in unfit:
-                yield Violation(
-                    "CQ-VALID",
+                yield _invalid(
                     "an entry that was made for a damaged record",
                     file,
                     number * 20,
@@ -150,8 +152,7 @@ def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
             is_own = record_queue_id == queue_id and record_topic == topic
             if not is_own and (topic, queue_id) not in light_places(found.record):
                 there = f"{record_topic}/{record_queue_id}"
-                yield Violation(
-                    "CQ-VALID",
+                yield _invalid(
                     "an entry that leads to another queue's record",
                     file,
                     number * 20,
@@ -160,14 +161,8 @@ def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
                     there,
                 )
             if record_bytes != size_bytes:
-                yield Violation(
-                    "CQ-VALID",
-                    "an entry of the wrong size",
-                    file,
-                    number * 20 + 8,
-                    "size",
-                    str(record_bytes),
-                    str(size_bytes),
+                yield _invalid(
+                    "an entry of the wrong size", file, number * 20 + 8, "size", str(record_bytes), str(size_bytes)
                 )
             put = put_of(properties) or ledger.seen_in(found.record)
             if put is None:
@@ -179,15 +174,7 @@ def check_cq_valid(evidence: Evidence) -> Iterator[Violation]:
             else:
                 wanted = tag_code(put.tags)
             if code != wanted:
-                yield Violation(
-                    "CQ-VALID",
-                    "an entry with another tag",
-                    file,
-                    number * 20 + 12,
-                    "tagsCode",
-                    str(wanted),
-                    str(code),
-                )
+                yield _invalid("an entry with another tag", file, number * 20 + 12, "tagsCode", str(wanted), str(code))
 
 
 def check_qoff(evidence: Evidence) -> Iterator[Violation]:
@@ -226,8 +213,7 @@ def check_qoff(evidence: Evidence) -> Iterator[Violation]:
             expected[key] = place + 1
         put = put_of(properties) or ledger.put_of(found.record)
         if put is not None and put.queue_offset not in (None, queue_offset) and not is_torn:
-            yield Violation(
-                "QOFF",
+            yield _misnumbered(
                 f"{put.name} has another queue offset than its producer was answered",
                 found.file,
                 found.position + 20,
@@ -253,9 +239,7 @@ def check_answered_place(
         ("physicalOffset", put.physical_offset, physical_offset),
     ):
         if expected is not None and expected != found:
-            yield Violation(
-                "QOFF", f"{put.name} was answered with a wrong place", "", -1, field, f"{expected}", f"{found}"
-            )
+            yield _misnumbered(f"{put.name} was answered with a wrong place", "", -1, field, f"{expected}", f"{found}")
     kept = () if ledger.tears else ledger.promised.values()  # a torn record has another queue offset than its put
     for other in {each.name: each for each in (*kept, *ledger.puts_of_this_life())}.values():
         if other is put or other.place != put.place or other.queue_offset is None:
@@ -263,7 +247,7 @@ def check_answered_place(
         is_before = other.answered_ns is not None and other.answered_ns <= put.asked_ns
         if other.queue_offset == queue_offset or (is_before and other.queue_offset > queue_offset):
             summary = f"{put.name} was answered with a place at or before that of {other.name}"
-            yield Violation("QOFF", summary, "", -1, "order", f"after {other.queue_offset}", str(queue_offset))
+            yield _misnumbered(summary, "", -1, "order", f"after {other.queue_offset}", str(queue_offset))
 
 
 def _is_skipped(holes: set[int] | None, wanted: int, queue_offset: int) -> bool:
@@ -288,8 +272,7 @@ def _counted_to(evidence: Evidence) -> dict[tuple[str, int], int]:
 
 def _out_of_order(found: FoundRecord, key: tuple[str, int], position: int, wanted: int, queue_offset: int) -> Violation:
     topic, queue_id = key
-    return Violation(
-        "QOFF",
+    return _misnumbered(
         f"queue offsets of {topic}/{queue_id} do not count up",
         found.file,
         position,

@@ -1,12 +1,15 @@
-"""DUR: every promised message is present, at its place in the log, with all of its bytes.
+"""DUR: every promised message is present in the log with all of its bytes.
 
 The ledger decides which puts are promised (`oracle.guarantees`). CQ-COMPLETE checks that they have queue entries. Puts
 that retention was about to remove are not promised if the log begins after them.
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 from ..evidence import Evidence, Violation, tried
+
+_broken = partial(Violation, "DUR")
 
 
 def check(evidence: Evidence) -> Iterator[Violation]:
@@ -24,7 +27,7 @@ def _check_returned(evidence: Evidence) -> Iterator[Violation]:
     for name in owed:
         if name not in found:
             summary = f"{name} was sent back, and has no record of that"
-            yield Violation("DUR", summary, field="returned message", expected=name, found="none")
+            yield _broken(summary, field="returned message", expected=name, found="none")
 
 
 def _check_puts(evidence: Evidence) -> Iterator[Violation]:
@@ -38,18 +41,11 @@ def _check_puts(evidence: Evidence) -> Iterator[Violation]:
             if evidence.ledger.has_expired(put.physical_offset, store.min_offset):
                 continue
             state = "nothing" if put.physical_offset >= store.max_offset else "no record"
-            yield Violation(
-                "DUR",
-                f"{put.name} was promised and is gone",
-                "commitlog",
-                put.physical_offset,
-                "record",
-                put.name,
-                state,
+            yield _broken(
+                f"{put.name} was promised and is gone", "commitlog", put.physical_offset, "record", put.name, state
             )
         elif evidence.ledger.put_of(found.record) is not put or found.body != put.body:
-            yield Violation(
-                "DUR",
+            yield _broken(
                 f"{put.name} was promised and is not what was put",
                 found.file,
                 found.position,
@@ -59,8 +55,7 @@ def _check_puts(evidence: Evidence) -> Iterator[Violation]:
             )
         elif not put.is_kept_by(found.record) or put.stored_ms != found.record.store_timestamp_ms:
             for offset, field, expected, there in put.differences(found.record, tears=evidence.ledger.tears):
-                yield Violation(
-                    "DUR",
+                yield _broken(
                     f"{put.name} was promised and is not what was put",
                     found.file,
                     found.position + offset,

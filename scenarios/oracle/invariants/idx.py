@@ -1,4 +1,4 @@
-"""IDX: the index has every key of every record exactly once and no other entry, and lookups agree.
+"""IDX: the index has every key of every record once, and lookups agree.
 
 After each recovery the files are compared byte for byte with the expected ones: entries in the order of the log, links,
 slots, headers, and every file but the last full. Entries may point at a removed front or a missing segment; their times
@@ -56,12 +56,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
         if not entries or (len(entries) + 1 != index.entries_max and number < len(index.files)):
             expected = f"{index.entries_max} in all files but the last, which has an entry"
             yield _violation(
-                "a file that is not full",
-                path,
-                FIELDS_AT["indexCount"],
-                "indexCount",
-                expected,
-                len(entries) + 1,
+                "a file that is not full", path, FIELDS_AT["indexCount"], "indexCount", expected, len(entries) + 1
             )
         if entries:
             tried("IDX")
@@ -162,12 +157,7 @@ def check_stopped(store: MessageStore, disk: Disk) -> Iterator[Violation]:
         tried("IDX")
         if not disk.is_durable(file.file.path, 0, file.file.size_bytes):
             yield _violation(
-                "a clean stop left an index file that is not durable",
-                file.file.path,
-                0,
-                "file",
-                "durable",
-                "not",
+                "a clean stop left an index file that is not durable", file.file.path, 0, "file", "durable", "not"
             )
 
 

@@ -1,4 +1,4 @@
-"""ISO: a second instance on the directory of an open store is refused and changes no file.
+"""ISO: a second instance on an open directory is refused and changes no file.
 
 The second instance has a watched file system of its own, so traffic of the first one is not counted.
 """

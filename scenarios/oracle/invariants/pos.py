@@ -1,12 +1,13 @@
-"""POS: flushed <= readable <= committed <= wrote <= size in each segment, without gaps between segments; flushed is
-durable.
+"""POS: segment positions are in order, and flushed data is durable.
 
-Durability is compared with the simulated disk as soon as the position moves, with or without a crash. In a segment
-with a write buffer, committed data must be in the page cache as complete records, unless a failed sync has reverted
-it. Bytes that recovery truncated must not come back.
+The order is flushed <= readable <= committed <= wrote <= size, without gaps between segments. Durability is compared
+with the simulated disk as soon as the position moves, with or without a crash. In a segment with a write buffer,
+committed data must be in the page cache as complete records, unless a failed sync has reverted it. Bytes that recovery
+truncated must not come back.
 """
 
 from collections.abc import Iterator
+from functools import partial
 
 from ....faults.disk.disk import Disk
 from ....store.log.segment import Segment
@@ -16,6 +17,8 @@ from .. import allowances
 from ..evidence import Violation, tried
 from ..ledger import Ledger
 from ..reader import UnreadableError, walk
+
+_broken = partial(Violation, "POS")
 
 
 def check(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iterator[Violation]:
@@ -33,8 +36,7 @@ def check(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iter
             continue
         tried("POS")
         if not 0 <= flushed <= readable <= committed <= wrote <= segment.size_bytes:
-            yield Violation(
-                "POS",
+            yield _broken(
                 "positions out of order",
                 file,
                 flushed,
@@ -43,21 +45,14 @@ def check(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iter
                 f"{flushed}, {readable}, {committed}, {wrote}",
             )
         elif not disk.is_durable(file, 0, flushed):
-            yield Violation(
-                "POS",
-                "flushed bytes that are not durable",
-                file,
-                flushed,
-                "flushed",
-                "a durable position",
-                str(flushed),
+            yield _broken(
+                "flushed bytes that are not durable", file, flushed, "flushed", "a durable position", str(flushed)
             )
         if isinstance(segment, BufferedSegment) and flushed < committed and not allowances.has_reverted(disk, file):
             yield from _check_committed(segment, disk)
         below = min(where - segment.base_offset, wrote)
         if flushed < below and not disk.is_durable(file, 0, below):
-            yield Violation(
-                "POS",
+            yield _broken(
                 "bytes below flushedWhere that are not durable",
                 file,
                 flushed,
@@ -66,21 +61,11 @@ def check(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iter
                 str(segment.base_offset + below),
             )
         if expected_base not in (None, segment.base_offset) and not _is_known_gap(ledger, expected_base, segment):
-            yield Violation(
-                "POS", "a gap between segments", file, 0, "base", str(expected_base), str(segment.base_offset)
-            )
+            yield _broken("a gap between segments", file, 0, "base", str(expected_base), str(segment.base_offset))
         expected_base = segment.end_offset
     where, end = store.log.flushed_where.get(), store.log.max_offset
     if where > end:
-        yield Violation(
-            "POS",
-            "more is flushed than was written",
-            "commitlog",
-            where,
-            "flushedWhere",
-            f"<= {end}",
-            str(where),
-        )
+        yield _broken("more is flushed than was written", "commitlog", where, "flushedWhere", f"<= {end}", str(where))
 
 
 def _is_known_gap(ledger: Ledger | None, begin: int, segment: Segment) -> bool:
@@ -106,7 +91,7 @@ def check_cut(store: MessageStore, disk: Disk) -> Iterator[Violation]:
         tried("POS")
         file, end = segment.file.path, segment.wrote.get()
         if disk.is_dirty(file, end, segment.size_bytes) and not any(disk.content(file)[end:]):
-            yield Violation("POS", "what was cut may come back", file, end, "zeros behind the end", "durable", "dirty")
+            yield _broken("what was cut may come back", file, end, "zeros behind the end", "durable", "dirty")
 
 
 def _check_committed(segment: BufferedSegment, disk: Disk) -> Iterator[Violation]:
@@ -117,8 +102,7 @@ def _check_committed(segment: BufferedSegment, disk: Disk) -> Iterator[Violation
         for _ in walk(content, committed, file=file, base_offset=segment.base_offset, check_crc=True):
             pass
     except UnreadableError as error:
-        yield Violation(
-            "POS",
+        yield _broken(
             "committed bytes that are not in the page cache",
             file,
             error.offset,

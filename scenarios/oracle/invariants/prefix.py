@@ -1,13 +1,14 @@
-"""PREFIX: the recovered log is a prefix of the appended records: no holes, no foreign records, none that reappear.
+"""PREFIX: the recovered log is a prefix of the appended records.
 
-A broker's client that repeats a send makes another put, so both records may be present. The order of unanswered puts is
-unknown; each may be present at most once and must be complete, byte for byte. The same holds for the store's copies of
-delayed and transactional messages and for its bookkeeping records. SCHED and TX judge when and how often copies are
-made. The order of properties in a redirected message is not judged. A removed segment may be back after a crash; no
-other missing record may be.
+It has no holes, no foreign records, and none that reappears. A broker's client that repeats a send makes another put,
+so both records may be present. The order of unanswered puts is unknown; each may be present at most once and must be
+complete, byte for byte. The same holds for the store's copies of delayed and transactional messages and for its
+bookkeeping records. SCHED and TX judge when and how often copies are made. The order of properties in a redirected
+message is not judged. A removed segment may be back after a crash; no other missing record may be.
 """
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 from ....store.formats.messages import PutMessageStatus
 from ..evidence import Evidence, Violation, tried
@@ -16,15 +17,15 @@ from ..misfiled import may_be_misfiled
 from ..put_entry import FieldDifference, Knowledge, PutEntry, differences, differences_of_op
 from ..recovered import FoundRecord
 
+_broken = partial(Violation, "PREFIX")
+
 
 def check(evidence: Evidence) -> Iterator[Violation]:
     """Yield every record that was never put, is present twice or reappeared, and every hole."""
     store, ledger = evidence.store, evidence.ledger
     if store.damage is not None:
         error = store.damage
-        yield Violation(
-            "PREFIX", "the log has a hole", error.file, error.offset, error.field, error.expected, error.found
-        )
+        yield _broken("the log has a hole", error.file, error.offset, error.field, error.expected, error.found)
     if store.records:
         tried("PREFIX")
     elsewhere: set[str] = set()  # names of puts at a place that was unknown before; few in long runs
@@ -51,18 +52,15 @@ def check(evidence: Evidence) -> Iterator[Violation]:
         if put is None or put.body != found.body or is_elsewhere:
             wanted = "one that was put" if put is None else put.name
             shown = properties[:60].decode(errors="replace")
-            yield Violation("PREFIX", "a record that nobody put", found.file, found.position, "record", wanted, shown)
+            yield _broken("a record that nobody put", found.file, found.position, "record", wanted, shown)
             continue
         if not put.is_kept_by(found.record) or put.stored_ms != stored_ms:
             yield from _changed(found, put.differences(found.record, tears=ledger.tears))
         at_home = put.physical_offset == found.record.physical_offset
         if not at_home and (put.name in elsewhere or _is_at_home(evidence, put)):
-            yield Violation(
-                "PREFIX", "a put that is there twice", found.file, found.position, "record", "once", put.name
-            )
+            yield _broken("a put that is there twice", found.file, found.position, "record", "once", put.name)
         if put.name in gone and found.record.physical_offset >= ledger.expired_to:
-            yield Violation(
-                "PREFIX",
+            yield _broken(
                 "a record that had been cut came back",
                 found.file,
                 found.position,
@@ -71,15 +69,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
                 put.name,
             )
         if put.status is not PutMessageStatus.PUT_OK and put.knowledge is Knowledge.REFUSED:
-            yield Violation(
-                "PREFIX",
-                "a refused put is there",
-                found.file,
-                found.position,
-                "refused put",
-                "none",
-                put.name,
-            )
+            yield _broken("a refused put is there", found.file, found.position, "refused put", "none", put.name)
         if not at_home:
             elsewhere.add(put.name)
     yield from _holes(evidence, elsewhere)
@@ -114,14 +104,8 @@ def _returned(evidence: Evidence, put: PutEntry, found: FoundRecord) -> Iterable
 
 def _changed(found: FoundRecord, differences: Iterable[FieldDifference]) -> Iterator[Violation]:
     for offset, field, expected, there in differences:
-        yield Violation(
-            "PREFIX",
-            "a record that is not as it was handed in",
-            found.file,
-            found.position + offset,
-            field,
-            expected,
-            there,
+        yield _broken(
+            "a record that is not as it was handed in", found.file, found.position + offset, field, expected, there
         )
 
 
@@ -148,12 +132,4 @@ def _holes(evidence: Evidence, elsewhere: set[str]) -> Iterator[Violation]:
             continue
         within = store.min_offset <= at and at + put.record_bytes <= store.max_offset
         if within and not _is_at_home(evidence, put):
-            yield Violation(
-                "PREFIX",
-                "a hole below the log's end",
-                "commitlog",
-                at,
-                "appended record",
-                put.name,
-                "another",
-            )
+            yield _broken("a hole below the log's end", "commitlog", at, "appended record", put.name, "another")

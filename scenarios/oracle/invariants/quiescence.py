@@ -1,4 +1,4 @@
-"""QUIET: once users are done and faults have ended, every cursor of the store reaches its end in time.
+"""QUIET: once users are done and faults have ended, every cursor reaches its end.
 
     cursor             its end                                 time limit, by the settings
     commit             the end of the puts                     an interval of committing

@@ -1,16 +1,16 @@
-"""REP: a slave's log equals its master's, byte for byte from the slave's first byte on, and has all that it
-acknowledged.
+"""REP: a slave's log equals its master's and has all that it acknowledged.
 
-A slave that cannot continue, because its master lost data that the slave has or has other data there, must report
-that and change no file. Any other slave must continue. If the answer to a put counts on a slave, the slave had
-reported these bytes. It must keep reported bytes, unless it promised only its page cache and lost power. Its topics
-and groups equal its master's whenever both have the same version.
+It is compared byte for byte, from the slave's first byte on. A slave that cannot continue, because its master lost data
+that the slave has or has other data there, must report that and change no file. Any other slave must continue. If the
+answer to a put counts on a slave, the slave had reported these bytes. It must keep reported bytes, unless it promised
+only its page cache and lost power. Its topics and groups equal its master's whenever both have the same version.
 
 Not judged: zeros in a record's times and hosts that recovery cannot notice, and the slave's queues, which
 CQ-COMPLETE and others judge.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ....faults.disk.disk import Disk
@@ -27,6 +27,8 @@ from ..replicas import MasterHistory, Replicas, ReportedRange, common_bytes, log
 
 if TYPE_CHECKING:
     from ....store.broker.versioned_table import VersionedTable
+
+_broken = partial(Violation, "REP")
 
 
 def check_answer(
@@ -47,7 +49,7 @@ def check_answer(
     if was_sent and replicas.have_had(start, wanted):
         return ()
     summary = f"{put.name} was answered OK, and no slave has it"
-    return (Violation("REP", summary, "commitlog", start, "replica", put.name, "none"),)
+    return (_broken(summary, "commitlog", start, "replica", put.name, "none"),)
 
 
 def check_sent(master: MessageStore, disk: Disk, frame: FrameHeader) -> Iterator[Violation]:
@@ -61,7 +63,7 @@ def check_sent(master: MessageStore, disk: Disk, frame: FrameHeader) -> Iterator
     start = frame.log_offset - segment.base_offset
     if not disk.is_durable(segment.file.path, start, start + frame.size_bytes):
         summary = "a slave is sent what is not durable at its master"
-        yield Violation("REP", summary, segment.file.path, start, "frame", "after the sync", "before it")
+        yield _broken(summary, segment.file.path, start, "frame", "after the sync", "before it")
 
 
 def check_still_has(master: MessageStore, sent_to: int) -> Iterator[Violation]:
@@ -76,7 +78,7 @@ def check_still_has(master: MessageStore, sent_to: int) -> Iterator[Violation]:
     end = master.log.max_offset
     if end < sent_to:
         summary = "the master's recovery has cut what a slave was sent for durable"
-        yield Violation("REP", summary, "commitlog", end, "recovered end", f"{sent_to} or more", str(end))
+        yield _broken(summary, "commitlog", end, "recovered end", f"{sent_to} or more", str(end))
 
 
 def check_prefix(host: str, slave: MessageStore, history: MasterHistory) -> Iterator[Violation]:
@@ -87,7 +89,7 @@ def check_prefix(host: str, slave: MessageStore, history: MasterHistory) -> Iter
     differs_at = history.differs_at(first, log_bytes(slave.log, first, slave.log.max_offset))
     if differs_at is not None:
         summary = f"the log of {host} is no prefix of its master's"
-        yield Violation("REP", summary, "commitlog", differs_at, "prefix", "a byte of the master's", "another")
+        yield _broken(summary, "commitlog", differs_at, "prefix", "a byte of the master's", "another")
 
 
 def check_begin(host: str, slave: MessageStore, offset: int) -> Iterator[Violation]:
@@ -101,7 +103,7 @@ def check_begin(host: str, slave: MessageStore, offset: int) -> Iterator[Violati
     tried("REP")
     if offset > max(kept, slave.log.min_offset, 1):
         summary = f"{host} begins behind what it keeps"
-        yield Violation("REP", summary, "commitlog", offset, "report", f"<= {kept}", str(offset))
+        yield _broken(summary, "commitlog", offset, "report", f"<= {kept}", str(offset))
 
 
 def check_kept(host: str, slave: MessageStore, held: ReportedRange | None) -> Iterator[Violation]:
@@ -117,7 +119,7 @@ def check_kept(host: str, slave: MessageStore, held: ReportedRange | None) -> It
     if not is_whole or max(slave.log.min_offset, 0) > held.first:
         summary = f"{host} has lost what it had reported"
         end = f"all up to {held.end}"
-        yield Violation("REP", summary, "commitlog", held.first, "reported bytes", end, f"up to {slave.log.max_offset}")
+        yield _broken(summary, "commitlog", held.first, "reported bytes", end, f"up to {slave.log.max_offset}")
 
 
 def _is_blank(held: ReportedRange, at: int) -> bool:
@@ -143,13 +145,13 @@ def check_settled(
     fits = common_bytes(own, first, found) == len(found) and not is_left_behind
     if found == own[first:end] and not may_be_left_behind and diverged is not None:
         summary = f"{host} takes its log for another than its master's"
-        yield Violation("REP", summary, "commitlog", end, "divergence", "none", diverged)
+        yield _broken(summary, "commitlog", end, "divergence", "none", diverged)
     elif not fits and diverged is None:
         summary = f"{host} follows a master whose log is not its own"
-        yield Violation("REP", summary, "commitlog", end, "divergence", "found", "not found")
+        yield _broken(summary, "commitlog", end, "divergence", "found", "not found")
     if diverged is not None and not is_logged:
         summary = f"{host} follows no master any more, and no log says so"
-        yield Violation("REP", summary, "commitlog", end, "divergence", "a line in the log", "none", diverged)
+        yield _broken(summary, "commitlog", end, "divergence", "a line in the log", "none", diverged)
 
 
 def check_takeover(ledger: Ledger, slaves: Sequence[RecoveredStore]) -> Iterator[Violation]:
@@ -178,4 +180,4 @@ def check_table(name: str, own: "VersionedTable[Any]", other: "VersionedTable[An
     tried("REP")
     if own.table != other.table:
         summary = f"a slave takes its {name} for those of its master"
-        yield Violation("REP", summary, "", -1, name, str(dict(other.table)), str(dict(own.table)))
+        yield _broken(summary, "", -1, name, str(dict(other.table)), str(dict(own.table)))

@@ -1,4 +1,4 @@
-"""SCAN: recovery reads no more of the log than the settings and the checkpoint require.
+"""SCAN: recovery reads no more of the log than settings and checkpoint require.
 
     state              start of the scan
     recoverWholeLog    the log's beginning

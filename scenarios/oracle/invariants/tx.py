@@ -1,4 +1,4 @@
-"""TX: a transaction is checked until it is decided or given up, not after its decision, and none is lost.
+"""TX: a transaction is checked until it is decided or given up; none is lost.
 
 After each recovery, every copy must come from a commit and have its half message, and no copy that must be kept is
 missing. Every op must come from a request, and an op of a commit needs a copy. No transaction may be given up early.

@@ -1,6 +1,6 @@
-"""Hypothesis strategies for a store and what becomes of it, and the store as a state machine (docs/hypothesis.md).
+"""Hypothesis strategies for a store and its runs (docs/hypothesis.md).
 
-Needs Hypothesis, which `pip install '.[test]'` brings.
+Needs Hypothesis, which `pip install '.[test]'` installs.
 """
 
 from .choices import choices as choices

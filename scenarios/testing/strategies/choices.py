@@ -1,4 +1,4 @@
-"""Drawn choices: Hypothesis makes each decision of a run, shrinks it and keeps it in its database.
+"""Drawn choices: Hypothesis makes, shrinks and stores each decision of a run.
 
 By convention 0 is the harmless outcome of a draw, and Hypothesis shrinks towards 0. So a shrunk failure has only the
 decisions that it needs.

@@ -1,7 +1,8 @@
-"""A session: one store through its lives, step by step. The caller uses, kills, stops and opens it.
+"""Session: runs one store through its lives, step by step.
 
-Each step is a task on the store's machine, and no time passes between two steps. The answers of the store go into a
-ledger. The checks of the scenarios run at each answer, at each crash and after each recovery.
+The caller opens, uses, stops and kills the store. Each step is a task on the store's machine, and no time passes
+between two steps. The answers of the store go into a ledger. The checks of the scenarios run at each answer, at each
+crash and after each recovery.
 """
 
 from collections.abc import Callable, Iterator
@@ -99,7 +100,7 @@ class StoreSession:
         self._disk.crash_at(self._disk.operations + after, moment)
 
     def crash(self) -> None:
-        """Pull the plug, now."""
+        """Cut the power now."""
         assert self._machine is not None, "it is running"
         self._kernel.kill(self._machine)
         self._end_in_a_crash()
@@ -228,14 +229,7 @@ class StoreSession:
         self._store = store
         self._judge.recovery(store, disk)
         self._traffic = Traffic(
-            self._plan,
-            self.lives - 1,
-            self._kernel,
-            store,
-            disk,
-            self.ledger,
-            self._judge.report,
-            self._choices.stream,
+            self._plan, self.lives - 1, self._kernel, store, disk, self.ledger, self._judge.report, self._choices.stream
         )
         store.start()
 

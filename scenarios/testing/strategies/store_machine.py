@@ -1,4 +1,4 @@
-"""The store machine: Hypothesis runs the store in steps, checks its promises and shrinks failures.
+"""Store machine: Hypothesis runs a store in steps and shrinks failures.
 
     from tornlog.scenarios.testing.strategies import StoreMachine
 
