@@ -39,6 +39,10 @@ class Cause:
     enough: int
     """Failures that break in this way with this bug alone."""
 
+    def __post_init__(self) -> None:
+        assert 0 <= self.mended <= self.tries, (self.mended, self.tries)
+        assert 0 <= self.enough <= self.tries, (self.enough, self.tries)
+
     @property
     def weight(self) -> tuple[int, int]:
         """Return the sort key: the likeliest cause has the greatest."""
@@ -62,6 +66,10 @@ class ViolationKind:
     """The bugs that contributed, the likeliest first."""
     clean: int = 0
     """Replayed failures that also break without any bug."""
+
+    def __post_init__(self) -> None:
+        assert len(self.failures) > 0, "a broken promise has a failure"
+        assert self.times == sum(self.scenarios.values()), (self.times, self.scenarios)
 
     @property
     def first(self) -> Failure:

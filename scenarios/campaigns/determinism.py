@@ -108,6 +108,7 @@ def compare(
             here[statement[:2]] = statement
             on_progress(1)
         witnessed = [(witness, answer.result()) for (witness, _), answer in zip(slices, answers, strict=True)]
+    assert len(here) == len(in_order), "a seed is compared with its own run"
     found = DeterminismReport(len(in_order), _folded(here.values()))
     found.errors = [f"{one.scenario} --seed {one.seed}: {one.error}" for one in here.values() if one.error]
     differences = chain.from_iterable(_differences(witness, here, there) for witness, there in witnessed)
@@ -126,7 +127,9 @@ def dealt(runs: Sequence[tuple[str, int]], hands: int) -> list[list[tuple[str, i
     for last in range(len(shuffled) - 1, 0, -1):
         other = stream.below(last + 1, "place")
         shuffled[last], shuffled[other] = shuffled[other], shuffled[last]
-    return [hand for number in range(hands) if (hand := shuffled[number::hands])]
+    hands_dealt = [hand for number in range(hands) if (hand := shuffled[number::hands])]
+    assert sum(map(len, hands_dealt)) == len(runs), (hands, len(runs))
+    return hands_dealt
 
 
 def _folded(statements: Iterable[Statement]) -> dict[str, str]:

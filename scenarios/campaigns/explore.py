@@ -97,6 +97,7 @@ def first_life(scenario: Scenario, seed: int, messages_each: int | None = None) 
     """Return a seed's plan with its first life only, which ends in a stop."""
     plan = draw(scenario, seed)[1]
     first = plan.lives[0]
+    assert first.node == 0 or not plan.is_alone, first
     each = first.messages_each if messages_each is None else messages_each
     return replace(plan, lives=(Life(LifeEnding.STOP, "process-kill", -1, CrashPhase.BEFORE, each, node=first.node),))
 
@@ -153,6 +154,7 @@ def explore_seed(
             if found is not done.found:
                 done.found.add(found, NEST_SAMPLES)
             on_progress(done.found, operations, done.depths[-1].operations)
+        assert interruption.is_wanted or operations == done.depths[-1].operations, (operations, done.depths[-1])
         if interruption.is_wanted:
             break
         if depth < settings.nest:

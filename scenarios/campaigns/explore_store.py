@@ -153,6 +153,7 @@ class StoreCrash:
 
     def extent(self, profile: str) -> tuple[bool, bool]:
         """Return whether these were all states, and whether the limit excluded some."""
+        assert not (self._states[profile].is_exhaustive and self._states[profile].was_cut), profile
         return self._states[profile].is_exhaustive, self._states[profile].was_cut
 
     def promises(self, profile: str) -> str:
@@ -183,6 +184,7 @@ class StoreRuns:
         simulation = Simulation(choices, Replay(record.schedule), crashes=record.crashes)
         run = DyingRun(record.setup, simulation, situation.profiles)
         run.die()
+        assert (run.disk is None) or not run.violations, "a run that broke a promise has no disk to explore"
         if run.disk is None and not run.violations:
             return None
         if run.disk is not None:

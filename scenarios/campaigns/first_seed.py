@@ -24,6 +24,9 @@ class FirstSeed:
     seed: int
     origin: str
 
+    def __post_init__(self) -> None:
+        assert 0 <= self.seed < SEEDS, self.seed
+
 
 def draw_first_seed(environment: Mapping[str, str] = os.environ, day: str | None = None) -> FirstSeed:
     """Draw a first seed. In CI it is derived from commit and date (UTC), so a repeated job runs the same seeds."""

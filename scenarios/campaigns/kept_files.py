@@ -39,6 +39,7 @@ def make_kept_directory(path: str, below: str = "") -> None:
     """Create a directory and make the names of its levels durable. `below` is an existing durable ancestor where that
     ends.
     """
+    assert not below or f"{path}/".startswith(f"{below}/"), (path, below)
     make_directory(_FILES, path, below=below)
     if below:
         sync_names(below)

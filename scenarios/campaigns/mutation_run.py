@@ -250,6 +250,7 @@ class _Search:
         if not self._finds:
             self._reached += result.reached > 0
             self._bit += result.bit > 0
+            assert max(self._reached, self._bit) <= self._seeds, (self._reached, self._bit, self._seeds)
         if result.error:
             self._error = f"{scenario.name}, seed {result.seed}: {result.error}"
         elif result.failure is not None:
@@ -263,6 +264,7 @@ class _Search:
             found = str(clean.failure.violations[0]) if clean.failure else clean.error
             self._clean_violation = self._clean_violation or f"{scenario.name} --seed {seed}: {found}"
             return
+        assert scenario.name not in {find.scenario for find in self._finds}, scenario.name
         self._first = self._first or failure
         invariant = failure.violations[0].invariant
         self._finds.append(Find(scenario.name, seed, invariant, self._seeds, self._core_seconds))

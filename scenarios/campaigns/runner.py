@@ -101,6 +101,7 @@ class Tally(RunCounts):
 
     def add(self, result: SeedResult) -> None:
         """Add the result of the next seed."""
+        assert result.scenario == self.scenario.name, (result.scenario, self.scenario.name)
         self.seeds += 1
         self.add_counts(result)
         self.wall_seconds += result.wall_seconds
@@ -122,6 +123,7 @@ class Tally(RunCounts):
             self.nondeterministic.append(f"{place}: {result.error}")
         elif result.outcome == "harness-error":
             self.errors.append(f"{place}: {result.error}")
+        assert self.violations <= self.seeds, (self.violations, self.seeds)
 
     def add_kept(self, failure: Failure) -> None:
         """Add a failure of an earlier run that still reproduces. The digest covers the seeds only."""
@@ -181,6 +183,7 @@ def batches_of(
     start, stop = (first, None) if seeds is None else (seeds.start, seeds.stop)
     first, size = start, 1
     while stop is None or start < stop:
+        assert 0 < size <= BATCH_SEEDS, size
         count = size if stop is None else min(size, stop - start)
         for scenario in order:
             yield Batch(scenario, start, count, mutant, check_determinism)

@@ -88,6 +88,8 @@ def search_schedules(
             on_progress(result)
             if result.failure is not None and stop_at_first:
                 break
+    assert (result.failure is None) == (result.violated == 0), (result.violated, result.schedules)
+    assert result.violated <= result.schedules, (result.violated, result.schedules)
     result.summary = str(search)
     result.schedules_by_cost = search.by_cost
     result.is_complete = search.is_complete

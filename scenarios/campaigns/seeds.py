@@ -89,6 +89,7 @@ def run_seed(
     except (Exception, NoEndInSight):
         result.outcome = "harness-error"
         result.error = traceback.format_exc()
+    assert result.failure is None or result.outcome == "violated", result.outcome
     result.wall_seconds = perf_counter() - began
     return result
 
@@ -106,6 +107,7 @@ def _judge(
     """Copy the outcome of a run into its result. The run is repeated for a determinism check or for the record of a
     failure.
     """
+    assert result.outcome == "held", result.outcome
     result.digest = outcome.digest
     result.disk = outcome.plan.disk
     result.add_counts(outcome)

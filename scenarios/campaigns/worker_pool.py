@@ -55,6 +55,7 @@ def in_processes(
         while not interruption.is_wanted:
             for number, job in islice(numbered, 2 * processes + 2 - len(pending)):
                 pending[number] = (job, _submit(pool, partial(work, job)))
+            assert len(pending) <= 2 * processes + 2, "the pool holds a few jobs for each process"
             if not pending:
                 return
             first = pending[next_out][1]  # results are yielded in order, so only this one lets a new job start

@@ -29,6 +29,9 @@ class FuzzSettings:
     mutant: str | None = None
     out: Path | None = None
 
+    def __post_init__(self) -> None:
+        assert self.seconds is not None or self.inputs is not None, "a campaign has an end"
+
     @property
     def corpus_directory(self) -> Path | None:
         """Return the directory of the corpus."""
@@ -49,6 +52,9 @@ class FuzzReport:
     seconds: float
     cpu_seconds: float
     findings: tuple[FuzzFailure, ...]
+
+    def __post_init__(self) -> None:
+        assert self.accepted + self.refused + self.broken == self.inputs, self
 
     @property
     def per_second(self) -> float:
@@ -105,6 +111,7 @@ def finding_of(
         return is_stop_wanted() or perf_counter() - began > MINIMISING_SECONDS_MAX
 
     small = minimised(target, first.raw, breach, stop=stop)
+    assert len(small) <= len(first.raw), (len(small), len(first.raw))
     judged = judge_in_full(target, small)
     if isinstance(judged, FuzzViolation) and judged.signature == breach.signature:
         breach = judged

@@ -142,6 +142,7 @@ class Fuzzer:
                 has_left = False
             except NoEndInSight:
                 self._hangs += 1
+                assert self._hangs <= HANGS_MAX, self._hangs
                 alone = judge_in_full(self._target, self._current)
                 if isinstance(alone, FuzzViolation):
                     self.tally.note(alone, self._current, self.tally.inputs)
@@ -211,6 +212,7 @@ def minimised(
             search.lower(len(search.best), 0, lambda candidate, length: candidate[:length])
             search.drop_parts(_pieces, _keeping_pieces)
         search.drop_parts(_nonzero_pieces, _zeroing_others)
+    assert len(search.best) <= len(raw), (len(search.best), len(raw))
     return search.best
 
 

@@ -139,6 +139,7 @@ def address_space_limited(more_bytes: int = ADDRESS_SPACE_BYTES) -> Iterator[Non
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     with open(_STATUS, encoding="ascii") as status:
         used_bytes = int(status.read().split()[0]) * _PAGE_BYTES
+    assert more_bytes > 0, more_bytes
     limit = used_bytes + more_bytes
     if hard != resource.RLIM_INFINITY:
         limit = min(limit, hard)

@@ -26,6 +26,7 @@ class Draw:
 
     def below(self, options: int) -> int:
         """Draw 0 <= x < options."""
+        assert options > 0, options
         return int(self.unit() * options)
 
     def between(self, low: int, high: int) -> int:
@@ -81,6 +82,7 @@ def mutated(raw: bytes, shape: Shape, draw: Draw, others: Sequence[bytes], size_
         else:
             _BYTE_CHANGES[int(unit() * len(_BYTE_CHANGES))](data, draw, others)
     del data[size_bytes_max:]  # a doubled range may be long, and a target bounds the memory of an input
+    assert len(data) <= size_bytes_max, (len(data), size_bytes_max)
     return data
 
 

@@ -58,6 +58,7 @@ def made_store(draw: Draw) -> DirectoryContent:
 
 @cache
 def _made(number: int) -> DirectoryContent:
+    assert 0 <= number < STORES, number
     draw = Draw(f"store {number}")
     settings = number % 4
     _, image = run_on(None, lambda world: _live(world, settings, draw))

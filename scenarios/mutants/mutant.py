@@ -92,6 +92,7 @@ class Mutant:
             raise RuntimeError(f"mutant {self.id}: {_applied[0]} is applied already")
         with ExitStack() as restored, counting() as activity:
             _applied.append(self.id)
+            assert len(_applied) == 1, _applied
             restored.callback(_applied.remove, self.id)
             for patch in self.patches:
                 restored.callback(patch.put_in(activity))

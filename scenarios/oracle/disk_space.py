@@ -50,6 +50,7 @@ class Room:
         another.
         """
         least_bytes, most_bytes = self._disk.take_used_extremes()
+        assert least_bytes <= most_bytes, (least_bytes, most_bytes)
         capacity_bytes = self._disk.capacity_bytes
         if capacity_bytes is None:
             return Filling(too_full=False, enough=True)
@@ -61,6 +62,7 @@ class Room:
 
     def ease(self, used_percent: int) -> None:
         """Raise the capacity so that this share of it is used."""
+        assert 0 < used_percent <= 100, used_percent
         if self.is_short:
             self._disk.capacity_bytes = self._disk.used_bytes * 100 // used_percent + 1
 

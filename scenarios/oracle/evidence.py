@@ -87,7 +87,8 @@ def tries_collected() -> Iterator[set[str]]:
     try:
         yield names
     finally:
-        _collecting.pop()
+        closed = _collecting.pop()
+        assert closed is names, "blocks are nested"
 
 
 class Invariant(Protocol):

@@ -62,6 +62,7 @@ def time_diff_s(begin_ms: int, stored_ms: int) -> int:
 
 def file_content(header: FoundIndexHeader, entries: Sequence[ModelEntry], slots: int, entries_max: int) -> bytes:
     """Return all bytes of a file with these entries. The counts of the header are computed from the entries."""
+    assert len(entries) < entries_max, "entry 0 is never used"
     newest: dict[int, int] = {}
     content = bytearray(entries_at(slots) + ENTRY_BYTES * entries_max)
     at = entries_at(slots)

@@ -52,6 +52,7 @@ class KnownDamage:
         for begin, end in sorted(self.missing):
             if begin <= log_offset < end:
                 log_offset = end
+        assert not self.is_missing(log_offset), log_offset
         return log_offset
 
     @property
@@ -64,6 +65,7 @@ class KnownDamage:
 
     def note(self, flaw: Flaw, *, unreadable: bool, unfit: bool = False) -> None:
         """Note the damage of a record."""
+        assert len(flaw.was) == len(flaw.became), flaw
         self.flaws.append(flaw)
         if unfit:
             assert flaw.put.physical_offset is not None, flaw.put.name

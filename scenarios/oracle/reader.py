@@ -138,6 +138,7 @@ def walk(
             known[raw] = reading
         yield reading
         at += reading.record.size_bytes
+        assert at <= end, (at, end)
 
 
 def is_blank(view: memoryview | bytes, at: int, end: int) -> bool:

@@ -82,6 +82,7 @@ class Replicas:
         held = self.held.get(host)
         if held is None or keeps_all:
             return
+        assert flushed_where >= 0, flushed_where
         self.lost.append(ReportedRange(held.first, held.data))
         held.data = held.data[: max(flushed_where - held.first, 0)]
 

@@ -191,6 +191,7 @@ class Transactions:
         """
         for name, transaction in self.by_name.items():
             found, before = log[name], transaction.copies
+            assert not (found.is_decided and found.half is None), name
             ends = [copy.record.physical_offset + copy.record.size_bytes for copy in found.copies]
             transaction.copies = {end: durable or before.get(end, False) for end in ends}
             transaction.settled_at = 0 if found.is_decided else None

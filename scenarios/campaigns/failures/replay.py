@@ -77,6 +77,7 @@ def size_of(replayed: RunReplay) -> Size:
         for decision in record.decisions
         if (page := _PAGE.match(decision.label))
     }
+    assert len(record.setup.lives) > 0, "a run has a life"
     return Size(
         messages=outcome.messages,
         preemptions=sum(switch.is_preemption for switch in record.schedule),

@@ -139,6 +139,7 @@ def without_life(record: RunRecord, gone: int) -> RunRecord:
         if life is not None:
             crashes.append(crash._replace(life=life))
     plan = record.setup
+    assert 0 <= gone < len(plan.lives), (gone, len(plan.lives))
     lives = plan.lives[:gone] + plan.lives[gone + 1 :]
     left_out = tuple(name for name in map(rename, plan.left_out) if name is not None)
     plan = replace(plan, lives=lives, left_out=left_out)
@@ -208,5 +209,6 @@ def _planned(record: RunRecord, changes: Mapping[str, object]) -> RunRecord:
 
 def _with_life(record: RunRecord, number: int, **changes: object) -> RunRecord:
     lives = list(record.setup.lives)
+    assert 0 <= number < len(lives), (number, len(lives))
     lives[number] = replace(lives[number], **changes)  # type: ignore[arg-type]
     return _planned(record, {"lives": tuple(lives)})

@@ -37,7 +37,9 @@ def story_of(
 ) -> list[str]:
     """Return at most STORY_LINES lines, oldest first: the events that concern violations, and the number of others."""
     concern, root = concern_of(violations, config, ledger), config.store_path_root_dir
-    return story.story_of(events, concern, STORY_LINES, verdict="BrokenPromise", root=root)
+    lines = story.story_of(events, concern, STORY_LINES, verdict="BrokenPromise", root=root)
+    assert len(lines) <= STORY_LINES, len(lines)
+    return lines
 
 
 def concern_of(violations: Sequence[Violation], config: StoreConfig, ledger: Ledger | None) -> Concern:

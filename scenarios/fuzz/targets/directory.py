@@ -197,6 +197,7 @@ class GivenLog:
             if at < LOG_FILE_BYTES and not is_blank(content, at, LOG_FILE_BYTES):
                 break
             base += LOG_FILE_BYTES
+            assert end <= base, (end, base)
         return end
 
 

@@ -129,6 +129,7 @@ _LEFT_OUT = {
 _TABLES = {BugPresence.HAS: _HAS, BugPresence.HAS_NOT: _HAS_NOT, BugPresence.UNCERTAIN: _UNCERTAIN}
 _OTHERS = sorted(MUTANTS.keys() - _HAS.keys() - _HAS_NOT.keys() - _UNCERTAIN.keys())
 
+assert _LEFT_OUT.keys() <= _HAS.keys(), "only a bug that the version has can be left out"
 _FACTS = (
     *(
         Fact(id_, verdict, reason, _LEFT_OUT.get(id_, ""))

@@ -47,6 +47,11 @@ class Version:
     narrow: Callable[[Ranges], Ranges]
     """Removes settings that the version lacks from ranges."""
 
+    def __post_init__(self) -> None:
+        ids = [fact.id for fact in self.facts]
+        assert len({*ids}) == len(ids), "a bug has one verdict"
+        assert MUTANTS.keys() <= {*ids}, MUTANTS.keys() - {*ids}
+
     @property
     def members(self) -> dict[str, Mutant]:
         """Return its bugs and deviations by id."""
@@ -55,6 +60,7 @@ class Version:
 
     def mutant(self, *, without: str | None = None) -> Mutant:
         """Return the version as one mutant, with all members or without one."""
+        assert without is None or without in self.members, without
         members = [mutant for name, mutant in self.members.items() if name != without]
         name, summary = self.id, self.summary
         if without is not None:

@@ -79,6 +79,7 @@ def passes_ms_max(store: MessageStore, work_ms: int) -> int:
     the disk's time for one pass.
     """
     config = store.config
+    assert work_ms >= 0, work_ms
     pauses_ms = SEGMENTS_PER_PASS * config.delete_commit_log_files_interval_ms
     pauses_ms += len(store.queues.all()) * config.delete_consume_queue_files_interval_ms
     pass_ms = config.clean_resource_interval_ms + pauses_ms + work_ms

@@ -142,6 +142,7 @@ def _as_they_must_be(
 
 def _compare(path: str, content: bytes, model: bytes, slots: int) -> Iterator[Violation]:
     """Yield every field in which a file differs from its model."""
+    assert len(content) == len(model), (path, len(content), len(model))
     if content == model:
         return
     at = 0

@@ -58,6 +58,7 @@ class Cursor(NamedTuple):
 
 def check(cursor: Cursor, store: MessageStore, detail: str = "") -> Iterator[Violation]:
     """Yield a cursor that is still behind after its time limit. detail: other known facts about it."""
+    assert cursor.is_behind, cursor
     summary = f"{cursor.name} does not come to its end"
     known = "\n".join(filter(None, (services_text(store, cursor.service), detail)))
     facts = cursor.file, -1 if not cursor.file else 0, cursor.name, str(cursor.end), str(cursor.at)

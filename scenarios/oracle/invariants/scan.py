@@ -76,6 +76,7 @@ def check(store: MessageStore, before: Vouched) -> Iterator[Violation]:
         return
     tried("SCAN")
     wanted = _first_segment(store, before)
+    assert wanted < len(segments), (wanted, len(segments))
     begin = segments[wanted].base_offset
     if report.start_offset < begin:
         ending = "a clean stop" if before.is_clean else "a crash"
