@@ -49,9 +49,7 @@ def rows(quiet_scenario: Scenario) -> dict[str, ViolationKind]:
     return {row.promise: row for row in found}
 
 
-def test_of_two_planted_bugs_each_is_found_to_be_the_cause_of_what_it_breaks(
-    rows: dict[str, ViolationKind],
-) -> None:
+def test_of_two_planted_bugs_each_is_found_to_be_the_cause_of_what_it_breaks(rows: dict[str, ViolationKind]) -> None:
     assert {"STATUS", "META"} <= set(rows)
     for promise, bug in (("STATUS", EARLY), ("META", UNSYNCED)):
         tries = min(len(rows[promise].failures), FAILURES_TRIED)
@@ -81,9 +79,7 @@ def test_failures_of_several_scenarios_take_turns(failure: Failure) -> None:
     assert [(one.scenario, one.seed) for one in order] == [("b", 1), ("a", 2), ("b", 3), ("a", 9), ("b", 8)]
 
 
-def test_a_tally_keeps_the_first_failure_of_each_signature_however_many_there_are(
-    quiet_scenario: Scenario,
-) -> None:
+def test_a_tally_keeps_the_first_failure_of_each_signature_however_many_there_are(quiet_scenario: Scenario) -> None:
     tally = run_batches([Batch(quiet_scenario, 0, 30, mutant="ack-before-flush")])["quiet"]
     assert sum(tally.signatures.values()) == tally.violations == 30
     assert set(tally.signatures) == {failure.violations[0].signature for failure in tally.failures}

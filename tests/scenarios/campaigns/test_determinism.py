@@ -5,13 +5,7 @@ from pathlib import Path
 import pytest
 
 from tornlog.scenarios.campaigns import determinism as module
-from tornlog.scenarios.campaigns.determinism import (
-    DigestDifference,
-    WitnessError,
-    WitnessProcess,
-    compare,
-    dealt,
-)
+from tornlog.scenarios.campaigns.determinism import DigestDifference, WitnessError, WitnessProcess, compare, dealt
 from tornlog.scenarios.campaigns.determinism_witness import Job, Runs, Statement
 from tornlog.sim.trace import TraceRecording
 

@@ -245,9 +245,7 @@ def test_crashes_nest_three_deep_in_recovery_and_every_promise_holds() -> None:
 
 
 @pytest.mark.slow
-def test_a_recovery_that_cannot_be_cut_short_is_found_by_dying_in_it_only(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_recovery_that_cannot_be_cut_short_is_found_by_dying_in_it_only(monkeypatch: pytest.MonkeyPatch) -> None:
     recover = MessageStore.recover
 
     def rewrites(store: MessageStore, *, clean_exit: bool) -> RecoveryReport:
@@ -258,10 +256,7 @@ def test_a_recovery_that_cannot_be_cut_short_is_found_by_dying_in_it_only(
         return recover(store, clean_exit=clean_exit)
 
     monkeypatch.setattr(MessageStore, "recover", rewrites)
-    wanted, settings = (
-        scenario("crash-in-recovery", "ext4-ordered"),
-        ExploreSettings(limit=6, messages_each=2),
-    )
+    wanted, settings = (scenario("crash-in-recovery", "ext4-ordered"), ExploreSettings(limit=6, messages_each=2))
     plain = explore_seed(wanted, 2, settings)
     deeper = explore_seed(wanted, 2, replace(settings, nest=1))
 
@@ -344,9 +339,7 @@ def test_a_moment_that_the_run_does_not_come_to_is_the_harness_s_fault() -> None
         explore(situation, 0, SMALL)
 
 
-def test_a_violation_that_a_replay_does_not_show_is_the_harness_s_fault(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_violation_that_a_replay_does_not_show_is_the_harness_s_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     class Suspicious(RecoveringRun):
         def signature(self, *, heal: bool) -> str:
             return "dur-a-mere-suspicion"
@@ -356,9 +349,7 @@ def test_a_violation_that_a_replay_does_not_show_is_the_harness_s_fault(
         explore_seed(SYNC, 3, replace(SMALL, limit=1))
 
 
-def test_a_run_that_is_another_one_when_it_is_repeated_is_not_explored(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_run_that_is_another_one_when_it_is_repeated_is_not_explored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Kernel, "schedule", property(lambda kernel: [[1, "store", "life-0/flush"]]))
     with pytest.raises(ReplayDivergedError):
         recorded(SYNC, 3, 1)

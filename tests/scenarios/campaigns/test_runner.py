@@ -6,14 +6,7 @@ from typing import cast
 
 import pytest
 
-from tornlog.scenarios.campaigns.runner import (
-    BATCH_SEEDS,
-    FAILURES_KEPT_MAX,
-    Batch,
-    Tally,
-    batches_of,
-    run_batches,
-)
+from tornlog.scenarios.campaigns.runner import BATCH_SEEDS, FAILURES_KEPT_MAX, Batch, Tally, batches_of, run_batches
 from tornlog.scenarios.campaigns.seeds import SeedResult
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.scenario import Scenario
@@ -48,8 +41,7 @@ def sums(tallies: dict[str, Tally]) -> dict[str, tuple[object, ...]]:
 
 
 @pytest.mark.parametrize(
-    "seeds",
-    [range(1), range(BATCH_SEEDS), range(BATCH_SEEDS + 1), range(7, 7 + 3 * BATCH_SEEDS), range(-5, 5)],
+    "seeds", [range(1), range(BATCH_SEEDS), range(BATCH_SEEDS + 1), range(7, 7 + 3 * BATCH_SEEDS), range(-5, 5)]
 )
 def test_batches_cover_exactly_the_seeds_that_were_asked_for(seeds: range) -> None:
     batches = list(batches_of(TWO, seeds))
@@ -75,11 +67,7 @@ def test_a_round_begins_with_what_few_scenarios_draw() -> None:
     order = [batch.scenario.name for batch in batches_of(list(SCENARIOS.values()), range(1))]
     assert sorted(order) == sorted(SCENARIOS)
     usual = order.index("clean-stop-loses-nothing")
-    for rare in (
-        "second-start-is-refused",
-        "a-lying-disk-leaves-one-store",
-        "a-dying-disk-is-never-made-worse",
-    ):
+    for rare in ("second-start-is-refused", "a-lying-disk-leaves-one-store", "a-dying-disk-is-never-made-worse"):
         assert order.index(rare) < usual
 
 

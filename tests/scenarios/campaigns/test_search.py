@@ -66,12 +66,7 @@ def test_a_search_ends_with_the_first_broken_promise_if_told_to(
 ) -> None:
     seen: list[int] = []
     result = search_schedules(
-        tiny_scenario,
-        0,
-        1,
-        mutant=RACE,
-        stop_at_first=True,
-        on_progress=lambda result: seen.append(result.schedules),
+        tiny_scenario, 0, 1, mutant=RACE, stop_at_first=True, on_progress=lambda result: seen.append(result.schedules)
     )
 
     assert not result.is_complete

@@ -67,16 +67,8 @@ def injected_on_bad_disks() -> Counter[str]:
 def injected_in_removals() -> Counter[str]:
     """What is injected where segments expire and whole queues are removed, and the disk takes some of that back."""
     scenario = SCENARIOS["retention-takes-only-the-oldest"]
-    ranges = scenario.ranges.replace(
-        disk=("strict-posix",),
-        endings=("crash at rest",),
-        consumers=(0,),
-    )
-    ranges = ranges.replace(
-        topics=(2,),
-        queues_per_topic=(2,),
-        messages_each=(8,),
-    )
+    ranges = scenario.ranges.replace(disk=("strict-posix",), endings=("crash at rest",), consumers=(0,))
+    ranges = ranges.replace(topics=(2,), queues_per_topic=(2,), messages_each=(8,))
     tally = run_batches(batches_of([replace(scenario, ranges=ranges)], range(2 * SEEDS_OF_FAULTS)))[scenario.name]
     assert tally.violations == 0
     return tally.injected

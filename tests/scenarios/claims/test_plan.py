@@ -76,13 +76,7 @@ def test_a_first_life_never_crashes_in_load() -> None:
 
 
 def test_a_first_life_crashes_in_traffic_if_a_crash_in_load_is_all_there_is() -> None:
-    plan = drawn(
-        1,
-        Ranges().replace(
-            endings=("crash in load",),
-            lives=(2,),
-        ),
-    )
+    plan = drawn(1, Ranges().replace(endings=("crash in load",), lives=(2,)))
     assert [life.ending for life in plan.lives] == ["crash in traffic", "crash in load"]
 
 
@@ -181,31 +175,14 @@ def test_a_chance_may_be_a_whole_number_in_json() -> None:
 
 
 def test_a_crash_in_persist_has_a_few_operations_to_hit() -> None:
-    ranges = Ranges().replace(
-        endings=("crash in persist",),
-    )
+    ranges = Ranges().replace(endings=("crash in persist",))
     operations = {life.operation for seed in SEEDS for life in drawn(seed, ranges).lives}
     assert operations == set(range(12))
 
 
 def test_lives_with_delayed_messages_have_twice_the_operations_to_crash_in() -> None:
     endings, each = ("crash in traffic",), (16,)
-    ranges = Ranges().replace(
-        endings=endings,
-        messages_each=each,
-        producers=(1,),
-        sync_flush=(True,),
-    )
+    ranges = Ranges().replace(endings=endings, messages_each=each, producers=(1,), sync_flush=(True,))
     plain = max(drawn(seed, ranges).lives[0].operation for seed in SEEDS)
-    delayed = max(
-        drawn(
-            seed,
-            ranges.replace(
-                delay={"chance": (0.5,)},
-            ),
-        )
-        .lives[0]
-        .operation
-        for seed in SEEDS
-    )
+    delayed = max(drawn(seed, ranges.replace(delay={"chance": (0.5,)})).lives[0].operation for seed in SEEDS)
     assert plain < 30 + 16 * 4 <= delayed < 30 + 16 * 8

@@ -29,10 +29,7 @@ def test_formats_are_fuzzed_and_told_in_a_table() -> None:
     assert "600 inputs" in result.stdout
     assert "every promise held" in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
-    assert [line.split()[:2] for line in result.stdout.splitlines()[3:5]] == [
-        ["checkpoint", "300"],
-        ["index", "300"],
-    ]
+    assert [line.split()[:2] for line in result.stdout.splitlines()[3:5]] == [["checkpoint", "300"], ["index", "300"]]
 
 
 def test_all_formats_are_fuzzed_where_none_is_named() -> None:

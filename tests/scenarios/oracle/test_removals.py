@@ -39,10 +39,7 @@ class Watched:
         self.watched = WatchedRemovals(world.files, self.disk, self.room, self.ledger, self._report)
         world = replace(world, files=cast(Files, self.watched))
         config = StoreConfig(
-            ROOT,
-            mapped_file_size_commit_log=1024,
-            mapped_file_size_consume_queue=100,
-            message_index_enable=False,
+            ROOT, mapped_file_size_commit_log=1024, mapped_file_size_consume_queue=100, message_index_enable=False
         )
         self.store = MessageStore(world, config)
 

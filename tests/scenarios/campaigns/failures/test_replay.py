@@ -86,14 +86,8 @@ def test_the_story_of_a_crash_tells_of_the_crash_and_of_the_recovery_after_it(
     monkeypatch: pytest.MonkeyPatch, quiet: Ranges
 ) -> None:
     monkeypatch.setattr(Recovery, "finish_queues", lambda self: None)
-    ranges = quiet.replace(
-        endings=("crash at rest",),
-        disk=("strict-posix",),
-        producers=(1,),
-    )
-    ranges = ranges.replace(
-        index={"slots": (0,)},
-    )  # what the recovery of an index stores would fill the story
+    ranges = quiet.replace(endings=("crash at rest",), disk=("strict-posix",), producers=(1,))
+    ranges = ranges.replace(index={"slots": (0,)})  # what the recovery of an index stores would fill the story
     failure = run_seed(Scenario("crash", "a crash takes nothing", ranges), 1).failure
     assert failure is not None
     story = failure.original.story
@@ -123,14 +117,8 @@ def doctored(failure: Failure, *more: Decision | Switch) -> Failure:
             "decision life-0/producer-0: m0.0.0 of yore #1: 2 of 3",
         ),
         (Decision("disk-99", "msync /a ns", 4, 9, 8), "decision disk-99: msync /a ns #4: 8 of 9"),
-        (
-            Switch("life-0/nobody", "store", 1, "life-0/main"),
-            "switch life-0/nobody @ store #1 -> life-0/main",
-        ),
-        (
-            Switch("life-0/main", "spawn", 99, "life-0/main"),
-            "switch life-0/main @ spawn #99 -> life-0/main",
-        ),
+        (Switch("life-0/nobody", "store", 1, "life-0/main"), "switch life-0/nobody @ store #1 -> life-0/main"),
+        (Switch("life-0/main", "spawn", 99, "life-0/main"), "switch life-0/main @ spawn #99 -> life-0/main"),
     ],
 )
 def test_a_decision_that_is_gone_is_named_and_the_rest_is_followed(

@@ -99,12 +99,7 @@ def test_a_torn_record_keeps_the_one_loss_that_tears_it(shrunk: dict[str, Failur
     assert torn.size.faults == 0
 
     ground = narrowed_scenario(mutant_named("props-outside-crc"))
-    at_rest = replace(
-        ground,
-        ranges=ground.ranges.replace(
-            endings=("crash at rest",),
-        ),
-    )
+    at_rest = replace(ground, ranges=ground.ranges.replace(endings=("crash at rest",)))
     results = (run_seed(at_rest, seed, mutant="props-outside-crc").failure for seed in range(200))
     failure = next(failure for failure in results if failure is not None)
     by_power_cut = shrink_failure(failure, tries_max=TRIES_MAX).failure.smallest

@@ -16,9 +16,7 @@ LIVES = tuple(Life(LifeEnding.CRASH_AT_REST, "strict-posix", -1, "after", count)
 
 
 def smallest(
-    plan: Plan,
-    still_fails: Callable[[Plan], bool],
-    shrink: Callable[[Search[RunRecord]], None] = shrink_workload,
+    plan: Plan, still_fails: Callable[[Plan], bool], shrink: Callable[[Search[RunRecord]], None] = shrink_workload
 ) -> Plan:
     """Shrink a record of a plan alone that fails under plans of some kind, until nothing more comes of it."""
     best, before = Record((), (), (), plan), None
@@ -69,12 +67,7 @@ def test_without_a_life_the_later_ones_have_the_numbers_before_theirs(quiet_plan
 
 def test_a_plan_that_needs_nothing_loses_everything(quiet_plan: Plan) -> None:
     plan = quiet_plan.replace(
-        lives=LIVES,
-        consumers=2,
-        producers=3,
-        index={"slots": 5},
-        delay={"chance": 0.5},
-        consuming={"filtered": True},
+        lives=LIVES, consumers=2, producers=3, index={"slots": 5}, delay={"chance": 0.5}, consuming={"filtered": True}
     )
     plan = replace(plan, faults=replace(plan.faults, failed_sync_chance=0.5, slow_sync_chance=0.1))
     found = smallest(plan, lambda plan: True)

@@ -1,12 +1,12 @@
 """CLEAN: each thing that retention must not do, done to evidence by hand or to a living store."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from tests.scenarios.oracle.invariants.on_stores import on_a_store, on_an_indexed_store
 from tornlog.faults.disk.disk import Disk
-from tornlog.scenarios.oracle.evidence import Evidence, Violation
+from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.invariants import clean, consume_queues, consumers, dur, prefix
 from tornlog.scenarios.oracle.ledger import ConsumedMessage, Ledger, Pull
 from tornlog.scenarios.oracle.put_entry import PutEntry
@@ -152,56 +152,44 @@ def summaries(violations: object) -> list[str]:
     return [violation.summary for violation in violations]
 
 
-def test_the_removal_of_the_first_segment_of_a_durable_log_is_right(
-    on_a_store: Callable[..., object],
-) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        filled(store)
-        return summaries(clean.check_removal(store, disk, 0, asked=True))
-
-    assert on_a_store(body) == []
+@on_a_store
+def test_the_removal_of_the_first_segment_of_a_durable_log_is_right(store: MessageStore, disk: Disk) -> None:
+    filled(store)
+    assert summaries(clean.check_removal(store, disk, 0, asked=True)) == []
 
 
-def test_a_removal_that_nobody_asked_for_is_found(on_a_store: Callable[..., object]) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        filled(store)
-        return summaries(clean.check_removal(store, disk, 0, asked=False))
-
-    assert on_a_store(body) == ["a segment goes that nobody asked for"]
+@on_a_store
+def test_a_removal_that_nobody_asked_for_is_found(store: MessageStore, disk: Disk) -> None:
+    filled(store)
+    assert summaries(clean.check_removal(store, disk, 0, asked=False)) == ["a segment goes that nobody asked for"]
 
 
-def test_a_removal_before_an_older_one_is_found(on_a_store: Callable[..., object]) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        filled(store)
-        return summaries(clean.check_removal(store, disk, 2048, asked=True))
-
-    assert on_a_store(body) == ["a segment is removed before an older one"]
+@on_a_store
+def test_a_removal_before_an_older_one_is_found(store: MessageStore, disk: Disk) -> None:
+    filled(store)
+    assert summaries(clean.check_removal(store, disk, 2048, asked=True)) == ["a segment is removed before an older one"]
 
 
+@on_a_store
 def test_the_removal_of_the_last_segment_which_is_neither_durable_nor_dispatched_is_found(
-    on_a_store: Callable[..., object],
+    store: MessageStore, disk: Disk
 ) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        filled(store, 1)
-        store.log.segments[0].file.store(1000, b"not synced")
-        return summaries(clean.check_removal(store, disk, 0, asked=True))
-
-    assert on_a_store(body) == [
+    filled(store, 1)
+    store.log.segments[0].file.store(1000, b"not synced")
+    assert summaries(clean.check_removal(store, disk, 0, asked=True)) == [
         "the last segment goes",
         "a segment goes before it is durable",
         "a segment goes before it is dispatched",
     ]
 
 
-def test_the_removal_of_a_queues_file_that_leads_to_a_record_is_found(
-    on_a_store: Callable[..., object],
-) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        filled(store)
-        (queue,) = store.queues.all()
-        return summaries(clean.check_queue_removal(store, disk, queue.queue.segments[0].file.path, None))
-
-    assert on_a_store(body) == ["a queue's file goes that leads to a record"]
+@on_a_store
+def test_the_removal_of_a_queues_file_that_leads_to_a_record_is_found(store: MessageStore, disk: Disk) -> None:
+    filled(store)
+    (queue,) = store.queues.all()
+    assert summaries(clean.check_queue_removal(store, disk, queue.queue.segments[0].file.path, None)) == [
+        "a queue's file goes that leads to a record"
+    ]
 
 
 def removed(store: MessageStore) -> None:
@@ -214,69 +202,59 @@ def removed(store: MessageStore) -> None:
     assert store.log.min_offset == 2 * 2048
 
 
-def test_a_queues_file_of_which_all_is_gone_may_go(on_a_store: Callable[..., object]) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        filled(store, 30)
-        (queue,) = store.queues.all()
-        first = queue.queue.segments[0].file.path
-        store.log.segments = store.log.segments[5:]
-        return summaries(clean.check_queue_removal(store, disk, first, None))
-
-    assert on_a_store(body) == []
+@on_a_store
+def test_a_queues_file_of_which_all_is_gone_may_go(store: MessageStore, disk: Disk) -> None:
+    filled(store, 30)
+    (queue,) = store.queues.all()
+    first = queue.queue.segments[0].file.path
+    store.log.segments = store.log.segments[5:]
+    assert summaries(clean.check_queue_removal(store, disk, first, None)) == []
 
 
-def test_a_queues_file_may_not_go_before_the_next_one_has_a_durable_name(on_a_store: Callable[..., object]) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[list[str]]:
-        filled(store, 30)
-        (queue,) = store.queues.all()
-        first, second = (segment.file.path for segment in queue.queue.segments[:2])
-        store.log.segments = store.log.segments[5:]
-        store.world.files.sync_directory(queue.queue.directory)
-        found = [summaries(clean.check_queue_removal(store, disk, first, second))]
-        store.world.files.open(f"{queue.queue.directory}/another")
-        found.append(summaries(clean.check_queue_removal(store, disk, first, f"{queue.queue.directory}/another")))
-        store.queues.forget(queue)
-        found.append(summaries(clean.check_queue_removal(store, disk, first, f"{queue.queue.directory}/another")))
-        return found
-
+@on_a_store
+def test_a_queues_file_may_not_go_before_the_next_one_has_a_durable_name(store: MessageStore, disk: Disk) -> None:
+    filled(store, 30)
+    (queue,) = store.queues.all()
+    first, second = (segment.file.path for segment in queue.queue.segments[:2])
+    store.log.segments = store.log.segments[5:]
+    store.world.files.sync_directory(queue.queue.directory)
+    found = [summaries(clean.check_queue_removal(store, disk, first, second))]
+    store.world.files.open(f"{queue.queue.directory}/another")
+    found.append(summaries(clean.check_queue_removal(store, disk, first, f"{queue.queue.directory}/another")))
+    store.queues.forget(queue)
+    found.append(summaries(clean.check_queue_removal(store, disk, first, f"{queue.queue.directory}/another")))
     nameless = ["a queue may have no file after a crash"]
-    assert on_a_store(body) == [[], nameless, []]
+    assert found == [[], nameless, []]
 
 
-def test_the_last_file_of_a_queue_that_others_know_by_its_numbers_may_not_go(
-    on_a_store: Callable[..., object],
-) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[list[str]]:
-        store.put_message(Message.of("RMQ_SYS_TRANS_HALF_TOPIC", b"half"))
-        filled(store, 30)
-        paths = [queue.queue.segments[0].file.path for queue in store.queues.all() if queue.topic != "T0"]
-        store.log.segments = store.log.segments[5:]
-        return [
-            summaries(clean.check_queue_removal(store, disk, path, following))
-            for path in paths
-            for following in (store.log.segments[-2].file.path, None)
-        ]
-
-    assert on_a_store(body) == [[], ["a queue goes that others know by its numbers"]]
+@on_a_store
+def test_the_last_file_of_a_queue_that_others_know_by_its_numbers_may_not_go(store: MessageStore, disk: Disk) -> None:
+    store.put_message(Message.of("RMQ_SYS_TRANS_HALF_TOPIC", b"half"))
+    filled(store, 30)
+    paths = [queue.queue.segments[0].file.path for queue in store.queues.all() if queue.topic != "T0"]
+    store.log.segments = store.log.segments[5:]
+    assert [
+        summaries(clean.check_queue_removal(store, disk, path, following))
+        for path in paths
+        for following in (store.log.segments[-2].file.path, None)
+    ] == [[], ["a queue goes that others know by its numbers"]]
 
 
+@on_a_store
 def test_the_longer_the_log_the_more_passes_may_it_take_until_all_that_expired_is_gone(
-    on_a_store: Callable[..., object],
+    store: MessageStore, disk: Disk
 ) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[int]:
-        filled(store, 30)
-        segments = store.log.segments
-        assert len(segments) >= SEGMENTS_PER_PASS
-        limits_ms = []
-        for count in (0, SEGMENTS_PER_PASS - 1, SEGMENTS_PER_PASS):
-            store.log.segments = segments[:count]
-            limits_ms.append(clean.passes_ms_max(store, 0))
-        store.log.segments = segments[:1] * (3 * SEGMENTS_PER_PASS)
+    filled(store, 30)
+    segments = store.log.segments
+    assert len(segments) >= SEGMENTS_PER_PASS
+    limits_ms = []
+    for count in (0, SEGMENTS_PER_PASS - 1, SEGMENTS_PER_PASS):
+        store.log.segments = segments[:count]
         limits_ms.append(clean.passes_ms_max(store, 0))
-        store.log.segments = segments
-        return limits_ms
-
-    assert on_a_store(body) == [82_200, 82_200, 93_300, 115_500]
+    store.log.segments = segments[:1] * (3 * SEGMENTS_PER_PASS)
+    limits_ms.append(clean.passes_ms_max(store, 0))
+    store.log.segments = segments
+    assert limits_ms == [82_200, 82_200, 93_300, 115_500]
 
 
 # -- when nobody puts any more ---------------------------------------------------------------------
@@ -292,25 +270,21 @@ def asked(store: MessageStore, count: int) -> Ledger:
     return ledger
 
 
-def test_a_store_that_tells_what_is_gone_holds(on_a_store: Callable[..., object]) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[Violation]:
-        filled(store)
-        removed(store)
-        assert store.get_min_offset_in_queue("T0", 0) == 6
-        return [*clean.check_queues(store), *clean.check_answers(store, asked(store, 12))]
-
-    assert on_a_store(body) == []
+@on_a_store
+def test_a_store_that_tells_what_is_gone_holds(store: MessageStore, disk: Disk) -> None:
+    filled(store)
+    removed(store)
+    assert store.get_min_offset_in_queue("T0", 0) == 6
+    assert [*clean.check_queues(store), *clean.check_answers(store, asked(store, 12))] == []
 
 
-def test_a_queue_that_still_leads_to_what_is_gone_is_found(on_a_store: Callable[..., object]) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        filled(store)
-        removed(store)
-        (queue,) = store.queues.all()
-        queue.min_logic_offset = 0
-        return summaries(clean.check_queues(store))
-
-    assert on_a_store(body) == ["a queue leads to what was removed"]
+@on_a_store
+def test_a_queue_that_still_leads_to_what_is_gone_is_found(store: MessageStore, disk: Disk) -> None:
+    filled(store)
+    removed(store)
+    (queue,) = store.queues.all()
+    queue.min_logic_offset = 0
+    assert summaries(clean.check_queues(store)) == ["a queue leads to what was removed"]
 
 
 def with_a_log_that_begins_at(store: MessageStore, position: int) -> list[str]:
@@ -322,57 +296,46 @@ def with_a_log_that_begins_at(store: MessageStore, position: int) -> list[str]:
     return found
 
 
+@on_a_store
 def test_a_queues_file_stays_as_long_as_it_or_the_next_one_leads_to_what_is_there(
-    on_a_store: Callable[..., object],
+    store: MessageStore, disk: Disk
 ) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[list[str]]:
-        filled(
-            store, 30
-        )  # a segment has three: the first file leads to four of them, the next one begins in the fourth
-        return [with_a_log_that_begins_at(store, gone) for gone in (0, 3, 4)]
-
+    filled(store, 30)  # a segment has three: the first file leads to four of them, the next one begins in the fourth
     stays = "a queue's file stays that leads to nothing any more"
-    assert on_a_store(body) == [[], [], [stays]]
+    assert [with_a_log_that_begins_at(store, gone) for gone in (0, 3, 4)] == [[], [], [stays]]
 
 
-def test_the_last_file_of_a_queue_stays_whatever_has_left_the_log(on_a_store: Callable[..., object]) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        filled(store, 10)
-        assert [len(queue.queue.segments) for queue in store.queues.all()] == [1]
-        return with_a_log_that_begins_at(store, 3)
-
-    assert on_a_store(body) == []
+@on_a_store
+def test_the_last_file_of_a_queue_stays_whatever_has_left_the_log(store: MessageStore, disk: Disk) -> None:
+    filled(store, 10)
+    assert [len(queue.queue.segments) for queue in store.queues.all()] == [1]
+    assert with_a_log_that_begins_at(store, 3) == []
 
 
-def test_a_queues_file_that_is_not_durable_stays_until_it_is(on_a_store: Callable[..., object]) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        filled(store, 30)
-        (queue,) = store.queues.all()
-        queue.queue.flushed_where.set(queue.queue.segments[0].end_offset - 1)
-        return with_a_log_that_begins_at(store, 4)
-
-    assert on_a_store(body) == []
+@on_a_store
+def test_a_queues_file_that_is_not_durable_stays_until_it_is(store: MessageStore, disk: Disk) -> None:
+    filled(store, 30)
+    (queue,) = store.queues.all()
+    queue.queue.flushed_where.set(queue.queue.segments[0].end_offset - 1)
+    assert with_a_log_that_begins_at(store, 4) == []
 
 
-def test_an_index_file_goes_when_it_and_the_one_behind_it_lead_to_what_is_gone(
-    on_an_indexed_store: Callable[..., object],
-) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[int]:
-        filled(store, 30)
-        assert store.index is not None
-        first, second, *_ = store.index.table.files
-        segments = [segment.base_offset for segment in store.log.segments]
-        behind = [sum(base <= file.end_physical_offset for base in segments) for file in (first, second)]
-        assert behind[0] < behind[1]
-        counts = (behind[0], behind[1] - 1, behind[1])
-        stays = "an index file stays that leads to nothing any more"
-        return [with_a_log_that_begins_at(store, gone).count(stays) for gone in counts]
-
-    assert on_an_indexed_store(body) == [0, 0, 1]
+@on_an_indexed_store
+def test_an_index_file_goes_when_it_and_the_one_behind_it_lead_to_what_is_gone(store: MessageStore, disk: Disk) -> None:
+    filled(store, 30)
+    assert store.index is not None
+    first, second, *_ = store.index.table.files
+    segments = [segment.base_offset for segment in store.log.segments]
+    behind = [sum(base <= file.end_physical_offset for base in segments) for file in (first, second)]
+    assert behind[0] < behind[1]
+    counts = (behind[0], behind[1] - 1, behind[1])
+    stays = "an index file stays that leads to nothing any more"
+    assert [with_a_log_that_begins_at(store, gone).count(stays) for gone in counts] == [0, 0, 1]
 
 
+@on_a_store
 def test_answers_that_lead_to_what_is_gone_are_found(
-    on_a_store: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+    store: MessageStore, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     get_message = MessageStore.get_message
 
@@ -380,16 +343,13 @@ def test_answers_that_lead_to_what_is_gone_are_found(
         result = get_message(self, *arguments)
         return replace(result, next_begin_offset=0)
 
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        filled(store)
-        removed(store)
-        monkeypatch.setattr(MessageStore, "get_message", get_on)
-        monkeypatch.setattr(MessageStore, "look_message_by_offset", lambda self, offset: object())
-        found = QueryMessageResult(physical_offsets=[0])
-        monkeypatch.setattr(MessageStore, "query_message", lambda self, *arguments: found)
-        return summaries(clean.check_answers(store, asked(store, 4)))
-
-    first, *others = on_a_store(body)
+    filled(store)
+    removed(store)
+    monkeypatch.setattr(MessageStore, "get_message", get_on)
+    monkeypatch.setattr(MessageStore, "look_message_by_offset", lambda self, offset: object())
+    found = QueryMessageResult(physical_offsets=[0])
+    monkeypatch.setattr(MessageStore, "query_message", lambda self, *arguments: found)
+    first, *others = summaries(clean.check_answers(store, asked(store, 4)))
     assert first == "a pull of what was removed is not turned to what is there"
     assert set(others) == {
         f"k{number} was removed and {how}" for number in range(4) for how in ("can be looked up", "is found by its key")

@@ -1,12 +1,12 @@
 """IDX on a sound index with one thing wrong at a time, and on a living store that is asked, and answers wrongly."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from struct import pack_into
 from typing import Any
 
 import pytest
 
+from tests.scenarios.oracle.invariants.on_stores import on_an_indexed_store
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.oracle.evidence import Evidence
 from tornlog.scenarios.oracle.index_model import FoundIndex, file_content, read_index
@@ -146,9 +146,7 @@ def test_every_field_that_is_at_odds_with_the_log_is_found(indexed: Evidence, fo
     assert judge(indexed) == [(FIRST, field)]
 
 
-def test_a_header_that_counts_more_than_there_can_be_ends_the_look_at_the_last_entry(
-    indexed: Evidence,
-) -> None:
+def test_a_header_that_counts_more_than_there_can_be_ends_the_look_at_the_last_entry(indexed: Evidence) -> None:
     assert indexed.store.index is not None
     (path, content), _ = indexed.store.index.files
     indexed.store.index.files[0] = (path, with_field(content, ">i", 36, 1000))
@@ -176,22 +174,16 @@ def test_a_first_entry_behind_a_file_that_is_gone_may_have_any_time(indexed: Evi
     assert judge(indexed) == []
 
 
-def test_a_clean_stop_leaves_an_index_that_is_durable_and_another_does_not(
-    on_an_indexed_store: Callable[..., Any],
-) -> None:
-    def body(store: MessageStore, disk: Disk) -> tuple[list[str], list[str]]:
-        before = [violation.field for violation in idx.check_stopped(store, disk)]
-        store.shutdown()
-        return before, [violation.field for violation in idx.check_stopped(store, disk)]
-
-    assert on_an_indexed_store(body) == (["file"], [])
+@on_an_indexed_store
+def test_a_clean_stop_leaves_an_index_that_is_durable_and_another_does_not(store: MessageStore, disk: Disk) -> None:
+    before = [violation.field for violation in idx.check_stopped(store, disk)]
+    store.shutdown()
+    assert (before, [violation.field for violation in idx.check_stopped(store, disk)]) == (["file"], [])
 
 
-def test_the_index_of_a_living_store_is_read_as_it_is(on_an_indexed_store: Callable[..., Any]) -> None:
-    def body(store: MessageStore, disk: Disk) -> tuple[FoundIndex | None, bytes]:
-        assert store.index is not None
-        return read_index(store), bytes(store.index.table.files[0].view)
-
-    found, content = on_an_indexed_store(body)
+@on_an_indexed_store
+def test_the_index_of_a_living_store_is_read_as_it_is(store: MessageStore, disk: Disk) -> None:
+    assert store.index is not None
+    found, content = (read_index(store), bytes(store.index.table.files[0].view))
     assert [file for _, file in found.files] == [content]
     assert replace(found, files=[]) == FoundIndex(5, 12, [])

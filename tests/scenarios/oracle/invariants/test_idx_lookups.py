@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.scenarios.oracle.invariants.on_stores import on_a_store, on_an_indexed_store
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.oracle.invariants import idx
 from tornlog.scenarios.oracle.invariants.idx import ALWAYS_MS
@@ -17,55 +18,43 @@ from tornlog.store.message_store import MessageStore
 OnAStore = Callable[..., Any]
 
 
-def test_look_ups_that_find_every_key_hold(on_an_indexed_store: OnAStore) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[Any]:
-        return list(idx.check_lookups(store, read_store(store)))
-
-    assert on_an_indexed_store(body) == []
+@on_an_indexed_store
+def test_look_ups_that_find_every_key_hold(store: MessageStore, disk: Disk) -> None:
+    assert list(idx.check_lookups(store, read_store(store))) == []
 
 
-def test_a_store_without_an_index_is_not_asked(on_a_store: OnAStore) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[Any]:
-        return list(idx.check_lookups(store, read_store(store)))
-
-    assert on_a_store(body) == []
+@on_a_store
+def test_a_store_without_an_index_is_not_asked(store: MessageStore, disk: Disk) -> None:
+    assert list(idx.check_lookups(store, read_store(store))) == []
 
 
-def test_a_key_that_is_not_found_is_named(on_an_indexed_store: OnAStore, monkeypatch: pytest.MonkeyPatch) -> None:
+@on_an_indexed_store
+def test_a_key_that_is_not_found_is_named(store: MessageStore, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(IndexFile, "may_hold", lambda file, begin_ms, end_ms: False)
-
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        return [violation.summary for violation in idx.check_lookups(store, read_store(store))]
-
-    summaries = on_an_indexed_store(body)
+    summaries = [violation.summary for violation in idx.check_lookups(store, read_store(store))]
     assert summaries == [f"a look-up of m{number} in T0" for number in range(3) for _ in range(2)]
 
 
 @pytest.mark.parametrize(("torn", "wrong"), [(False, 3), (True, 0)])
+@on_an_indexed_store
 def test_by_time_is_asked_only_where_no_torn_head_has_lost_its_own(
-    torn: bool, wrong: int, on_an_indexed_store: OnAStore, monkeypatch: pytest.MonkeyPatch
+    torn: bool, wrong: int, store: MessageStore, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(IndexFile, "may_hold", lambda file, *window_ms: window_ms == ALWAYS_MS)
-
-    def body(store: MessageStore, disk: Disk) -> list[Any]:
-        found = read_store(store)
-        if torn:
-            last = found.records[-1]
-            found.records[-1] = replace(last, record=last.record._replace(store_timestamp_ms=0))
-        return list(idx.check_lookups(store, found))
-
-    assert len(on_an_indexed_store(body)) == wrong
+    found = read_store(store)
+    if torn:
+        last = found.records[-1]
+        found.records[-1] = replace(last, record=last.record._replace(store_timestamp_ms=0))
+    assert len(list(idx.check_lookups(store, found))) == wrong
 
 
-def test_a_key_that_a_damaged_disk_has_changed_is_asked_for_as_it_is(on_an_indexed_store: OnAStore) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        found = read_store(store)
-        first = found.records[0]
-        damaged = first.record._replace(properties=first.record.properties.replace(b"m0", b"\xf00"))
-        found.records[0] = replace(first, record=damaged)
-        return [violation.summary for violation in idx.check_lookups(store, found)]
-
-    assert on_an_indexed_store(body) == ["a look-up of \udcf00 in T0"] * 2
+@on_an_indexed_store
+def test_a_key_that_a_damaged_disk_has_changed_is_asked_for_as_it_is(store: MessageStore, disk: Disk) -> None:
+    found = read_store(store)
+    first = found.records[0]
+    damaged = first.record._replace(properties=first.record.properties.replace(b"m0", b"\xf00"))
+    found.records[0] = replace(first, record=damaged)
+    assert [violation.summary for violation in idx.check_lookups(store, found)] == ["a look-up of \udcf00 in T0"] * 2
 
 
 def answer(
@@ -116,50 +105,46 @@ def foreign(result: QueryMessageResult) -> QueryMessageResult:
         (foreign, ["an answer without the key"]),
     ],
 )
+@on_an_indexed_store
 def test_an_answer_is_judged_by_what_was_put(
-    on_an_indexed_store: OnAStore,
+    store: MessageStore,
+    disk: Disk,
     unasked: Callable[[int], PutEntry],
     doctor: Callable[[QueryMessageResult], QueryMessageResult],
     summaries: list[str],
 ) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        return answer(store, unasked, doctor)
-
-    assert on_an_indexed_store(body) == summaries
+    assert answer(store, unasked, doctor) == summaries
 
 
+@on_an_indexed_store
 def test_an_answer_from_another_time_is_found(
-    on_an_indexed_store: OnAStore, unasked: Callable[[int], PutEntry]
+    store: MessageStore, disk: Disk, unasked: Callable[[int], PutEntry]
 ) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        return answer(store, unasked, window_ms=(0, 1))
-
-    assert on_an_indexed_store(body) == ["an answer from another time"]
+    assert answer(store, unasked, window_ms=(0, 1)) == ["an answer from another time"]
 
 
-def test_an_answer_that_nobody_put_is_found(on_an_indexed_store: OnAStore, unasked: Callable[[int], PutEntry]) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        return answer(store, unasked, forget=True)
+@on_an_indexed_store
+def test_an_answer_that_nobody_put_is_found(
+    store: MessageStore, disk: Disk, unasked: Callable[[int], PutEntry]
+) -> None:
+    assert answer(store, unasked, forget=True) == ["an answer that nobody put"]
 
-    assert on_an_indexed_store(body) == ["an answer that nobody put"]
 
-
+@on_an_indexed_store
 def test_an_answer_with_another_body_is_found(
-    on_an_indexed_store: OnAStore, unasked: Callable[[int], PutEntry]
+    store: MessageStore, disk: Disk, unasked: Callable[[int], PutEntry]
 ) -> None:
     def other(number: int) -> PutEntry:
         put = unasked(number)
         put.body = put.body.upper()
         return put
 
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        return answer(store, other)
-
-    assert on_an_indexed_store(body) == ["an answer with another body"]
+    assert answer(store, other) == ["an answer with another body"]
 
 
+@on_an_indexed_store
 def test_a_full_answer_need_not_have_what_is_older_than_all_of_it(
-    on_an_indexed_store: OnAStore, unasked: Callable[[int], PutEntry], monkeypatch: pytest.MonkeyPatch
+    store: MessageStore, disk: Disk, unasked: Callable[[int], PutEntry], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def same_key(number: int) -> PutEntry:
         put = unasked(number)
@@ -167,20 +152,16 @@ def test_a_full_answer_need_not_have_what_is_older_than_all_of_it(
         return put
 
     monkeypatch.setattr(idx, "ANSWERS_MAX", 1)
-
-    def body(store: MessageStore, disk: Disk) -> tuple[list[str], list[str]]:
-        ledger = Ledger()
-        for number, place in enumerate((0, 5)):
-            put = same_key(0 if number == 0 else 2)
-            put.properties += b"\2n\1%d" % number
-            put.physical_offset = place
-            ledger.ask(put)
-        store.dispatch.reput_from.set(10_000)
-        result = store.query_message("T0", "m1", 1, *ALWAYS_MS)
-        empty = QueryMessageResult()
-        asked = ("T0", "m1")
-        judged = idx.check_answer(store, ledger, asked, ALWAYS_MS, result, 10_000)
-        missed = idx.check_answer(store, ledger, asked, ALWAYS_MS, empty, 10_000)
-        return [one.summary for one in judged if "look-up" in one.summary], [one.found for one in missed]
-
-    assert on_an_indexed_store(body) == ([], ["[]"])
+    ledger = Ledger()
+    for number, place in enumerate((0, 5)):
+        put = same_key(0 if number == 0 else 2)
+        put.properties += b"\2n\1%d" % number
+        put.physical_offset = place
+        ledger.ask(put)
+    store.dispatch.reput_from.set(10_000)
+    result = store.query_message("T0", "m1", 1, *ALWAYS_MS)
+    empty = QueryMessageResult()
+    asked = ("T0", "m1")
+    judged = idx.check_answer(store, ledger, asked, ALWAYS_MS, result, 10_000)
+    missed = idx.check_answer(store, ledger, asked, ALWAYS_MS, empty, 10_000)
+    assert ([one.summary for one in judged if "look-up" in one.summary], [one.found for one in missed]) == ([], ["[]"])

@@ -1,8 +1,8 @@
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
+from tests.scenarios.oracle.invariants.on_stores import on_a_store
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.image import DamagedRange
 from tornlog.scenarios.oracle.invariants import pos
@@ -11,8 +11,6 @@ from tornlog.store.formats.messages import Message, PutMessageStatus
 from tornlog.store.log.transient_pool import BufferedSegment, TransientStorePool
 from tornlog.store.message_store import MessageStore
 from tornlog.store.recovery.recovery import RecoveryReport
-
-OnAStore = Callable[..., Any]
 
 
 def fill(store: MessageStore, count: int) -> None:
@@ -24,62 +22,49 @@ def broken(store: MessageStore, disk: Disk) -> list[str]:
     return [violation.summary for violation in pos.check(store, disk)]
 
 
-def test_positions_that_stand_for_what_was_done_hold(on_a_store: OnAStore) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        fill(store, 5)
-        return broken(store, disk)
-
-    assert on_a_store(body) == []
+def sync_less_than_flushed(store: MessageStore) -> None:
+    segment = store.log.segments[0]
+    segment.append(segment.wrote.get(), b"after the last sync")
+    segment.flushed.set(segment.wrote.get())
 
 
-def test_a_flushed_position_past_what_was_synced_is_found(on_a_store: OnAStore) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        fill(store, 1)
-        segment = store.log.segments[0]
-        segment.append(segment.wrote.get(), b"behind the last sync")
-        segment.flushed.set(segment.wrote.get())
-        return broken(store, disk)
-
-    assert on_a_store(body) == ["flushed bytes that are not durable"]
+def skip_the_end_of_a_segment(store: MessageStore) -> None:
+    first = store.log.segments[0]
+    first.file.store(1500, b"late")
+    first.flushed.set(1000)
 
 
-def test_a_flushed_position_past_the_written_one_is_found(on_a_store: OnAStore) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        fill(store, 1)
-        segment = store.log.segments[0]
-        segment.flushed.set(segment.wrote.get() + 1)
-        return broken(store, disk)
-
-    assert on_a_store(body) == ["positions out of order"]
+def forget_the_second_segment(store: MessageStore) -> None:
+    store.log.segments = (store.log.segments[0], *store.log.segments[2:])
 
 
-def test_a_queue_position_that_skips_an_unsynced_end_of_a_segment_is_found(on_a_store: OnAStore) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        fill(store, 3)
-        first = store.log.segments[0]
-        first.file.store(1500, b"late")
-        first.flushed.set(1000)
-        return broken(store, disk)
-
-    assert on_a_store(body) == ["bytes below flushedWhere that are not durable"]
+def flush_more_than_written(store: MessageStore) -> None:
+    segment = store.log.segments[0]
+    segment.flushed.set(segment.wrote.get() + 1)
 
 
-def test_a_gap_between_segments_is_found(on_a_store: OnAStore) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        fill(store, 6)
-        store.log.segments = (store.log.segments[0], *store.log.segments[2:])
-        return broken(store, disk)
-
-    assert "a gap between segments" in on_a_store(body)
+def flush_past_the_end(store: MessageStore) -> None:
+    store.log.flushed_where.set(store.log.max_offset + 1)
 
 
-def test_more_flushed_than_written_is_found(on_a_store: OnAStore) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        fill(store, 1)
-        store.log.flushed_where.set(store.log.max_offset + 1)
-        return broken(store, disk)
-
-    assert on_a_store(body) == ["more is flushed than was written"]
+@pytest.mark.parametrize(
+    ("count", "damage", "found"),
+    [
+        (5, lambda store: None, set()),
+        (1, sync_less_than_flushed, {"flushed bytes that are not durable"}),
+        (1, flush_more_than_written, {"positions out of order"}),
+        (3, skip_the_end_of_a_segment, {"bytes below flushedWhere that are not durable"}),
+        (6, forget_the_second_segment, {"a gap between segments"}),
+        (1, flush_past_the_end, {"more is flushed than was written"}),
+    ],
+)
+@on_a_store
+def test_each_wrong_position_is_found(
+    store: MessageStore, disk: Disk, count: int, damage: Callable[[MessageStore], None], found: set[str]
+) -> None:
+    fill(store, count)
+    damage(store)
+    assert {*broken(store, disk)} == found
 
 
 def buffered(store: MessageStore) -> BufferedSegment:
@@ -105,63 +90,46 @@ def buffered(store: MessageStore) -> BufferedSegment:
     return segment
 
 
-def test_a_segment_whose_committed_records_are_in_the_page_cache_holds(on_a_store: OnAStore) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        segment = buffered(store)
-        assert 0 < segment.committed.get() < segment.wrote.get()
-        return broken(store, disk)
-
-    assert on_a_store(body) == []
-
-
-def test_committed_bytes_that_are_not_in_the_page_cache_are_found(on_a_store: OnAStore) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        segment = buffered(store)
-        segment.committed.set(segment.wrote.get())
-        return broken(store, disk)
-
-    assert on_a_store(body) == ["committed bytes that are not in the page cache"]
+UNCOMMITTED = "committed bytes that are not in the page cache"
 
 
 @pytest.mark.parametrize(
-    ("path", "found"), [("this", []), ("other", ["committed bytes that are not in the page cache"])]
+    ("commits_all", "reverted", "found"),
+    [(False, "", []), (True, "", [UNCOMMITTED]), (True, "another file", [UNCOMMITTED]), (True, "this file", [])],
 )
-def test_committed_bytes_that_a_failed_sync_took_back_are_no_lie_of_the_stores(
-    on_a_store: OnAStore, path: str, found: list[str]
+@on_a_store
+def test_committed_bytes_must_be_in_the_page_cache_unless_a_failed_sync_reverted_them(
+    store: MessageStore, disk: Disk, commits_all: bool, reverted: str, found: list[str]
 ) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        segment = buffered(store)
+    segment = buffered(store)
+    assert 0 < segment.committed.get() < segment.wrote.get()
+    if commits_all:
         segment.committed.set(segment.wrote.get())
-        taken = segment.file.path if path == "this" else "another file"
-        disk.damage.append(DamagedRange(taken, 0, 4096, "failed sync"))
-        return broken(store, disk)
-
-    assert on_a_store(body) == found
-
-
-def test_readers_that_may_see_what_is_not_committed_are_found(on_a_store: OnAStore) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        segment = buffered(store)
-        segment.readable = segment.wrote
-        return broken(store, disk)
-
-    assert on_a_store(body) == ["positions out of order"]
+    if reverted:
+        path = segment.file.path if reverted == "this file" else reverted
+        disk.damage.append(DamagedRange(path, 0, 4096, "failed sync"))
+    assert broken(store, disk) == found
 
 
-def test_zeros_of_a_cut_that_the_disk_does_not_have_yet_are_found(on_a_store: OnAStore) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        fill(store, 3)
-        segment = store.log.segments[-1]
-        segment.file.store(segment.wrote.get() + 8, b"what a crash has cut")
-        segment.file.msync(0, segment.size_bytes)
-        segment.file.store(segment.wrote.get() + 8, bytes(20))
-        store.last_recovery = RecoveryReport(clean_exit=False)
-        dirty = [violation.summary for violation in pos.check_cut(store, disk)]
-        store.last_recovery = RecoveryReport(clean_exit=True)
-        after_a_clean_exit = [violation.summary for violation in pos.check_cut(store, disk)]
-        store.last_recovery = RecoveryReport(clean_exit=False)
-        segment.file.msync(0, segment.size_bytes)
-        synced = [violation.summary for violation in pos.check_cut(store, disk)]
-        return [*dirty, "|", *after_a_clean_exit, "|", *synced]
+@on_a_store
+def test_a_readable_position_after_the_committed_one_is_found(store: MessageStore, disk: Disk) -> None:
+    segment = buffered(store)
+    segment.readable = segment.wrote
+    assert broken(store, disk) == ["positions out of order"]
 
-    assert on_a_store(body) == ["what was cut may come back", "|", "|"]
+
+@on_a_store
+def test_truncated_bytes_must_be_durable_zeros_unless_the_exit_was_clean(store: MessageStore, disk: Disk) -> None:
+    def found(*, clean_exit: bool) -> list[str]:
+        store.last_recovery = RecoveryReport(clean_exit=clean_exit)
+        return [violation.summary for violation in pos.check_cut(store, disk)]
+
+    fill(store, 3)
+    segment = store.log.segments[-1]
+    segment.file.store(segment.wrote.get() + 8, b"truncated bytes")
+    segment.file.msync(0, segment.size_bytes)
+    segment.file.store(segment.wrote.get() + 8, bytes(20))
+    assert found(clean_exit=False) == ["what was cut may come back"]
+    assert found(clean_exit=True) == []
+    segment.file.msync(0, segment.size_bytes)
+    assert found(clean_exit=False) == []

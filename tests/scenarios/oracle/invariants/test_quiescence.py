@@ -1,10 +1,10 @@
 """QUIET: each cursor of a store that has nothing left to do is at its end, and one that is not is named."""
 
-from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
 
+from tests.scenarios.oracle.invariants.on_stores import on_an_indexed_store
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.claims.ranges import Ranges, draw_plan
@@ -34,66 +34,53 @@ def cursors(store: MessageStore, plan: Plan, disk: Disk) -> dict[str, Cursor]:
     }
 
 
-def test_every_cursor_of_a_store_at_rest_is_at_its_end(on_an_indexed_store: Callable[..., object], plan: Plan) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[Cursor]:
-        store.flush_queues.hurry()
-        store.world.tasks.sleep(_REST_MS)
-        found = cursors(store, plan, disk)
-        assert {"dispatch", "flush", "queue T0/0", "physicMsgTimestamp", "logicsMsgTimestamp", "index"} <= found.keys()
-        return [cursor for cursor in found.values() if cursor.is_behind]
-
-    assert on_an_indexed_store(body) == []
+@on_an_indexed_store
+def test_every_cursor_of_a_store_at_rest_is_at_its_end(store: MessageStore, disk: Disk, plan: Plan) -> None:
+    store.flush_queues.hurry()
+    store.world.tasks.sleep(_REST_MS)
+    found = cursors(store, plan, disk)
+    assert {"dispatch", "flush", "queue T0/0", "physicMsgTimestamp", "logicsMsgTimestamp", "index"} <= found.keys()
+    assert [cursor for cursor in found.values() if cursor.is_behind] == []
 
 
+@on_an_indexed_store
 def test_queues_and_checkpoint_are_behind_until_their_interval_is_over(
-    on_an_indexed_store: Callable[..., object], plan: Plan
+    store: MessageStore, disk: Disk, plan: Plan
 ) -> None:
-    def body(store: MessageStore, disk: Disk) -> set[str]:
-        return {name for name, cursor in cursors(store, plan, disk).items() if cursor.is_behind}
-
-    behind = on_an_indexed_store(body)
+    behind = {name for name, cursor in cursors(store, plan, disk).items() if cursor.is_behind}
     assert behind == {"queue T0/0", "physicMsgTimestamp", "logicsMsgTimestamp"}
 
 
+@on_an_indexed_store
 def test_an_index_that_misses_the_last_record_is_behind(
-    on_an_indexed_store: Callable[..., object], plan: Plan, monkeypatch: pytest.MonkeyPatch
+    store: MessageStore, disk: Disk, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def body(store: MessageStore, disk: Disk) -> bool:
-        assert store.index is not None
-        monkeypatch.setattr(type(store.index), "last_update", (0, 0))
-        return cursors(store, plan, disk)["index"].is_behind
-
-    assert on_an_indexed_store(body) is True
+    assert store.index is not None
+    monkeypatch.setattr(type(store.index), "last_update", (0, 0))
+    assert cursors(store, plan, disk)["index"].is_behind is True
 
 
-def test_a_cursor_that_is_late_is_named_with_its_service_and_the_causes_known(
-    on_an_indexed_store: Callable[..., object],
-) -> None:
-    def body(store: MessageStore, disk: Disk) -> None:
-        late = Cursor("queue T0/0", store.flush_queues.name, 0, 60, 10, "/store/consumequeue/T0/0")
-        (violation,) = quiescence.check(late, store, "a cause")
-        assert str(violation) == (
-            "QUIET: queue T0/0 does not come to its end (/store/consumequeue/T0/0 @ 0): "
-            "queue T0/0: expected 60, found 0"
-        )
-        assert violation.detail == "flush-consume-queue: last error: none\na cause"
-
-    on_an_indexed_store(body)
+@on_an_indexed_store
+def test_a_cursor_that_is_late_is_named_with_its_service_and_the_causes_known(store: MessageStore, disk: Disk) -> None:
+    late = Cursor("queue T0/0", store.flush_queues.name, 0, 60, 10, "/store/consumequeue/T0/0")
+    (violation,) = quiescence.check(late, store, "a cause")
+    assert str(violation) == (
+        "QUIET: queue T0/0 does not come to its end (/store/consumequeue/T0/0 @ 0): queue T0/0: expected 60, found 0"
+    )
+    assert violation.detail == "flush-consume-queue: last error: none\na cause"
 
 
 @pytest.mark.parametrize(
     ("rotten", "is_behind"), [(b"\t", False), (b"\r", False), (b"1", True)], ids=["as it was", "a blank", "a digit"]
 )
+@on_an_indexed_store
 def test_progress_in_which_a_blank_has_rotted_into_another_is_at_its_end(
-    on_an_indexed_store: Callable[..., object], plan: Plan, rotten: bytes, is_behind: bool
+    store: MessageStore, disk: Disk, plan: Plan, rotten: bytes, is_behind: bool
 ) -> None:
-    def body(store: MessageStore, disk: Disk) -> bool:
-        members = {"offsetTable": {"T@G": {"0": 7}}}
-        raw = encode_side_json(members)
-        assert raw.count(b"\t"), "it has blanks that can rot"
-        found = SimpleNamespace(content=lambda path: raw.replace(b"\t", rotten, 1))
-        offsets = SimpleNamespace(file=SimpleNamespace(path="/p"), members=members, name="offsets")
-        (cursor,) = quiescence.consuming(store, plan, found, offsets, 0)  # type: ignore[arg-type]
-        return cursor.is_behind
-
-    assert on_an_indexed_store(body) is is_behind
+    members = {"offsetTable": {"T@G": {"0": 7}}}
+    raw = encode_side_json(members)
+    assert raw.count(b"\t"), "it has blanks that can rot"
+    found = SimpleNamespace(content=lambda path: raw.replace(b"\t", rotten, 1))
+    offsets = SimpleNamespace(file=SimpleNamespace(path="/p"), members=members, name="offsets")
+    (cursor,) = quiescence.consuming(store, plan, found, offsets, 0)  # type: ignore[arg-type]
+    assert cursor.is_behind is is_behind

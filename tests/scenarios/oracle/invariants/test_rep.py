@@ -1,12 +1,12 @@
 """REP, check by check, on stores that were never near a network."""
 
 import struct
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.scenarios.oracle.invariants.on_stores import on_a_store
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.oracle.invariants import quiescence, rep
 from tornlog.scenarios.oracle.ledger import Ledger
@@ -247,43 +247,42 @@ def test_an_acknowledged_put_must_be_on_a_slave(stores: Stores) -> None:
 # -- what is sent ------------------------------------------------------------------------------------
 
 
-def test_only_what_is_durable_at_a_master_under_sync_flush_may_be_sent(on_a_store: Callable[..., object]) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[list[str]]:
-        sizes = []
-        for number in range(2):
-            append = store.put_message(Message.of("T0", b"x" * 100, keys=f"k{number}")).append
-            assert append is not None
-            sizes.append(append.wrote_bytes)
-        end = sum(sizes)
-        store.log.segments[0].file.store(end, b"not synced")
-        frames = [FrameHeader(0, end), FrameHeader(sizes[0], sizes[1]), FrameHeader(end, 1), FrameHeader(0, end + 1)]
-        return [[found.found for found in rep.check_sent(store, disk, frame)] for frame in frames]
+@on_a_store
+def test_only_what_is_durable_at_a_master_under_sync_flush_may_be_sent(store: MessageStore, disk: Disk) -> None:
+    sizes = []
+    for number in range(2):
+        append = store.put_message(Message.of("T0", b"x" * 100, keys=f"k{number}")).append
+        assert append is not None
+        sizes.append(append.wrote_bytes)
+    end = sum(sizes)
+    store.log.segments[0].file.store(end, b"not synced")
+    frames = [FrameHeader(0, end), FrameHeader(sizes[0], sizes[1]), FrameHeader(end, 1), FrameHeader(0, end + 1)]
+    assert [[found.found for found in rep.check_sent(store, disk, frame)] for frame in frames] == [
+        [],
+        [],
+        ["before it"],
+        ["before it"],
+    ]
 
-    assert on_a_store(body) == [[], [], ["before it"], ["before it"]]
 
-
+@on_a_store
 def test_a_heartbeat_and_what_retention_has_removed_show_nothing_that_a_crash_could_take(
-    on_a_store: Callable[..., object],
+    store: MessageStore, disk: Disk
 ) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        store.put_message(Message.of("T0", b"x" * 100, keys="k0"))
-        store.log.segments[0].file.store(1_000, b"not synced")
-        frames = [FrameHeader(1_000, 0), FrameHeader(9 * 2048, 10)]
-        return [found.summary for frame in frames for found in rep.check_sent(store, disk, frame)]
-
-    assert on_a_store(body) == []
+    store.put_message(Message.of("T0", b"x" * 100, keys="k0"))
+    store.log.segments[0].file.store(1_000, b"not synced")
+    frames = [FrameHeader(1_000, 0), FrameHeader(9 * 2048, 10)]
+    assert [found.summary for frame in frames for found in rep.check_sent(store, disk, frame)] == []
 
 
-def test_a_master_that_does_not_sync_each_put_sends_what_it_has(on_a_store: Callable[..., object]) -> None:
-    def body(store: MessageStore, disk: Disk) -> list[str]:
-        store.put_message(Message.of("T0", b"x" * 100, keys="k0"))
-        store.log.segments[0].file.store(1_000, b"not synced")
-        under_sync = [found.summary for found in rep.check_sent(store, disk, FrameHeader(1_000, 10))]
-        assert under_sync == ["a slave is sent what is not durable at its master"]
-        store.config = replace(store.config, flush_disk_type=FlushDiskType.ASYNC_FLUSH)
-        return [found.summary for found in rep.check_sent(store, disk, FrameHeader(1_000, 10))]
-
-    assert on_a_store(body) == []
+@on_a_store
+def test_a_master_that_does_not_sync_each_put_sends_what_it_has(store: MessageStore, disk: Disk) -> None:
+    store.put_message(Message.of("T0", b"x" * 100, keys="k0"))
+    store.log.segments[0].file.store(1_000, b"not synced")
+    under_sync = [found.summary for found in rep.check_sent(store, disk, FrameHeader(1_000, 10))]
+    assert under_sync == ["a slave is sent what is not durable at its master"]
+    store.config = replace(store.config, flush_disk_type=FlushDiskType.ASYNC_FLUSH)
+    assert [found.summary for found in rep.check_sent(store, disk, FrameHeader(1_000, 10))] == []
 
 
 def test_a_master_must_still_have_what_it_sent_as_durable(stores: Stores) -> None:

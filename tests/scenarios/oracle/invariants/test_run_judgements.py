@@ -14,11 +14,7 @@ from tornlog.store.message_store import MessageStore
 from tornlog.store.queues.dispatch import DispatchService
 from tornlog.store.recovery.recovery import RecoveryReport
 
-PLAIN = Ranges().replace(
-    endings=("crash at rest",),
-    disk=("process-kill",),
-    lives=(1,),
-)
+PLAIN = Ranges().replace(endings=("crash at rest",), disk=("process-kill",), lives=(1,))
 
 
 def run(seed: str = "judgements") -> list[Violation]:
@@ -46,9 +42,7 @@ def test_a_store_that_does_not_open_breaks_start(monkeypatch: pytest.MonkeyPatch
     assert "commitlog/0 @ 7" in violation.summary
 
 
-def test_a_recovery_that_changes_something_each_time_breaks_idempotent(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_recovery_that_changes_something_each_time_breaks_idempotent(monkeypatch: pytest.MonkeyPatch) -> None:
     recover, count = MessageStore.recover, itertools.count(1)
 
     def scribble(store: MessageStore, *, clean_exit: bool) -> RecoveryReport:

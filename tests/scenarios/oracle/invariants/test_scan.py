@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.scenarios.oracle.invariants.on_stores import on_a_store
 from tornlog.faults.disk.disk import Disk
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.invariants import scan
@@ -61,9 +62,7 @@ def test_a_start_that_is_to_read_all_may(on_a_store: Callable[..., object]) -> N
     assert on_a_store(lambda store, disk: loaded_again(store, disk, stops=False, whole=True)) == []
 
 
-def test_a_queue_that_has_lost_its_first_file_is_a_reason_to_read_all(on_a_store: Callable[..., object]) -> None:
-    def body(store: MessageStore, disk: Disk) -> None:
-        front = f"{store.config.consume_queue_directory}/T1/0/{0:020}"
-        assert loaded_again(store, disk, stops=False, lost=front) == []
-
-    on_a_store(body)
+@on_a_store
+def test_a_queue_that_has_lost_its_first_file_is_a_reason_to_read_all(store: MessageStore, disk: Disk) -> None:
+    front = f"{store.config.consume_queue_directory}/T1/0/{0:020}"
+    assert loaded_again(store, disk, stops=False, lost=front) == []

@@ -9,13 +9,7 @@ from hypothesis import HealthCheck, Phase, find, given, settings
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.plan import enabled_kinds
 from tornlog.scenarios.claims.machine import world_of
-from tornlog.scenarios.testing.strategies import (
-    batches,
-    fault_plans,
-    messages,
-    messages_out_of_bounds,
-    topics,
-)
+from tornlog.scenarios.testing.strategies import batches, fault_plans, messages, messages_out_of_bounds, topics
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.replay import Replay
@@ -24,12 +18,7 @@ from tornlog.store.formats.message import MAX_TOPIC_BYTES
 from tornlog.store.formats.messages import Message, MessageBatch, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 
-QUICK = settings(
-    database=None,
-    derandomize=True,
-    max_examples=60,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+QUICK = settings(database=None, derandomize=True, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 Use = Callable[[Callable[[MessageStore], None]], None]
 
 
@@ -69,11 +58,7 @@ def test_a_message_within_the_limits_is_found_as_it_was_put(use: Use) -> None:
             assert result.append is not None
             found = store.look_message_by_offset(result.append.wrote_offset)
             assert found is not None
-            assert (found.topic, found.queue_id, found.body) == (
-                message.topic,
-                message.queue_id,
-                message.body,
-            )
+            assert (found.topic, found.queue_id, found.body) == (message.topic, message.queue_id, message.body)
             assert found.properties == message.properties
 
         use(put)
