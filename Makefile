@@ -9,7 +9,7 @@ CORE := $(VENV)/.core
 DEV := $(VENV)/.dev
 BUILT_FROM := pyproject.toml setup.py $(wildcard store/formats/native/*.c store/formats/native/*.h faults/probe/tracing/native/*.c)
 
-.PHONY: run check test test-slow lowest coverage lint sanitize bench peers mutation compare gallery gallery-confirm gallery-real calibrate conformance soak docs pictures clean
+.PHONY: run check test test-slow lowest coverage lint sanitize bench peers mutation compare gallery gallery-confirm gallery-real calibrate conformance soak docs pictures hooks clean
 
 run: $(CORE)  ## every built-in scenario for half a minute
 	$(BIN)/tornlog run --jobs $(JOBS) --time 30s --first-seed 0 --out out
@@ -107,6 +107,9 @@ soak: $(DEV)  ## a broker among hostile clients for ten minutes
 
 docs: $(DEV)  ## the site, in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+hooks:  ## a check of commit titles before each commit: `component: do this`, at most 72 characters
+	ln -sf "$(CURDIR)/.ci/commit-msg" "$$(git rev-parse --git-path hooks)/commit-msg"
 
 LOST := rollover-at-a-crash-dur-record
 

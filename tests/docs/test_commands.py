@@ -56,6 +56,7 @@ ELSEWHERE = {
     "make test": ".ci/run",
     "make check": "Makefile",
     "make lint": ".ci/run",
+    "make hooks": "tests/packaging/test_titles.py",
     "make sanitize": ".ci/run",
     "make bench": "Makefile",
     "make mutation": "tests/mutation",

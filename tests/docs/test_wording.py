@@ -1,0 +1,183 @@
+"""Wording: the rate of hard-to-read patterns in docstrings, comments and pages, with a ceiling per package."""
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+PATTERNS = tuple(
+    re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE)
+    for pattern in (
+        r"what (?:[a-z]+ed|is|was|are|were|has|have|had|can|could|may|might|must|would|will|does|do|did|lies|lay|stands"
+        r"|follows|goes|went|takes|took|makes|made|comes|came|it|they|we|he|she|one|a|an|the|this|that|its|each|any|no"
+        r"|there|others|nobody)",
+        r"who|whom|whose|whoever",
+        r"behind|in front of",
+        r"nobody|nothing|none (?:is|was|of)|(?:there )?(?:is|was|are) none",
+        r"besides?",
+        r"(?:is|are|was|were) to be|to be had",
+        r"but for|of which|thereof|thereby|wherever|whichever",
+    )
+)
+"""Clauses as subjects, `who` for things, places for order, double negations, and words of an older English."""
+
+GOAL = 30
+"""Hits per 10,000 words that are good enough everywhere."""
+
+CEILINGS = {
+    "faults": 40,
+    "faults/crashes": 30,
+    "faults/devices": 30,
+    "faults/disk": 30,
+    "faults/probe": 217,
+    "faults/simulation": 272,
+    "reports": 123,
+    "reports/cli": 173,
+    "reports/html": 37,
+    "reports/pipeline": 186,
+    "reports/results": 30,
+    "reports/studies": 164,
+    "reports/timeline": 312,
+    "scenarios": 527,
+    "scenarios/campaigns": 214,
+    "scenarios/claims": 260,
+    "scenarios/fuzz": 30,
+    "scenarios/mutants": 30,
+    "scenarios/oracle": 323,
+    "scenarios/runs": 368,
+    "scenarios/testing": 39,
+    "scenarios/workload": 343,
+    "sim": 220,
+    "sim/network": 364,
+    "sim/policies": 337,
+    "store": 259,
+    "store/broker": 244,
+    "store/delivery": 156,
+    "store/filters": 340,
+    "store/formats": 146,
+    "store/index": 195,
+    "store/log": 282,
+    "store/queues": 264,
+    "store/real": 281,
+    "store/recovery": 302,
+    "store/replication": 388,
+    "store/retention": 287,
+    "store/services": 257,
+    "store/settings": 230,
+    "store/tools": 333,
+    "tests": 306,
+    "docs": 47,
+    "README.md": 30,
+    "ARCHITECTURE.md": 30,
+}
+"""Most hits per 10,000 words of a page, folder, or package. A ceiling may only fall, down to GOAL."""
+
+ROOMS = ("store", "sim", "faults", "scenarios", "reports")
+WORST = 5
+
+
+class Line(NamedTuple):
+    """One line of prose with its place."""
+
+    place: str
+    text: str
+
+    @property
+    def hits(self) -> int:
+        return sum(len(pattern.findall(self.text)) for pattern in PATTERNS)
+
+    @property
+    def words(self) -> int:
+        return len(re.findall(r"[A-Za-z][A-Za-z'-]*", self.text))
+
+
+def prose_of_page(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a page outside of code blocks."""
+    in_block = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            in_block = not in_block
+        elif not in_block and not line.startswith("    "):
+            yield number, line
+
+
+def prose_of_module(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines of docstrings and comments of a module."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield from enumerate(node.value.value.splitlines(), node.lineno)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+
+
+def files_of(place: str, source: Path) -> list[Path]:
+    """Return the pages and modules of a place. Modules directly in one of the five rooms belong to the room itself."""
+    path = source / place
+    if path.is_file():
+        return [path]
+    if place in ROOMS:
+        return sorted(path.glob("*.py"))
+    return sorted(file for suffix in ("py", "md") for file in path.rglob(f"*.{suffix}"))
+
+
+def lines_of(place: str, source: Path) -> list[Line]:
+    return [
+        Line(f"{file.relative_to(source)}:{number}", text.strip())
+        for file in files_of(place, source)
+        for number, text in (prose_of_page if file.suffix == ".md" else prose_of_module)(file.read_text())
+    ]
+
+
+def rate_of(lines: list[Line]) -> float:
+    """Return the hits per 10,000 words."""
+    return 10_000 * sum(line.hits for line in lines) / max(1, sum(line.words for line in lines))
+
+
+@pytest.mark.parametrize("place", CEILINGS)
+def test_hard_wording_stays_below_its_ceiling(place: str, source: Path) -> None:
+    lines = lines_of(place, source)
+    worst = sorted(lines, key=lambda line: -line.hits)[:WORST]
+
+    assert rate_of(lines) <= CEILINGS[place], "\n".join(f"{line.place}: {line.text}" for line in worst)
+
+
+def test_every_package_has_a_ceiling(source: Path) -> None:
+    packages = {
+        path.parent.relative_to(source).as_posix() for room in ROOMS for path in (source / room).glob("*/__init__.py")
+    }
+    assert min(CEILINGS.values()) >= GOAL
+    assert {*ROOMS, *packages, "tests", "docs", "README.md", "ARCHITECTURE.md"} == CEILINGS.keys()
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "What was lost is rebuilt.",
+        "Whose disk failed restarts.",
+        "The record lies behind the gap.",
+        "Nobody is given lost bytes.",
+        "A `.bak` lies beside the file.",
+        "The name is to be durable.",
+        "All but for one are kept.",
+    ],
+)
+def test_each_pattern_is_found(sentence: str) -> None:
+    assert Line("here", sentence).hits == 1
+
+
+def test_plain_sentences_have_no_hits() -> None:
+    assert Line("here", "A missing file is reported as missing. Decide what to type after the first offset.").hits == 0
+
+
+def test_code_and_strings_are_no_prose() -> None:
+    module = 'def f():\n    """Behind."""\n    return "nobody"  # beside\n'
+    page = "Behind\n\n```text\nnobody\n```\n\n    nothing\nbeside\n"
+
+    assert [text for _, text in prose_of_module(module)] == ["Behind.", "# beside"]
+    assert [text for _, text in prose_of_page(page) if text] == ["Behind", "beside"]
