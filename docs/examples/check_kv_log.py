@@ -1,4 +1,4 @@
-"""What a key-value store promises, and how that is tried: several clients, crashes, recovery, and a judge.
+"""A test of a key-value store's promises: several clients, crashes, recovery, and a judge.
 
 python check_kv_log.py                          the store as it is
 python check_kv_log.py NoDirectorySync          one of kv_bugs; a failure is written to finding.json
@@ -22,24 +22,24 @@ from tornlog.faults.simulation.trials import Coverage, NeverInjected, find, repl
 
 CLIENTS = ("ann", "bob")
 PUTS_EACH, COMPACTIONS = 6, 1
-OPERATIONS = 120  # of files; about as many as a life begins
+OPERATIONS = 120  # of files; about the number in a life
 DISKS = ("process-kill", "ext4-ordered", "xfs", "strict-posix", "torn-sectors")
 
 
 class Clients:
-    """What clients were answered: of each key, the values it may have. Each key belongs to one client."""
+    """The allowed values of each key, by the answers of clients. Each key belongs to one client."""
 
     def __init__(self) -> None:
         self._allowed: dict[bytes, list[bytes | None]] = {}
 
     def put(self, store: KvLog, key: bytes, value: bytes | None) -> None:
-        """Put, and remember: until it returns, the old value is as good as the new one."""
+        """Put, and record it: until the put returns, both the old and the new value are allowed."""
         self._allowed.setdefault(key, [None]).append(value)
         store.put(key, value)
         self._allowed[key] = [value]
 
     def judge(self, store: KvLog) -> None:
-        """Judge what a start has found. From here on, that is what there is."""
+        """Judge the values after a start. They are the only allowed ones from here on."""
         found = store.items()
         for key in sorted(found.keys() - self._allowed.keys()):
             raise PromiseBroken("nothing is invented", f"{key!r} was never put")
@@ -52,7 +52,7 @@ class Clients:
 
 
 def scenario(store_class: type[KvLog], run: Simulation) -> None:
-    """Let clients use a store in several lives, each of which ends in a crash; every start is judged."""
+    """Let clients use a store in several lives that end in crashes, and judge every start."""
     clients = Clients()
     if run.choices.stream("attributes").chance(0.25, "attribute points"):
         run.switch_at_attributes(kv_log, kv_bugs)
@@ -84,14 +84,14 @@ def scenario(store_class: type[KvLog], run: Simulation) -> None:
 
 
 def opened(store_class: type[KvLog], world: SimWorld) -> KvLog:
-    """Return a store on what the last machine left."""
+    """Return a store on the disk of the last machine."""
     store = store_class(world, "/kv")
     store.open()
     return store
 
 
 def main(bug: str = "", command: str = "find") -> int:
-    """Find, shrink and keep a failure, or replay it; return 1 if there is one."""
+    """Find, shrink and store a failure, or replay it; return 1 for a failure."""
     check: Scenario = partial(scenario, getattr(kv_bugs, bug) if bug else KvLog)
     if command == "replay":
         with open("finding.json") as file:
@@ -100,7 +100,7 @@ def main(bug: str = "", command: str = "find") -> int:
         return 1
     coverage = Coverage()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NeverInjected)  # it stands in the coverage
+        warnings.simplefilter("ignore", NeverInjected)  # the coverage shows it
         found = find(check, range(1_000), coverage.add)
     if found is None:
         print(f"nothing found: {coverage}")

@@ -1,4 +1,4 @@
-"""Four bugs as stores of this kind have had them: a line that is missing, or stands in the wrong place."""
+"""Four typical bugs of such stores: a missing line, or a line in the wrong place."""
 
 from kv_log import SEGMENT_BYTES, KvLog, encode_checkpoint
 
@@ -13,7 +13,7 @@ class NoDirectorySync(KvLog):
 
 
 class RenameBeforeSync(KvLog):
-    """Torn: the new checkpoint takes the place of the old one before its content is on the disk."""
+    """Torn: the new checkpoint replaces the old one before its content is durable."""
 
     def _replace_checkpoint(self, values: dict[bytes, bytes], first: int) -> None:
         new, name = f"{self._directory}/checkpoint.new", f"{self._directory}/checkpoint"
@@ -27,7 +27,7 @@ class SnapshotOutsideTheLock(KvLog):
     """Interleaving: a put between the copy of the values and the new segment is in neither."""
 
     def compact(self) -> None:
-        """Do as KvLog does, but for the lock."""
+        """Do the same as KvLog, without the lock."""
         values = self.items()
         with self._lock:
             covered = self._number
@@ -37,10 +37,10 @@ class SnapshotOutsideTheLock(KvLog):
 
 
 class TakenWithoutTheLock(KvLog):
-    """Race: a put that comes between the copy of the list and its clearing is forgotten, and waits for ever."""
+    """Race: a put between the copy of the list and its clearing is forgotten, and waits for ever."""
 
     def _flush(self) -> None:
-        """Do as KvLog does, but for the lock."""
+        """Do the same as KvLog, without the lock."""
         while self._is_open:
             self._work.wait(None)
             segments, waiting = self._unsynced, list(self._waiting)

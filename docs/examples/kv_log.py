@@ -1,8 +1,8 @@
-"""A key-value store in a write-ahead log: plain code that knows nothing of who tests it.
+"""A key-value store in a write-ahead log: plain code without any test support.
 
-A directory holds segments `log-00000001`, `log-00000002`, … of fixed size, made of records behind one another, then
-zeros, and perhaps a `checkpoint`: the same kind of records, the first of which has no key, and as its value the number
-of the first segment that the checkpoint does not cover, and how many records follow.
+A directory holds segments `log-00000001`, `log-00000002`, … of fixed size, made of consecutive records, then
+zeros, and perhaps a `checkpoint` of the same kind of records. Its first record has no key; its value is the number of
+the first segment that the checkpoint does not cover, and the number of records that follow.
 
     record   crc of the rest (4 bytes), bytes of the key (2), of the value (2, -1: the key is deleted), key, value
 """
@@ -19,7 +19,7 @@ _COVER = Struct(">II")
 
 
 class Tasks(Protocol):
-    """What runs beside something else, and what it meets at."""
+    """Tasks, and the objects by which they synchronize."""
 
     def spawn(self, name: str, body: Any) -> Any: ...  # noqa: D102
     def lock(self, name: str) -> AbstractContextManager[None]: ...  # noqa: D102
@@ -27,7 +27,7 @@ class Tasks(Protocol):
 
 
 class World(Protocol):
-    """What the store is given to live in: on a real machine threads and files, in a test simulated ones."""
+    """The environment of the store: threads and files on a real machine, simulated ones in a test."""
 
     @property
     def tasks(self) -> Tasks: ...  # noqa: D102
@@ -43,28 +43,28 @@ class KvLog:
         self._lock = self._tasks.lock("log")
         self._work = self._tasks.signal("work")
         self._values: dict[bytes, bytes] = {}
-        self._number = 0  # of the segment that is written to
+        self._number = 0  # of the segment in use
         self._unsynced: list[Any] = []  # segments
-        self._waiting: list[Any] = []  # signals of puts that wait until they are durable
+        self._waiting: list[Any] = []  # signals of puts that wait for a sync
         self._is_open = False
 
     def open(self) -> None:
-        """Recover what a crash may have left, and start."""
+        """Recover from a crash image, and start."""
         self._files.make_directories(self._directory)
         self._files.sync_directory("/")
         self._recover()
         self._is_open = True
-        self.compact()  # what was found only now is durable, and no torn record is left
+        self.compact()  # makes recovered data durable, and removes torn records
         self._flusher = self._tasks.spawn("flusher", self._flush)
 
     def close(self) -> None:
-        """Stop. No put is under way."""
+        """Stop. No put is in flight."""
         self._is_open = False
         self._work.notify()
         self._flusher.join(None)
 
     def get(self, key: bytes) -> bytes | None:
-        """Return the value of a key, None if there is none."""
+        """Return the value of a key, None for a missing key."""
         return self._values.get(key)
 
     def items(self) -> dict[bytes, bytes]:
@@ -72,7 +72,7 @@ class KvLog:
         return dict(self._values)
 
     def put(self, key: bytes, value: bytes | None) -> None:
-        """Set the value of a key, and return when that is durable. None: delete it."""
+        """Set the value of a key, and return when it is durable. None deletes the key."""
         durable = self._tasks.signal("durable")
         record = _encode(key, value)
         with self._lock:
@@ -88,7 +88,7 @@ class KvLog:
         durable.wait(None)
 
     def delete(self, key: bytes) -> None:
-        """Remove a key, and return when that is durable."""
+        """Remove a key, and return when the removal is durable."""
         self.put(key, None)
 
     def compact(self) -> None:
@@ -100,7 +100,7 @@ class KvLog:
         self._remove_segments(upto=covered)
 
     def _flush(self) -> None:
-        """Make puts durable, many by one sync: the flusher's task."""
+        """Make puts durable, many by one sync. This is the flusher's task."""
         while self._is_open:
             self._work.wait(None)
             with self._lock:
@@ -112,14 +112,14 @@ class KvLog:
                 durable.notify()
 
     def _rotate(self) -> None:
-        """Begin a new segment, whose name must be as durable as what will be synced in it."""
+        """Begin a new segment. Its name must be durable before a sync of its content counts."""
         self._number += 1
         self._segment = self._files.map(self._path(self._number), SEGMENT_BYTES)
         self._end = 0
         self._sync_names()
 
     def _replace_checkpoint(self, values: dict[bytes, bytes], first: int) -> None:
-        """Let a whole checkpoint take the place of the last one, or none."""
+        """Replace the last checkpoint by a complete one."""
         new, name = f"{self._directory}/checkpoint.new", f"{self._directory}/checkpoint"
         self._files.write(new, encode_checkpoint(values, first))
         self._files.sync(new)
@@ -182,7 +182,7 @@ def _encode(key: bytes, value: bytes | None) -> bytes:
 
 
 def _decode(data: bytes) -> Iterator[tuple[bytes, bytes | None]]:
-    """Yield records up to the first that is not whole."""
+    """Yield records up to the first incomplete one."""
     at = 0
     while at + _HEAD.size <= len(data):
         crc, key_bytes, value_bytes = _HEAD.unpack_from(data, at)

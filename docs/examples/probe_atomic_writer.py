@@ -1,4 +1,4 @@
-"""A settings file, replaced as a whole, that is meant to survive every crash: what it prints is there from then on.
+"""A settings file, replaced as a whole, that must survive every crash. Each printed version is a promise.
 
     tornlog probe --check probe_atomic_writer_check.py -- probe_atomic_writer.py [no-file-sync | no-directory-sync]
 
@@ -10,7 +10,7 @@ import sys
 
 
 def replace(path: str, content: str, *, sync_file: bool = True, sync_directory: bool = True) -> None:
-    """Write beside the file, sync, rename over it, sync the directory that has the name."""
+    """Write a new file, sync it, rename it over the old one, sync the directory."""
     with open(f"{path}.new", "w") as file:
         file.write(content)
         file.flush()

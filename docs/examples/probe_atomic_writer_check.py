@@ -1,4 +1,4 @@
-"""What `probe_atomic_writer` promises: settings are whole, and not older than the last version it has printed."""
+"""The promise of `probe_atomic_writer`: settings are whole, and not older than the last printed version."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,7 +7,7 @@ VERSIONS = {f"version {number}\n" * 100: number for number in range(1, 4)}
 
 
 def check(directory: Path, acknowledged: list[str]) -> Iterator[str]:
-    """Yield what is wrong with the settings."""
+    """Yield each defect of the settings."""
     promised = int(acknowledged[-1]) if acknowledged else 0
     file = directory / "settings"
     found = VERSIONS.get(file.read_text(), -1) if file.exists() else 0

@@ -1,4 +1,4 @@
-"""What dbm.dumb's documentation promises of sync(): "Synchronize the on-disk directory and data files"."""
+"""The promise of sync() in dbm.dumb's documentation: "Synchronize the on-disk directory and data files"."""
 
 import dbm.dumb
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def check(directory: Path, acknowledged: list[str]) -> Iterator[str]:
-    """Yield each synced entry that is not as it was; what was not synced is not promised, nor is a database without."""
+    """Yield each synced entry that is missing or changed. Neither unsynced entries nor an empty database are promised."""
     if not acknowledged:
         return
     try:

@@ -1,4 +1,4 @@
-"""What persist-queue promises: what was put and not taken is there, and what is done is gone."""
+"""The promise of persist-queue: messages that were put and not taken are there, and done ones are gone."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import persistqueue
 
 
 def check(directory: Path, acknowledged: list[str]) -> Iterator[str]:
-    """Yield what of the queue is lost, or back. A message that is being taken may be there or not."""
+    """Yield lost and returned messages. A message in the middle of `get` may be there or not."""
     if not acknowledged:
         return
     times = Counter(line.split()[0] for line in acknowledged)

@@ -1,4 +1,4 @@
-"""What shelve's documentation promises of sync(): "synchronize the persistent dictionary on disk, if feasible"."""
+"""The promise of sync() in shelve's documentation: "synchronize the persistent dictionary on disk, if feasible"."""
 
 # mypy: disable-error-code="arg-type, var-annotated"
 import dbm.dumb
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def check(directory: Path, acknowledged: list[str]) -> Iterator[str]:
-    """Yield each synced object that is not as it was; what was not synced is not promised, nor is a shelf without."""
+    """Yield each synced object that is missing or changed. Neither unsynced objects nor an empty shelf are promised."""
     if not acknowledged:
         return
     try:

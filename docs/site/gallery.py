@@ -1,6 +1,6 @@
-"""The gallery's pages: one table of all programs, with filters, and a page a program, with the stories of what broke.
+"""The gallery's pages: one table of all programs, with filters, and a page a program, with the stories of all breaches.
 
-Both are made of `docs/gallery/NAME/row.toml` and the `result.json` beside it. `gallery.json` has all results as one.
+Both are made of `docs/gallery/NAME/row.toml` and its `result.json`. `gallery.json` has all results as one.
 """
 
 import json

@@ -1,6 +1,6 @@
-"""Pages of the site that are made of the code: tables of faults, promises, scenarios and mutants, commands, modules.
+"""Generated pages of the site: tables of faults, promises, scenarios and mutants, commands, modules.
 
-Those of the gallery are made of what was measured: `gallery`, beside this file.
+`gallery`, in this folder, generates those of the gallery from its measurements.
 
 MkDocs calls `on_startup`, `on_files` and `on_post_page`; each page is a function that returns Markdown.
 """
@@ -49,14 +49,14 @@ MODULES = {
         "reports/pipeline/rebuild",
     ),
 }
-"""Of each page the directories whose modules it documents."""
+"""Page -> the directories of its modules."""
 
 
 def on_startup(**_: object) -> None:
-    """Make a directory that has the package and nothing else, for mkdocstrings to read.
+    """Make a directory with the package alone, for mkdocstrings to read.
 
-    It looks through all that is below a package before it is asked for a module, and below the checkout's root are also
-    the libraries of the virtual environment: three quarters of a build's time.
+    It scans everything below a package first, and the checkout's root also has the libraries of the virtual
+    environment: three quarters of a build's time.
     """
     package = ROOT / "build/modules/tornlog"
     package.mkdir(parents=True, exist_ok=True)
@@ -95,7 +95,7 @@ def on_post_page(output: str, **_: object) -> str:
 
 
 def _gallery() -> ModuleType:
-    """Return the module beside this file: MkDocs loads a hook by itself, not as a part of a package."""
+    """Return the module in this folder. MkDocs loads a hook alone, not as a part of a package."""
     spec = spec_from_file_location("gallery_pages", Path(__file__).with_name("gallery.py"))
     assert spec is not None
     assert spec.loader is not None
@@ -118,7 +118,7 @@ def scenarios() -> str:
 
 
 def promises() -> str:
-    """Return what each invariant says, which fields it checks, and on which disk it is promised."""
+    """Return each invariant's sentence, fields and disks."""
     disks = list(DISK_MODELS)
     kept = [(name, *(PROMISED[disk][name].value for disk in disks)) for name in INVARIANTS]
     meanings = [(f"`{one.name}`", one.meaning) for one in DISK_MODELS.values()]
@@ -136,7 +136,7 @@ def promises() -> str:
 
 
 def faults() -> str:
-    """Return every kind of fault, what really happens, how it is modelled, who says so."""
+    """Return every kind of fault with its cause, model and source."""
     parts = ["# Faults"]
     for group in GROUPS:
         kinds = [kind.row for kind in FaultKind if kind.row.group == group]
@@ -154,7 +154,7 @@ def mutants() -> str:
 
 
 def formats() -> str:
-    """Return what the bytes of each file mean: the head of each module that owns a format."""
+    """Return the byte table of each file format: the docstring of its module."""
     parts = ["# The files' formats\n\nWorked examples: [Formats, byte by byte](../formats.md)."]
     for path in sorted((ROOT / "store/formats").rglob("*.py")):
         text = ast.get_docstring(ast.parse(path.read_text())) or ""
@@ -181,7 +181,7 @@ def _first_line(path: Path) -> str:
 
 
 def modules(name: str, directories: Iterable[str]) -> str:
-    """Return a page of what modules document themselves with."""
+    """Return a page with the docstrings of modules."""
     paths = [path for directory in directories for path in sorted((ROOT / directory).glob("*.py"))]
     documented = [path for path in paths if path.name not in ("__init__.py", "commands.py", "command.py")]
     names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in documented]

@@ -1,4 +1,4 @@
-"""`python screenshot.py PAGE.html PICTURE.png`: what a page looks like in the system's Chromium, 1400 by 980."""
+"""`python screenshot.py PAGE.html PICTURE.png`: the picture of a page in the system's Chromium, 1400 by 980."""
 
 import shutil
 import sys

@@ -10,7 +10,7 @@ from transactions import DATABASE, NUMBERS, main, promise, rows_in, value_of
 
 
 def write(module: str, setting: str) -> None:
-    """Store values, and change one that is there."""
+    """Store values, and change one of them."""
     with dbm.dumb.open(DATABASE, "c") as plain:
         database = shelve.Shelf(plain) if module == "shelve" else plain
         for number in NUMBERS:
@@ -21,7 +21,7 @@ def write(module: str, setting: str) -> None:
 
 
 def count(directory: Path) -> Sequence[int]:
-    """Open it as the next user would, whichever it is, and write to it."""
+    """Open either kind as the next user would, and write to it."""
     with dbm.dumb.open(str(directory / DATABASE), "c") as database:
         shelf = shelve.Shelf(database)
         found = []

@@ -40,7 +40,7 @@ def write(setting: str) -> None:
 
 
 def count(directory: Path) -> Sequence[int]:
-    """Open it as the next user would, who takes away old locks; read what the last commit leads to, and commit."""
+    """Open it as the next user would, without old locks; read all objects of the last commit, and commit."""
     for lock in directory.rglob("*.lock"):
         lock.unlink()
     with Repo(str(directory)) as repository:

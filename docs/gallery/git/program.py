@@ -19,7 +19,7 @@ _ENVIRONMENT = {
 
 
 def git(*arguments: str, directory: Path = Path()) -> str:
-    """Run git; return what it prints. Raises RuntimeError, with what it says."""
+    """Run git; return its output. Raises RuntimeError with its error output."""
     command = ["git", "-c", "safe.directory=*", "-c", "gc.auto=0", *arguments]
     done = subprocess.run(command, cwd=directory, env=_ENVIRONMENT, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -46,7 +46,7 @@ def write(setting: str) -> None:
 
 
 def count(directory: Path) -> Sequence[int]:
-    """Have it look for damage, and read the last commit."""
+    """Run git's check for damage, and read the last commit."""
     git("fsck", "--full", "--strict", "--no-dangling", directory=directory)
     lines = git("show", f"HEAD:{_FILE}", directory=directory).splitlines()
     return [sum(f"{number}-{row}" in lines for row in range(ROWS)) for number in NUMBERS]

@@ -1,7 +1,7 @@
-"""Mosquitto: a retained message is a transaction, saved at a signal, behind each change, or when the server likes.
+"""Mosquitto: a retained message is a transaction, saved at a signal, after each change, or by the server's timer.
 
 With `signal` a message is promised when SIGUSR1 has brought a new file of all messages. With `changes`, which saves
-behind each, and `later`, as the interval is by default, half an hour, it is promised when it is answered.
+after each, and `later`, with the default interval of half an hour, it is promised when it is answered.
 """
 
 import signal
@@ -21,7 +21,7 @@ _SECONDS_MAX, _POLL_SECONDS = 8.0, 0.002
 
 
 class Client:
-    """A connection that waits for what it asks for."""
+    """A connection that waits for each answer."""
 
     def __init__(self, port: int) -> None:
         self._client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2)
@@ -37,11 +37,11 @@ class Client:
                 raise RuntimeError(f"no {what}")
 
     def put(self, name: str, value: bytes) -> None:
-        """Publish a message that is to be retained, and wait until it is answered."""
+        """Publish a retained message, and wait for its answer."""
         self._wait(self._client.publish(f"kept/{name}", value, qos=1, retain=True).is_published, "answer to a message")
 
     def all(self) -> dict[str, bytes]:
-        """Publish one message more, and return all, by their names: those that were retained come before it."""
+        """Publish one more message, and return all by their names: retained ones come before it."""
         self._client.subscribe("kept/#", qos=1)
         self.put("more", b"more")
         self._wait(lambda: "kept/more" in self._found, "message of ours")
@@ -83,7 +83,7 @@ def _client(server: subprocess.Popen[str], port: int) -> Client:
 
 
 def save(server: subprocess.Popen[str]) -> None:
-    """Have it save all messages, and wait until the file is another one."""
+    """Make the server save all messages, and wait until the file is replaced."""
     before = _file()
     server.send_signal(signal.SIGUSR1)
     end = monotonic() + _SECONDS_MAX
@@ -109,7 +109,7 @@ def make(setting: str) -> None:
 
 
 def write(setting: str) -> None:
-    """Publish, and save if the setting is to; stop in good order, when the server saves once more."""
+    """Publish, save if the setting says so, and stop in good order, when the server saves once more."""
     with running(Path(), setting) as (client, server):
         for number in NUMBERS:
             client.put(str(number), value_of(number))

@@ -8,14 +8,14 @@ from transactions import DATABASE, NUMBERS, installed, main, promise, rows_in, v
 
 
 def make(setting: str) -> None:
-    """Make it, with an item, for an empty one is removed when it is closed."""
+    """Make it, with an item, because closing removes an empty one."""
     queue = FifoDiskQueue(DATABASE)
     queue.push(b"made")
     queue.close()
 
 
 def write(setting: str) -> None:
-    """Put items: `closed` behind each, or all in one queue, which is `open` meanwhile."""
+    """Put items: `closed` after each, or all in one queue that stays `open`."""
     queue = FifoDiskQueue(DATABASE)
     for number in NUMBERS:
         queue.push(value_of(number))

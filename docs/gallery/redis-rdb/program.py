@@ -1,4 +1,4 @@
-"""Redis with snapshots: `save` asks for one behind each transaction, `later` leaves it to the timer and the stop."""
+"""Redis with snapshots: `save` asks for one after each transaction, `later` leaves it to the timer and the stop."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ def write(when: str) -> None:
             if put(client, number) and (when == "later" or client.ask(b"SAVE") == b"+OK"):
                 promise(number)
         if when == "later":
-            client.ask(b"SHUTDOWN")  # which takes a snapshot, and answers nothing
+            client.ask(b"SHUTDOWN")  # takes a snapshot, without an answer
 
 
 def count(directory: Path) -> Sequence[int]:

@@ -9,7 +9,7 @@ from transactions import DATABASE, NUMBERS, main, promise, rows_of
 
 
 def connect(file: Path) -> sqlite3.Connection:
-    """Open a database whose transactions begin where that is said."""
+    """Open a database with explicit transactions."""
     return sqlite3.connect(file, isolation_level=None)
 
 
@@ -28,7 +28,7 @@ def write(journal: str, synchronous: str) -> None:
 
 
 def count(directory: Path) -> Sequence[int]:
-    """Open it as the next user would, have it look for damage, and write to it."""
+    """Open it as the next user would, run its integrity check, and write to it."""
     with closing(connect(directory / DATABASE)) as database:
         ((said,),) = database.execute("PRAGMA integrity_check(1)").fetchall()
         if said != "ok":

@@ -1,4 +1,4 @@
-"""Vim: options as they are by default, `nofsync` or `nowritebackup`; a transaction is a save that adds lines."""
+"""Vim: default options, `nofsync` or `nowritebackup`; a transaction is a save that adds lines."""
 
 import subprocess
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ _EMPTY = "0"
 
 
 def vim(*commands: str, directory: Path = Path()) -> str:
-    """Run commands of Vim on the file, without settings or swap files of this machine; return what it prints."""
+    """Run commands of Vim on the file, without settings or swap files of this machine; return its output."""
     # By default there are no backups below /tmp, where this may be.
     words = [word for command in ("set backupskip=", *commands) for word in ("-c", command)]
     command = ["vim", "-N", "-u", "NONE", "-i", "NONE", "-n", "-es", *words, "-c", "qa!", _FILE]
@@ -40,7 +40,7 @@ def write(setting: str) -> None:
 
 
 def count(directory: Path) -> Sequence[int]:
-    """Read the file, or its backup where it is not whole; save once more."""
+    """Read the file, or its backup if the file is incomplete; save once more."""
     texts = [file.read_text() for name in (_FILE, _BACKUP) if (file := directory / name).is_file()]
     whole = [text.splitlines() for text in texts if text.startswith(f"{_EMPTY}\n") and text.endswith("\n")]
     lines = max(whole, key=len, default=[])

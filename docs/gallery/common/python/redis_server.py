@@ -1,4 +1,4 @@
-"""A Redis server of a directory, and a client of it: what the rows of Redis have in common."""
+"""A Redis server on a directory, and a client of it, for all rows of Redis."""
 
 import socket
 import subprocess
@@ -19,7 +19,7 @@ class Client:
         self._stream = socket.create_connection(("127.0.0.1", port)).makefile("rwb")
 
     def ask(self, *words: bytes) -> bytes:
-        """Send a command; return its answer, of a bulk one what is in it."""
+        """Send a command; return its answer, or the content of a bulk answer."""
         self._stream.write(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%b\r\n" % (len(w), w) for w in words))
         self._stream.flush()
         return self._answer()

@@ -1,12 +1,12 @@
-"""Transactions: what each program of the gallery commits, one after the other, and how its check judges them.
+"""Transactions: the sequence that each program of the gallery commits, and its check.
 
-    program write SETTING    commits TRANSACTIONS transactions of ROWS rows, and promises each behind its commit: a line
-    program make SETTING     makes an empty database, which promises nothing
+    program write SETTING    commits TRANSACTIONS transactions of ROWS rows, and promises each after its commit by a line
+    program make SETTING     makes an empty database, without a promise
     program check            is a check's server: a JSON line in, a JSON line out
-    program version          prints what it is
+    program version          prints name and version
 
-A breach begins with its kind: `unusable`, it cannot be opened, or says itself that it is corrupt; `wrong`, there is
-what nobody stored; `part`, a transaction is there in part; `lost`, one that was promised is not there.
+A breach begins with its kind: `unusable`, it cannot be opened, or reports corruption; `wrong`, a value was
+never stored; `part`, a transaction is there in part; `lost`, a promised transaction is missing.
 """
 
 import json
@@ -22,7 +22,7 @@ NUMBERS = range(1, TRANSACTIONS + 1)
 
 
 class Wrong(Exception):
-    """There is what nobody stored."""
+    """A value was never stored."""
 
 
 def rows_of(transaction: int) -> dict[bytes, bytes]:
@@ -36,7 +36,7 @@ def value_of(transaction: int) -> bytes:
 
 
 def rows_in(value: bytes | None, transaction: int) -> int:
-    """Return how many rows such a value has: all, or none if there is no value. Raises Wrong if it is another one."""
+    """Return the number of rows in such a value: all, or none for a missing value. Raises Wrong for another value."""
     if value is None:
         return 0
     expected = value_of(transaction)
@@ -47,12 +47,12 @@ def rows_in(value: bytes | None, transaction: int) -> int:
 
 
 def promise(transaction: int) -> None:
-    """Say that a transaction is committed."""
+    """Promise that a transaction is committed."""
     print(transaction, flush=True)
 
 
 def breaches(rows: Sequence[int], promised: int) -> Iterator[str]:
-    """Yield what is broken. rows: how many there are of each transaction; promised: how many transactions were."""
+    """Yield each breach. rows: number of rows of each transaction; promised: number of promised transactions."""
     for number, found in zip(NUMBERS, rows, strict=True):
         if found not in (0, ROWS):
             yield f"part: of transaction {number} there are {found} rows of {ROWS}"
@@ -62,7 +62,7 @@ def breaches(rows: Sequence[int], promised: int) -> Iterator[str]:
 
 
 def serve(count: Callable[[Path], Sequence[int]]) -> None:
-    """Answer what is broken of each directory, whose rows of each transaction count(directory) returns."""
+    """Answer the breaches of each directory. count(directory) returns the rows of each transaction."""
     for line in sys.stdin:
         question = json.loads(line)
         promised = int(question["acknowledged"][-1]) if question["acknowledged"] else 0
@@ -86,7 +86,7 @@ def main(
     version: Callable[[], str],
     make: Callable[..., None] | None = None,
 ) -> None:
-    """Do what the command line says."""
+    """Run the command line."""
     match sys.argv[1:]:
         case ["check"]:
             serve(count)
