@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def check(directory: Path, acknowledged: list[str]) -> Iterator[str]:
-    """Yield each synced entry that is missing or changed. Neither unsynced entries nor an empty database are promised."""
+    """Yield each synced entry that is missing or changed. Neither unsynced entries nor a database without any count."""
     if not acknowledged:
         return
     try:

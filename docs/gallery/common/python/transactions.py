@@ -1,6 +1,6 @@
 """Transactions: the sequence that each program of the gallery commits, and its check.
 
-    program write SETTING    commits TRANSACTIONS transactions of ROWS rows, and promises each after its commit by a line
+    program write SETTING    commits TRANSACTIONS transactions of ROWS rows, and promises each after its commit, by line
     program make SETTING     makes an empty database, without a promise
     program check            is a check's server: a JSON line in, a JSON line out
     program version          prints name and version
