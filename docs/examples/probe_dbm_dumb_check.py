@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def check(directory: Path, acknowledged: list[str]) -> Iterator[str]:
-    """Yield each synced entry that is missing or changed. Neither unsynced entries nor a database without any count."""
+    """Yield each synced entry that is missing or changed. Only synced entries are promised."""
     if not acknowledged:
         return
     try:

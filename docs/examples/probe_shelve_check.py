@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def check(directory: Path, acknowledged: list[str]) -> Iterator[str]:
-    """Yield each synced object that is missing or changed. Neither unsynced objects nor an empty shelf are promised."""
+    """Yield each synced object that is missing or changed. Only synced objects are promised."""
     if not acknowledged:
         return
     try:
