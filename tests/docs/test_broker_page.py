@@ -1,4 +1,4 @@
-"""What docs/broker.md says is done: each `tornlog serve` on it is started, and the access list on it is read."""
+"""docs/broker.md and docs/store.md: each `tornlog serve` is started, the access list is read, the examples run."""
 
 import json
 import re
@@ -19,13 +19,14 @@ from tornlog.store.formats.remoting.command import RemotingCommand
 from tornlog.store.formats.remoting.frame import FRAME_BYTES_MAX
 from tornlog.store.real.world import real_world
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "broker.md").read_text()
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = (DOCS / "broker.md").read_text()
 COMMANDS = [match[1] for match in re.finditer(r"^    tornlog (serve .+)$", PAGE, re.MULTILINE)]
 
 
 @pytest.fixture
 def workplace(tmp_path: Path, certificates: Path) -> Path:
-    """A directory with all the files that the page speaks of."""
+    """A directory with all files of the page."""
     (access_list,) = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     (tmp_path / "plain_acl.yml").write_text(access_list)
     (tmp_path / "broker.conf").write_text("flushDiskType=SYNC_FLUSH\nenablePropertyFilter=true\n")
@@ -34,7 +35,16 @@ def workplace(tmp_path: Path, certificates: Path) -> Path:
     return tmp_path
 
 
-def test_the_limits_on_the_page_are_the_servers() -> None:
+def example_of(page: str) -> str:
+    """Return the page's example, with a store of small files."""
+    (example,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    small = "mapped_file_size_commit_log=1 << 20, max_hash_slot_num=100, max_index_num=400, "
+    smaller = str(example).replace('StoreConfig("mq", ', f'StoreConfig("mq", {small}')
+    assert smaller != example
+    return smaller
+
+
+def test_the_page_has_the_limits_of_the_server() -> None:
     limits = ServerLimits()
     send = limits.pools[Pool.SEND_MESSAGE]
     for figure in (
@@ -87,16 +97,12 @@ def test_a_broker_is_served_as_the_page_says(command: str, workplace: Path) -> N
     assert not (workplace / words[1] / "abort").exists()
 
 
-def test_hooks_see_what_the_page_says(tmp_path: Path) -> None:
-    (example,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-    small = "mapped_file_size_commit_log=1 << 20, max_hash_slot_num=100, max_index_num=400, "
-    smaller = example.replace('StoreConfig("mq", ', f'StoreConfig("mq", {small}')
-    assert smaller != example
+def test_hooks_are_called_as_the_page_says(tmp_path: Path) -> None:
     send = {"a": "sellers", "b": "Orders", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "0", "h": "0", "i": ""}
     pull = {"consumerGroup": "billing", "topic": "Orders", "queueId": "0", "queueOffset": "0", "maxMsgNums": "1"}
     pull |= {"sysFlag": "4", "commitOffset": "0", "suspendTimeoutMillis": "0", "subscription": "*", "subVersion": "0"}
     with subprocess.Popen(
-        [sys.executable, "-c", smaller], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", example_of(PAGE)], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         client = RemotingClient(real_world(), process.stdout.readline().split()[1])
@@ -110,3 +116,12 @@ def test_hooks_see_what_the_page_says(tmp_path: Path) -> None:
     assert said == ["sent Orders 0 0 0\n", "pulled billing Orders 0 0\n"]
     assert b"audited\x01yes" in pulled.body
     assert process.returncode == 0
+
+
+def test_the_store_is_a_library_as_the_page_shows(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", example_of((DOCS / "store.md").read_text())]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    printed = done.stdout.splitlines()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (printed[0], printed[-1], len(printed)) == ("PutMessageStatus.PUT_OK", "True", 5)

@@ -1,4 +1,4 @@
-"""The GitHub action and the page about CI: each block of shell is run, with the variables its service would set."""
+"""The GitHub action and docs/ci.md: each shell block runs with the variables of its service."""
 
 import json
 import re
@@ -26,13 +26,13 @@ def action(source: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def snippets(source: Path) -> list[dict[str, Any]]:
-    """What the page shows, document by document."""
+    """The YAML documents of the page."""
     return [yaml.safe_load(block["text"]) for block in _BLOCK.finditer((source / "docs" / "ci.md").read_text())]
 
 
 @pytest.fixture(scope="module")
 def offline_python(bare_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with a `python` whose environments already have all that tornlog needs."""
+    """A directory with a `python` that makes environments with all dependencies installed."""
     place = tmp_path_factory.mktemp("offline")
     script = place / "python"
     script.write_text(
@@ -45,11 +45,11 @@ def offline_python(bare_python: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 
 OFFLINE = {"PIP_NO_INDEX": "1", "PIP_NO_BUILD_ISOLATION": "0"}
-"""pip builds with what is installed; its switch is the wrong way round."""
+"""pip builds with the installed packages. Its switch is inverted: 0 disables isolation."""
 
 
 class Runner:
-    """A machine of GitHub's, as far as composite actions see of it. `did` are the names of the steps it has done."""
+    """A GitHub runner, as a composite action sees it. `did`: the names of its steps so far."""
 
     def __init__(self, action: dict[str, Any], source: Path, offline_python: Path, place: Path) -> None:
         self.workspace, self.temp = place / "work", place / "temp"
@@ -71,14 +71,14 @@ class Runner:
         self.did: list[str] = []
 
     def run(self, **inputs: str) -> Done:
-        """Run all blocks of shell, as GitHub does it: with -e and pipefail, up to the first that fails."""
+        """Run all shell blocks as GitHub does: with -e and pipefail, up to the first failure."""
         given = self._defaults | inputs
         done: Done | None = None
         for step in self._steps:
             if "run" not in step:
                 continue
             assert step["shell"] == "bash"
-            assert "${{" not in step["run"], "what comes from outside reaches a script as a variable only"
+            assert "${{" not in step["run"], "inputs reach a script as variables only"
             named = {
                 name: _INPUT.sub(lambda found: given[found[1]], value) for name, value in step.get("env", {}).items()
             }
@@ -98,7 +98,7 @@ class Runner:
         return done
 
     def only(self, step_id: str) -> "Runner":
-        """Do one step from now on."""
+        """Keep only one step."""
         self._steps = [step for step in self._steps if step.get("id") == step_id]
         return self
 
@@ -108,7 +108,7 @@ class Runner:
 
 @pytest.fixture(scope="module")
 def checkout(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What GitHub checks out of the action's repository."""
+    """A checkout of the action's repository."""
     left_out = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "build", "dist", "out", "tests")
     return Path(shutil.copytree(source, tmp_path_factory.mktemp("action") / "tornlog", ignore=left_out))
 
@@ -119,7 +119,7 @@ def runner(action: dict[str, Any], checkout: Path, offline_python: Path, tmp_pat
 
 
 @pytest.mark.slow
-def test_the_action_leaves_a_summary_a_report_and_junit_xml_and_fails_as_the_command_does(
+def test_the_action_writes_its_files_and_fails_like_the_command(
     runner: Runner,
 ) -> None:
     done = runner.run(**_FAST)
@@ -158,7 +158,7 @@ def test_without_seeds_and_time_the_action_runs_for_a_minute(runner: Runner) -> 
     assert timed.stdout.splitlines()[-4:] == ["--seeds", "9", "--time", "5m"]
 
 
-def test_the_actions_inputs_are_used_and_what_is_uploaded_is_uploaded_always(action: dict[str, Any]) -> None:
+def test_the_action_uses_all_inputs_and_always_uploads(action: dict[str, Any]) -> None:
     text = json.dumps(action["runs"])
     steps = action["runs"]["steps"]
 
@@ -170,7 +170,7 @@ def test_the_actions_inputs_are_used_and_what_is_uploaded_is_uploaded_always(act
     assert all(re.fullmatch(r"actions/[\w-]+@v\d+", step["uses"]) for step in steps if "uses" in step)
 
 
-def test_the_page_gives_the_action_inputs_that_it_has_and_has_them_all(
+def test_the_page_lists_exactly_the_inputs_of_the_action(
     action: dict[str, Any], snippets: list[dict[str, Any]], source: Path
 ) -> None:
     steps = [step for snippet in snippets for job in snippet.get("jobs", {}).values() for step in job["steps"]]
@@ -182,7 +182,7 @@ def test_the_page_gives_the_action_inputs_that_it_has_and_has_them_all(
 
 
 @pytest.mark.slow
-def test_the_job_for_gitlab_runs_as_it_stands(
+def test_the_gitlab_job_of_the_page_runs(
     snippets: list[dict[str, Any]], wheel: Path, offline_python: Path, tmp_path: Path
 ) -> None:
     (job,) = (snippet["crashes"] for snippet in snippets if "crashes" in snippet)

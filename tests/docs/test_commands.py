@@ -1,4 +1,4 @@
-"""Every command of README.md and of the pages is run, in the order in which a reader would, large ones in small."""
+"""Every command of README.md and the pages runs, in page order, large ones with smaller arguments."""
 
 import re
 import shlex
@@ -50,7 +50,7 @@ SMALLER = {
     "plot latency --disk here": "plot latency --turns 1 --producers 2 --disk here",
     "a-lost-master --seeds 100": "a-lost-master --seeds 2",
 }
-"""What takes long, and the same in small. Each must be there."""
+"""Part of a slow command -> a smaller version. Each must be on a page."""
 ELSEWHERE = {
     "make run": ".ci/run",
     "make test": ".ci/run",
@@ -70,7 +70,7 @@ ELSEWHERE = {
     "s3://": "tests/reports/pipeline/test_other_places.py",
     "tornlog probe": "tests/docs/test_your_python_program.py",
 }
-"""What is run elsewhere, by a part of it, and where."""
+"""Part of a command -> the file that runs it instead."""
 
 
 def commands_of(path: Path) -> list[str]:
@@ -79,7 +79,7 @@ def commands_of(path: Path) -> list[str]:
 
 @pytest.fixture
 def store(tmp_path: Path) -> str:
-    """A directory of a store that was stopped."""
+    """The directory of a stopped store."""
     root = str(tmp_path / "store")
     sizes = {"mapped_file_size_commit_log": 1 << 16, "mapped_file_size_consume_queue": 2_000}
     found = MessageStore(real_world(), StoreConfig(root, max_hash_slot_num=100, max_index_num=400, **sizes))
@@ -109,7 +109,7 @@ def smaller(command: str) -> str:
 
 
 def expected_exits(words: list[str]) -> tuple[int, ...]:
-    """Return how a command may end: 1 if it shows a broken promise, 0 or 1 if so few seeds may not show it."""
+    """Return the allowed exit codes: 1 for a broken promise, 0 or 1 if the few seeds may not show it."""
     if words[1] in ("replay", "shrink") or "--replay" in words:
         return (1,)
     if "--mutant" in words or "--as" in words:
@@ -133,7 +133,7 @@ def test_there_are_commands_on_many_pages() -> None:
     assert sum(len(commands_of(path)) for path in PAGES) >= 50
 
 
-def test_whatever_is_made_smaller_or_run_elsewhere_is_on_a_page() -> None:
+def test_every_smaller_or_excluded_command_is_on_a_page() -> None:
     commands = "\n".join(command for path in PAGES for command in commands_of(path))
 
     assert [part for part in (*SMALLER, *ELSEWHERE) if part not in commands] == []
@@ -141,14 +141,14 @@ def test_whatever_is_made_smaller_or_run_elsewhere_is_on_a_page() -> None:
         assert (ROOT / place).exists(), (part, place)
 
 
-def test_what_is_no_command_of_tornlog_is_run_elsewhere() -> None:
+def test_other_commands_run_elsewhere() -> None:
     others = [command for path in PAGES for command in commands_of(path) if not command.startswith(("tornlog", "pip"))]
 
     assert others
     assert [command for command in others if not any(part in command for part in ELSEWHERE)] == []
 
 
-def test_what_pip_is_asked_for_exists() -> None:
+def test_every_extra_on_a_page_exists() -> None:
     extras = (ROOT / "pyproject.toml").read_text()
     asked = [extra for path in PAGES for extra in _EXTRA.findall(path.read_text())]
 

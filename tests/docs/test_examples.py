@@ -1,4 +1,4 @@
-"""The key-value store of docs/examples: each planted bug is found and made small, the store itself is sound."""
+"""The key-value store of docs/examples: each planted bug is found and shrunk, and the store itself holds."""
 
 import os
 import subprocess
@@ -21,12 +21,12 @@ pytestmark = pytest.mark.ci
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
 BUGS = {"NoDirectorySync": 5, "RenameBeforeSync": 1, "SnapshotOutsideTheLock": 3}
-"""Name -> steps of the workload that are left of it, the life they are in included."""
+"""Bug -> most steps of its shrunk workload, the life included."""
 
 
 @pytest.fixture(scope="module")
 def check() -> Iterator[Any]:
-    """The module check_kv_log, imported as a script in its directory imports it."""
+    """The module check_kv_log, imported like by a script in its directory."""
     sys.path.insert(0, str(EXAMPLES))
     try:
         yield import_module("check_kv_log")
@@ -40,7 +40,7 @@ def scenario_of(check: Any, bug: str = "") -> Scenario:
 
 @pytest.fixture(scope="module")
 def shrunk(check: Any) -> Callable[[str], tuple[Finding, Finding]]:
-    """Return the first finding of a bug, and what it shrinks to."""
+    """Return the first finding of a bug, and its shrunk version."""
 
     @cache
     def shrunk(bug: str) -> tuple[Finding, Finding]:
@@ -52,7 +52,7 @@ def shrunk(check: Any) -> Callable[[str], tuple[Finding, Finding]]:
 
 
 @pytest.mark.slow
-def test_the_store_as_it_is_loses_nothing_while_disks_do(check: Any) -> None:
+def test_the_store_without_a_bug_loses_no_data(check: Any) -> None:
     injected: Counter[str] = Counter()
 
     def count(seed: int, outcome: TrialOutcome) -> None:
@@ -66,7 +66,7 @@ def test_the_store_as_it_is_loses_nothing_while_disks_do(check: Any) -> None:
 
 
 @pytest.mark.parametrize("bug", BUGS)
-def test_each_bug_is_found_made_small_and_replayed(
+def test_each_bug_is_found_shrunk_and_replayed(
     bug: str, check: Any, shrunk: Callable[[str], tuple[Finding, Finding]]
 ) -> None:
     found, smallest = shrunk(bug)
@@ -82,7 +82,7 @@ def test_each_bug_is_found_made_small_and_replayed(
     assert replay(scenario_of(check), kept.record).result.failure is None
 
 
-def test_a_lost_name_takes_a_file_system_that_loses_it(
+def test_a_lost_name_needs_a_file_system_that_loses_it(
     shrunk: Callable[[str], tuple[Finding, Finding]],
 ) -> None:
     _, smallest = shrunk("NoDirectorySync")
@@ -91,7 +91,7 @@ def test_a_lost_name_takes_a_file_system_that_loses_it(
     assert (crash.profile, crash.point) == ("strict-posix", "")
 
 
-def test_a_put_between_two_lines_needs_no_loss_but_switches(
+def test_a_put_between_two_lines_needs_only_switches(
     shrunk: Callable[[str], tuple[Finding, Finding]],
 ) -> None:
     _, smallest = shrunk("SnapshotOutsideTheLock")
@@ -102,7 +102,7 @@ def test_a_put_between_two_lines_needs_no_loss_but_switches(
     assert record.decisions == steps_taken(record)
 
 
-def test_a_race_on_plain_attributes_takes_a_switch_at_one(
+def test_a_race_on_an_attribute_needs_a_switch_there(
     check: Any, shrunk: Callable[[str], tuple[Finding, Finding]]
 ) -> None:
     _, smallest = shrunk("TakenWithoutTheLock")
@@ -116,7 +116,7 @@ def test_a_race_on_plain_attributes_takes_a_switch_at_one(
     assert replay(scenario_of(check), kept.record).result.failure is None
 
 
-def test_the_example_is_the_same_in_any_process_whatever_its_hashes(tmp_path: Path) -> None:
+def test_the_example_does_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
     outputs = []
     for hash_seed in ("1", "4711"):
         directory = tmp_path / hash_seed

@@ -1,4 +1,4 @@
-"""Every finding is shown by the public jars alone, as its page says; the store here keeps what was promised."""
+"""Every finding is reproduced by the public jars, as its page shows; the store here keeps the promise."""
 
 import os
 import re
@@ -28,7 +28,7 @@ FINDINGS = sorted(path.parent for path in (DOCS / "findings").glob("*/finding.pr
 PAGE = (DOCS / "findings.md").read_text()
 IMAGE_BYTES_MAX = 50_000
 CUT_BEFORE = "cut-record-returns"
-"""Where the fault is in the recovery before the last: what that should have erased is as good as any record now."""
+"""Its fault is in the recovery before the last: the image already has the record, so this store serves it too."""
 
 
 def properties_of(finding: Path) -> dict[str, str]:
@@ -54,7 +54,7 @@ def section_of(name: str) -> str:
 
 
 @pytest.mark.parametrize("finding", FINDINGS, ids=lambda path: path.name)
-def test_a_finding_is_shown_by_its_script_as_its_page_says(finding: Path, fetched: Fetched) -> None:
+def test_the_script_of_a_finding_prints_the_output_of_its_page(finding: Path, fetched: Fetched) -> None:
     version = f"rocketmq-{properties_of(finding)['version']}"
     jars = fetched(lambda: real_store_program(version)).jars
     (shown,) = re.findall(
@@ -75,7 +75,7 @@ def test_a_finding_is_shown_by_its_script_as_its_page_says(finding: Path, fetche
 
 
 def answer(config: StoreConfig, ask: str) -> str:
-    """Answer a finding's question by our store, in the words of its script."""
+    """Return our store's answer to a finding's question, in the words of its script."""
     store = MessageStore(overlay_world(), config)
     try:
         store.load()
@@ -117,7 +117,7 @@ def pulled(store: MessageStore, queue: ConsumeQueue, tag: str | None = None) -> 
 
 
 @pytest.mark.parametrize("finding", FINDINGS, ids=lambda path: path.name)
-def test_the_store_here_keeps_what_was_promised(finding: Path, tmp_path: Path) -> None:
+def test_this_store_keeps_the_promise_of_each_finding(finding: Path, tmp_path: Path) -> None:
     with tarfile.open(finding / "store.tar.gz") as tar:
         tar.extractall(tmp_path, filter="data")
     config = config_of_settings(tmp_path / "store", settings_of(finding), recover_whole_log=True)
@@ -138,11 +138,11 @@ SEEN_AS = {
     "lost-tag": "torn-entry",
     "hole-in-queue": "queue-shifted",
 }
-"""The deviation as which `python -m tests.conformance` explains what a finding's seed leaves."""
+"""Finding -> the deviation that `python -m tests.conformance` reports for its seed."""
 
 
 @pytest.mark.parametrize("name", sorted(SEEN_AS))
-def test_the_seed_of_a_finding_leads_to_what_it_shows(name: str, fetched: Fetched) -> None:
+def test_the_seed_of_a_finding_leads_to_its_deviation(name: str, fetched: Fetched) -> None:
     version = f"rocketmq-{properties_of(DOCS / 'findings' / name)['version']}"
     program = fetched(lambda: real_store_program(version))
     (seed,) = re.findall(r"Seed (\d+)", section_of(name))
@@ -154,11 +154,11 @@ def test_the_seed_of_a_finding_leads_to_what_it_shows(name: str, fetched: Fetche
     assert (WRITTEN_HERE, SEEN_AS[name]) in found.deviations
 
 
-def test_what_compare_does_not_see_is_the_one_cut_before() -> None:
+def test_only_one_finding_is_invisible_to_the_comparison() -> None:
     assert {finding.name for finding in FINDINGS} - SEEN_AS.keys() == {CUT_BEFORE}
 
 
-def test_each_finding_has_its_page_and_each_page_its_finding() -> None:
+def test_findings_and_sections_correspond() -> None:
     names = [finding.name for finding in FINDINGS]
 
     assert len(names) >= 5
@@ -167,7 +167,7 @@ def test_each_finding_has_its_page_and_each_page_its_finding() -> None:
 
 
 @pytest.mark.parametrize("finding", FINDINGS, ids=lambda path: path.name)
-def test_a_page_names_the_seed_the_broken_promise_and_whose_writes_it_is(finding: Path) -> None:
+def test_a_section_names_seed_promise_and_writer(finding: Path) -> None:
     section = section_of(finding.name)
 
     assert re.search(r"Seed \d+, (by the store as it is|as 4\.9\.8 writes)\.", section)

@@ -1,4 +1,4 @@
-"""Pages are run from top to bottom; what they show is what comes out. `python THIS_FILE` writes the outputs anew."""
+"""Pages run from top to bottom, and print the outputs that they show. `python THIS_FILE` updates the outputs."""
 
 import contextlib
 import io
@@ -15,13 +15,13 @@ import pytest
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 OWN_CODE = DOCS / "your-own-code.md"
 PAGES = (OWN_CODE, DOCS / "formats.md")
-"""The pages whose blocks build on one another."""
+"""Pages with blocks that depend on earlier ones."""
 _BLOCK = re.compile(r"^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = "$ python "
 
 
 def run_page(page: str, directory: Path) -> str:
-    """Run every block of a page, and return it with the outputs that really came."""
+    """Run every block of a page, and return it with the actual outputs."""
     names: dict[str, object] = {"__name__": "page"}
     printed = ""
 
@@ -35,7 +35,7 @@ def run_page(page: str, directory: Path) -> str:
             return block[0]
         if kind == "text":
             return f"```text\n{printed}```"
-        assert kind == "console", f"a block of a kind that nobody runs: {block[0]}"
+        assert kind == "console", f"a block of an unknown kind: {block[0]}"
         command = text.splitlines()[0]
         assert command.startswith(COMMAND), command
         return f"```console\n{command}\n{run_example(command.removeprefix(COMMAND), directory)}```"
@@ -44,7 +44,7 @@ def run_page(page: str, directory: Path) -> str:
 
 
 def run_example(arguments: str, directory: Path, **environment: str) -> str:
-    """Run a script of the examples in a directory, and return what it prints."""
+    """Run a script of the examples in a directory, and return its output."""
     script, *others = arguments.split()
     done = subprocess.run(
         [sys.executable, DOCS / "examples" / script, *others],
@@ -60,7 +60,7 @@ def run_example(arguments: str, directory: Path, **environment: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
-def test_every_block_runs_and_gives_the_output_that_is_shown(path: Path, tmp_path: Path) -> None:
+def test_every_block_prints_the_output_on_the_page(path: Path, tmp_path: Path) -> None:
     page = path.read_text()
     kinds = [block["kind"] for block in _BLOCK.finditer(page)]
 
@@ -79,7 +79,7 @@ def test_every_block_runs_and_gives_the_output_that_is_shown(path: Path, tmp_pat
         lambda page: page.replace('rename("/settings.new", "/settings")', 'rename("/settings.new", "/other")', 1),
     ],
 )
-def test_an_output_that_is_not_real_is_noticed(spoil: Callable[[str], str], tmp_path: Path) -> None:
+def test_a_wrong_output_is_noticed(spoil: Callable[[str], str], tmp_path: Path) -> None:
     page = OWN_CODE.read_text().partition("## Mend it")[0]
 
     assert spoil(page) != page

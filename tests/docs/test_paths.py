@@ -23,15 +23,15 @@ _LINK = re.compile(r"\]\(([\w./-]+)(?:#[\w-]*)?\)")
 _MODULE = re.compile(r"(?:from |`)tornlog((?:\.[a-z_]+)+)|`((?:store|sim|faults|scenarios|reports)(?:\.[a-z_]+)+)`")
 _FENCED = re.compile(r"^( *)```.*?^\1```", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"`(?:[\w./-]*/)?([\w-]+\.(?:py|c|h|sh|java|css|js))`")
-"""A file whose folder the sentence leaves out, or names from elsewhere."""
+"""A file name without its folder."""
 _PLACEHOLDER = "NAME"
 _OF_READERS = ("FILE.py",)
-"""Files that a reader brings."""
+"""Files of readers."""
 _GENERATED = "reference/"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_path_on_a_page_is_there(page: Path) -> None:
+def test_every_path_on_a_page_exists(page: Path) -> None:
     text = page.read_text()
     named = [ROOT / path for path in _PATH.findall(text) if _PLACEHOLDER not in path]
     linked = [page.parent / path for path in _LINK.findall(text) if not path.startswith(_GENERATED)]
@@ -43,11 +43,11 @@ def test_every_path_on_a_page_is_there(page: Path) -> None:
 
 
 def is_in_module(path: Path) -> bool:
-    """Return whether a dotted name is a module, or a name in one."""
+    """Return whether a dotted name is a module, or a name in a module."""
     return any(one.with_suffix(".py").exists() for one in (path, path.parent))
 
 
-def test_the_house_in_architecture_is_the_one_that_stands() -> None:
+def test_the_house_in_architecture_lists_all_rooms() -> None:
     _, _, house = (ROOT / "ARCHITECTURE.md").read_text().partition("## The house\n")
     folder, folders, rooms = "", [], []
     for line in house.partition("\n## ")[0].splitlines():

@@ -46,7 +46,7 @@ CONTRAST = """() => {
   }
   return faint;
 }"""
-"""Texts of the gallery whose contrast is below that of WCAG 2.2, 1.4.3 (AA)."""
+"""Texts of the gallery with a contrast below WCAG 2.2, 1.4.3 (AA)."""
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def test_search_works_in_a_directory_without_a_network(site: Path, browser: Browser) -> None:
+def test_search_works_without_a_network(site: Path, browser: Browser) -> None:
     page = browser.new_page(viewport=DESK)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
@@ -74,7 +74,7 @@ def test_search_works_in_a_directory_without_a_network(site: Path, browser: Brow
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
-def test_the_gallery_fits_its_screen_and_can_be_read(
+def test_the_gallery_fits_the_screen_with_enough_contrast(
     size: dict[str, int], scheme: str, site: Path, browser: Browser
 ) -> None:
     page = browser.new_page(viewport=size, color_scheme=scheme)

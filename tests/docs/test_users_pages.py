@@ -1,4 +1,4 @@
-"""The README, and the pages about pytest and Hypothesis: their files are written, their commands run and compared."""
+"""The README and the pages about pytest, Hypothesis and mutants: their files and commands give the shown output."""
 
 import re
 from collections.abc import Callable
@@ -17,7 +17,7 @@ _BLOCK = re.compile(r"^```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.
 
 
 def follow(page: str, project: Path, shell: Callable[..., Done]) -> list[str]:
-    """Do what a page shows, in a project; return what it shows and did not come out."""
+    """Follow a page in a project; return the shown outputs that differ."""
     missing = []
     for block in _BLOCK.finditer(page):
         if block["kind"] == "python":
@@ -36,7 +36,7 @@ def follow(page: str, project: Path, shell: Callable[..., Done]) -> list[str]:
 
 
 def not_in(output: str, shown: str, line: str) -> list[str]:
-    """Return what is shown of a command's output and is not there in that order; … stands for anything."""
+    """Return the first shown line that is missing from the output, in order; … matches any text."""
     at = 0
     for piece in shown.splitlines():
         pattern = ".*?".join(map(re.escape, piece.split("…")))
@@ -49,7 +49,7 @@ def not_in(output: str, shown: str, line: str) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
-def test_what_a_page_shows_is_what_comes_out(name: str, tmp_path: Path, shell: Callable[..., Done]) -> None:
+def test_a_page_shows_the_actual_output(name: str, tmp_path: Path, shell: Callable[..., Done]) -> None:
     page = (DOCS / name).read_text()
     kinds = [block["kind"] for block in _BLOCK.finditer(page)]
 
@@ -59,7 +59,7 @@ def test_what_a_page_shows_is_what_comes_out(name: str, tmp_path: Path, shell: C
     assert follow(page, tmp_path, shell) == []
 
 
-def test_the_failure_that_the_readme_shows_is_what_comes_out(tmp_path: Path, shell: Callable[..., Done]) -> None:
+def test_the_readme_shows_the_actual_failure(tmp_path: Path, shell: Callable[..., Done]) -> None:
     page = README.read_text()
 
     assert [block["kind"] for block in _BLOCK.finditer(page)] == ["console"]
@@ -74,18 +74,14 @@ def test_the_failure_that_the_readme_shows_is_what_comes_out(tmp_path: Path, she
         ('self.files.rename("/settings.new", "/settings")', 'self.files.rename("/settings.new", "/other")'),
     ],
 )
-def test_what_is_shown_and_not_so_is_noticed(
-    there: str, spoilt: str, tmp_path: Path, shell: Callable[..., Done]
-) -> None:
+def test_a_wrong_output_is_noticed(there: str, spoilt: str, tmp_path: Path, shell: Callable[..., Done]) -> None:
     page = (DOCS / "pytest.md").read_text().partition("`again` is the command")[0]
 
     assert there in page
     assert len(follow(page.replace(there, spoilt), tmp_path, shell)) == 1
 
 
-def test_the_page_about_pytest_has_every_option_and_every_argument_of_the_mark(
-    shell: Callable[..., Done], tmp_path: Path
-) -> None:
+def test_the_page_about_pytest_has_every_option_and_argument(shell: Callable[..., Done], tmp_path: Path) -> None:
     page = (DOCS / "pytest.md").read_text()
     options = re.findall(r"^  (--tornlog-\w+)", shell("pytest --help", tmp_path).stdout, re.MULTILINE)
     marks = shell("pytest --markers", tmp_path).stdout

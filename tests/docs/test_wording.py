@@ -24,7 +24,7 @@ PATTERNS = tuple(
         r"but for|of which|thereof|thereby|wherever|whichever",
     )
 )
-"""Clauses as subjects, `who` for things, places for order, double negations, and words of an older English."""
+"""Clauses as subjects, pronouns for things, places for order, double negations, and old-fashioned words."""
 
 GOAL = 30
 """Hits per 10,000 words that are good enough everywhere."""

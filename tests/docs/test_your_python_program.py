@@ -1,6 +1,6 @@
-"""The pages about probing: their commands run as written and print what is shown, the examples find what they say.
+"""The pages about probing: their commands print the shown output, and the examples have their findings.
 
-`python THIS_FILE` writes the outputs anew.
+`python THIS_FILE` updates the outputs.
 """
 
 import json
@@ -27,7 +27,7 @@ _PYTHON = re.compile(r"^```python\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
 
 
 def run(arguments: str, directory: Path) -> tuple[int, str]:
-    """Run a command as the page has it; return its exit code and all it prints."""
+    """Run a command of a page; return its exit code and output."""
     done = subprocess.run(
         [sys.executable, "-m", "tornlog", *arguments.split()],
         cwd=directory,
@@ -41,12 +41,12 @@ def run(arguments: str, directory: Path) -> tuple[int, str]:
 
 
 def examples(directory: Path) -> Path:
-    """Copy the examples, so that nothing is left beside them."""
+    """Copy the examples, to keep their folder clean."""
     return Path(shutil.copytree(DOCS / "examples", directory / "examples"))
 
 
 def run_page(page: str, directory: Path) -> str:
-    """Return a page with the outputs that really come of its commands."""
+    """Return a page with the actual outputs of its commands."""
 
     def rerun(block: re.Match[str]) -> str:
         command = block["command"]
@@ -57,19 +57,19 @@ def run_page(page: str, directory: Path) -> str:
 
 
 def steady(page: str) -> str:
-    """Return a page without what differs from run to run and from one version of Python to another."""
+    """Return a page without the values that differ between runs or versions of Python."""
     return re.sub(r"(?<=dumb\.py:)\d+", "N", re.sub(r"in \d+\.\d s", "in N s", page))
 
 
 @pytest.mark.parametrize(("file", "commands"), [(PAGE, 5), (ANY_PROGRAM, 2)], ids=["Python", "any"])
-def test_every_command_runs_and_prints_what_is_shown(tmp_path: Path, file: Path, commands: int) -> None:
+def test_every_command_prints_the_output_on_the_page(tmp_path: Path, file: Path, commands: int) -> None:
     page = file.read_text()
 
     assert len(_CONSOLE.findall(page)) == commands
     assert steady(run_page(page, examples(tmp_path))) == steady(page)
 
 
-def test_an_output_that_is_not_real_is_noticed(tmp_path: Path) -> None:
+def test_a_wrong_output_is_noticed(tmp_path: Path) -> None:
     mended = PAGE.read_text().partition("## Mended")[2].partition("## Disks")[0]
     spoilt = mended.replace("3 promises", "4 promises")
 
@@ -91,7 +91,7 @@ def test_the_check_on_the_page_is_the_one_that_runs() -> None:
 
 @pytest.fixture(scope="module")
 def probed(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dict[str, Any]]:
-    """Return what probing an example on every disk comes to."""
+    """Return a function that probes an example on every disk."""
     directory = examples(tmp_path_factory.mktemp("probed"))
 
     def probed(name: str, *arguments: str) -> dict[str, Any]:
@@ -107,11 +107,11 @@ def probed(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dict[str, 
 
 
 def breaches(document: dict[str, Any]) -> dict[str, set[str]]:
-    """Return on which disks each kind of breach is met."""
+    """Return the disks of each kind of breach."""
     return {breach["signature"]: set(breach["disks"]) for breach in document["breaches"]}
 
 
-def test_the_writer_with_both_syncs_is_silent_on_every_disk(probed: Callable[..., dict[str, Any]]) -> None:
+def test_the_writer_with_both_syncs_holds_on_every_disk(probed: Callable[..., dict[str, Any]]) -> None:
     document = probed("atomic_writer")
 
     assert breaches(document) == {}
@@ -131,7 +131,7 @@ def test_the_writer_with_both_syncs_is_silent_on_every_disk(probed: Callable[...
         ),
     ],
 )
-def test_the_writer_without_one_of_them_is_caught(
+def test_the_writer_without_one_sync_is_caught(
     probed: Callable[..., dict[str, Any]], left_out: str, signature: str, loss: str
 ) -> None:
     document = probed("atomic_writer", left_out)
@@ -156,7 +156,7 @@ def test_ext4_keeps_the_order_that_saves_a_writer_without_file_sync(
 @pytest.mark.parametrize(
     ("name", "lost"), [("dbm_dumb", "synced entry '…' is lost"), ("shelve", "synced object '…' is lost")]
 )
-def test_dbm_dumb_loses_synced_entries_even_when_only_its_process_is_killed(
+def test_dbm_dumb_loses_synced_entries_at_a_process_kill(
     probed: Callable[..., dict[str, Any]], name: str, lost: str
 ) -> None:
     document = probed(name)
@@ -171,7 +171,7 @@ def test_dbm_dumb_loses_synced_entries_even_when_only_its_process_is_killed(
     assert any("cannot be read" in one for one in found)
 
 
-def test_persist_queue_keeps_what_it_promises_of_killed_processes_and_no_more(
+def test_persist_queue_survives_kills_but_no_power_cut(
     probed: Callable[..., dict[str, Any]],
 ) -> None:
     document = probed("persist_queue")
@@ -185,7 +185,7 @@ def test_persist_queue_keeps_what_it_promises_of_killed_processes_and_no_more(
 SYNCS = re.compile(r"\b(fsync|fdatasync)\b")
 
 
-def test_the_sources_say_the_same() -> None:
+def test_the_libraries_call_no_fsync_there() -> None:
     import dbm.dumb
     import inspect
     import shelve

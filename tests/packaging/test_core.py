@@ -1,4 +1,4 @@
-"""Core and extras: no core module imports an extra, and the core works in a tree that has none."""
+"""Core and extras: no core module imports an extra, and the core works in a tree without extras."""
 
 import ast
 import os
@@ -14,13 +14,13 @@ import pytest
 from tests.packaging.test_imports import absolute_names, is_within, module_name, modules_of
 
 EXTRAS = ("store/broker", "scenarios/runs/broker", "reports/pipeline", "reports/studies")
-"""The rooms that the core works without."""
+"""Rooms that the core does not need."""
 
 FOR_EXTRAS = (
     *(f"reports/cli/{name}.py" for name in ("serve", "serve_metrics")),
     *(f"scenarios/mutants/bugs/{name}.py" for name in ("answers", "brokers", "registration")),
 )
-"""Modules in rooms of the core that only an extra needs. The core does not import them either."""
+"""Modules in rooms of the core, for extras only. The core does not import them either."""
 
 
 def dotted(path: str) -> str:
@@ -28,7 +28,7 @@ def dotted(path: str) -> str:
 
 
 def statements_at_import(body: list[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
-    """Yield the imports that run when a module is imported: none in functions, none for type checkers."""
+    """Yield the imports that run at import time: none in functions, none for type checkers."""
     for node in body:
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield node
@@ -40,7 +40,7 @@ def statements_at_import(body: list[ast.stmt]) -> Iterator[ast.Import | ast.Impo
 
 
 def extras_imported(path: Path, source: Path) -> Iterator[str]:
-    """Yield the extras that a module imports when it is imported."""
+    """Yield the extras that a module imports at import time."""
     module = module_name(path, source)
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     for node in statements_at_import(ast.parse(path.read_text()).body):
@@ -59,11 +59,11 @@ def core(packages: list[str], source: Path) -> list[Path]:
     return [path for path in modules_of(packages, source) if is_in_core(path, source)]
 
 
-def test_every_extra_is_there(source: Path) -> None:
+def test_every_extra_exists(source: Path) -> None:
     assert all((source / extra).exists() for extra in (*EXTRAS, *FOR_EXTRAS))
 
 
-def test_no_module_of_the_core_imports_an_extra_when_it_is_imported(core: list[Path], source: Path) -> None:
+def test_no_core_module_imports_an_extra_at_import_time(core: list[Path], source: Path) -> None:
     assert len(core) > 400
     assert [found for path in core for found in extras_imported(path, source)] == []
 
@@ -81,7 +81,7 @@ def test_no_module_of_the_core_imports_an_extra_when_it_is_imported(core: list[P
         ("from ..store import brokerage", 0),
     ],
 )
-def test_an_import_of_an_extra_is_found_where_it_runs_at_once(text: str, found: int, tmp_path: Path) -> None:
+def test_an_import_of_an_extra_is_found_if_it_runs_at_import_time(text: str, found: int, tmp_path: Path) -> None:
     path = tmp_path / "scenarios" / "module.py"
     path.parent.mkdir()
     path.write_text(text)
@@ -93,7 +93,7 @@ def test_an_import_of_an_extra_is_found_where_it_runs_at_once(text: str, found: 
 def core_alone(
     source: Path, core: list[Path], pyproject: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """A directory for PYTHONPATH in which `tornlog` is the core and nothing else."""
+    """A directory for PYTHONPATH with only the core as `tornlog`."""
     root = tmp_path_factory.mktemp("core")
     data = pyproject["tool"]["setuptools"]["package-data"].items()
     folders = [(source.joinpath(*package.split(".")[1:]), patterns) for package, patterns in data]

@@ -1,4 +1,4 @@
-"""What needs no extra runs without any, and what does says which."""
+"""Commands without extras run without their packages; other commands name the missing extra."""
 
 import subprocess
 import sys
@@ -34,7 +34,7 @@ def run(place: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     ],
     ids=lambda words: words[0],
 )
-def test_what_needs_no_extra_runs_without_any(words: list[str], tmp_path: Path) -> None:
+def test_commands_without_extras_run(words: list[str], tmp_path: Path) -> None:
     done = run(tmp_path, *words)
 
     assert done.returncode == 0, done.stdout + done.stderr
@@ -49,7 +49,7 @@ def test_what_needs_no_extra_runs_without_any(words: list[str], tmp_path: Path) 
     ],
     ids=lambda words: words[0],
 )
-def test_what_needs_an_extra_says_which(words: list[str], extra: str, tmp_path: Path) -> None:
+def test_a_command_names_its_missing_extra(words: list[str], extra: str, tmp_path: Path) -> None:
     (tmp_path / "acl.yml").write_text("accounts: []\n")
     done = run(tmp_path, *words)
 

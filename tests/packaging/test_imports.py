@@ -1,4 +1,4 @@
-"""Who may import whom, checked on every module that is shipped."""
+"""The allowed imports between packages, checked on every shipped module."""
 
 import ast
 import tomllib
@@ -52,7 +52,7 @@ ALLOWED = {
         "tornlog.store.real",
         "tornlog.store.world",
     ),
-    "tornlog.reports.pipeline.source.record_entries": (  # what dispatch makes of a record
+    "tornlog.reports.pipeline.source.record_entries": (  # queue entries of a record, as dispatch makes them
         "tornlog.reports",
         "tornlog.store.formats",
         "tornlog.store.formats.messages",
@@ -61,16 +61,16 @@ ALLOWED = {
     "tornlog.reports.pipeline.rebuild": (
         "tornlog.reports",
         "tornlog.store",
-    ),  # what the store's recovery makes, in parts
+    ),  # the files of the store's recovery, in parts
 }
-"""What the modules below a name may import of ours; the longest name that fits a module counts."""
+"""Package -> the packages that its modules may import. The longest matching name counts."""
 
 SCENARIOS = ("claims", "oracle", "workload", "runs", "mutants", "campaigns", "fuzz", "testing")
 """The rooms of scenarios, from the ground up: each knows those before it."""
 
 STORE = (
     "formats",
-    "base",  # modules of `store/` itself, but for those of the next set
+    "base",  # modules of `store/` itself, except those of the next set
     "real",
     "log",
     "filters",
@@ -92,10 +92,10 @@ WHOLE_STORE = {"message_store", "plugins", "runtime_info"}
 """Modules of `store/` itself that put its rooms together."""
 
 BANNED_IN = ("sim", "store", "faults", "scenarios", "reports/studies")
-"""Folders whose code runs in simulations."""
+"""Folders with code that runs in simulations."""
 
 OUTSIDE = ("os", "mmap", "threading", "time", "socket", "random")
-"""Doors to the outside that a ban must name, whatever else it names."""
+"""Modules for outside access that every ban must name."""
 
 
 def module_name(path: Path, source: Path) -> str:
@@ -109,7 +109,7 @@ def modules_of(packages: list[str], source: Path) -> list[Path]:
 
 @cache
 def imported_names(text: str, package: str) -> list[tuple[int, str]]:
-    """Return the line and the absolute name of everything a module of that package imports, at any depth."""
+    """Return line and absolute name of every import of a module of that package, at any depth."""
     return list(_imported_names(text, package))
 
 
@@ -203,7 +203,7 @@ def test_no_room_imports_one_above_it(
         room = room_of(module)
         rooms.add(room)
         for line, name in imported_names(path.read_text(), package):
-            # `errors` is below everything: formats raise what it has.
+            # `errors` is below all rooms: formats raise its exceptions.
             if is_within(name, top) and name != top and not is_within(name, "tornlog.store.errors"):
                 other = room_of(name)
                 if order.index(other) > order.index(room):
@@ -248,7 +248,7 @@ def test_no_module_imports_itself_through_others(packages: list[str], source: Pa
     assert circles(imports) == []
 
 
-def test_a_circle_is_found_also_if_a_type_checker_alone_walks_it(tmp_path: Path) -> None:
+def test_a_circle_for_type_checkers_only_is_found(tmp_path: Path) -> None:
     written = {
         "kernel.py": "from .task import Task",
         "task.py": "if TYPE_CHECKING:\n    from . import trace",
@@ -267,7 +267,7 @@ def test_every_package_has_its_arrows(packages: list[str]) -> None:
         assert any(is_within(package, name) for name in ALLOWED), package
 
 
-def test_only_the_files_that_a_folders_ruff_toml_names_reach_outside(source: Path, pyproject: dict[str, Any]) -> None:
+def test_only_the_exceptions_of_ruff_toml_reach_outside(source: Path, pyproject: dict[str, Any]) -> None:
     banned = set(pyproject["tool"]["ruff"]["lint"]["flake8-tidy-imports"]["banned-api"])
     bound, _ = bound_and_exempt(source)
 
@@ -276,7 +276,7 @@ def test_only_the_files_that_a_folders_ruff_toml_names_reach_outside(source: Pat
     assert [leak for path in bound for leak in reaches_outside(path, source, banned)] == []
 
 
-def test_no_exception_from_the_ban_covers_more_than_the_doors_themselves(source: Path) -> None:
+def test_the_exceptions_from_the_ban_are_few(source: Path) -> None:
     _, exempt = bound_and_exempt(source)
 
     in_simulation = [
@@ -284,7 +284,7 @@ def test_no_exception_from_the_ban_covers_more_than_the_doors_themselves(source:
         for path in (one.relative_to(source).as_posix() for one in exempt)
         if path.startswith(("store/", "sim/", "faults/"))
         and "/real/" not in path
-        and "/probe/" not in path  # real programs, and real checks of what a crash leaves of them
+        and "/probe/" not in path  # real programs, and real checks of their crash images
     ]
     assert set(in_simulation) <= {
         "sim/choices.py",

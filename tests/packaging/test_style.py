@@ -1,4 +1,4 @@
-"""Words that engineers search for: a name has one meaning, and the house's old dialect stays out."""
+"""Names and words: a class name has one meaning, and old private words stay out."""
 
 import ast
 import re
@@ -21,7 +21,7 @@ DIALECT = {
     "told": "answered, shown, called with, expected",
     "fired": "injected",
 }
-"""Word stems nobody searches for, and what to say instead."""
+"""Private word stem -> the field's word."""
 
 _WORDS = re.compile(rf"(?<![a-z])(?:{'|'.join(DIALECT)})", re.IGNORECASE)
 
@@ -36,7 +36,7 @@ def classes_of(text: str) -> list[str]:
 
 
 def names_given_twice(text: str) -> list[str]:
-    """Return what a module gives a value to more than once at its top level."""
+    """Return the names that a module assigns more than once at its top level."""
     given = Counter(
         name.id
         for node in ast.parse(text).body
@@ -49,7 +49,7 @@ def names_given_twice(text: str) -> list[str]:
 
 
 def dialect_in(text: str) -> list[str]:
-    """Return the lines that say it in the old words."""
+    """Return the lines with old words."""
     return [line.strip() for line in text.splitlines() if _WORDS.search(line)]
 
 
@@ -72,7 +72,7 @@ def test_a_second_value_is_noticed() -> None:
     assert names_given_twice("ZEROS = bytes(20)\nSIZE: int = 1\nZEROS = bytes(SIZE)\n") == ["ZEROS"]
 
 
-def test_code_and_pages_say_it_in_the_words_of_the_field(source: Path) -> None:
+def test_code_and_pages_use_the_words_of_the_field(source: Path) -> None:
     pages = [source / "README.md", source / "ARCHITECTURE.md", *sorted((source / "docs").glob("*.md"))]
 
     found = {

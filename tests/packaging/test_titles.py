@@ -1,4 +1,4 @@
-"""Commit titles: the hook and the check of new commits accept `component: do this` and nothing else."""
+"""Commit titles: the hook and the check of new commits accept only `component: do this`."""
 
 import subprocess
 from pathlib import Path

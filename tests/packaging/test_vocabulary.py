@@ -1,4 +1,4 @@
-"""The kernel and the disks serve any storage code: nothing in their code speaks of one kind of store."""
+"""The kernel and the disks serve any storage code: their code contains no words of message stores."""
 
 import ast
 import re
@@ -41,14 +41,14 @@ def speaks_of_message_stores(path: Path) -> list[str]:
     ]
 
 
-def test_kernel_and_disks_know_nothing_of_message_stores(source: Path) -> None:
+def test_kernel_and_disks_do_not_mention_message_stores(source: Path) -> None:
     modules = [path for package in GENERIC for path in sorted((source / package).rglob("*.py"))]
 
     assert len(modules) > 50
     assert [found for path in modules for found in speaks_of_message_stores(path)] == []
 
 
-def test_the_store_itself_does_speak_of_them(source: Path) -> None:
+def test_the_store_itself_mentions_them(source: Path) -> None:
     assert speaks_of_message_stores(source / "store" / "message_store.py")
 
 
@@ -65,7 +65,7 @@ def test_the_store_itself_does_speak_of_them(source: Path) -> None:
         "f'{x} commit-log'",
     ],
 )
-def test_a_word_of_theirs_is_found_wherever_it_stands(text: str, tmp_path: Path) -> None:
+def test_a_word_of_message_stores_is_found_anywhere_in_code(text: str, tmp_path: Path) -> None:
     path = tmp_path / "module.py"
     path.write_text(text)
 

@@ -1,4 +1,4 @@
-"""What a user installs: the packages of the five folders, and nothing else."""
+"""The wheel and sdist: exactly the packages of the five folders."""
 
 import os
 import shutil
@@ -38,7 +38,7 @@ def test_without_a_compiler_all_but_the_core_is_built(build: Callable[..., Path]
 
 
 @needs_compiler
-def test_an_sdist_has_what_the_core_is_built_from(build: Callable[..., Path], tmp_path: Path) -> None:
+def test_an_sdist_has_the_sources_of_the_core(build: Callable[..., Path], tmp_path: Path) -> None:
     with tarfile.open(build("sdist")) as tar:
         tar.extractall(tmp_path, filter="data")
     (tree,) = tmp_path.iterdir()
@@ -46,7 +46,7 @@ def test_an_sdist_has_what_the_core_is_built_from(build: Callable[..., Path], tm
     assert {*zipfile.ZipFile(build("wheel", tree)).namelist()} >= CORES
 
 
-def test_every_folder_of_modules_is_a_package_and_says_what_is_in_it(packages: list[str], source: Path) -> None:
+def test_every_folder_of_modules_is_a_documented_package(packages: list[str], source: Path) -> None:
     for package in packages:
         init = source.joinpath(*package.split(".")[1:], "__init__.py")
         assert init.is_file(), package
@@ -77,7 +77,7 @@ def test_a_wheel_holds_the_packages_their_type_marker_the_core_and_no_tests(
     assert any(name.endswith("dist-info/licenses/LICENSE") for name in names)
 
 
-def test_an_unpacked_wheel_is_tornlog_beside_folders_of_the_same_names(wheel: Path, tmp_path: Path) -> None:
+def test_a_wheel_works_next_to_folders_of_the_same_names(wheel: Path, tmp_path: Path) -> None:
     zipfile.ZipFile(wheel).extractall(tmp_path / "site")
     project = tmp_path / "project"
     for name in ("store", "sim", "tests"):
