@@ -95,6 +95,7 @@ class ViolationGroup:
     def joined(self, other: "ViolationGroup", smallest: CrashCase) -> "ViolationGroup":
         """Return the group of the states of both."""
         disks = dict(Counter(self.disks) + Counter(other.disks))
+        assert sum(disks.values()) == self.states + other.states, "each broken state counts on one disk"
         return ViolationGroup(smallest, self.states + other.states, self.points | other.points, disks)
 
 
@@ -287,6 +288,7 @@ class Prober:
             self._verdicts[keys[number]] = verdict
             self.found.judged += 1
             self.found.images.add(keys[number][0])
+        assert waiting.keys() <= self._verdicts.keys(), "a state has no verdict after its check"
         if self._on_held is not None:
             for key, one in waiting.items():
                 if not self._verdicts[key].is_broken:
@@ -317,6 +319,7 @@ class Prober:
             count.crashes += is_judged
             count.exhausted += is_judged and states.is_exhaustive
             count.cut += is_judged and states.was_cut
+            assert max(count.exhausted, count.cut) <= count.crashes, (disk, count)
             is_whole = is_whole and is_judged
         if is_whole:
             self.found.points += 1
@@ -347,6 +350,7 @@ class Prober:
         breach.states += 1
         breach.points.add(point.operations)
         breach.disks[disk] = breach.disks.get(disk, 0) + 1
+        assert sum(breach.disks.values()) == breach.states, "each broken state counts on one disk"
 
 
 def _case(point: Point, disk: str, states: CrashStates, state: CrashState, verdict: CheckOutcome) -> CrashCase:

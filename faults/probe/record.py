@@ -150,6 +150,7 @@ class ProgramRecord:
 
     def upto(self, steps: int) -> "ProgramRecord":
         """Return the record with only its first steps. All stacks remain."""
+        assert steps >= 0, steps
         return replace(self, steps=self.steps[:steps], unseen=(), unended="")
 
     def to_json(self) -> dict[str, Any]:

@@ -85,6 +85,7 @@ class Recoveries:
         if not record.steps:
             return
         self.writing += 1
+        assert self.writing <= self.recorded, (self.writing, self.recorded)
         nobody = len(record.tasks)  # a task of its own, because the promises are the program's, not the recovery's
         promises = tuple(Step(steps.ACKNOWLEDGE, promise, by=nobody) for promise in acknowledged)
         whole = replace(record, steps=promises + record.steps, tasks=(*record.tasks, NOBODY))

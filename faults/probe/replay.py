@@ -82,6 +82,7 @@ class Replayer:
                 if self.disk.operations > done:
                     done = self.disk.operations
                     self.steps_of += [number] * (done - len(self.steps_of))
+                    assert len(self.steps_of) == done, (number, done)
                     yield Point(number, done, acknowledged, is_inside)
 
     def whole(self) -> None:
@@ -227,6 +228,7 @@ def piece_ends(at: int, size_bytes: int) -> list[int]:
     if len(boundaries) >= _PIECES_MAX:
         between = _PIECES_MAX - 2
         first, *middle, last = boundaries
+        assert middle, (at, size_bytes)
         boundaries_kept = [middle[part * len(middle) // between] for part in range(1, between)]
         return [first, *boundaries_kept, last, size_bytes]
     return [*boundaries, size_bytes]

@@ -117,6 +117,7 @@ class Reruns:
                     break  # the program has no more calls for this fault
                 self.injected[kind] += 1
                 self._explore(kind, control, run.record, run.record.injected[0] - 1)
+            assert kind not in self.tried, kind
             self.tried.append(kind)
 
     def _reorder(self, seeds: int) -> None:
@@ -150,6 +151,7 @@ class Reruns:
         is_struck = control.fault is None or bool(run.record.injected)
         self.runs += is_struck
         self.failed += is_struck and run.record.exit != 0
+        assert self.failed <= self.runs, (self.failed, self.runs)
         return run
 
     def _explore(self, kind: str, control: RunControl, record: ProgramRecord, first_step: int) -> None:

@@ -96,5 +96,6 @@ def shrink(record: ProgramRecord, start: Image, case: CrashCase, checkers: Check
         shrink_decisions(search)
     state, decisions = scene.state(search.best.decisions)
     verdict = verdicts[state.digest]
+    assert verdict.is_broken, "the smallest case breaks the same promise"
     smallest = replace(case, decisions=decisions, digest=state.digest, verdict=verdict, losses=state.losses)
     return scene.shown(smallest)

@@ -127,6 +127,7 @@ class ExplorationCounts(Generic[Setup]):
 
     def sample(self, sample: StateSample[Setup], samples_max: int) -> None:
         """Add a sample. If there are too many, drop the one with the largest digest."""
+        assert all(other.digest != sample.digest for other in self.samples), sample.digest
         self.samples = sorted([*self.samples, sample])[:samples_max]
 
     @property
@@ -273,6 +274,7 @@ class Explorer(Generic[Setup]):
         count.crashes += 1
         count.exhausted += is_exhaustive
         count.cut += was_cut
+        assert max(count.exhausted, count.cut) <= count.crashes, count
 
     def _missing(self, moment: CrashMoment) -> Iterator[Decision]:
         if moment.missing:

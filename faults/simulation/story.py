@@ -77,6 +77,7 @@ def story_of(
     _add_files(concern, shown)
     weighed = sorted(((concern.weight(event), number) for number, event in enumerate(shown)), reverse=True)
     chosen = sorted(number for _, number in weighed[: lines_max - 1])  # one line is for the count of the others
+    assert len(chosen) < lines_max < len(shown), (len(chosen), lines_max)
     about = f", these concern {', '.join(concern.names[:4])}" if concern.names else ""
     left_out = f"{len(shown) - len(chosen):,} of {len(shown):,} events are left out{about}"
     return [left_out, *(_line(shown[number], root) for number in chosen)]

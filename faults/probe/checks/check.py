@@ -60,6 +60,7 @@ class CheckOutcome(NamedTuple):
     @property
     def uncoloured(self) -> "CheckOutcome":
         """Return the outcome without escape sequences of a terminal."""
+        assert self.lines or not self.is_broken, "a breach needs a message"
         lines = [_ESCAPE.sub("", line) for line in self.lines]
         kept = tuple(line for line in lines if line.strip())
         return self._replace(lines=kept or (NO_TEXT,) if lines else ())

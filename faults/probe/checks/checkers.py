@@ -126,6 +126,7 @@ class Checkers:
 
     def _ask(self, number: int, question: Question) -> None:
         worker = self._idle.pop() if self._idle else self._started()
+        assert worker.connection not in self._busy, number  # a worker has one question at a time
         worker.connection.send(question)
         seconds = self._seconds_max + (0.0 if self._check.runs_here else _GRACE_SECONDS)
         self._busy[worker.connection] = (number, worker, monotonic() + seconds)

@@ -182,6 +182,7 @@ class ProgramRecorder:
             del self._names[path]
             if replaced is not None:
                 self._links[replaced] -= 1
+                assert self._links[replaced] >= 0, target
             self._names[target] = file
             self.add(steps.RENAME, path, target)
 
@@ -214,6 +215,7 @@ class ProgramRecorder:
             self.unseen("os.remove", f"{path}: {_UNKNOWN}")
             return
         self._links[file] -= 1
+        assert self._links[file] >= 0, path
         self.add(steps.UNLINK, path)
 
     def made_directory(self, path: str) -> None:

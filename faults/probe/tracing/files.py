@@ -119,6 +119,7 @@ class KnownFiles:
         return DescriptorState(self._files.get(identity), self._outputs.get(identity, ""), position, flags)
 
     def _keep(self, key: tuple[int, int]) -> int:
+        assert key not in self._kept, key
         if len(self._kept) >= _KEPT_MAX:
             os.close(self._kept.popitem(last=False)[1])
         kept = self._kept[key] = os.open(f"/proc/{key[0]}/fdinfo/{key[1]}", _READ)

@@ -65,6 +65,7 @@ class KernelStores:
         self, thread: TracedThread, call: ptrace.EnteredCall, name: str, ranges: list[tuple[int, int]]
     ) -> None:
         """Open the pages and make the thread repeat its call."""
+        assert thread.id not in self._opened, thread.id  # a repeated call is not put off again
         injector, machine = self._injector, self._injector.machine
         registers = injector.registers
         self._maps.settle()

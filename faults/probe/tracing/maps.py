@@ -299,6 +299,8 @@ class MapCalls:
 
     def _open_page(self, thread: TracedThread, before: RegisterSet, page: int, found: SharedMap, call: str) -> OpenPage:
         """Open a page of a map. The caller restores the registers."""
+        assert page % PAGE_BYTES == 0, hex(page)
+        assert page not in thread.memory.open_pages, hex(page)
         at = found.at + page - found.start
         key = (found.file.number, at)
         known = self._open.get(key)

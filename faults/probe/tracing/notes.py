@@ -46,6 +46,7 @@ class ProgramNotes:
 
     def present(self, task: int, call: str, stack: int = 0) -> None:
         """Set the task, system call and stack of the next steps. call: "" for a store instruction."""
+        assert 0 <= task < len(self._tasks), task
         self.task, self._call, self._stack = task, call, stack
 
     def add(self, kind: str, path: str = "", target: str = "", file: int = -1, at: int = 0, size: int = 0) -> None:

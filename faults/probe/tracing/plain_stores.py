@@ -60,6 +60,7 @@ class PlainStores:
             return None
         program_counter = self._machine.program_counter
         self._registers.set(thread, before, {program_counter: register(before, program_counter) + found.length})
+        assert len(new) == end - start, (start, end, len(new))
         old = page[start:end]
         page[start:end] = new
         return at + start, old, new

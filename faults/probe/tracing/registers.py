@@ -120,6 +120,7 @@ class _Buffer:
         return self._bytes.raw
 
     def hand_over(self, thread: int, kind: int, content: bytes | bytearray) -> None:
+        assert len(content) <= self._size_bytes, (len(content), self._size_bytes)  # memmove has no bound
         self._vector[1] = len(content)
         ctypes.memmove(self._bytes, bytes(content), len(content))
         ptrace.request(_SET_REGISTERS, thread, kind, self._vector_at)

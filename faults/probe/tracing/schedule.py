@@ -50,6 +50,7 @@ class SeededOrder:
 
     def pick(self, held: Collection[TracedThread], threads: Collection[TracedThread]) -> TracedThread | None:
         """Return the held thread that continues, or None while another thread may still arrive."""
+        assert held, "a pick needs a held thread"
         now = time.monotonic()
         self._asked_first = self._asked_first or now
         if not _all_rest([thread for thread in threads if thread not in held]):

@@ -32,6 +32,7 @@ class SharedMap:
     def part(self, start: int, end: int) -> "SharedMap":
         """Return the part in [start, end)."""
         start, end = max(start, self.start), min(end, self.end)
+        assert start <= end, (start, end)
         return SharedMap(start, end, self.file, self.at + start - self.start, self.protection)
 
 
@@ -83,6 +84,7 @@ class AddressSpace:
                 self.maps.append(one.part(one.start, address))
             if end < one.end:
                 self.maps.append(one.part(end, one.end))
+        assert not self.maps_in(address, size_bytes), hex(address)
         for page in [page for page in self.open_pages if address <= page < end]:
             del self.open_pages[page]
 
