@@ -6,11 +6,9 @@ from textwrap import dedent
 
 import pytest
 
+from tests.faults.probe.steps import Recorded
 from tornlog.faults.probe.record import ProgramRecord, SourceLine, Step
 from tornlog.faults.probe.recording.run import EMPTY, record_program
-
-Recorded = tuple[ProgramRecord, list[str]]
-"""A record, and where the directory is not what it comes to."""
 
 
 @pytest.fixture

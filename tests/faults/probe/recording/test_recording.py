@@ -2,156 +2,138 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from msgspec.structs import astuple
 
+from tests.faults.probe.steps import in_short, steps_of, stories
 from tornlog.faults.probe.record import FILES, TEMPORARY, ProgramRecord, Step
 from tornlog.faults.probe.recording.run import ProgramError, record_program, start_of
 
 Recorded = Callable[..., tuple[ProgramRecord, list[str]]]
+Taken = Callable[..., list[Step]]
 
 
-def steps_of(found: tuple[ProgramRecord, list[str]]) -> list[Step]:
-    """Return the steps of a record that is all there was."""
-    record, unlike = found
-    assert (record.unseen, unlike) == ((), [])
-    return list(record.steps)
+@pytest.fixture
+def taken(recorded: Recorded) -> Taken:
+    """Return the steps of a script with these lines."""
+    return lambda *arguments, **named: steps_of(recorded(*arguments, **named))
 
 
-def told(steps: list[Step]) -> list[tuple[Any, ...]]:
-    """Return steps without stacks, tasks and empty fields."""
-    found = []
-    for step in steps:
-        *fields, size, data = astuple(step)[:7]
-        more = (size,) if size else ()
-        found.append(tuple(one for one in (*fields, *more, data) if one not in ("", -1, b"")))
-    return found
+_STORIES = r"""
+= bytes are recorded when Python passes them to the kernel
+with open("log", "w") as log:
+    log.write("one")
+    print("written")
+    log.flush()
+    print("flushed")
+    log.write("two")
+    os.fsync(log.fileno())
+> create /files/log #0 | acknowledge written | write #0 'one' | acknowledge flushed | sync #0 | write #0 @3 'two'
+= every way to write through a descriptor
+file = os.open("file", os.O_RDWR | os.O_CREAT | os.O_EXCL)
+os.write(file, memoryview(b"0123"))
+os.writev(file, [b"45", bytearray(b"67")])
+os.pwrite(file, b"AB", 2)
+os.pwritev(file, [b"C", b"D"], 6)
+twin = os.dup(file)
+os.write(twin, b"89")
+os.posix_fallocate(file, 0, 20)
+os.ftruncate(twin, 15)
+os.truncate("file", 12)
+os.close(file)
+os.fdatasync(twin)
+source = os.open("file", os.O_RDONLY)
+copy = os.open("copy", os.O_RDWR | os.O_CREAT)
+os.sendfile(copy, source, 1, 4)
+os.copy_file_range(source, copy, 3, 8, 10)
+> create /files/file #0 | write #0 '0123' | write #0 @4 '4567' | write #0 @2 'AB' | write #0 @6 'CD' | write #0 @8 '89'
+> allocate #0 +20 | truncate #0 @15 | truncate #0 @12 | sync data #0
+> create /files/copy #1 | write #1 '1AB4' | write #1 @10 '89\x00'
+= names and directories
+pathlib.Path("a").touch()
+os.makedirs("d/e")
+os.link("a", "d/b")
+pathlib.Path("a").rename("d/a")
+os.replace("d/b", "d/e/b")
+directory = os.open("d", os.O_RDONLY)
+os.unlink("a", dir_fd=directory)
+os.fsync(directory)
+pathlib.Path("d/e/b").unlink()
+os.removedirs("d/e")
+os.sync()
+> create /files/a #0 | make directory /files/d | make directory /files/d/e | link /files/a /files/d/b
+> rename /files/a /files/d/a | rename /files/d/b /files/d/e/b | unlink /files/d/a | sync directory /files/d
+> unlink /files/d/e/b | remove directory /files/d/e | remove directory /files/d | sync all
+= a directory is renamed with its content
+os.makedirs("a/in")
+log = open("a/in/log", "w")
+os.rename("a", "b")
+log.write("x"); log.close()
+os.rename("b/in/log", "b/log")
+os.mkdir("a"); os.rename("a", "b/in")
+> make directory /files/a | make directory /files/a/in | create /files/a/in/log #0 | rename /files/a /files/b
+> write #0 'x' | rename /files/b/in/log /files/b/log | make directory /files/a | rename /files/a /files/b/in
+= each write to a file opened synchronously is a sync, with O_DSYNC without times
+file = os.open("file", os.O_WRONLY | os.O_CREAT | os.O_DSYNC)
+os.write(file, b"a")
+open("other", "wb", 0).write(b"b")
+os.write(os.open("file", os.O_WRONLY | os.O_SYNC), b"c")
+> create /files/file #0 | write #0 'a' | sync data #0 | create /files/other #1 | write #1 'b' | write #0 'c' | sync #0
+= existing files are emptied
+for _ in range(2):
+    with open("file", "w") as file: file.write("x")
+with open("file", "r+") as file: file.truncate()
+> create /files/file #0 | write #0 'x' | truncate #0 | write #0 'x' | truncate #0
+= files that are never closed are flushed at exit
+def last(): print("exit function")
+atexit.register(last)
+file = open("file", "w")
+file.write("left open")
+> create /files/file #0 | acknowledge exit function | write #0 'left open'
+= os._exit flushes no file
+buffered = open("file", "w"); buffered.write("never flushed")
+os._exit(0)
+> create /files/file #0
+= a descriptor may come to mean another file
+one, other = open("one", "wb", 0), open("other", "wb", 0)
+one.write(b"1")
+os.dup2(other.fileno(), one.fileno())
+one.write(b"2")
+os.unlink("one")
+> create /files/one #0 | create /files/other #1 | write #0 '1' | write #1 '2' | unlink /files/one
+= a sparse file of a GiB
+file = os.open("segment", os.O_RDWR | os.O_CREAT)
+os.ftruncate(file, 1 << 30)
+os.pwrite(file, b"record", 1 << 29)
+os.posix_fallocate(file, 0, 1 << 16)
+> create /files/segment #0 | truncate #0 @1073741824 | write #0 @536870912 'record' | allocate #0 +65536
+"""
+STORIES = stories(_STORIES)
 
 
-def test_bytes_are_recorded_when_python_hands_them_to_the_kernel(recorded: Recorded) -> None:
-    steps = steps_of(
-        recorded(
-            """
-            import os
-            with open("log", "w") as log:
-                log.write("one")
-                print("written")
-                log.flush()
-                print("flushed")
-                log.write("two")
-                os.fsync(log.fileno())
-            """
-        )
-    )
+@pytest.mark.parametrize("sentence", STORIES)
+def test_a_story_is_recorded_exactly(recorded: Recorded, sentence: str) -> None:
+    lines, expected = STORIES[sentence]
 
-    assert told(steps) == [
-        ("create", f"{FILES}/log", 0, 0),
-        ("acknowledge", "written", 0),
-        ("write", 0, 0, b"one"),
-        ("acknowledge", "flushed", 0),
-        ("sync", 0, 0),
-        ("write", 0, 3, b"two"),
-    ]
+    assert in_short(steps_of(recorded(f"import atexit, os, pathlib\n{lines}"))) == expected
 
 
 @pytest.mark.parametrize("opened", ['open("log", "ab", buffering=0)', 'os.fdopen(os.open("log", APPEND), "wb", 0)'])
-def test_appends_are_recorded_where_the_kernel_puts_them(recorded: Recorded, opened: str) -> None:
-    steps = steps_of(
-        recorded(
-            f"""
-            import os
-            APPEND = os.O_WRONLY | os.O_APPEND
-            with open("log", "wb") as log:
-                log.write(b"0123")
-            one, other = {opened}, {opened}
-            one.write(b"ab"); other.write(b"cd"); one.write(b"ef")
-            os.pwrite(one.fileno(), b"gh", 0)
-            """
-        )
+def test_appends_are_recorded_where_the_kernel_puts_them(taken: Taken, opened: str) -> None:
+    steps = taken(
+        f"""
+        import os
+        APPEND = os.O_WRONLY | os.O_APPEND
+        with open("log", "wb") as log:
+            log.write(b"0123")
+        one, other = {opened}, {opened}
+        one.write(b"ab"); other.write(b"cd"); one.write(b"ef")
+        os.pwrite(one.fileno(), b"gh", 0)
+        """
     )
 
     written = [(step.at, step.data) for step in steps if step.kind == "write"]
     assert written == [(0, b"0123"), (4, b"ab"), (6, b"cd"), (8, b"ef"), (10, b"gh")]
-
-
-def test_every_way_to_write_through_a_descriptor_is_recorded(recorded: Recorded) -> None:
-    steps = steps_of(
-        recorded(
-            """
-            import os
-            file = os.open("file", os.O_RDWR | os.O_CREAT | os.O_EXCL)
-            os.write(file, memoryview(b"0123"))
-            os.writev(file, [b"45", bytearray(b"67")])
-            os.pwrite(file, b"AB", 2)
-            os.pwritev(file, [b"C", b"D"], 6)
-            twin = os.dup(file)
-            os.write(twin, b"89")
-            os.posix_fallocate(file, 0, 20)
-            os.ftruncate(twin, 15)
-            os.truncate("file", 12)
-            os.close(file)
-            os.fdatasync(twin)
-            source = os.open("file", os.O_RDONLY)
-            copy = os.open("copy", os.O_RDWR | os.O_CREAT)
-            os.sendfile(copy, source, 1, 4)
-            os.copy_file_range(source, copy, 3, 8, 10)
-            """
-        )
-    )
-
-    assert told(steps) == [
-        ("create", f"{FILES}/file", 0, 0),
-        ("write", 0, 0, b"0123"),
-        ("write", 0, 4, b"4567"),
-        ("write", 0, 2, b"AB"),
-        ("write", 0, 6, b"CD"),
-        ("write", 0, 8, b"89"),
-        ("allocate", 0, 0, 20),
-        ("truncate", 0, 15),
-        ("truncate", 0, 12),
-        ("sync", "data", 0, 0),
-        ("create", f"{FILES}/copy", 1, 0),
-        ("write", 1, 0, b"1AB4"),
-        ("write", 1, 10, b"89\0"),
-    ]
-
-
-def test_names_and_directories_are_recorded(recorded: Recorded) -> None:
-    steps = steps_of(
-        recorded(
-            """
-            import os, pathlib
-            pathlib.Path("a").touch()
-            os.makedirs("d/e")
-            os.link("a", "d/b")
-            pathlib.Path("a").rename("d/a")
-            os.replace("d/b", "d/e/b")
-            directory = os.open("d", os.O_RDONLY)
-            os.unlink("a", dir_fd=directory)
-            os.fsync(directory)
-            pathlib.Path("d/e/b").unlink()
-            os.removedirs("d/e")
-            os.sync()
-            """
-        )
-    )
-
-    assert told(steps) == [
-        ("create", f"{FILES}/a", 0, 0),
-        ("make directory", f"{FILES}/d", 0),
-        ("make directory", f"{FILES}/d/e", 0),
-        ("link", f"{FILES}/a", f"{FILES}/d/b", 0),
-        ("rename", f"{FILES}/a", f"{FILES}/d/a", 0),
-        ("rename", f"{FILES}/d/b", f"{FILES}/d/e/b", 0),
-        ("unlink", f"{FILES}/d/a", 0),
-        ("sync directory", f"{FILES}/d", 0),
-        ("unlink", f"{FILES}/d/e/b", 0),
-        ("remove directory", f"{FILES}/d/e", 0),
-        ("remove directory", f"{FILES}/d", 0),
-        ("sync all", 0),
-    ]
 
 
 def test_the_libraries_that_move_whole_files_are_recorded(recorded: Recorded) -> None:
@@ -176,67 +158,17 @@ def test_the_libraries_that_move_whole_files_are_recorded(recorded: Recorded) ->
     assert any(step.path.startswith(TEMPORARY) for step in steps)
 
 
-def test_a_file_opened_to_be_written_synchronously_is_synced_by_each_write(recorded: Recorded) -> None:
-    steps = steps_of(
-        recorded(
-            """
-            import os
-            file = os.open("file", os.O_WRONLY | os.O_CREAT | os.O_DSYNC)
-            os.write(file, b"a")
-            open("other", "wb", 0).write(b"b")
-            os.write(os.open("file", os.O_WRONLY | os.O_SYNC), b"c")
-            """
-        )
-    )
-
-    assert [step.kind for step in steps] == ["create", "write", "sync", "create", "write", "write", "sync"]
-    assert [step.target for step in steps if step.kind == "sync"] == ["data", ""], "O_DSYNC asks for no times"
-
-
-def test_emptying_is_recorded_of_files_that_there_were_already(recorded: Recorded) -> None:
-    steps = steps_of(
-        recorded(
-            """
-            for _ in range(2):
-                with open("file", "w") as file: file.write("x")
-            with open("file", "r+") as file: file.truncate()
-            """
-        )
-    )
-
-    assert [step.kind for step in steps] == ["create", "write", "truncate", "write", "truncate"]
-
-
-def test_what_was_never_closed_is_flushed_as_when_an_interpreter_ends(recorded: Recorded) -> None:
-    steps = steps_of(
-        recorded(
-            """
-            import atexit
-            def last(): print("exit function")
-            atexit.register(last)
-            file = open("file", "w")
-            file.write("left open")
-            """
-        )
-    )
-
-    assert [step.kind for step in steps] == ["create", "acknowledge", "write"]
-    assert steps[-1].data == b"left open"
-
-
-def test_the_writes_of_threads_are_all_there_in_an_order_that_gives_the_files(recorded: Recorded) -> None:
-    steps = steps_of(
-        recorded(
-            """
-            import threading
-            log = open("log", "ab", buffering=0)
-            def work(name):
-                for number in range(50):
-                    log.write(f"{name}{number:02}".encode())
-            threads = [threading.Thread(target=work, args=(name,)) for name in "abc"]
-            for thread in threads: thread.start()
-            """
-        )
+def test_the_writes_of_threads_are_all_there_in_an_order_that_gives_the_files(taken: Taken) -> None:
+    steps = taken(
+        """
+        import threading
+        log = open("log", "ab", buffering=0)
+        def work(name):
+            for number in range(50):
+                log.write(f"{name}{number:02}".encode())
+        threads = [threading.Thread(target=work, args=(name,)) for name in "abc"]
+        for thread in threads: thread.start()
+        """
     )
 
     written = [step for step in steps if step.kind == "write"]
@@ -244,23 +176,6 @@ def test_the_writes_of_threads_are_all_there_in_an_order_that_gives_the_files(re
     for name in b"abc":
         mine = [step.data for step in written if step.data[0] == name]
         assert mine == [b"%c%02d" % (name, number) for number in range(50)]
-
-
-def test_a_descriptor_that_comes_to_mean_another_file_is_found_out(recorded: Recorded) -> None:
-    steps = steps_of(
-        recorded(
-            """
-            import os
-            one, other = open("one", "wb", 0), open("other", "wb", 0)
-            one.write(b"1")
-            os.dup2(other.fileno(), one.fileno())
-            one.write(b"2")
-            os.unlink("one")
-            """
-        )
-    )
-
-    assert [(step.file, step.data) for step in steps if step.kind == "write"] == [(0, b"1"), (1, b"2")]
 
 
 def test_a_stack_leads_from_the_library_to_the_line_of_the_program(recorded: Recorded) -> None:
@@ -314,21 +229,19 @@ def _empty(tmp_path: Path) -> Path:
     return directory
 
 
-def test_a_program_may_begin_with_files(recorded: Recorded, tmp_path: Path) -> None:
+def test_a_program_may_begin_with_files(taken: Taken, tmp_path: Path) -> None:
     begin = tmp_path / "begin"
     (begin / "d").mkdir(parents=True)
     (begin / "d" / "old").write_text("old")
-    steps = steps_of(
-        recorded(
-            """
-            with open("d/old", "r+") as file: file.write("O")
-            open("new", "w").close()
-            """,
-            start=start_of(begin),
-        )
+    steps = taken(
+        """
+        with open("d/old", "r+") as file: file.write("O")
+        open("new", "w").close()
+        """,
+        start=start_of(begin),
     )
 
-    assert told(steps) == [("write", 0, 0, b"O"), ("create", f"{FILES}/new", 1, 0)]
+    assert in_short(steps) == ["write #0 'O'", "create /files/new #1"]
     assert (begin / "d" / "old").read_text() == "old"
 
 
@@ -388,12 +301,8 @@ def test_files_from_outside_are_reported_when_they_come_in(recorded: Recorded, t
     assert unlike == [f"{FILES}/inside: expected no such file, found one"]
 
 
-def test_harmless_libraries_are_not_reported(recorded: Recorded) -> None:
-    steps_of(
-        recorded(
-            "import asyncio, ctypes, logging, mmap, multiprocessing, shelve, sqlite3, subprocess, uuid; uuid.uuid4()"
-        )
-    )
+def test_harmless_libraries_are_not_reported(taken: Taken) -> None:
+    taken("import asyncio, ctypes, logging, mmap, multiprocessing, shelve, sqlite3, subprocess, uuid; uuid.uuid4()")
 
 
 BEHIND_ITS_BACK = {
@@ -480,20 +389,6 @@ def test_a_program_that_does_not_end_is_ended(tmp_path: Path) -> None:
         record_program([str(script)], start_of(_empty(tmp_path)), 0.5)
 
 
-def test_a_program_that_ends_its_process_in_the_midst_is_recorded_up_to_there(recorded: Recorded) -> None:
-    steps = steps_of(
-        recorded(
-            """
-            import os
-            buffered = open("file", "w"); buffered.write("never flushed")
-            os._exit(0)
-            """
-        )
-    )
-
-    assert [step.kind for step in steps] == ["create"]
-
-
 def test_what_open_refuses_it_refuses_under_the_recorder_with_the_same_words(
     recorded: Recorded, tmp_path: Path
 ) -> None:
@@ -543,38 +438,3 @@ def test_each_step_names_the_thread_that_did_it(recorded: Recorded) -> None:
     by = [(record.tasks[step.by].name, step.data) for step in record.steps if step.kind == "write"]
     assert by == [("writer a", b"a"), ("writer b", b"b"), ("MainThread", b"c")]
     assert [task.process for task in record.tasks] == [0, 0, 0]
-
-
-def test_a_directory_is_renamed_with_all_that_it_holds(recorded: Recorded) -> None:
-    steps = steps_of(
-        recorded(
-            """
-            import os
-            os.makedirs("a/in")
-            log = open("a/in/log", "w")
-            os.rename("a", "b")
-            log.write("x"); log.close()
-            os.rename("b/in/log", "b/log")
-            os.mkdir("a"); os.rename("a", "b/in")
-            """
-        )
-    )
-
-    assert ("rename", f"{FILES}/a", f"{FILES}/b", 0) in told(steps)
-    assert told(steps)[-1] == ("rename", f"{FILES}/a", f"{FILES}/b/in", 0)
-
-
-def test_a_file_of_a_gibibyte_that_holds_little_is_recorded(recorded: Recorded) -> None:
-    steps = steps_of(
-        recorded(
-            """
-            import os
-            file = os.open("segment", os.O_RDWR | os.O_CREAT)
-            os.ftruncate(file, 1 << 30)
-            os.pwrite(file, b"record", 1 << 29)
-            os.posix_fallocate(file, 0, 1 << 16)
-            """
-        )
-    )
-
-    assert [step.kind for step in steps] == ["create", "truncate", "write", "allocate"]

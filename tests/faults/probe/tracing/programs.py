@@ -3,13 +3,10 @@
 import sys
 from textwrap import dedent
 
+from tests.faults.probe.steps import Recorded
 from tornlog.faults.disk.image import Image
-from tornlog.faults.probe.record import ProgramRecord, Step
 from tornlog.faults.probe.recording.run import EMPTY
 from tornlog.faults.probe.tracing.run import record_traced
-
-Recorded = tuple[ProgramRecord, list[str]]
-"""A record, and where the directory is not what it comes to."""
 
 _BEGIN = """
 import array, ctypes, errno, mmap, os, signal, socket, struct, sys, threading
@@ -42,23 +39,3 @@ def python(lines: str) -> list[str]:
 def traced(lines: str, stores: str = "step", start: Image = EMPTY) -> Recorded:
     """Return what is recorded of these lines."""
     return record_traced(python(lines), start, 60.0, stores)
-
-
-def steps_of(found: Recorded) -> list[Step]:
-    """Return the steps of a record that is all there was."""
-    record, unlike = found
-    assert (record.unseen, unlike) == ((), [])
-    return list(record.steps)
-
-
-def in_short(steps: list[Step]) -> list[str]:
-    """Return steps as one reads them, without who took them."""
-    return [_in_short(step) for step in steps]
-
-
-def _in_short(step: Step) -> str:
-    data = step.data.decode("latin-1")
-    text = data if len(data) <= 20 else f"{data[:3]}...{len(data)}"
-    numbers = (f"#{step.file}", f"@{step.at}", f"+{step.size}")
-    shown = (numbers[0] if step.file >= 0 else "", numbers[1] if step.at else "", numbers[2] if step.size else "")
-    return " ".join(word for word in (step.kind, step.path, step.target, *shown, repr(text) if text else "") if word)

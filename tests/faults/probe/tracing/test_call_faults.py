@@ -4,7 +4,8 @@ from textwrap import dedent
 
 import pytest
 
-from tests.faults.probe.tracing.programs import in_short, python, steps_of
+from tests.faults.probe.steps import in_short, steps_of
+from tests.faults.probe.tracing.programs import python
 from tornlog.faults.kinds import FaultKind
 from tornlog.faults.probe.recording.run import EMPTY
 from tornlog.faults.probe.tracing.control import AS_IT_IS, CALL_FAULTS, CallFault, RunControl

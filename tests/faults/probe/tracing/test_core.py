@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.faults.probe.tracing.programs import steps_of, traced
+from tests.faults.probe.steps import steps_of
+from tests.faults.probe.tracing.programs import traced
 from tornlog.faults.probe.tracing import native, ptrace
 from tornlog.faults.probe.tracing.core import PURE_PYTHON, TracingCore, load_core
 from tornlog.faults.probe.tracing.files import descriptor_facts

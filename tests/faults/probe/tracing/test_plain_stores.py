@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.probe.tracing.programs import in_short, steps_of, traced
+from tests.faults.probe.steps import in_short, steps_of
+from tests.faults.probe.tracing.programs import traced
 from tornlog.faults.probe.tracing import plain_stores
 from tornlog.faults.probe.tracing.store_instructions import plain_store
 

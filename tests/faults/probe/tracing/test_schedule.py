@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.faults.probe.tracing.programs import in_short, python
+from tests.faults.probe.steps import in_short
+from tests.faults.probe.tracing.programs import python
 from tornlog.faults.probe.recording.run import EMPTY
 from tornlog.faults.probe.tracing.control import RunControl
 from tornlog.faults.probe.tracing.run import TracedRun, run_traced

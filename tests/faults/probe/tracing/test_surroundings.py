@@ -14,7 +14,8 @@ from textwrap import dedent
 
 import pytest
 
-from tests.faults.probe.tracing.programs import in_short, python, steps_of, traced
+from tests.faults.probe.steps import in_short, steps_of
+from tests.faults.probe.tracing.programs import python, traced
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.faults.probe.record import FILES, TEMPORARY
 from tornlog.faults.probe.recording.run import EMPTY, ProgramError
