@@ -179,11 +179,7 @@ class FaultKind(StrEnum):
         f"rename(2); {_OSDI_2014}",
     )
     REMOVAL_UNDONE = _crash(
-        "removal undone",
-        "a removed directory is back",
-        "as unlink undone",
-        "as name lost",
-        _OSDI_2014,
+        "removal undone", "a removed directory is back", "as unlink undone", "as name lost", _OSDI_2014
     )
     SLOW_SYNC = _time(
         "slow sync",

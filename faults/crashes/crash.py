@@ -135,11 +135,7 @@ class PowerCut:
         return _image(entries, contents, wall_start_ms)
 
     def _content(
-        self,
-        inode: Inode,
-        durable: Content,
-        outcomes: Sequence[tuple[DirtyPage, PageOutcome]],
-        injected: Counter[str],
+        self, inode: Inode, durable: Content, outcomes: Sequence[tuple[DirtyPage, PageOutcome]], injected: Counter[str]
     ) -> Content:
         pages: dict[int, bytearray] = {}
         for page, page_outcome in outcomes:

@@ -93,12 +93,7 @@ class PageOutcomes:
     """
 
     def __init__(
-        self,
-        page: DirtyPage,
-        durable_bytes: Content,
-        page_bytes: int,
-        page_sectors: int,
-        sector_faults: SectorFaults,
+        self, page: DirtyPage, durable_bytes: Content, page_bytes: int, page_sectors: int, sector_faults: SectorFaults
     ) -> None:
         self.page = page
         self.contents: list[bytes] = []

@@ -61,11 +61,7 @@ def draw_page_outcomes(
 
 
 def record_page_outcome(
-    stream: Stream,
-    page: DirtyPage,
-    proposed: PageOutcome,
-    page_sectors: int,
-    sector_faults: SectorFaults | None,
+    stream: Stream, page: DirtyPage, proposed: PageOutcome, page_sectors: int, sector_faults: SectorFaults | None
 ) -> PageOutcome:
     """Record one page's outcome: the number of newest writes lost, and if torn, sectors with another version.
 
@@ -117,10 +113,7 @@ def _losses_in_any_combination(chance: Callable[[], float], changes: int) -> lis
 
 
 def _propose_page_outcomes(
-    chance: Callable[[], float],
-    dirty: Sequence[DirtyPage],
-    page_sectors: int,
-    sector_faults: SectorFaults | None,
+    chance: Callable[[], float], dirty: Sequence[DirtyPage], page_sectors: int, sector_faults: SectorFaults | None
 ) -> list[PageOutcome]:
     if sector_faults is not None and sector_faults.torn_page_chance > 0.0:
         torn_chance = sector_faults.torn_page_chance

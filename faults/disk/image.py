@@ -76,10 +76,7 @@ class Image:
     __slots__ = ("_digest", "directories", "files", "symlinks")
 
     def __init__(
-        self,
-        files: Mapping[str, FileImage],
-        directories: tuple[str, ...],
-        symlinks: Mapping[str, str] | None = None,
+        self, files: Mapping[str, FileImage], directories: tuple[str, ...], symlinks: Mapping[str, str] | None = None
     ) -> None:
         # Sorted, so that digests and draws do not depend on the order in which files were made.
         self.files: Mapping[str, FileImage] = dict(sorted(files.items()))

@@ -362,12 +362,7 @@ class WholeCrash(Generic[Setup, Result]):
 
 
 def situation_of(
-    program: Program[Setup, Result],
-    setup: Setup,
-    first: Simulation,
-    *,
-    life: str = "",
-    profiles: Sequence[str] = (),
+    program: Program[Setup, Result], setup: Setup, first: Simulation, *, life: str = "", profiles: Sequence[str] = ()
 ) -> tuple[Situation[Setup] | None, Result]:
     """Return the operations of one life in a run without crashes, and the result. The situation is None if the run
     fails.

@@ -56,8 +56,7 @@ class Finding:
                 f"{'shrunk from ' if self.is_shrunk else ''}seed {self.seed}: {self.error}",
                 *_headed("raised", [raised] if raised else []),
                 *_headed(
-                    "workload",
-                    (f"{step.stream}, {step.label[: -len(_IS_TAKEN)]}" for step in steps_taken(record)),
+                    "workload", (f"{step.stream}, {step.label[: -len(_IS_TAKEN)]}" for step in steps_taken(record))
                 ),
                 *_headed("crashes", record.crashes),
                 *_headed("schedule", record.schedule),

@@ -114,11 +114,7 @@ def replay(
 
 
 def record_of(
-    program: Program[Setup, Result],
-    setup: Setup,
-    first: Simulation,
-    found: Result,
-    trace: Trace | None = None,
+    program: Program[Setup, Result], setup: Setup, first: Simulation, found: Result, trace: Trace | None = None
 ) -> RecordReplay[Setup, Result]:
     """Return the record of a finished run. The run is repeated once to find the labels of its task switches.
 

@@ -241,12 +241,7 @@ class Simulation:
                 yield number, step
 
     def live(
-        self,
-        life: str,
-        body: Callable[[SimWorld], T],
-        *,
-        crash_within: int = 0,
-        profiles: Sequence[str] = CRASHES,
+        self, life: str, body: Callable[[SimWorld], T], *, crash_within: int = 0, profiles: Sequence[str] = CRASHES
     ) -> T | None:
         """Run `body` on a new machine named `life`, on the disk of the previous one. Return its value, or None after a
         crash.

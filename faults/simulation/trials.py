@@ -165,9 +165,7 @@ def _simulation_of(seed: int) -> Simulation:
 
 
 def find(
-    scenario: Scenario,
-    seeds: Iterable[int],
-    on_run: Callable[[int, TrialOutcome], None] = lambda seed, outcome: None,
+    scenario: Scenario, seeds: Iterable[int], on_run: Callable[[int, TrialOutcome], None] = lambda seed, outcome: None
 ) -> Finding | None:
     """Run seeds up to the first failure, and return its finding, or None. on_run is called with each run.
 

@@ -121,12 +121,7 @@ class OsCalls:
         return write
 
     def _written(
-        self,
-        fd: int,
-        buffers: Sequence[Any],
-        real: Callable[[], int],
-        offset: int | None = None,
-        flags: int = 0,
+        self, fd: int, buffers: Sequence[Any], real: Callable[[], int], offset: int | None = None, flags: int = 0
     ) -> int:
         """Call a real function that writes buffers, and record the written bytes at their real position."""
         file = self._file_of(fd)

@@ -12,13 +12,7 @@ from .maps import CALLS, MapCalls
 from .seccomp import AnyBit
 from .threads import CallInjector, Finish, OpenPage, TracedThread
 
-_BUFFERS = {
-    "read": (1, 2),
-    "pread64": (1, 2),
-    "recvfrom": (1, 2),
-    "getrandom": (0, 1),
-    "getdents64": (1, 2),
-}
+_BUFFERS = {"read": (1, 2), "pread64": (1, 2), "recvfrom": (1, 2), "getrandom": (0, 1), "getdents64": (1, 2)}
 """Index of the address argument and of the size argument."""
 _STRUCTURES = {"fstat": (1, 144), "newfstatat": (2, 144), "statx": (4, 256)}
 """Index of the address argument, and the size of the structure."""

@@ -60,12 +60,7 @@ def record_traced(
     redirected.
     """
     run = run_traced(
-        program,
-        start,
-        seconds_max,
-        stores,
-        takes_stacks=takes_stacks,
-        ignores_special_files=ignores_special_files,
+        program, start, seconds_max, stores, takes_stacks=takes_stacks, ignores_special_files=ignores_special_files
     )
     if run.record.exit:
         asked = "".join(f". The recorder has refused it {what} ({error})" for what, error in run.refused.items())

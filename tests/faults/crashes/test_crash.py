@@ -179,10 +179,7 @@ def test_ext4_writes_appended_data_before_the_size_that_covers_it_and_strict_pos
             rig.files.write("/a", b"data")
             file = rig.cut(profile).files.get("/a")
             found[profile].add(None if file is None else file.content)
-    assert found == {
-        "ext4-ordered": {None, b"", b"data"},
-        "strict-posix": {None, b"", b"data", bytes(4)},
-    }
+    assert found == {"ext4-ordered": {None, b"", b"data"}, "strict-posix": {None, b"", b"data", bytes(4)}}
 
 
 def test_a_new_segment_can_be_missing_empty_or_full_of_zeros(make_rig: Callable[..., Any]) -> None:
@@ -211,9 +208,7 @@ def test_each_page_can_be_the_only_one_missing_or_the_only_one_there(make_rig: C
     assert page_outcomes >= alone | missing | {"------", "xxxxxx"}
 
 
-def test_the_same_seed_finds_the_same_image_and_a_replay_of_the_record_too(
-    make_rig: Callable[..., Any],
-) -> None:
+def test_the_same_seed_finds_the_same_image_and_a_replay_of_the_record_too(make_rig: Callable[..., Any]) -> None:
     for profile in CUTS:
         for seed in "12345678":
             first, second = make_rig(seed=seed, image=DURABLE), make_rig(seed=seed, image=DURABLE)
@@ -253,9 +248,7 @@ def test_no_hash_seed_changes_an_image() -> None:
     assert len(outputs.pop().splitlines()) == 12
 
 
-def test_the_record_says_which_page_and_which_change_each_draw_was_about(
-    make_rig: Callable[..., Any],
-) -> None:
+def test_the_record_says_which_page_and_which_change_each_draw_was_about(make_rig: Callable[..., Any]) -> None:
     labels = set()
     for seed in range(40):
         rig = make_rig(seed=str(seed), image=DURABLE)
@@ -312,11 +305,7 @@ MSYNC = st.tuples(st.just("msync"), st.integers(0, SIZE - 1), st.integers(1, SIZ
 
 
 @settings(max_examples=150)
-@given(
-    st.lists(st.one_of(STORE, STORE, MSYNC), max_size=14),
-    st.integers(0, 10**6),
-    st.sampled_from(CUTS),
-)
+@given(st.lists(st.one_of(STORE, STORE, MSYNC), max_size=14), st.integers(0, 10**6), st.sampled_from(CUTS))
 def test_after_any_writes_and_syncs_each_page_is_some_moment_since_its_last_sync_or_torn_between_two(
     make_rig: Callable[..., Any], steps: list[tuple[str, int, int, int]], seed: int, profile: str
 ) -> None:

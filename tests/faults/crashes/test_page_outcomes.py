@@ -37,10 +37,7 @@ def test_moment_k_has_the_first_k_writes_and_no_byte_outside_of_the_page() -> No
 def test_a_torn_page_takes_each_sector_from_one_of_two_moments() -> None:
     writes = [(1, 16, b"a" * 16), (2, 16, b"b" * 16)]
 
-    assert survive(PageOutcome(1, 2, 0b0101), writes) == (
-        b"." * 16 + b"bbbbaaaabbbbaaaa" + b"." * 16,
-        Tears(page=True),
-    )
+    assert survive(PageOutcome(1, 2, 0b0101), writes) == (b"." * 16 + b"bbbbaaaabbbbaaaa" + b"." * 16, Tears(page=True))
 
 
 def test_a_page_whose_differing_sectors_agree_is_not_torn() -> None:

@@ -226,12 +226,7 @@ def test_on_ext4_a_length_that_is_there_vouches_for_all_that_was_logged_before()
 def test_btrfs_logs_the_new_directories_above_a_synced_file_and_the_name_it_was_renamed_to(
     disk_after: DiskAfter,
 ) -> None:
-    moved: list[Operation] = [
-        ("make", "", 7),
-        ("write", "/d7/x", 0),
-        ("rename", "/d7/x", 3),
-        ("sync", "/d/3", 0),
-    ]
+    moved: list[Operation] = [("make", "", 7), ("write", "/d7/x", 0), ("rename", "/d7/x", 3), ("sync", "/d/3", 0)]
 
     assert names_left("btrfs", disk_after(moved)) == {("/d/3",)}
     disk = disk_after([("make", "", 7), ("make", "", 8), ("write", "/d7/x", 0), ("sync", "/d7/x", 0)])
@@ -297,9 +292,7 @@ def test_a_file_that_grows_by_allocation_may_be_left_with_any_length_but_on_xfs(
     assert lengths == ({2 * PAGE, 2 * PAGE + 6} if name == "xfs" else set(range(2 * PAGE, 2 * PAGE + 7)))
 
 
-def test_of_two_growths_in_order_only_the_first_that_is_lost_leaves_a_part(
-    make_rig: Callable[..., Any],
-) -> None:
+def test_of_two_growths_in_order_only_the_first_that_is_lost_leaves_a_part(make_rig: Callable[..., Any]) -> None:
     seen = set()
     for seed in range(300):
         rig = make_rig(str(seed), START, page_bytes=PAGE, sector_bytes=SECTOR)

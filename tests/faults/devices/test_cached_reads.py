@@ -87,9 +87,7 @@ def test_forgetting_makes_readers_begin_again(run_timed: RunTimed, notebook: Any
     assert run_timed(body) == 2
 
 
-def test_reading_in_sequence_gets_the_bandwidth_of_a_hard_disk_and_at_random_a_hundredth(
-    run_timed: RunTimed,
-) -> None:
+def test_reading_in_sequence_gets_the_bandwidth_of_a_hard_disk_and_at_random_a_hundredth(run_timed: RunTimed) -> None:
     pages = 8_000
 
     def sequential(timed: Any) -> float:

@@ -22,10 +22,7 @@ def test_writes_that_wait_leave_sorted_and_merged(run_timed: RunTimed, notebook:
 
     run_timed(body)
 
-    assert notebook.commands == [
-        ("write", [(FAR, 1)]),
-        ("write", [(FAR + 10, 2), (FAR + 20, 1), (FAR + 30, 2)]),
-    ]
+    assert notebook.commands == [("write", [(FAR, 1)]), ("write", [(FAR + 10, 2), (FAR + 20, 1), (FAR + 30, 2)])]
 
 
 def test_the_elevator_goes_up_and_begins_at_the_bottom_again(run_timed: RunTimed, notebook: Any) -> None:

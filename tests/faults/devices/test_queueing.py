@@ -47,11 +47,7 @@ def test_reading_at_random_is_two_orders_of_magnitude_slower_than_in_sequence() 
 def drive(depth: int) -> FlashDrive:
     flush = Spread([1])
     return FlashDrive(
-        Choices("1").stream("d"),
-        command_ns=320,
-        bytes_per_second=BLOCK_BYTES * 10**9,
-        flush=flush,
-        depth=depth,
+        Choices("1").stream("d"), command_ns=320, bytes_per_second=BLOCK_BYTES * 10**9, flush=flush, depth=depth
     )
 
 

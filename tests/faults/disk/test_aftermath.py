@@ -111,12 +111,9 @@ def test_each_page_is_told_by_what_is_there_of_it() -> None:
         first, second = content[0:1] == b"1", content[512:513] == b"2"
         assert (
             one
-            == {
-                (0, 0): PageEnding.LOST,
-                (1, 0): PageEnding.MIDDLE,
-                (1, 1): PageEnding.KEPT,
-                (0, 1): PageEnding.TORN,
-            }[first, second]
+            == {(0, 0): PageEnding.LOST, (1, 0): PageEnding.MIDDLE, (1, 1): PageEnding.KEPT, (0, 1): PageEnding.TORN}[
+                first, second
+            ]
         )
         third = {content[4096:4097], content[4608:4609]}
         assert two == (PageEnding.KEPT if third == {b"3"} else PageEnding.LOST if third == {b"\0"} else PageEnding.TORN)

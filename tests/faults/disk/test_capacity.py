@@ -124,9 +124,7 @@ def test_a_crash_in_a_write_that_does_not_fit_leaves_a_prefix(make_rig: Rig) -> 
     assert b"0123".startswith(rig.disk.content("/a"))
 
 
-def test_no_file_is_made_while_creations_fail_and_nothing_is_left_of_the_attempt(
-    make_rig: Callable[..., Any],
-) -> None:
+def test_no_file_is_made_while_creations_fail_and_nothing_is_left_of_the_attempt(make_rig: Callable[..., Any]) -> None:
     rig = make_rig()
     with rig.disk.with_faults(failed_creation_chance=1.0):
         for attempt in (lambda: rig.files.map("/a", 10), lambda: rig.files.write("/a", b"x")):

@@ -4,8 +4,7 @@ from tornlog.faults.disk.fault_injector import CrashPoint, CrashTrigger
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["store /store/commitlog/0 #1", "sync directory / #12", "make directory /a/b c #3", "make directory mq #1"],
+    "text", ["store /store/commitlog/0 #1", "sync directory / #12", "make directory /a/b c #3", "make directory mq #1"]
 )
 def test_a_point_is_its_text(text: str) -> None:
     assert str(CrashPoint.parse(text)) == text

@@ -51,9 +51,7 @@ def every_operation(rig: Any) -> Callable[[], None]:
     return body
 
 
-def test_every_mutating_operation_is_numbered_in_order_and_the_rest_is_not(
-    make_rig: Callable[..., Any],
-) -> None:
+def test_every_mutating_operation_is_numbered_in_order_and_the_rest_is_not(make_rig: Callable[..., Any]) -> None:
     rig = make_rig()
     trace = rig.kernel.trace = Trace()
     trace.attach(rig.kernel, RollingDigest())
@@ -120,9 +118,7 @@ def dying_states(make_rig: Callable[..., Any], operation: int, path: str) -> set
     return found
 
 
-def test_during_a_store_or_write_any_prefix_of_the_bytes_reaches_the_page_cache(
-    make_rig: Callable[..., Any],
-) -> None:
+def test_during_a_store_or_write_any_prefix_of_the_bytes_reaches_the_page_cache(make_rig: Callable[..., Any]) -> None:
     assert dying_states(make_rig, 3, "/d/log") == {b"stored"[:length] for length in range(7)}
     assert dying_states(make_rig, 4, "/d/log") == {
         (b"stored" + bytes(94) + b"written"[:length]).rstrip(b"\0") for length in range(8)
@@ -130,9 +126,7 @@ def test_during_a_store_or_write_any_prefix_of_the_bytes_reaches_the_page_cache(
     assert dying_states(make_rig, 8, "/d/tmp") == {b"small"[:length] for length in range(6)}
 
 
-def test_during_an_operation_without_a_middle_the_effect_is_there_or_not(
-    make_rig: Callable[..., Any],
-) -> None:
+def test_during_an_operation_without_a_middle_the_effect_is_there_or_not(make_rig: Callable[..., Any]) -> None:
     assert dying_states(make_rig, 7, "/d/tmp") == {None, b""}
     assert dying_states(make_rig, 10, "/d/tmp") == {b"small", b""}
     assert dying_states(make_rig, 12, "/d/json") == {None, b"other"}
@@ -359,9 +353,7 @@ def test_a_judge_can_ask_what_is_surely_on_the_disk(make_rig: Callable[..., Any]
     assert not rig.disk.is_durable("/b", 0, 0)
 
 
-def test_a_judge_can_ask_how_much_the_files_take_whatever_the_disk_holds(
-    make_rig: Callable[..., Any],
-) -> None:
+def test_a_judge_can_ask_how_much_the_files_take_whatever_the_disk_holds(make_rig: Callable[..., Any]) -> None:
     rig = make_rig()
     used = [rig.disk.used_bytes]
     rig.files.map("/a", 100)

@@ -83,9 +83,7 @@ def journal(rig: Any) -> Any:
     return mapped
 
 
-def test_with_a_data_journal_the_failure_is_told_by_the_next_sync_and_the_data_is_gone_then(
-    make_rig: Rig,
-) -> None:
+def test_with_a_data_journal_the_failure_is_told_by_the_next_sync_and_the_data_is_gone_then(make_rig: Rig) -> None:
     rig = make_rig(image=LOG, faults=failing("ext4-data"))
     mapped = journal(rig)
     assert rig.disk.is_durable("/log", 0, 6)
@@ -106,9 +104,7 @@ def test_with_a_data_journal_a_power_cut_before_that_loses_nothing(make_rig: Rig
         assert rig.cut("strict-posix").files["/log"].content[:6] == b"doomed"
 
 
-def test_a_page_written_since_is_still_dirty_as_a_whole_when_its_journalled_bytes_are_lost(
-    make_rig: Rig,
-) -> None:
+def test_a_page_written_since_is_still_dirty_as_a_whole_when_its_journalled_bytes_are_lost(make_rig: Rig) -> None:
     found = set()
     for seed in range(60):
         rig = make_rig(seed=str(seed), image=LOG, faults=failing("ext4-data"))

@@ -83,9 +83,7 @@ def test_a_stall_lets_everyone_wait_who_comes_before_its_end(make_rig: Callable[
     assert rig.injected["stalled device"] == 1
 
 
-def test_a_sync_waits_for_the_end_of_a_stall_and_then_takes_its_own_time(
-    make_rig: Callable[..., Any],
-) -> None:
+def test_a_sync_waits_for_the_end_of_a_stall_and_then_takes_its_own_time(make_rig: Callable[..., Any]) -> None:
     faults = FaultPlan(stall_chance=1.0, stall_ms_max=100)
     rig = make_rig(image=IMAGE, faults=faults, timing=SyncTiming(7, 7))
 

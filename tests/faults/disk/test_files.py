@@ -124,9 +124,7 @@ def test_rename_replaces_and_unlink_leaves_maps_usable(make_rig: Callable[..., A
     assert files.list_directory("/") == []
 
 
-def test_mistakes_meet_the_errors_of_a_real_file_system_and_are_not_counted(
-    make_rig: Callable[..., Any],
-) -> None:
+def test_mistakes_meet_the_errors_of_a_real_file_system_and_are_not_counted(make_rig: Callable[..., Any]) -> None:
     rig = make_rig()
     files = rig.files
     files.make_directories("/d")
@@ -158,9 +156,7 @@ def test_mistakes_meet_the_errors_of_a_real_file_system_and_are_not_counted(
     assert rig.disk.operations == before
 
 
-def test_modification_times_are_wall_clock_and_stay_when_the_clock_is_stepped(
-    make_rig: Callable[..., Any],
-) -> None:
+def test_modification_times_are_wall_clock_and_stay_when_the_clock_is_stepped(make_rig: Callable[..., Any]) -> None:
     rig = make_rig()
     start_ms = rig.kernel.wall_start_ms
 
@@ -205,9 +201,7 @@ def test_a_lock_excludes_until_released_or_its_holder_dies(make_rig: Callable[..
     assert rig.files.read("/lock") == b""
 
 
-def test_renaming_a_file_to_itself_and_taking_a_lock_nobody_holds_change_nothing(
-    make_rig: Callable[..., Any],
-) -> None:
+def test_renaming_a_file_to_itself_and_taking_a_lock_nobody_holds_change_nothing(make_rig: Callable[..., Any]) -> None:
     rig = make_rig()
     lock = rig.files.lock("/a")
     lock.release()

@@ -97,10 +97,7 @@ VOUCHES_NOT: dict[str, tuple[Body, ...]] = {
     "msync of a page that has its block": (made, stored_and_synced),
     "fdatasync of a file that is as long as it was": (made, written_and_datasynced),
     "msync beside a page that has no block yet": (longer, synced_whole, made, stored_beside_a_new_page),
-    "fsync of a file that was last written before": (
-        *(lambda files: files.write("/log", b"once"), made),
-        synced,
-    ),
+    "fsync of a file that was last written before": (*(lambda files: files.write("/log", b"once"), made), synced),
     "fsync of a file that nobody has changed": (made, synced),
     "a sync of another directory": (made, lambda files: files.sync_directory("/d")),
 }

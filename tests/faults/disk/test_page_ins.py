@@ -14,9 +14,7 @@ IMAGE = Image({"/a": FileImage(b"a" * 3 * PAGE, 1)}, ())
 FAILING = FaultPlan(failed_page_in_chance=1.0)
 
 
-def test_a_look_that_fails_is_an_input_output_error_and_the_next_one_works(
-    make_rig: Callable[..., Any],
-) -> None:
+def test_a_look_that_fails_is_an_input_output_error_and_the_next_one_works(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE, faults=FAILING)
 
     def body() -> None:

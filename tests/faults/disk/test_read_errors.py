@@ -114,9 +114,7 @@ def test_a_small_file_is_written_whole_however_short_the_writes(make_rig: Callab
     assert rig.disk.operations == 1 + rig.injected["short write"] + 1  # emptied, and one write more than were short
 
 
-def test_a_crash_between_two_short_writes_leaves_what_the_first_one_wrote(
-    make_rig: Callable[..., Any],
-) -> None:
+def test_a_crash_between_two_short_writes_leaves_what_the_first_one_wrote(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE, faults=FaultPlan(short_write_chance=1.0))
     rig.disk.crash_at(2, "before")
     rig.run_until_death(lambda: rig.files.write("/d/a", b"0123456789"))

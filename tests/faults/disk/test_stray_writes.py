@@ -86,10 +86,7 @@ def test_what_is_written_while_the_sync_runs_is_as_unsure_as_ever(make_rig: Call
 
 @pytest.mark.parametrize(
     ("file", "page", "path", "start", "end", "found"),
-    [
-        (0, 1, "/a", PAGE, 2 * PAGE, b"a" * PAGE + b"x" + b"a" * (PAGE - 1)),
-        (1, 0, "/b", 0, 100, b"x" + b"a" * 99),
-    ],
+    [(0, 1, "/a", PAGE, 2 * PAGE, b"a" * PAGE + b"x" + b"a" * (PAGE - 1)), (1, 0, "/b", 0, 100, b"x" + b"a" * 99)],
 )
 def test_a_misdirected_write_hits_another_page_and_misses_its_own(
     make_rig: Callable[..., Any], file: int, page: int, path: str, start: int, end: int, found: bytes
@@ -100,10 +97,7 @@ def test_a_misdirected_write_hits_another_page_and_misses_its_own(
 
     assert rig.files.read(path)[-99:] == before[-99:]
     assert rig.injected == {"misdirected write": 1}
-    assert rig.disk.damage == [
-        ("/a", 0, PAGE, "misdirected write"),
-        (path, start, end, "misdirected write"),
-    ]
+    assert rig.disk.damage == [("/a", 0, PAGE, "misdirected write"), (path, start, end, "misdirected write")]
     image = rig.cut("strict-posix")
     assert image.files[path].content == found
     assert image.files["/a"].content[:PAGE] == b"a" * PAGE
@@ -142,9 +136,7 @@ def test_a_write_that_lands_where_it_should_is_none(make_rig: Callable[..., Any]
     assert rig.cut("strict-posix").files["/a"].content[:2] == b"xa"
 
 
-def test_a_file_without_a_name_loses_its_own_page_to_another_file_or_none(
-    make_rig: Callable[..., Any],
-) -> None:
+def test_a_file_without_a_name_loses_its_own_page_to_another_file_or_none(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(faults=MISDIRECTED)
     mapped = rig.files.map("/only", PAGE)
     rig.files.unlink("/only")

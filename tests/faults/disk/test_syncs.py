@@ -122,9 +122,7 @@ def test_a_machine_killed_from_elsewhere_leaves_a_sync_in_flight_undone(make_rig
     assert durable(rig) == bytes(10)
 
 
-def test_a_failed_sync_is_told_once_and_its_data_never_reaches_the_disk(
-    make_rig: Callable[..., Any],
-) -> None:
+def test_a_failed_sync_is_told_once_and_its_data_never_reaches_the_disk(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(faults=FaultPlan(failed_sync_chance=1.0))
     mapped = prepare(rig)
     mapped.store(0, b"doomed")
@@ -169,9 +167,7 @@ def test_data_rewritten_after_a_failed_sync_does_reach_the_disk(make_rig: Callab
     assert rig.cut("strict-posix").files["/log"].content[:6] == b"doomed"
 
 
-def test_a_page_cache_that_survives_still_shows_what_a_failed_sync_dropped(
-    make_rig: Callable[..., Any],
-) -> None:
+def test_a_page_cache_that_survives_still_shows_what_a_failed_sync_dropped(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(faults=FaultPlan(failed_sync_chance=1.0))
     mapped = prepare(rig)
     mapped.store(0, b"doomed")

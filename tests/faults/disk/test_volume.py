@@ -69,11 +69,7 @@ def test_a_lost_rename_leaves_the_old_name_and_what_the_new_one_had() -> None:
 def test_a_rename_kept_without_the_creation_still_names_the_file() -> None:
     names = make_names()
     inode = names.create(1, "/d/tmp", 0)
-    names.rename(
-        2,
-        "/d/tmp",
-        "/d/final",
-    )
+    names.rename(2, "/d/tmp", "/d/final")
 
     kept = names_after_losing(names, 1)
     assert sorted(kept.names) == ["/d/final"]

@@ -142,11 +142,7 @@ def test_what_is_beside_a_check_can_be_imported(check_file: CheckFile, tmp_path:
 
 @pytest.mark.parametrize(
     ("lines", "message"),
-    [
-        ("x = 1", "expected a function check"),
-        ("import (", "SyntaxError"),
-        ("check = 7", "expected a function"),
-    ],
+    [("x = 1", "expected a function check"), ("import (", "SyntaxError"), ("check = 7", "expected a function")],
 )
 def test_a_file_without_a_check_is_refused(check_file: CheckFile, lines: str, message: str) -> None:
     with pytest.raises(CheckError, match=message):

@@ -37,30 +37,16 @@ def test_a_record_outlives_being_written_down() -> None:
 
 
 def test_what_a_step_does_not_use_is_not_written_down() -> None:
-    assert RECORD.to_json()["steps"][2] == {
-        "do": "rename",
-        "path": "/files/a",
-        "target": "/files/b",
-        "from": 0,
-    }
+    assert RECORD.to_json()["steps"][2] == {"do": "rename", "path": "/files/a", "target": "/files/b", "from": 0}
 
 
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (
-            lambda one: one.update(format="tornlog-run/1"),
-            "format: expected tornlog-record/2, found tornlog-run/1",
-        ),
+        (lambda one: one.update(format="tornlog-run/1"), "format: expected tornlog-record/2, found tornlog-run/1"),
         (lambda one: one.pop("steps"), "missing required field `steps`"),
-        (
-            lambda one: one["steps"][0].update(do="explode"),
-            "step 0: do: expected one of create, .*, found explode",
-        ),
-        (
-            lambda one: one["steps"][1].update(data="?"),
-            r"Invalid base64 encoded string - at `\$\.steps\[1\]\.data`",
-        ),
+        (lambda one: one["steps"][0].update(do="explode"), "step 0: do: expected one of create, .*, found explode"),
+        (lambda one: one["steps"][1].update(data="?"), r"Invalid base64 encoded string - at `\$\.steps\[1\]\.data`"),
         (lambda one: one["steps"][1].update(at=-1), "step 1: at: expected 0 to .*, found -1"),
         (lambda one: one["steps"][1].update(at=FILE_BYTES_MAX), f"step 1: at: .*, found {FILE_BYTES_MAX}"),
         (lambda one: one["steps"][1].update({"from": 2}), "step 1: from: expected less than 2, found 2"),

@@ -162,9 +162,7 @@ def test_what_is_broken_without_a_fault_is_no_news(rerun: Callable[..., Reruns])
 
 
 @pytest.mark.slow
-def test_a_promise_that_depends_on_the_order_of_threads_is_found_under_some_seed(
-    rerun: Callable[..., Reruns],
-) -> None:
+def test_a_promise_that_depends_on_the_order_of_threads_is_found_under_some_seed(rerun: Callable[..., Reruns]) -> None:
     reruns = rerun(TWO_THREADS.replace("WAIT", "pass"), VALUE, seeds=24, disk="process-kill")
 
     assert reruns.found.breaches == {}

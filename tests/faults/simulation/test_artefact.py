@@ -36,11 +36,7 @@ def test_a_document_is_read_as_it_was_written() -> None:
 
 def test_the_envelope_says_of_which_format_and_kind_it_is_who_wrote_it_and_of_which_test() -> None:
     envelope = envelope_of(write_artefact(FUZZ, NOTE, test="test_log.py::test_it"))
-    assert (envelope["format"], envelope["kind"], envelope["test"]) == (
-        FORMAT,
-        "fuzz",
-        "test_log.py::test_it",
-    )
+    assert (envelope["format"], envelope["kind"], envelope["test"]) == (FORMAT, "fuzz", "test_log.py::test_it")
     assert set(envelope["versions"]) == {"tornlog", "python"}
     assert "test" not in envelope_of(write_artefact(FUZZ, NOTE))
 

@@ -9,15 +9,7 @@ from tornlog.faults.simulation.promises import PromiseBroken
 from tornlog.faults.simulation.record import Record, record_of
 from tornlog.faults.simulation.simulation import CRASHES, Crash, Scenario, Simulation, SimWorld
 from tornlog.faults.simulation.story import Concern
-from tornlog.faults.simulation.trials import (
-    TrialOutcome,
-    explore,
-    find,
-    finding_of,
-    program_of,
-    replay,
-    run_seed,
-)
+from tornlog.faults.simulation.trials import TrialOutcome, explore, find, finding_of, program_of, replay, run_seed
 from tornlog.sim.choices import Choices, Decision
 from tornlog.sim.errors import LeakError, ReplayDivergedError
 from tornlog.sim.policies.random_walk import RandomWalk

@@ -28,12 +28,7 @@ NOBODY = 65534
 def test_a_program_of_the_shell_is_recorded_with_all_that_it_starts() -> None:
     steps = steps_of(record_traced(["sh", "-c", "echo one > a; mv a b & wait; cat b"], EMPTY, 60.0))
 
-    assert in_short(steps) == [
-        "create /files/a #0",
-        "write #0 'one\\n'",
-        "rename /files/a /files/b",
-        "acknowledge one",
-    ]
+    assert in_short(steps) == ["create /files/a #0", "write #0 'one\\n'", "rename /files/a /files/b", "acknowledge one"]
 
 
 def test_a_thread_has_the_name_that_it_has_at_its_first_step() -> None:
