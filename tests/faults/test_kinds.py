@@ -327,26 +327,26 @@ OF_PLANS = [kind for kind in FaultKind if not (kind.row.by_scenarios or kind.row
 
 
 @pytest.mark.parametrize("kind", OF_PLANS)
-def test_a_kind_never_happens_while_it_is_off_and_does_once_it_is_on(make_rig: Callable[..., Rig], kind: str) -> None:
+def test_a_kind_happens_only_if_enabled(make_rig: Callable[..., Rig], kind: str) -> None:
     twin = TWINS[kind]
 
     assert injected(make_rig, twin, on=False)[kind] == 0
     assert injected(make_rig, twin, on=True)[kind] > 0
 
 
-def test_there_is_a_twin_for_nothing_else() -> None:
+def test_every_twin_has_a_kind() -> None:
     assert set(TWINS) == set(OF_PLANS)
 
 
 @pytest.mark.ci
-def test_what_is_injected_is_a_kind_that_is_listed(make_rig: Callable[..., Rig]) -> None:
+def test_every_injected_kind_is_listed(make_rig: Callable[..., Rig]) -> None:
     found: Counter[str] = Counter()
     for twin in TWINS.values():
         found += injected(make_rig, twin, on=True)
     assert {kind for kind in found if not kind.startswith("crash")} <= set(FAULTS)
 
 
-def test_every_kind_is_told_in_full_under_a_name_of_its_own() -> None:
+def test_every_row_is_complete() -> None:
     assert FAULTS.keys() == {kind for kind in FaultKind if not kind.row.by_probes}
     for kind in FaultKind:
         assert all(kind.row[:6]), kind

@@ -59,7 +59,7 @@ def receive_all(connection: SimConnection, count: int) -> bytes:
     return found
 
 
-def test_in_fair_weather_everything_arrives_after_the_latency() -> None:
+def test_without_faults_data_arrives_after_the_latency() -> None:
     rig = Rig(NetworkPlan(latency_us_min=300, latency_us_max=300))
 
     def body() -> None:
@@ -73,7 +73,7 @@ def test_in_fair_weather_everything_arrives_after_the_latency() -> None:
     assert not rig.faults.injected
 
 
-def test_a_host_knows_until_when_something_was_late_on_its_links_and_of_others_nothing() -> None:
+def test_late_deliveries_are_known_per_host() -> None:
     rig = Rig(NetworkPlan(latency_us_min=300, latency_us_max=300))
 
     def body() -> None:
@@ -90,7 +90,7 @@ def test_a_host_knows_until_when_something_was_late_on_its_links_and_of_others_n
     rig.run(body)
 
 
-def test_what_is_sent_into_a_partition_arrives_after_it_and_nobody_connects_meanwhile() -> None:
+def test_a_partition_delays_data_and_refuses_connections() -> None:
     rig = Rig(NetworkPlan())
 
     def body() -> None:
@@ -114,7 +114,7 @@ def test_what_is_sent_into_a_partition_arrives_after_it_and_nobody_connects_mean
     assert rig.faults.injected == {"partition": 1}
 
 
-def test_a_partition_concerns_two_hosts_and_no_third_one() -> None:
+def test_a_partition_affects_only_two_hosts() -> None:
     rig = Rig(NetworkPlan())
 
     def body() -> None:
@@ -166,7 +166,7 @@ def test_a_slow_link_carries_so_many_bytes_a_second_and_no_more() -> None:
     assert rig.faults.injected["slow link"] >= 1
 
 
-def test_a_late_delivery_holds_up_its_own_stream_and_no_other() -> None:
+def test_a_late_delivery_delays_only_its_stream() -> None:
     rig = Rig(NetworkPlan())
 
     def body() -> None:
@@ -218,7 +218,7 @@ def test_a_broken_connection_is_reset_at_both_ends() -> None:
     assert rig.faults.injected == {"broken connection": 1}
 
 
-def test_of_a_half_open_connection_neither_end_learns_until_a_system_gives_up() -> None:
+def test_a_half_open_connection_fails_after_a_timeout() -> None:
     rig = Rig(NetworkPlan(), buffer_bytes=100)
 
     def body() -> None:
@@ -240,7 +240,7 @@ def test_of_a_half_open_connection_neither_end_learns_until_a_system_gives_up() 
     assert rig.faults.injected == {"half-open connection": 1}
 
 
-def test_a_refused_connection_was_one_that_somebody_waited_for() -> None:
+def test_a_waiting_connect_can_be_refused() -> None:
     rig = Rig(NetworkPlan(refused_chance=1.0))
 
     def body() -> None:
@@ -253,7 +253,7 @@ def test_a_refused_connection_was_one_that_somebody_waited_for() -> None:
     assert rig.faults.injected == {"refused connection": 1}
 
 
-def test_a_host_that_talks_to_itself_meets_no_trouble() -> None:
+def test_a_host_reaches_itself_without_faults() -> None:
     everything = {
         field.name: 1.0 for field in fields(NetworkPlan) if field.name.endswith("_chance") and "death" not in field.name
     }
@@ -269,7 +269,7 @@ def test_a_host_that_talks_to_itself_meets_no_trouble() -> None:
     assert not rig.faults.injected
 
 
-def test_healing_ends_every_outage_and_finds_out_lost_connections() -> None:
+def test_healing_ends_outages_and_resets_lost_connections() -> None:
     rig = Rig(NetworkPlan())
 
     def body() -> None:
@@ -327,7 +327,7 @@ ROUGH = NetworkPlan(
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_as_long_as_a_connection_lasts_it_is_a_stream_whatever_the_weather(seed: int) -> None:
+def test_a_connection_is_a_stream_under_any_faults(seed: int) -> None:
     rig, echoed = busy(ROUGH, Choices(str(seed)))
 
     assert echoed == bytes(range(200)) * 2
@@ -340,7 +340,7 @@ def test_a_seed_is_a_run() -> None:
     assert digests[0] == digests[1] != digests[2]
 
 
-def test_a_record_of_the_draws_repeats_what_befell_the_network() -> None:
+def test_recorded_draws_repeat_the_faults() -> None:
     rig, _ = busy(ROUGH, Choices("7"))
     network: list[Decision] = [draw for draw in rig.choices.decisions() if draw.stream == "network"]
     again = Choices("7")

@@ -166,9 +166,7 @@ def links(files: Any) -> None:
 @pytest.mark.parametrize(
     ("body", "expected"), [(writes, 5), (names, 10), (a_few_of_everything, 7), (cuts, 6), (links, 6)]
 )
-def test_an_exhaustive_enumeration_is_all_that_can_be_drawn_at_every_moment(
-    left_by: LeftBy, body: Body, expected: int, profile: str
-) -> None:
+def test_an_exhaustive_enumeration_equals_all_draws(left_by: LeftBy, body: Body, expected: int, profile: str) -> None:
     assert left_by(body).operations == expected
     sizes = []
     for operation in range(expected):
@@ -195,7 +193,7 @@ ACTIONS = st.lists(
 
 @settings(max_examples=40)
 @given(ACTIONS, st.sampled_from(WHOLE_SECTORS), st.sampled_from(["none", "lying", "failed"]))
-def test_whatever_was_done_all_that_can_be_drawn_is_enumerated(
+def test_every_possible_draw_is_enumerated(
     left_by: LeftBy, actions: list[tuple[str, int]], profile: str, syncs: str
 ) -> None:
     faults = FaultPlan() if syncs == "none" else FaultPlan(**{f"{syncs}_sync_chance": 0.5})
@@ -208,7 +206,7 @@ def test_whatever_was_done_all_that_can_be_drawn_is_enumerated(
 
 @settings(max_examples=40)
 @given(ACTIONS, st.sampled_from(WHOLE_SECTORS), st.integers(1, 40))
-def test_what_stands_for_too_many_states_is_some_of_them_and_has_nothing_and_everything(
+def test_a_selection_has_states_of_the_whole_and_both_extremes(
     left_by: LeftBy, actions: list[tuple[str, int]], profile: str, limit: int
 ) -> None:
     disk = left_by(doing(actions))
@@ -262,9 +260,7 @@ def doing(actions: list[tuple[str, int]]) -> Body:
 @pytest.mark.parametrize("profile", CUTS)
 @pytest.mark.parametrize("limit", [60, EVERYTHING])
 @pytest.mark.parametrize("harm", [FaultPlan(), FaultPlan(torn_bytes_chance=0.5, garbage_chance=0.5)])
-def test_the_decisions_of_a_state_lead_a_replayed_crash_to_it(
-    left_by: LeftBy, profile: str, limit: int, harm: FaultPlan
-) -> None:
+def test_the_decisions_of_a_state_replay_to_it(left_by: LeftBy, profile: str, limit: int, harm: FaultPlan) -> None:
     operation = 6
     states = states_of(left_by(a_few_of_everything, operation, faults=harm), profile, limit)
     count = 0
@@ -289,7 +285,7 @@ def test_a_crash_that_the_page_cache_survives_leaves_one_state(left_by: LeftBy, 
     assert disk.crash(PROFILES[profile]).digest() == state.image.digest()
 
 
-def test_sectors_are_torn_inside_and_hold_garbage_only_on_disks_where_that_happens(left_by: LeftBy) -> None:
+def test_sector_faults_need_a_disk_that_has_them(left_by: LeftBy) -> None:
     plain = digests(states_of(left_by(a_few_of_everything), "strict-posix"))
     torn = digests(states_of(left_by(a_few_of_everything, faults=FaultPlan(torn_bytes_chance=0.1)), "strict-posix"))
     garbage = digests(states_of(left_by(a_few_of_everything, faults=FaultPlan(garbage_chance=0.1)), "strict-posix"))
@@ -306,7 +302,7 @@ def many_pages(files: Any) -> None:
         files.map(f"/file-{number}", 2 * PAGE).store(PAGE - 3, b"across")
 
 
-def test_what_is_too_much_for_the_limit_is_represented_and_said_not_to_be_all(left_by: LeftBy) -> None:
+def test_a_selection_is_representative_and_not_exhaustive(left_by: LeftBy) -> None:
     disk = left_by(many_pages)
     states = states_of(disk, "strict-posix", 2000)
     found = list(states)
@@ -329,7 +325,7 @@ def test_what_is_too_much_for_the_limit_is_represented_and_said_not_to_be_all(le
     assert {bytes(first), bytes(last)} <= contents, "torn between pages"
 
 
-def test_a_limit_that_is_too_small_is_admitted(left_by: LeftBy) -> None:
+def test_a_small_limit_is_reported(left_by: LeftBy) -> None:
     states = states_of(left_by(many_pages), "strict-posix", 20)
 
     assert len(list(states)) == 20
@@ -349,7 +345,7 @@ def test_a_write_is_torn_at_every_sector_boundary_from_both_sides(left_by: LeftB
 
 
 @pytest.mark.parametrize("limit", [256, EVERYTHING])
-def test_torn_sectors_tear_what_is_shorter_than_a_sector_whatever_the_limit(left_by: LeftBy, limit: int) -> None:
+def test_torn_sectors_tear_short_writes_at_any_limit(left_by: LeftBy, limit: int) -> None:
     def body(files: Any) -> None:
         many_pages(files)
         files.map("/log", 3 * PAGE).store(SECTOR + 1, b"AB")
@@ -383,7 +379,7 @@ def test_the_same_disk_gives_the_same_states_in_the_same_order(left_by: LeftBy) 
     assert one == other
 
 
-def test_a_page_of_more_moments_than_the_limit_is_not_gone_through(left_by: LeftBy) -> None:
+def test_a_page_with_more_versions_than_the_limit_is_cut(left_by: LeftBy) -> None:
     def body(files: Any) -> None:
         log = files.map("/log", 3 * PAGE)
         for number in range(5):
@@ -396,7 +392,7 @@ def test_a_page_of_more_moments_than_the_limit_is_not_gone_through(left_by: Left
     assert states_of(left_by(body), "os-crash", 6).is_exhaustive
 
 
-def test_a_page_that_is_sure_has_nothing_to_be_torn_or_to_hold_garbage(left_by: LeftBy) -> None:
+def test_a_durable_page_is_neither_torn_nor_garbage(left_by: LeftBy) -> None:
     def body(files: Any) -> None:
         many_pages(files)
         files.write("/d/new", b"fresh")

@@ -105,7 +105,7 @@ def test_draws_about_a_page_are_labelled_with_path_and_number() -> None:
     st.integers(0, 8),
     st.integers(0, 15),
 )
-def test_every_sector_is_that_of_one_of_the_two_moments(
+def test_every_sector_has_one_of_the_two_versions(
     drawn: list[tuple[int, bytes]], moment: int, other: int, sectors: int
 ) -> None:
     writes = [(number, at, data) for number, (at, data) in enumerate(drawn) if at < 32 and at + len(data) > 16]

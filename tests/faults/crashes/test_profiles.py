@@ -124,7 +124,7 @@ def check_milder(disk_after: DiskAfter, operations: list[Operation], *, lies: bo
 @pytest.mark.slow
 @settings(max_examples=60)
 @given(st.lists(OPERATIONS, max_size=3), st.booleans())
-def test_every_image_of_a_milder_profile_is_one_that_strict_posix_allows(
+def test_strict_posix_allows_every_image_of_milder_profiles(
     disk_after: DiskAfter, operations: list[Operation], lies: bool
 ) -> None:
     check_milder(disk_after, operations, lies=lies)
@@ -140,7 +140,7 @@ def test_it_is_so_after_more_operations_too(disk_after: DiskAfter, operations: l
 @pytest.mark.ci
 @settings(max_examples=60)
 @given(st.lists(OPERATIONS, max_size=5), st.integers(0, 10**6), st.sampled_from(WHOLE_SECTORS))
-def test_every_image_that_is_drawn_is_one_that_the_profile_allows(
+def test_a_drawn_image_is_allowed_by_its_profile(
     disk_after: DiskAfter, operations: list[Operation], seed: int, name: str
 ) -> None:
     disk = disk_after(operations, str(seed))
@@ -183,14 +183,14 @@ NEW_FILE: list[Operation] = [("write", "/a", 0), ("write", "/b", 0), ("sync", "/
         ("strict-posix", {(), ("/a",), ("/b",), ("/a", "/b")}),
     ],
 )
-def test_which_new_names_the_sync_of_a_new_file_makes_durable(
+def test_names_that_a_new_files_sync_makes_durable(
     disk_after: DiskAfter, profile: str, expected: set[tuple[str, ...]]
 ) -> None:
     assert names_left(profile, disk_after(NEW_FILE)) == expected
 
 
 @pytest.mark.parametrize(("profile", "expected"), [("ext4", {b"", b"A" * 3}), ("ext4-ordered", {b"A" * 3})])
-def test_delayed_allocation_leaves_a_new_file_empty_though_another_was_synced_behind_it(
+def test_delayed_allocation_can_leave_a_file_empty(
     disk_after: DiskAfter, profile: str, expected: set[bytes | None]
 ) -> None:
     assert contents_left(disk_after, profile, NEW_FILE, "/a") == expected
@@ -203,17 +203,17 @@ REPLACED: list[Operation] = [
 
 
 @pytest.mark.parametrize(("operations", "expected"), [(REPLACED, {b"E" * 3}), (REPLACED[4:], {b"", b"A" * 3})])
-def test_ext4_allocates_what_is_renamed_over_a_file_and_nothing_that_only_gets_a_new_name(
+def test_ext4_allocates_a_file_that_replaces_another(
     disk_after: DiskAfter, operations: list[Operation], expected: set[bytes | None]
 ) -> None:
     assert contents_left(disk_after, "ext4", operations, "/d/1") == expected
 
 
-def test_ext4_may_keep_the_old_file_but_no_part_of_what_was_to_replace_it(disk_after: DiskAfter) -> None:
+def test_ext4_replaces_a_file_completely_or_not_at_all(disk_after: DiskAfter) -> None:
     assert contents_left(disk_after, "ext4", REPLACED[:6], "/d/1") == {b"A" * 3, b"E" * 3}
 
 
-def test_on_ext4_a_length_that_is_there_vouches_for_all_that_was_logged_before() -> None:
+def test_a_surviving_length_on_ext4_implies_earlier_changes() -> None:
     made, grown, later = MakeDirectory(1, "/d1"), Extend(2, "/old", 0, 8, 9, by_write=True), MakeDirectory(3, "/d3")
     unsure = [made, grown, later]
 
@@ -223,9 +223,7 @@ def test_on_ext4_a_length_that_is_there_vouches_for_all_that_was_logged_before()
     assert PROFILES["ext4"].closed([made, grown.allocated(), later], {3: 0}) == {3: 0}
 
 
-def test_btrfs_logs_the_new_directories_above_a_synced_file_and_the_name_it_was_renamed_to(
-    disk_after: DiskAfter,
-) -> None:
+def test_btrfs_logs_a_synced_files_name_and_directories(disk_after: DiskAfter) -> None:
     moved: list[Operation] = [("make", "", 7), ("write", "/d7/x", 0), ("rename", "/d7/x", 3), ("sync", "/d/3", 0)]
 
     assert names_left("btrfs", disk_after(moved)) == {("/d/3",)}
@@ -235,7 +233,7 @@ def test_btrfs_logs_the_new_directories_above_a_synced_file_and_the_name_it_was_
     ]
 
 
-def test_btrfs_may_lose_a_rename_that_came_after_the_sync_of_the_file(disk_after: DiskAfter) -> None:
+def test_btrfs_may_lose_a_rename_after_the_sync(disk_after: DiskAfter) -> None:
     renamed: list[Operation] = [("write", "/a", 0), ("sync", "/a", 0), ("rename", "/a", 1)]
 
     assert names_left("btrfs", disk_after(renamed)) == {("/a",), ("/d/1",)}
@@ -247,9 +245,7 @@ def test_a_file_emptied_after_its_sync_keeps_the_name_that_btrfs_had_logged(disk
     assert names_left("btrfs", disk_after(emptied)) == {("/a",)}
 
 
-def test_xfs_may_leave_a_written_file_empty_although_a_later_name_is_there_and_never_with_zeros(
-    disk_after: DiskAfter,
-) -> None:
+def test_xfs_may_leave_a_file_empty_but_not_zeroed(disk_after: DiskAfter) -> None:
     written: list[Operation] = [("write", "/a", 0), ("write", "/b", 0), ("sync", "/b", 0)]
 
     assert contents_left(disk_after, "xfs", written, "/a") == {b"", b"AAA"}
@@ -277,9 +273,7 @@ def test_pages_are_torn_only_where_the_profile_says_so(disk_after: DiskAfter, na
 
 
 @pytest.mark.parametrize("name", CUTS)
-def test_a_file_that_grows_by_allocation_may_be_left_with_any_length_but_on_xfs(
-    make_rig: Callable[..., Any], name: str
-) -> None:
+def test_an_allocation_may_leave_any_length_except_on_xfs(make_rig: Callable[..., Any], name: str) -> None:
     lengths = set()
     for seed in range(150):
         rig = make_rig(str(seed), START, page_bytes=PAGE, sector_bytes=SECTOR)
@@ -292,7 +286,7 @@ def test_a_file_that_grows_by_allocation_may_be_left_with_any_length_but_on_xfs(
     assert lengths == ({2 * PAGE, 2 * PAGE + 6} if name == "xfs" else set(range(2 * PAGE, 2 * PAGE + 7)))
 
 
-def test_of_two_growths_in_order_only_the_first_that_is_lost_leaves_a_part(make_rig: Callable[..., Any]) -> None:
+def test_only_the_first_lost_growth_leaves_a_part(make_rig: Callable[..., Any]) -> None:
     seen = set()
     for seed in range(300):
         rig = make_rig(str(seed), START, page_bytes=PAGE, sector_bytes=SECTOR)
@@ -308,9 +302,7 @@ def test_of_two_growths_in_order_only_the_first_that_is_lost_leaves_a_part(make_
 
 
 @pytest.mark.parametrize("way", ["map", "allocate", "truncate"])
-def test_a_kill_in_the_midst_of_an_allocation_leaves_some_of_it_and_a_length_that_is_set_all_or_nothing(
-    make_rig: Callable[..., Any], way: str
-) -> None:
+def test_a_kill_during_an_allocation_leaves_a_part(make_rig: Callable[..., Any], way: str) -> None:
     lengths = set()
     for seed in range(200):
         rig = make_rig(str(seed), START, page_bytes=PAGE, sector_bytes=SECTOR)
@@ -339,7 +331,7 @@ def test_a_kill_in_the_midst_of_an_allocation_leaves_some_of_it_and_a_length_tha
         (set(), list(PROFILES), []),
     ],
 )
-def test_what_crashes_may_do_follows_from_what_was_done_and_from_their_kinds(
+def test_crash_kinds_follow_from_operations_and_profiles(
     operations: set[str], profiles: list[str], expected: list[str]
 ) -> None:
     found = list(crash_kinds(operations, [PROFILES[name] for name in profiles]))

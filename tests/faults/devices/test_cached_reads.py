@@ -13,7 +13,7 @@ PAGE = 4096
 FIRST = 32_768
 
 
-def test_what_is_cached_costs_nothing(run_timed: RunTimed, notebook: Any) -> None:
+def test_cached_pages_take_no_time(run_timed: RunTimed, notebook: Any) -> None:
     def body(timed: Any) -> list[float]:
         timed.system.allocate_ahead("/a", 100 * PAGE)
         return [timed.took_us(lambda: timed.system.read("r", "/a", 10, 20)) for _ in range(2)]
@@ -49,7 +49,7 @@ def test_readers_have_a_window_each_and_one_cache(run_timed: RunTimed, notebook:
     assert run_timed(body) < 20
 
 
-def test_the_cache_holds_so_much_and_no_more(run_timed: RunTimed, notebook: Any) -> None:
+def test_the_cache_has_a_limit(run_timed: RunTimed, notebook: Any) -> None:
     memory = Memory(cache_bytes=10 * PAGE)
 
     def body(timed: Any) -> list[int]:
@@ -174,7 +174,7 @@ def test_a_reader_who_skips_less_than_a_window_is_still_in_sequence() -> None:
     assert len(windows) < 20
 
 
-def test_what_is_read_through_a_map_is_read_around_a_fault() -> None:
+def test_a_map_reads_around_a_fault() -> None:
     state = ReadAhead(around=True)
     state.passed(7)
 

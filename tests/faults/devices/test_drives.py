@@ -10,7 +10,7 @@ from tornlog.sim.choices import Choices
 TURN_NS = 60_000_000_000 // 7_200
 
 
-def test_what_lies_side_by_side_is_written_at_the_speed_of_the_platter() -> None:
+def test_adjacent_blocks_are_written_at_full_speed() -> None:
     took_ns = HardDisk().write(0, [(1_000, 25_600)])
 
     assert 25_600 * BLOCK_BYTES / took_ns * 1e9 == pytest.approx(200e6, rel=0.05)
@@ -83,7 +83,7 @@ def test_reading_gigabytes_takes_what_data_sheets_say() -> None:
     assert (1 << 30) / nvme_ssd(stream).read(0, (0, blocks)) == pytest.approx(2.5, rel=0.01)
 
 
-def test_what_is_drawn_is_spread_as_what_was_measured() -> None:
+def test_draws_have_the_measured_distribution() -> None:
     spread, stream = Spread([30, 10, 20, 10]), Choices("1").stream("disk")
     drawn = [spread.draw(stream, "sync") for _ in range(4_000)]
 

@@ -83,7 +83,7 @@ def test_a_flush_is_shared_by_all_who_wait_for_one(run_timed: RunTimed, notebook
     assert [kind for kind, _ in notebook.commands] == ["write", "flush"]
 
 
-def test_what_the_device_did_is_counted(run_timed: RunTimed) -> None:
+def test_device_operations_are_counted(run_timed: RunTimed) -> None:
     def body(timed: Any) -> Any:
         elevator = timed.system.elevator
         elevator.wait(elevator.write([(FAR, 5)]))
@@ -136,7 +136,7 @@ def test_sorting_spares_a_hard_disk_most_of_its_seeks(run_timed: RunTimed) -> No
     assert run_timed(one_by_one, device=HardDisk()) > 1.5 * run_timed(together, device=HardDisk())
 
 
-def test_a_long_run_does_not_hold_up_what_is_short(run_timed: RunTimed, notebook: Any) -> None:
+def test_a_long_run_does_not_delay_short_ones(run_timed: RunTimed, notebook: Any) -> None:
     def body(timed: Any) -> float:
         elevator = timed.system.elevator
         for at in range(0, 4_096, 256):

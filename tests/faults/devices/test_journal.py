@@ -15,7 +15,7 @@ def test_a_commit_is_written_flushed_and_closed_in_order(run_timed: RunTimed, no
     assert notebook.commands[2][1] == [(2, 1)]
 
 
-def test_all_who_come_while_a_commit_is_under_way_share_the_next(run_timed: RunTimed) -> None:
+def test_syncs_during_a_commit_share_the_next(run_timed: RunTimed) -> None:
     def body(timed: Any) -> tuple[float, int]:
         def later() -> None:
             timed.sleep(0.05)
@@ -36,7 +36,7 @@ def test_one_task_that_syncs_one_after_the_other_pays_for_each(run_timed: RunTim
     assert run_timed(body) == 5
 
 
-def test_what_was_noted_is_committed_once(run_timed: RunTimed) -> None:
+def test_a_change_is_committed_once(run_timed: RunTimed) -> None:
     def body(timed: Any) -> list[int]:
         journal, found = timed.system.journal, []
         for notes in (0, 3, 0):

@@ -54,7 +54,7 @@ def test_a_sync_that_comes_while_another_runs_waits_for_it() -> None:
     assert storage.sync(1, []) == 8
 
 
-def test_files_lie_behind_the_journal_and_behind_one_another_until_the_device_is_full() -> None:
+def test_files_follow_the_journal_until_the_device_is_full() -> None:
     storage = JournalledStorage(Notes())
 
     assert storage.place(10) == 32_768
@@ -77,7 +77,7 @@ def test_a_page_is_synced_as_fast_as_such_drives_do() -> None:
     assert 40 < took_us["nvme-ssd"] < 200
 
 
-def test_syncs_take_what_was_measured_in_the_order_in_which_it_was() -> None:
+def test_syncs_take_the_measured_times_in_order() -> None:
     storage = MeasuredStorage([10, 80, 30])
     storage.begin()
 

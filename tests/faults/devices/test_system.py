@@ -17,7 +17,7 @@ def mounted(timed: Any, **options: Any) -> tuple[Disk, TimedFiles]:
     return disk, files
 
 
-def test_bytes_are_the_disks_and_time_is_the_devices(run_timed: RunTimed) -> None:
+def test_the_disk_has_the_bytes_and_the_device_the_times(run_timed: RunTimed) -> None:
     def body(timed: Any) -> Any:
         disk, files = mounted(timed)
         mapped = files.map("/d/m", 4 * PAGE)
@@ -80,7 +80,7 @@ def test_every_way_to_write_and_sync_is_charged(run_timed: RunTimed) -> None:
     assert run_timed(body) == [True] * 5
 
 
-def test_what_is_not_timed_costs_nothing(run_timed: RunTimed, notebook: Any) -> None:
+def test_untimed_files_take_no_time(run_timed: RunTimed, notebook: Any) -> None:
     def body(timed: Any) -> float:
         _, files = mounted(timed)
         files.is_timed = False

@@ -41,7 +41,7 @@ def test_a_sync_covers_the_dirty_blocks_of_its_range_side_by_side_as_runs(make_r
     assert timing.syncs == 1
 
 
-def test_what_was_synced_is_not_written_again_and_files_lie_apart(make_rig: Callable[..., Any]) -> None:
+def test_synced_pages_are_not_written_again(make_rig: Callable[..., Any]) -> None:
     storage = Notes()
     rig = make_rig(timing=StorageTiming(storage))
 

@@ -14,7 +14,7 @@ def dirty(timed: Any, path: str, pages: range) -> None:
         timed.system.write_back.dirtied(timed.system.file(path), page, page)
 
 
-def test_nothing_is_written_back_before_it_is_old(run_timed: RunTimed, notebook: Any) -> None:
+def test_only_old_pages_are_written_back(run_timed: RunTimed, notebook: Any) -> None:
     def body(timed: Any) -> list[int]:
         dirty(timed, "/a", range(10))
         found = []
@@ -100,7 +100,7 @@ def test_a_sync_writes_what_is_dirty_of_its_range_and_commits(run_timed: RunTime
     assert sum(count for _, count in notebook.of("write")) == 3
 
 
-def test_a_sync_of_what_is_clean_and_committed_costs_nothing(run_timed: RunTimed) -> None:
+def test_a_sync_of_clean_pages_takes_no_time(run_timed: RunTimed) -> None:
     def body(timed: Any) -> list[float]:
         dirty(timed, "/a", range(1))
         file = timed.system.file("/a")
@@ -143,7 +143,7 @@ def test_syncs_of_many_files_at_once_are_sorted_and_share_commits(run_timed: Run
     assert len([runs for kind, runs in notebook.commands if kind == "write" and runs[0][0] >= 32_768]) <= 2
 
 
-def test_what_was_done_before_a_measurement_is_forgotten_but_has_its_place(run_timed: RunTimed, notebook: Any) -> None:
+def test_pages_written_before_a_measurement_are_clean_and_placed(run_timed: RunTimed, notebook: Any) -> None:
     def body(timed: Any) -> Any:
         dirty(timed, "/a", range(3))
         timed.system.write_back.forget()

@@ -34,9 +34,7 @@ def change(sparse: SparseBytes, plain: bytearray, kind: str, at: int, more: byte
 
 
 @given(CHANGES, st.integers(0, 5 * PAGE_BYTES), st.integers(0, 5 * PAGE_BYTES))
-def test_changes_of_sparse_content_are_those_of_bytes(
-    changes: list[tuple[str, int, bytes | int]], start: int, end: int
-) -> None:
+def test_sparse_content_behaves_like_bytes(changes: list[tuple[str, int, bytes | int]], start: int, end: int) -> None:
     sparse, plain = SparseBytes(), bytearray()
     for kind, at, more in changes:
         change(sparse, plain, kind, at, more)

@@ -11,7 +11,7 @@ def test_a_point_is_its_text(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "store", "store /a", "store /a #0", "store #1", "Store /a #1 "])
-def test_what_is_no_point_is_refused(text: str) -> None:
+def test_an_invalid_crash_point_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"^crash point: expected KIND PATH #N, found "):
         CrashPoint.parse(text)
 

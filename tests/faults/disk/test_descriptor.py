@@ -62,9 +62,7 @@ def test_allocation_only_ever_grows(rig: Any) -> None:
 
 @settings(max_examples=100)
 @given(st.lists(st.tuples(st.sampled_from(["write", "truncate", "allocate", "sync"]), st.integers(0, 30)), max_size=12))
-def test_what_is_read_is_what_a_plain_array_of_bytes_would_have(
-    make_rig: MakeRig, actions: list[tuple[str, int]]
-) -> None:
+def test_a_descriptor_behaves_like_a_byte_array(make_rig: MakeRig, actions: list[tuple[str, int]]) -> None:
     rig = make_rig(image=START, page_bytes=PAGE, sector_bytes=4)
     log, model = rig.files.open("/log"), bytearray(b"0123456789")
     for number, (kind, at) in enumerate(actions):

@@ -51,7 +51,7 @@ def every_operation(rig: Any) -> Callable[[], None]:
     return body
 
 
-def test_every_mutating_operation_is_numbered_in_order_and_the_rest_is_not(make_rig: Callable[..., Any]) -> None:
+def test_only_mutating_operations_are_numbered(make_rig: Callable[..., Any]) -> None:
     rig = make_rig()
     trace = rig.kernel.trace = Trace()
     trace.attach(rig.kernel, RollingDigest())
@@ -62,7 +62,7 @@ def test_every_mutating_operation_is_numbered_in_order_and_the_rest_is_not(make_
     assert rig.disk.operations == len(KINDS)
 
 
-def test_looking_takes_no_number(make_rig: Callable[..., Any]) -> None:
+def test_reads_have_no_operation_number(make_rig: Callable[..., Any]) -> None:
     rig = make_rig()
     mapped = rig.files.map("/a", 10)
     before = rig.disk.operations
@@ -78,9 +78,7 @@ def test_looking_takes_no_number(make_rig: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize("moment", ["before", "during", "after"])
 @pytest.mark.parametrize("operation", range(len(KINDS)))
-def test_the_machine_dies_at_the_operation_it_was_told_to(
-    make_rig: Callable[..., Any], operation: int, moment: str
-) -> None:
+def test_the_machine_crashes_at_the_given_operation(make_rig: Callable[..., Any], operation: int, moment: str) -> None:
     rig = make_rig()
     rig.disk.crash_at(operation, moment)
     rig.run_until_death(every_operation(rig))
@@ -100,7 +98,7 @@ def test_the_machine_dies_at_the_operation_it_was_told_to(
         assert image.digest() == expected.digest()
 
 
-def test_without_an_appointment_nobody_dies(make_rig: Callable[..., Any]) -> None:
+def test_without_a_trigger_no_machine_crashes(make_rig: Callable[..., Any]) -> None:
     rig = make_rig()
     rig.run(every_operation(rig))
 
@@ -118,7 +116,7 @@ def dying_states(make_rig: Callable[..., Any], operation: int, path: str) -> set
     return found
 
 
-def test_during_a_store_or_write_any_prefix_of_the_bytes_reaches_the_page_cache(make_rig: Callable[..., Any]) -> None:
+def test_a_crash_during_a_write_leaves_a_prefix(make_rig: Callable[..., Any]) -> None:
     assert dying_states(make_rig, 3, "/d/log") == {b"stored"[:length] for length in range(7)}
     assert dying_states(make_rig, 4, "/d/log") == {
         (b"stored" + bytes(94) + b"written"[:length]).rstrip(b"\0") for length in range(8)
@@ -126,14 +124,14 @@ def test_during_a_store_or_write_any_prefix_of_the_bytes_reaches_the_page_cache(
     assert dying_states(make_rig, 8, "/d/tmp") == {b"small"[:length] for length in range(6)}
 
 
-def test_during_an_operation_without_a_middle_the_effect_is_there_or_not(make_rig: Callable[..., Any]) -> None:
+def test_other_operations_are_atomic(make_rig: Callable[..., Any]) -> None:
     assert dying_states(make_rig, 7, "/d/tmp") == {None, b""}
     assert dying_states(make_rig, 10, "/d/tmp") == {b"small", b""}
     assert dying_states(make_rig, 12, "/d/json") == {None, b"other"}
     assert dying_states(make_rig, 14, "/d/json") == {None, b"other"}
 
 
-def test_after_death_every_call_raises_and_nothing_changes(make_rig: Callable[..., Any]) -> None:
+def test_after_a_crash_every_call_raises(make_rig: Callable[..., Any]) -> None:
     rig = make_rig()
     refusals = []
 
@@ -191,7 +189,7 @@ def test_after_death_every_call_raises_and_nothing_changes(make_rig: Callable[..
     }
 
 
-def test_other_tasks_of_a_dead_machine_change_nothing_either(make_rig: Callable[..., Any]) -> None:
+def test_tasks_of_a_crashed_machine_change_no_file(make_rig: Callable[..., Any]) -> None:
     for seed in range(20):
         rig = make_rig(seed=str(seed))
         written: list[int] = []
@@ -221,7 +219,7 @@ def test_other_tasks_of_a_dead_machine_change_nothing_either(make_rig: Callable[
         assert b"!" not in rig.disk.crash(PROFILES["process-kill"]).files["/log"].content
 
 
-def test_numbers_and_digests_are_the_same_each_time_and_differ_by_seed(make_rig: Callable[..., Any]) -> None:
+def test_a_seed_repeats_numbers_and_digests(make_rig: Callable[..., Any]) -> None:
     def run(seed: str) -> tuple[str, int, str]:
         rig = make_rig(seed=seed, timing=SyncTiming(1000, 9000))
 
@@ -247,7 +245,7 @@ def test_numbers_and_digests_are_the_same_each_time_and_differ_by_seed(make_rig:
     assert len({digest for _, _, digest in results}) > 3
 
 
-def test_the_kernels_digest_sees_paths_places_and_bytes(make_rig: Callable[..., Any]) -> None:
+def test_the_digest_covers_paths_offsets_and_bytes(make_rig: Callable[..., Any]) -> None:
     def digest(path: str, at: int, data: bytes) -> str:
         rig = make_rig()
         rig.run(lambda: rig.files.map(path, 100).store(at, data))
@@ -258,9 +256,7 @@ def test_the_kernels_digest_sees_paths_places_and_bytes(make_rig: Callable[..., 
     assert digest("/a", 0, b"x") == digests[0]
 
 
-def test_a_process_kill_leaves_the_page_cache_to_the_next_machine_and_to_a_later_power_cut(
-    make_rig: Callable[..., Any],
-) -> None:
+def test_the_page_cache_survives_a_process_kill(make_rig: Callable[..., Any]) -> None:
     outcomes = set()
     for seed in range(30):
         rig = make_rig(seed=str(seed))
@@ -285,7 +281,7 @@ def test_a_disk_that_became_an_image_is_finished(make_rig: Callable[..., Any]) -
         rig.disk.mount(rig.kernel.machine("next"))
 
 
-def test_an_appointment_must_lie_ahead_and_name_a_moment(make_rig: Callable[..., Any]) -> None:
+def test_a_crash_needs_a_future_operation_and_a_moment(make_rig: Callable[..., Any]) -> None:
     rig = make_rig()
     rig.files.map("/a", 10)
     with pytest.raises(ValueError, match="at least 2, found 1"):
@@ -296,9 +292,7 @@ def test_an_appointment_must_lie_ahead_and_name_a_moment(make_rig: Callable[...,
 
 @pytest.mark.parametrize("moment", ["before", "during", "after"])
 @pytest.mark.parametrize("operation", range(len(KINDS)))
-def test_an_operation_has_a_name_that_leads_to_the_same_death(
-    make_rig: Callable[..., Any], operation: int, moment: str
-) -> None:
+def test_a_crash_point_leads_to_the_same_crash(make_rig: Callable[..., Any], operation: int, moment: str) -> None:
     named = make_rig()
     trigger = named.disk.crash_at(operation, moment)
     named.run_until_death(every_operation(named))
@@ -315,7 +309,7 @@ def test_an_operation_has_a_name_that_leads_to_the_same_death(
     assert dying.cut("nothing-lost").digest() == named.cut("nothing-lost").digest()
 
 
-def test_a_name_that_no_operation_has_lets_everybody_live(make_rig: Callable[..., Any]) -> None:
+def test_a_crash_point_without_an_operation_has_no_effect(make_rig: Callable[..., Any]) -> None:
     rig = make_rig()
     rig.disk.arm(CrashTrigger(point=CrashPoint("store", "/of/yore", 1)), "before")
     rig.run(every_operation(rig))
@@ -323,7 +317,7 @@ def test_a_name_that_no_operation_has_lets_everybody_live(make_rig: Callable[...
     assert not any(kind.startswith("crash") for kind in rig.injected)
 
 
-def test_operations_are_named_from_the_appointment_on(make_rig: Callable[..., Any]) -> None:
+def test_crash_points_count_from_the_arming(make_rig: Callable[..., Any]) -> None:
     rig = make_rig()
     mapped = rig.files.map("/a", 100)
     mapped.store(0, b"x")
@@ -333,7 +327,7 @@ def test_operations_are_named_from_the_appointment_on(make_rig: Callable[..., An
     assert trigger.met == CrashPoint("store", "/a", 2)
 
 
-def test_what_is_disarmed_kills_nobody(make_rig: Callable[..., Any]) -> None:
+def test_a_disarmed_trigger_has_no_effect(make_rig: Callable[..., Any]) -> None:
     rig = make_rig()
     rig.disk.arm(CrashTrigger(point=CrashPoint("create", "/a", 1)), "before")
     rig.disk.disarm()
@@ -342,7 +336,7 @@ def test_what_is_disarmed_kills_nobody(make_rig: Callable[..., Any]) -> None:
     assert rig.machine.alive
 
 
-def test_a_judge_can_ask_what_is_surely_on_the_disk(make_rig: Callable[..., Any]) -> None:
+def test_a_judge_can_ask_for_durable_bytes(make_rig: Callable[..., Any]) -> None:
     rig = make_rig()
     mapped = rig.files.map("/a", 8192)
     mapped.store(10, b"x")
@@ -353,7 +347,7 @@ def test_a_judge_can_ask_what_is_surely_on_the_disk(make_rig: Callable[..., Any]
     assert not rig.disk.is_durable("/b", 0, 0)
 
 
-def test_a_judge_can_ask_how_much_the_files_take_whatever_the_disk_holds(make_rig: Callable[..., Any]) -> None:
+def test_a_judge_can_ask_for_the_used_space(make_rig: Callable[..., Any]) -> None:
     rig = make_rig()
     used = [rig.disk.used_bytes]
     rig.files.map("/a", 100)

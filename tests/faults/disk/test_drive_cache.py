@@ -98,9 +98,7 @@ def test_a_sync_that_has_nothing_to_do_is_no_lie(make_rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(("profile", "survives"), [("os-crash", True), ("strict-posix", False)])
-def test_names_and_sizes_that_were_acknowledged_outlive_an_os_crash_and_not_a_power_cut(
-    make_rig: Rig, profile: str, survives: bool
-) -> None:
+def test_lied_names_and_sizes_survive_an_os_crash_only(make_rig: Rig, profile: str, survives: bool) -> None:
     found = set()
     exposed = 0
     for seed in range(40):

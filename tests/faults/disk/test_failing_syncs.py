@@ -193,9 +193,7 @@ def look(rig: Any) -> list[Callable[[], Any]]:
 
 
 @pytest.mark.parametrize("variant", AT_ONCE)
-def test_a_stopped_file_system_refuses_every_change_and_xfs_every_look_until_it_has_been_off(
-    make_rig: Rig, variant: str
-) -> None:
+def test_a_stopped_file_system_refuses_changes(make_rig: Rig, variant: str) -> None:
     rig = make_rig(image=LOG, faults=failing(variant, stopped_file_system_chance=1.0))
     assert not rig.disk.is_stopped
     mapped = write_and_fail(rig)
@@ -256,9 +254,7 @@ def of_write_back(make_rig: Rig, **faults: str) -> Any:
 
 
 @pytest.mark.parametrize("variant", AT_ONCE)
-def test_a_failed_write_back_is_reported_by_a_sync_of_another_part_of_the_file_and_once(
-    make_rig: Rig, variant: str
-) -> None:
+def test_a_failed_write_back_is_reported_once(make_rig: Rig, variant: str) -> None:
     rig = of_write_back(make_rig, failing_sync=variant)
     mapped = rig.files.map("/log", 2 * PAGE)
     mapped.store(0, b"first")

@@ -247,7 +247,7 @@ def test_two_tasks_writing_one_file_end_in_what_both_wrote_to_it(make_rig: Calla
 
 
 @pytest.mark.parametrize(("synced", "left"), [((), ()), (("/",), ()), ((".",), (".", "mq")), (("mq",), ())])
-def test_a_relative_name_is_durable_after_a_sync_of_the_working_directory(
+def test_a_sync_of_the_working_directory_covers_its_names(
     make_rig: Callable[..., Any], synced: tuple[str, ...], left: tuple[str, ...]
 ) -> None:
     def body(rig: Any) -> None:

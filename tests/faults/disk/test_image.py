@@ -135,7 +135,7 @@ def test_a_latent_sector_error_leaves_the_bytes_to_those_who_judge() -> None:
     assert not injected  # nobody has read them yet
 
 
-def test_most_of_it_strikes_where_there_is_something_to_lose() -> None:
+def test_most_decay_affects_data() -> None:
     starts = [rotten(RotPlan(bit_rot_chance=1.0), seed)[1][0][1] for seed in range(200)]
     behind = sum(start >= 3 * PAGE for start in starts)
 
@@ -155,7 +155,7 @@ def test_the_record_gives_the_same_rot_again(plan: RotPlan) -> None:
     assert replayed.unmet() == []
 
 
-def test_what_strikes_one_file_does_not_depend_on_another_one() -> None:
+def test_decay_of_a_file_does_not_depend_on_others() -> None:
     plan = RotPlan(bit_rot_chance=0.5)
     choices = Choices("files")
     image, damage = rot(IMAGE, choices.stream("rot"), plan, Counter())

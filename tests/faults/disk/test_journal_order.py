@@ -105,9 +105,7 @@ VOUCHES_NOT: dict[str, tuple[Body, ...]] = {
 
 @pytest.mark.parametrize("profile", JOURNALS)
 @pytest.mark.parametrize("case", VOUCHES)
-def test_a_sync_commits_what_came_before_its_files_last_change(
-    make_rig: Callable[..., Any], profile: str, case: str
-) -> None:
+def test_a_sync_commits_changes_before_its_files_last(make_rig: Callable[..., Any], profile: str, case: str) -> None:
     assert is_safe(make_rig, profile, *VOUCHES[case])
 
 
@@ -124,9 +122,7 @@ def test_a_page_that_was_synced_with_zeros_alone_is_taken_for_one_without_a_bloc
     assert is_safe(make_rig, "ext4", longer, stored, synced_whole, made, stored_in_a_new_page)
 
 
-def test_a_lie_about_a_sync_of_data_is_one_of_a_sync_of_data_when_the_drive_has_it(
-    make_rig: Callable[..., Any],
-) -> None:
+def test_a_lying_fdatasync_commits_like_fdatasync(make_rig: Callable[..., Any]) -> None:
     for seed in range(30):
         rig = make_rig(seed=str(seed), image=START)
         made(rig.files)

@@ -141,9 +141,7 @@ DROP = st.tuples(st.just("drop"), ranges(), st.just(0))
 
 
 @given(st.lists(st.one_of(WRITE, WRITE, SYNC), max_size=30))
-def test_each_page_of_the_disk_is_the_state_at_its_last_sync_and_pending_leads_to_the_cache(
-    steps: list[tuple[str, tuple[int, int], int]],
-) -> None:
+def test_durable_pages_plus_pending_writes_are_the_cache(steps: list[tuple[str, tuple[int, int], int]]) -> None:
     inode = make_inode()
     history = [(0, bytes(SIZE))]  # (number, whole state), oldest first
     synced = [bytes(PAGE)] * (SIZE // PAGE)
@@ -170,9 +168,7 @@ def test_each_page_of_the_disk_is_the_state_at_its_last_sync_and_pending_leads_t
 
 
 @given(st.lists(st.one_of(WRITE, WRITE, SYNC, DROP), max_size=30))
-def test_after_any_failures_only_stale_pages_differ_from_what_readers_see(
-    steps: list[tuple[str, tuple[int, int], int]],
-) -> None:
+def test_after_failures_only_stale_pages_differ(steps: list[tuple[str, tuple[int, int], int]]) -> None:
     inode = make_inode()
     for number, (kind, (start, end), value) in enumerate(steps, 1):
         if kind == "write":

@@ -17,9 +17,7 @@ ERRORS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
 
 
 @pytest.mark.parametrize("use", ERRORS)
-def test_what_fails_by_chance_is_an_input_output_error_and_works_the_next_time(
-    make_rig: Callable[..., Any], use: str
-) -> None:
+def test_a_failed_read_is_eio_and_succeeds_later(make_rig: Callable[..., Any], use: str) -> None:
     field, fault, attempt = ERRORS[use]
     rig = make_rig(image=IMAGE, faults=FaultPlan(**{field: 0.5}))
     failures = []

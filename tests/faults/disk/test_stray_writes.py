@@ -88,7 +88,7 @@ def test_what_is_written_while_the_sync_runs_is_as_unsure_as_ever(make_rig: Call
     ("file", "page", "path", "start", "end", "found"),
     [(0, 1, "/a", PAGE, 2 * PAGE, b"a" * PAGE + b"x" + b"a" * (PAGE - 1)), (1, 0, "/b", 0, 100, b"x" + b"a" * 99)],
 )
-def test_a_misdirected_write_hits_another_page_and_misses_its_own(
+def test_a_misdirected_write_changes_another_page(
     make_rig: Callable[..., Any], file: int, page: int, path: str, start: int, end: int, found: bytes
 ) -> None:
     rig = make_rig(image=IMAGE, faults=MISDIRECTED, choices=landing(file, page))

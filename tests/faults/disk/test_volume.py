@@ -87,7 +87,7 @@ def test_a_lost_emptying_brings_the_old_content_back_under_the_present_name() ->
     assert names_after_losing(names, 1, 2).inode("/d/a") is old
 
 
-def test_what_lies_in_a_lost_directory_is_gone_and_a_removed_one_can_be_back() -> None:
+def test_a_lost_directory_loses_its_content() -> None:
     names = make_names()
     names.make_directory(1, "/d/e")
     names.make_directory(2, "/d/e/f")
@@ -171,7 +171,7 @@ def rival_of(rig: Rig, name: str = "rival") -> Any:
     return rig.disk.mount(rig.kernel.machine(name))
 
 
-def test_a_lock_file_that_a_killed_process_has_left_locks_nothing(make_rig: Callable[..., Rig]) -> None:
+def test_a_killed_process_holds_no_lock(make_rig: Callable[..., Rig]) -> None:
     rig = make_rig()
     rig.files.lock("/lock")
     rig.kernel.kill(rig.machine)
@@ -190,9 +190,7 @@ def test_a_lock_file_that_a_killed_process_has_left_locks_nothing(make_rig: Call
         lambda files: files.rename("/lock", "/lock"),
     ],
 )
-def test_a_lock_holds_whatever_another_process_does_to_the_content(
-    make_rig: Callable[..., Rig], touch: Callable[[Any], Any]
-) -> None:
+def test_a_lock_survives_changes_of_the_content(make_rig: Callable[..., Rig], touch: Callable[[Any], Any]) -> None:
     rig = make_rig()
     rig.files.lock("/lock")
     rival = rival_of(rig)
@@ -214,7 +212,7 @@ def test_a_lock_moves_with_its_file(make_rig: Callable[..., Rig]) -> None:
     rival.lock("/moved")
 
 
-def test_whoever_removes_a_lock_file_lets_the_next_one_in(make_rig: Callable[..., Rig]) -> None:
+def test_removing_a_lock_file_releases_the_lock(make_rig: Callable[..., Rig]) -> None:
     rig = make_rig()
     lock = rig.files.lock("/lock")
     rival = rival_of(rig)
@@ -234,7 +232,7 @@ def test_changes_that_are_not_in_the_order_of_operations_are_a_mistake() -> None
         names.create(1, "/d/b", 0)
 
 
-def test_names_that_became_durable_otherwise_than_through_the_journal_are_noticed() -> None:
+def test_durable_names_outside_the_journal_are_a_mistake() -> None:
     names = make_names("/d/a")
     names.create(1, "/d/b", 0)
     names.durable.names["/d/c"] = 7

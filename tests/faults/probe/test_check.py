@@ -85,7 +85,7 @@ def test_a_state_is_a_fresh_directory_in_which_the_check_works(check_file: Check
         ("open('none')", RAISED, "FileNotFoundError: [Errno 2] No such file or directory: 'none'"),
     ],
 )
-def test_whatever_a_check_does_it_costs_its_state_only(
+def test_a_failing_check_affects_only_its_state(
     check_file: CheckFile, jobs: int, body: str, outcome: str, line: str
 ) -> None:
     check = check_file(
@@ -105,7 +105,7 @@ def test_whatever_a_check_does_it_costs_its_state_only(
     assert len(odd.lines) <= 20
 
 
-def test_what_was_raised_is_told_with_its_place(check_file: CheckFile) -> None:
+def test_an_exception_of_a_check_has_its_line(check_file: CheckFile) -> None:
     check = check_file("def check(directory, acknowledged):\n    raise OSError(str(directory / 'value'))\n")
     (verdict,) = verdicts(check, 1, b"a")
 
@@ -128,7 +128,7 @@ def test_a_check_that_ends_its_process_is_a_breach(check_file: CheckFile, body: 
     assert odd == CheckOutcome(DIED, (f"the check's process has ended: {line}",))
 
 
-def test_what_is_beside_a_check_can_be_imported(check_file: CheckFile, tmp_path: Path) -> None:
+def test_a_check_can_import_its_neighbours(check_file: CheckFile, tmp_path: Path) -> None:
     (tmp_path / "beside_the_check.py").write_text("def look(directory): return ['seen']\n")
     check = check_file(
         """
@@ -156,9 +156,7 @@ def test_a_check_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has reapers")
 @pytest.mark.parametrize("end", ["return []", "os.kill(os.getpid(), signal.SIGKILL)", "time.sleep(60)"])
-def test_a_process_that_a_check_has_forked_ends_with_the_checks_own(
-    check_file: CheckFile, tmp_path: Path, end: str
-) -> None:
+def test_forked_processes_end_with_their_check(check_file: CheckFile, tmp_path: Path, end: str) -> None:
     pid = tmp_path / "pid"
     path = check_file(
         f"""
@@ -181,7 +179,7 @@ def test_a_process_that_a_check_has_forked_ends_with_the_checks_own(
 
 
 @pytest.mark.parametrize("body", ["return ''", "yield ''"])
-def test_a_breach_without_a_word_is_said_to_be_one(check_file: CheckFile, body: str) -> None:
+def test_an_empty_message_is_still_a_breach(check_file: CheckFile, body: str) -> None:
     path = check_file(f"def check(directory, acknowledged):\n    {body}")
     with Checkers(PythonCheck(path), 0, 20.0) as checkers:
         (found,) = checkers.verdicts([(image(b"a"), [])])

@@ -60,9 +60,7 @@ def test_a_script_that_is_not_there_is_named(accepting: Path) -> None:
         assert "nosuch.py: expected a program, found none that can be run by that name" in result.stderr
 
 
-def test_what_is_shown_again_can_be_pasted_and_takes_no_options_of_a_probe(
-    check_file: CheckFile, tmp_path: Path
-) -> None:
+def test_the_replay_command_works_and_refuses_probe_options(check_file: CheckFile, tmp_path: Path) -> None:
     check = check_file("def check(directory, acknowledged): return [] if any(directory.iterdir()) else ['no file']")
     script, out = tmp_path / "save.py", tmp_path / "o u t"
     script.write_text("open('file', 'w').close(); print('kept')")
@@ -87,7 +85,7 @@ def test_what_is_shown_again_can_be_pasted_and_takes_no_options_of_a_probe(
         ("open('a', 'w').close(); print('one'); print('two', end='')", ["the last line of output is no promise"]),
     ],
 )
-def test_a_run_that_can_say_little_says_so(
+def test_notes_explain_a_weak_result(
     accepting: Path, tmp_path: Path, recorder: str, lines: str, notes: list[str]
 ) -> None:
     script, kept = tmp_path / "save.py", tmp_path / "probe.json"
@@ -100,7 +98,7 @@ def test_a_run_that_can_say_little_says_so(
     assert result.stdout.count("note: ") == len(notes)
 
 
-def test_lines_for_people_need_no_end_where_a_program_promises_by_itself(accepting: Path, tmp_path: Path) -> None:
+def test_unfinished_output_is_fine_if_the_program_acknowledges(accepting: Path, tmp_path: Path) -> None:
     script, kept = tmp_path / "save.sh", tmp_path / "probe.json"
     script.write_text('#!/bin/sh\n: > a; eval "echo kept >&$TORNLOG_PROMISES"; printf done')
     script.chmod(0o755)

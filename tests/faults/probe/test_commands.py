@@ -73,7 +73,7 @@ def test_a_command_gets_a_directory_and_promises_and_its_output_is_what_is_broke
         ("yes | head -c 1000000; exit 1", CheckOutcome(BROKEN, ("y",) * 20)),
     ],
 )
-def test_whatever_a_command_does_it_costs_its_state_only(script: Script, body: str, outcome: CheckOutcome) -> None:
+def test_a_failing_command_affects_only_its_state(script: Script, body: str, outcome: CheckOutcome) -> None:
     check = script(f'read promise\n[ "$promise" = odd ] || exit 0\n{body}\n')
     before, odd, after = verdicts(CommandCheck(check), 1, b"a", b"odd", b"b", seconds=0.4)
 
@@ -81,7 +81,7 @@ def test_whatever_a_command_does_it_costs_its_state_only(script: Script, body: s
     assert odd == outcome
 
 
-def test_what_takes_too_long_is_asked_again_alone(script: Script, tmp_path: Path) -> None:
+def test_a_slow_check_is_repeated_alone(script: Script, tmp_path: Path) -> None:
     seen = tmp_path / "seen"
     check = script(f'read promise; [ "$promise" = odd ] || exit 0; [ -e {seen} ] && exit 0; touch {seen}; sleep 60')
     with Checkers(CommandCheck(check), 2, 0.5) as checkers:
@@ -91,7 +91,7 @@ def test_what_takes_too_long_is_asked_again_alone(script: Script, tmp_path: Path
     assert (found, again) == ([CheckOutcome(HELD)] * 3, 1)
 
 
-def test_nothing_that_a_command_has_started_is_left(script: Script, tmp_path: Path) -> None:
+def test_processes_of_a_command_end_with_it(script: Script, tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     verdicts(CommandCheck(script(f"sleep 60 & echo $! > {pid}; sleep 60")), 1, b"a", seconds=0.3)
     end = monotonic() + 50
@@ -103,9 +103,7 @@ def test_nothing_that_a_command_has_started_is_left(script: Script, tmp_path: Pa
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has reapers")
 @pytest.mark.parametrize("state", ["first", "last"])
-def test_what_a_command_has_started_ends_before_the_next_state_even_if_it_has_left_its_group(
-    script: Script, tmp_path: Path, state: str
-) -> None:
+def test_daemons_of_a_command_end_before_the_next_state(script: Script, tmp_path: Path, state: str) -> None:
     pid = tmp_path / "pid"
     check = script(f"read promise; [ $promise = {state} ] && (setsid sleep 60 & echo $! > {pid}); exit 0")
     with Checkers(CommandCheck(check), 1, 20.0) as checkers:
@@ -166,7 +164,7 @@ def test_a_server_that_answers_something_else_is_named(script: Script) -> None:
     assert found.lines[0] == 'the check\'s server: expected {"broken": [...]}, found hello'
 
 
-def test_what_is_no_check_is_refused_in_a_sentence(tmp_path: Path) -> None:
+def test_an_invalid_check_is_refused(tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     plain.write_text("echo")
     for make, message in (

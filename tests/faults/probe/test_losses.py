@@ -51,5 +51,5 @@ def told() -> set[tuple[str, int]]:
         ("page 0 of log torn: sector 0 newer", 2),
     ],
 )
-def test_each_loss_is_named_with_the_step_that_had_made_it(told: set[tuple[str, int]], what: str, step: int) -> None:
+def test_each_loss_names_the_step_that_wrote_it(told: set[tuple[str, int]], what: str, step: int) -> None:
     assert (what, step) in told

@@ -41,18 +41,14 @@ def synced(record: ProgramRecord) -> ProgramRecord:
     return ProgramRecord(record.program, tuple(steps), record.stacks)
 
 
-def test_a_value_that_is_not_synced_is_lost_and_one_that_is_is_not(
-    saved: ProgramRecord, value_check: str, check_file: CheckFile
-) -> None:
+def test_only_unsynced_values_are_lost(saved: ProgramRecord, value_check: str, check_file: CheckFile) -> None:
     check = check_file(value_check)
 
     assert set(probed(saved, check, "strict-posix").breaches) == {LOST, GONE}
     assert probed(synced(saved), check, "strict-posix", "ext4-ordered", "xfs", "btrfs").breaches == {}
 
 
-def test_a_process_kill_loses_nothing_that_was_written(
-    saved: ProgramRecord, value_check: str, check_file: CheckFile
-) -> None:
+def test_a_process_kill_keeps_written_data(saved: ProgramRecord, value_check: str, check_file: CheckFile) -> None:
     found = probed(saved, check_file(value_check), "process-kill")
 
     assert found.breaches == {}
@@ -83,9 +79,7 @@ def test_a_limit_cuts_and_says_so(saved: ProgramRecord, value_check: str, check_
     assert count.exhausted < count.crashes
 
 
-def test_a_state_is_checked_again_once_more_is_promised(
-    saved: ProgramRecord, check_file: CheckFile, tmp_path: Path
-) -> None:
+def test_a_new_promise_needs_a_new_check(saved: ProgramRecord, check_file: CheckFile, tmp_path: Path) -> None:
     check = check_file(
         f"""
         def check(directory, acknowledged):
@@ -101,9 +95,7 @@ def test_a_state_is_checked_again_once_more_is_promised(
     assert found.states == 18
 
 
-def test_two_runs_and_any_number_of_processes_find_the_same(
-    saved: ProgramRecord, value_check: str, check_file: CheckFile
-) -> None:
+def test_results_do_not_depend_on_jobs(saved: ProgramRecord, value_check: str, check_file: CheckFile) -> None:
     check = check_file(value_check)
     one, other = (probed(saved, check, "strict-posix", jobs=jobs, limit=12) for jobs in (0, 2))
 
@@ -112,7 +104,7 @@ def test_two_runs_and_any_number_of_processes_find_the_same(
 
 
 @pytest.mark.parametrize("signature", [LOST, GONE])
-def test_a_shrunk_case_has_one_loss_and_names_its_step(
+def test_a_shrunk_case_has_one_loss(
     saved: ProgramRecord, value_check: str, check_file: CheckFile, signature: str
 ) -> None:
     with Checkers(PythonCheck(check_file(value_check)), 0, 10.0) as checkers:
@@ -125,9 +117,7 @@ def test_a_shrunk_case_has_one_loss_and_names_its_step(
     assert shown.case.point.acknowledged == 1
 
 
-def test_a_case_with_more_losses_than_it_needs_is_shrunk(
-    saved: ProgramRecord, value_check: str, check_file: CheckFile
-) -> None:
+def test_unneeded_losses_are_shrunk(saved: ProgramRecord, value_check: str, check_file: CheckFile) -> None:
     with Checkers(PythonCheck(check_file(value_check)), 0, 10.0) as checkers:
         found = probe(saved, EMPTY, checkers, disks=("strict-posix",), limit=256)
         smallest = found.breaches[GONE].smallest
@@ -154,9 +144,7 @@ def _with_more_losses(record: ProgramRecord, case: CrashCase, checkers: Checkers
     return replace(case, decisions=decisions, digest=state.digest, verdict=verdict, losses=losses)
 
 
-def test_a_failure_outlives_being_written_down_and_leads_to_its_state(
-    saved: ProgramRecord, value_check: str, check_file: CheckFile
-) -> None:
+def test_a_failure_file_leads_to_its_state(saved: ProgramRecord, value_check: str, check_file: CheckFile) -> None:
     check = check_file(value_check)
     with Checkers(PythonCheck(check), 0, 10.0) as checkers:
         found = probe(saved, EMPTY, checkers, disks=("strict-posix",), limit=256)
@@ -185,7 +173,7 @@ def test_a_failure_outlives_being_written_down_and_leads_to_its_state(
         ("{", "[", "not JSON"),
     ],
 )
-def test_a_document_that_is_no_failure_is_refused_by_name(
+def test_an_invalid_failure_file_is_refused(
     saved: ProgramRecord, value_check: str, check_file: CheckFile, old: str, new: str, message: str
 ) -> None:
     with Checkers(PythonCheck(check_file(value_check)), 0, 10.0) as checkers:
@@ -204,9 +192,7 @@ def test_a_story_tells_steps_with_the_lines_they_come_from(saved: ProgramRecord)
     assert described(saved, Step("write", file=1, at=4, data=b"ab")) == "write new [4, 6)"
 
 
-def test_power_is_cut_where_a_run_of_stores_ends_and_processes_are_killed_inside(
-    check_file: CheckFile, tmp_path: Path
-) -> None:
+def test_stores_have_kills_inside_and_a_power_cut_after(check_file: CheckFile, tmp_path: Path) -> None:
     log = tmp_path / "log"
     check = check_file(
         f"""

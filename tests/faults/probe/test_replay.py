@@ -72,7 +72,7 @@ def test_a_sync_of_everything_covers_files_and_directories() -> None:
     assert image.files["/files/d/log"].content == b"ab"
 
 
-def test_what_there_is_at_the_start_is_durable_and_can_be_written() -> None:
+def test_files_at_the_start_are_durable_and_writable() -> None:
     start = Image({"/files/old": FileImage(b"0123", 0)}, ("/files", "/tmp"))
     replayer = Replayer(record_of(Step("write", file=0, at=4, data=b"45")), start)
     list(replayer.points())
@@ -115,9 +115,7 @@ def test_a_sync_of_a_range_covers_its_pages_and_no_others() -> None:
 
 
 @pytest.mark.parametrize(("target", "may_be_lost"), [("", False), ("data", True)])
-def test_a_sync_of_data_commits_no_name_on_ext4_where_the_file_is_as_long_as_it_was(
-    target: str, may_be_lost: bool
-) -> None:
+def test_fdatasync_commits_a_name_on_ext4_only_with_a_new_length(target: str, may_be_lost: bool) -> None:
     in_place = (Step("write", file=0, data=b"x"), Step("sync", target=target, file=0))
     new = Step("create", "/files/new", file=1)
 
@@ -140,9 +138,7 @@ def test_a_store_is_one_operation_that_makes_no_file_longer() -> None:
 )
 @given(places=st.lists(st.sampled_from([0, 8, 600, PAGE_BYTES, 2 * PAGE_BYTES - 1]), min_size=2, max_size=5))
 @settings(max_examples=8)
-def test_what_a_power_cut_leaves_inside_a_run_of_stores_it_may_leave_at_its_end(
-    profile: str, places: list[int]
-) -> None:
+def test_a_power_cut_after_stores_covers_those_between_them(profile: str, places: list[int]) -> None:
     # Before the run there is what may be lost as well: a length, a name, and bytes of a write.
     before = (*MADE, Step("write", file=0, at=PAGE_BYTES, data=b"w"), Step("link", "/files/log", "/files/twin"))
     stores = [Step("store", file=0, at=at, data=bytes([number])) for number, at in enumerate(places, 1)]
@@ -298,7 +294,7 @@ PROGRAM = """
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_whatever_a_program_does_its_record_comes_to_what_it_left(
+def test_a_record_replays_to_the_program_files(
     recorded: Callable[..., tuple[ProgramRecord, list[str]]], seed: int
 ) -> None:
     kinds = ["write", "write", "update", "keep", "kept", "kept", "cut", "rename", "link", "unlink", "sync"]
@@ -324,14 +320,14 @@ OF_ONE, OF_ALL = 0, -1
 
 
 @pytest.mark.parametrize("file", [OF_ONE, OF_ALL])
-def test_behind_a_failed_sync_the_old_bytes_are_durable_and_no_later_sync_writes_the_new_ones(file: int) -> None:
+def test_a_later_sync_does_not_write_pages_of_a_failed_one(file: int) -> None:
     record = record_of(NEW, Step("failed sync", file=file), Step("sync", file=0))
 
     assert contents_left(record, "strict-posix") == {b"old"}
     assert contents_left(record, "process-kill") == {b"new"}
 
 
-def test_behind_a_lying_sync_a_power_cut_may_take_what_an_honest_sync_of_anything_saves() -> None:
+def test_an_honest_sync_saves_data_of_a_lying_one() -> None:
     lied = (NEW, Step("lying sync", file=0))
 
     assert {b"old", b"new"} <= contents_left(record_of(*lied), "strict-posix")

@@ -95,9 +95,7 @@ def rerun(tmp_path: Path, check_file: CheckFile) -> Callable[..., Reruns]:
 
 @pytest.mark.ci
 @pytest.mark.parametrize("unsynced", ["pass", "os.fsync(log)"])
-def test_a_program_that_ignores_a_failed_sync_or_tries_again_is_found(
-    rerun: Callable[..., Reruns], unsynced: str
-) -> None:
+def test_ignoring_or_retrying_a_failed_fsync_is_found(rerun: Callable[..., Reruns], unsynced: str) -> None:
     reruns = rerun(APPEND.replace("UNSYNCED", unsynced), ALL_LINES, SYNC)
 
     assert reruns.found.breaches == {}
@@ -113,7 +111,7 @@ def test_a_program_that_ignores_a_failed_sync_or_tries_again_is_found(
 
 @pytest.mark.ci
 @pytest.mark.parametrize("unsynced", ["raise", "raise SystemExit(0)"])
-def test_a_program_that_promises_nothing_after_a_failed_sync_holds(rerun: Callable[..., Reruns], unsynced: str) -> None:
+def test_a_program_without_promises_after_a_failed_fsync_holds(rerun: Callable[..., Reruns], unsynced: str) -> None:
     reruns = rerun(APPEND.replace("UNSYNCED", unsynced), ALL_LINES, SYNC)
 
     assert reruns.breaches == {}
@@ -123,7 +121,7 @@ def test_a_program_that_promises_nothing_after_a_failed_sync_holds(rerun: Callab
 
 
 @pytest.mark.ci
-def test_no_program_can_stand_a_sync_that_lies(rerun: Callable[..., Reruns]) -> None:
+def test_every_program_loses_data_to_a_lying_sync(rerun: Callable[..., Reruns]) -> None:
     reruns = rerun(APPEND.replace("UNSYNCED", "raise"), ALL_LINES, [FaultKind.LYING_SYNC])
 
     assert list(reruns.breaches) == [(FaultKind.LYING_SYNC, "# is lost")]
@@ -132,7 +130,7 @@ def test_no_program_can_stand_a_sync_that_lies(rerun: Callable[..., Reruns]) -> 
 
 
 @pytest.mark.ci
-def test_a_short_write_that_nobody_looks_at_is_found(rerun: Callable[..., Reruns]) -> None:
+def test_an_ignored_short_write_is_found(rerun: Callable[..., Reruns]) -> None:
     reruns = rerun(
         APPEND.replace("UNSYNCED", "raise"), ALL_LINES, [FaultKind.SHORT_WRITE, FaultKind.FAILED_WRITE], disk="xfs"
     )
@@ -141,9 +139,7 @@ def test_a_short_write_that_nobody_looks_at_is_found(rerun: Callable[..., Reruns
     assert reruns.injected == {FaultKind.SHORT_WRITE: 2, FaultKind.FAILED_WRITE: 2}
 
 
-def test_faults_for_which_there_is_no_call_are_named_and_so_is_what_the_limit_has_kept(
-    rerun: Callable[..., Reruns],
-) -> None:
+def test_faults_without_a_call_and_faults_cut_by_the_limit_are_named(rerun: Callable[..., Reruns]) -> None:
     kinds = [FaultKind.FAILED_EXTEND, FaultKind.FAILED_WRITE]
     reruns = rerun(APPEND.replace("UNSYNCED", "raise"), ALL_LINES, kinds, runs_max=1)
 
@@ -153,7 +149,7 @@ def test_faults_for_which_there_is_no_call_are_named_and_so_is_what_the_limit_ha
 
 
 @pytest.mark.ci
-def test_what_is_broken_without_a_fault_is_no_news(rerun: Callable[..., Reruns]) -> None:
+def test_a_breach_without_a_fault_is_not_reported_again(rerun: Callable[..., Reruns]) -> None:
     too_early = APPEND.replace("try:", "print(number)\n        try:").replace("UNSYNCED", "pass")
     reruns = rerun(too_early, ALL_LINES, SYNC)
 
@@ -184,9 +180,7 @@ def test_a_promise_that_waits_for_the_other_thread_holds_in_every_order(rerun: C
     assert reruns.orders > 1
 
 
-def test_runs_that_cannot_be_recorded_are_counted_by_their_reason(
-    rerun: Callable[..., Reruns], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unrecorded_runs_are_counted_by_reason(rerun: Callable[..., Reruns], monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> TracedRun:
         raise ProgramError("the program has not ended within 60 s")
 

@@ -24,7 +24,7 @@ from tornlog.faults.probe.checks.check import BROKEN, DIED, HELD, NO_TEXT, Check
         ("object 3f2a9c1be0 is dead", "object # is dead"),
     ],
 )
-def test_numbers_and_quoted_texts_make_no_other_kind(line: str, signature: str) -> None:
+def test_signatures_ignore_numbers_and_quoted_texts(line: str, signature: str) -> None:
     assert CheckOutcome(BROKEN, (line, "more")).signature == signature
 
 
@@ -36,7 +36,7 @@ def test_colours_are_no_part_of_a_message() -> None:
     assert CheckOutcome(HELD).uncoloured == CheckOutcome(HELD)
 
 
-def test_all_but_what_held_is_broken() -> None:
+def test_every_outcome_except_held_is_broken() -> None:
     assert not CheckOutcome(HELD).is_broken
     assert CheckOutcome(DIED).is_broken
     assert CheckOutcome(DIED).signature == "died"

@@ -34,7 +34,7 @@ def test_a_document_is_read_as_it_was_written() -> None:
     assert read_artefact(write_artefact(FUZZ, NOTE), FUZZ, Note) == NOTE
 
 
-def test_the_envelope_says_of_which_format_and_kind_it_is_who_wrote_it_and_of_which_test() -> None:
+def test_the_envelope_has_format_kind_versions_and_test() -> None:
     envelope = envelope_of(write_artefact(FUZZ, NOTE, test="test_log.py::test_it"))
     assert (envelope["format"], envelope["kind"], envelope["test"]) == (FORMAT, "fuzz", "test_log.py::test_it")
     assert set(envelope["versions"]) == {"tornlog", "python"}
@@ -96,7 +96,7 @@ def test_a_record_is_read_as_it_was_written_a_line_for_each_decision() -> None:
     assert record_from(found, 7) == RECORD
 
 
-def test_labels_keep_their_spaces_and_line_breaks_by_which_a_replay_knows_them() -> None:
+def test_labels_keep_spaces_and_line_breaks() -> None:
     decisions = tuple(Decision("queues", f"T0/0{blanks}skips", 1, 2, 1) for blanks in (" ", "  ", "\n ", "\t"))
     record = replace(RECORD, decisions=decisions)
     text = write_artefact(FUZZ, document_of(record))

@@ -67,7 +67,7 @@ def test_a_log_of_short_records_with_a_checksum_holds_in_a_thousand_seeds() -> N
     assert coverage.never_injected == []
 
 
-def test_where_sectors_are_whole_the_silence_about_torn_pages_is_said() -> None:
+def test_faults_that_were_never_injected_are_reported() -> None:
     scenario = appending(checksum=False, profiles=("strict-posix", "process-kill"))
     coverage = Coverage()
 
@@ -79,7 +79,7 @@ def test_where_sectors_are_whole_the_silence_about_torn_pages_is_said() -> None:
     assert "  never injected  " in str(coverage)
 
 
-def test_one_seed_in_which_nothing_could_happen_is_told_as_such() -> None:
+def test_a_seed_without_possible_faults_is_reported() -> None:
     coverage = Coverage()
     find(lambda run: None, [1], coverage.add)
 

@@ -66,7 +66,7 @@ def test_a_killed_process_leaves_its_very_disk_and_the_kill_is_counted(bench: Be
     assert bench.lasting.injected["crash process-kill"] == 1
 
 
-def test_what_a_killed_process_wrote_is_on_the_sound_disk_that_comes_instead(bench: Bench) -> None:
+def test_a_sound_disk_has_the_writes_of_a_killed_process(bench: Bench) -> None:
     disk = bench.lasting.find("first", faulty=True)
     bench.live(disk, write_unsynced)
     bench.lasting.leave_after_crash(disk, PROFILES["process-kill"])
@@ -78,7 +78,7 @@ def test_what_a_killed_process_wrote_is_on_the_sound_disk_that_comes_instead(ben
     assert bench.lasting.injected["crash process-kill"] == 1
 
 
-def test_a_power_cut_takes_what_was_not_synced(bench: Bench) -> None:
+def test_a_power_cut_loses_unsynced_data(bench: Bench) -> None:
     disk = bench.lasting.find("first", faulty=True)
     bench.live(disk, write_synced)
     bench.live(disk, lambda files: files.write("/b", b"unsynced"))
@@ -91,7 +91,7 @@ def test_a_power_cut_takes_what_was_not_synced(bench: Bench) -> None:
     assert b"unsynced" not in found.values()
 
 
-def test_what_happens_while_it_is_off_is_found_and_a_stop_loses_nothing(bench: Bench) -> None:
+def test_changes_while_the_machine_is_off_are_mounted(bench: Bench) -> None:
     disk = bench.lasting.find("first", faulty=True)
     bench.live(disk, write_unsynced)
     left: list[Image] = []
@@ -109,7 +109,7 @@ def test_what_happens_while_it_is_off_is_found_and_a_stop_loses_nothing(bench: B
     assert [sorted(image.files) for image in shown] == [["/a", "/b"]]
 
 
-def test_the_power_may_go_right_after_a_stop_and_take_what_was_not_synced(bench: Bench) -> None:
+def test_a_power_cut_after_a_stop_loses_unsynced_data(bench: Bench) -> None:
     first = bench.lasting.find("first", faulty=True)
     bench.live(first, write_unsynced)
     bench.lasting.leave_after_stop(first, power_cut=PROFILES["strict-posix"])

@@ -53,7 +53,7 @@ def test_a_finding_outlives_its_document() -> None:
         assert Finding.from_json(finding.to_json()) == finding
 
 
-def test_the_steps_taken_are_told_from_other_draws() -> None:
+def test_steps_differ_from_other_draws() -> None:
     assert steps_taken(FINDING.record) == FINDING.record.decisions[:1]
 
 

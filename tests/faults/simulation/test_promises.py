@@ -30,9 +30,7 @@ def test_a_promise_that_does_not_hold_raises_and_says_what_was_found() -> None:
         always(False, "a saved value is there", "found nothing")
 
 
-def test_calls_of_a_loaded_module_are_known_without_being_executed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_promises_are_found_without_execution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "buffer_under_test.py").write_text(MODULE)
     monkeypatch.syspath_prepend(tmp_path)
     module = importlib.import_module("buffer_under_test")
@@ -48,7 +46,7 @@ def test_promises_of_modules_that_a_scenario_does_not_use_are_not_its_own() -> N
     assert not any("buffer" in name for name in declared_promises(find))
 
 
-def test_coverage_tells_reached_from_unreached_and_find_warns() -> None:
+def test_coverage_lists_unreached_events() -> None:
     def scenario(run: Simulation) -> None:
         for number in range(3):
             sometimes(f"number {number}", number < 2)

@@ -17,6 +17,6 @@ def test_control_characters_are_dots() -> None:
     assert printed("a\x1b[2Jb") == "  a·[2Jb\n"
 
 
-def test_of_a_very_long_line_the_beginning_is_printed_and_how_long_it_is() -> None:
+def test_a_very_long_line_is_truncated() -> None:
     assert printed("ab" * 1_500) == f"  {'ab' * 1_500}\n"
     assert printed("ab" * 2_000) == f"  {'ab' * 1_500}… (4,000 characters)\n"

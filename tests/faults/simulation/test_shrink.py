@@ -108,7 +108,7 @@ def test_what_was_shrunk_replays_and_shrinks_no_further(scenario: Scenario) -> N
     assert shrink(scenario, smallest) == smallest
 
 
-def test_shrinking_is_deterministic_and_tells_of_its_tries() -> None:
+def test_shrinking_is_deterministic_and_reports_its_tries() -> None:
     told: list[tuple[TrialRecord, bool]] = []
     finding = found_in(racy)
 
@@ -126,12 +126,12 @@ def test_no_more_tries_are_made_than_allowed() -> None:
     assert len(told) == 7
 
 
-def test_what_the_code_does_not_do_any_more_is_not_shrunk() -> None:
+def test_a_failure_that_does_not_reproduce_is_not_shrunk() -> None:
     with pytest.raises(ReplayDivergedError):
         shrink(lambda run: None, found_in(torn))
 
 
-def test_only_what_is_gone_is_renumbered_and_only_to_what_has_its_name() -> None:
+def test_only_missing_names_are_renumbered() -> None:
     loss = Decision("disk of first", "create /log-0009 lost", 1, 2, 1)
     other = Decision("disk of first", "create /map-0009 lost", 1, 2, 1)
     steps = tuple(Decision("logs", f"step {number} taken", 1, 2, 1) for number in (2, 5))

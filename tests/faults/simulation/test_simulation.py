@@ -24,7 +24,7 @@ def names(world: SimWorld) -> list[str]:
     return world.files.list_directory("/")
 
 
-def test_a_life_finds_what_the_one_before_has_left() -> None:
+def test_a_life_mounts_the_disk_of_the_previous_one() -> None:
     with (run := simulate()).kernel:
         run.live("first", write("/a", b"1"))
 
@@ -63,7 +63,7 @@ def test_a_life_without_a_planned_crash_loses_nothing() -> None:
         assert run.live("second", names) == ["a"]
 
 
-def test_a_killed_process_leaves_its_page_cache_for_a_power_cut_to_take() -> None:
+def test_a_power_cut_after_a_kill_loses_the_page_cache() -> None:
     kept = Crash("first", "process-kill", "after", "")
     found = set()
     for seed in range(30):
@@ -207,7 +207,7 @@ def test_a_run_that_switches_at_attributes_may_take_more_steps() -> None:
                     run.live("life", spin)
 
 
-def test_a_broken_promise_tells_the_promise_and_what_was_found() -> None:
+def test_a_broken_promise_has_its_text_and_the_fact() -> None:
     broken = PromiseBroken("puts are kept", "b'a' is gone")
 
     assert (broken.promise, broken.found) == ("puts are kept", "b'a' is gone")

@@ -88,7 +88,7 @@ def test_a_seed_gives_the_same_run_each_time() -> None:
     assert len({outcome.digest for outcome in outcomes}) > 10
 
 
-def test_the_first_seed_that_fails_is_found_and_every_run_told_of() -> None:
+def test_the_first_failing_seed_is_found() -> None:
     told: list[tuple[int, TrialOutcome]] = []
     finding = find(lossy, range(200), lambda seed, outcome: told.append((seed, outcome)))
 
@@ -166,7 +166,7 @@ def test_a_replay_names_what_is_gone() -> None:
         finding_of(lossy, 1, more)
 
 
-def test_what_does_not_fail_is_no_finding() -> None:
+def test_a_passing_record_is_no_finding() -> None:
     with pytest.raises(ReplayDivergedError, match="no failure"):
         finding_of(lossy, 1, Record((), (), (), None))
 

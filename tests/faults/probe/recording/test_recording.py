@@ -158,7 +158,7 @@ def test_the_libraries_that_move_whole_files_are_recorded(recorded: Recorded) ->
     assert any(step.path.startswith(TEMPORARY) for step in steps)
 
 
-def test_the_writes_of_threads_are_all_there_in_an_order_that_gives_the_files(taken: Taken) -> None:
+def test_writes_of_threads_are_recorded_in_file_order(taken: Taken) -> None:
     steps = taken(
         """
         import threading
@@ -194,7 +194,7 @@ def test_a_stack_leads_from_the_library_to_the_line_of_the_program(recorded: Rec
     assert files[-2:] == [("script.py", 4, "put"), ("script.py", 5, "<module>")]
 
 
-def test_promises_of_the_program_outweigh_lines_that_it_prints(recorded: Recorded) -> None:
+def test_promises_replace_printed_lines(recorded: Recorded) -> None:
     record, _ = recorded(
         """
         from tornlog.faults.probe import acknowledge
@@ -272,7 +272,7 @@ UNSEEN = {
 
 
 @pytest.mark.parametrize("event", UNSEEN)
-def test_what_passes_the_recorder_by_is_reported_with_its_line(recorded: Recorded, event: str) -> None:
+def test_unrecorded_actions_are_reported_with_their_lines(recorded: Recorded, event: str) -> None:
     record, _ = recorded(UNSEEN[event])
 
     assert {one.event for one in record.unseen} == {event}
@@ -293,7 +293,7 @@ def test_processes_of_multiprocessing_are_reported_too(recorded: Recorded) -> No
     assert {one.event for one in record.unseen} == {"subprocess.Popen"}
 
 
-def test_files_from_outside_are_reported_when_they_come_in(recorded: Recorded, tmp_path: Path) -> None:
+def test_a_file_moved_in_from_outside_is_reported(recorded: Recorded, tmp_path: Path) -> None:
     (tmp_path / "outside").write_text("x")
     record, unlike = recorded("import os, sys; os.rename(sys.argv[1], 'inside')", str(tmp_path / "outside"))
 
@@ -347,7 +347,7 @@ def test_the_directory_is_compared_with_the_record_in_the_end(recorded: Recorded
     assert unlike == [difference]
 
 
-def test_what_is_neither_file_nor_directory_is_a_difference(recorded: Recorded) -> None:
+def test_a_special_file_is_a_difference(recorded: Recorded) -> None:
     _, unlike = recorded("import os; os.mkfifo('pipe')")
 
     assert unlike == ["files/pipe: expected a file or a directory, found a FIFO"]
@@ -389,9 +389,7 @@ def test_a_program_that_does_not_end_is_ended(tmp_path: Path) -> None:
         record_program([str(script)], start_of(_empty(tmp_path)), 0.5)
 
 
-def test_what_open_refuses_it_refuses_under_the_recorder_with_the_same_words(
-    recorded: Recorded, tmp_path: Path
-) -> None:
+def test_the_recorded_open_has_the_errors_of_open(recorded: Recorded, tmp_path: Path) -> None:
     lines = """
         import json, os, sys
         os.mkdir("d")

@@ -202,7 +202,7 @@ def struck(lines: str, control: RunControl) -> TracedRun:
 
 
 @pytest.mark.parametrize("sentence", STRUCK)
-def test_a_struck_call_is_what_its_fault_says(sentence: str) -> None:
+def test_an_injected_fault_has_its_documented_effect(sentence: str) -> None:
     fault, lines, expected = STRUCK[sentence]
     run = struck(lines, RunControl(fault))
 
@@ -215,7 +215,7 @@ def test_every_kind_is_proved() -> None:
     assert {fault.kind for fault, _, _ in STRUCK.values()} == set(CALL_FAULTS)
 
 
-def test_a_call_that_does_not_come_is_not_struck_and_what_is_printed_is_no_write_to_a_file() -> None:
+def test_standard_output_and_missing_calls_meet_no_fault() -> None:
     lines = "f = begun(); tried(os.write, f, b'one')"
     as_it_is = struck(lines, AS_IT_IS)
     run = struck(lines, RunControl(CallFault(FaultKind.FAILED_WRITE, 2)))

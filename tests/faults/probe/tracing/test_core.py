@@ -121,9 +121,7 @@ def _reads(process: int, thread: int, descriptor: int) -> bool:
 
 @pytest.mark.usefixtures("ticks")
 @pytest.mark.parametrize("has_core", [True, False])
-def test_a_first_thread_that_is_killed_with_all_others_while_it_steps_is_gone_and_their_ends_are_heard(
-    core: TracingCore, use: Switch, *, has_core: bool
-) -> None:
+def test_a_process_killed_during_a_step_is_gone(core: TracingCore, use: Switch, *, has_core: bool) -> None:
     use(core if has_core else None)
     machine = this_machine()
     assert machine is not None
@@ -155,7 +153,7 @@ def test_a_first_thread_that_is_killed_with_all_others_while_it_steps_is_gone_an
     os.close(write_end)
 
 
-def test_a_thread_that_is_no_more_is_said_to_be_gone(core: TracingCore, use: Switch, stopped: int) -> None:
+def test_requests_for_an_ended_thread_raise_thread_gone(core: TracingCore, use: Switch, stopped: int) -> None:
     os.kill(stopped, signal.SIGKILL)
     os.waitpid(stopped, 0x40000000)
     requests: list[Callable[[], object]] = [
@@ -178,14 +176,14 @@ def test_a_thread_that_is_no_more_is_said_to_be_gone(core: TracingCore, use: Swi
             ptrace.wait(stopped)
 
 
-def test_memory_that_is_not_there_is_an_error(core: TracingCore, use: Switch, stopped: int) -> None:
+def test_unmapped_memory_is_an_error(core: TracingCore, use: Switch, stopped: int) -> None:
     for one in (core, None):
         use(one)
         with pytest.raises(OSError, match="Bad address"):
             ptrace.read_memory(stopped, 0, 8)
 
 
-def test_what_are_no_registers_is_refused(core: TracingCore, stopped: int) -> None:
+def test_invalid_registers_are_refused(core: TracingCore, stopped: int) -> None:
     general = core.registers(stopped, NT_PRSTATUS)
 
     with pytest.raises(IndexError):
@@ -231,13 +229,13 @@ def test_contents_of_several_sizes_are_refused(core: TracingCore) -> None:
         core.difference(b"a", b"ab")
 
 
-def test_nobody_has_a_core_who_wants_python_alone(core: TracingCore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_core_can_be_disabled(core: TracingCore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PURE_PYTHON, "1")
 
     assert load_core() is None
 
 
-def test_a_core_that_other_code_was_built_into_is_not_used(core: TracingCore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_core_of_another_version_is_not_used(core: TracingCore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "INTERFACE", native.INTERFACE + 1)
 
     assert load_core() is None

@@ -69,9 +69,7 @@ def loaded() -> Iterator[None]:
 
 @pytest.mark.usefixtures("loaded")
 @pytest.mark.parametrize("instead", [[], ["/bin/true"]])
-def test_a_program_that_is_ended_in_the_midst_of_a_store_is_recorded_to_its_end(
-    instead: list[str], storing: str
-) -> None:
+def test_exec_or_exit_during_a_store_is_recorded(instead: list[str], storing: str) -> None:
     for number in range(RUNS):
         record, unlike = record_traced([storing, str(2000 + 180 * number), *instead], EMPTY, 60.0)
 

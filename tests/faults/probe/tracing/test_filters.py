@@ -46,7 +46,7 @@ def test_a_filter_stops_at_what_it_is_made_for_and_at_nothing_else(machine: Arch
 
 
 @MACHINES
-def test_what_cannot_be_recorded_does_not_exist(machine: Architecture) -> None:
+def test_unsupported_calls_do_not_exist(machine: Architecture) -> None:
     code = filter_of(machine, {})
     calls = machine.calls
 

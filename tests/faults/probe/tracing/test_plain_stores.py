@@ -127,7 +127,7 @@ def test_a_plain_store_is_known(code: str) -> None:
 
 
 @pytest.mark.parametrize("code", [*OTHERS.values(), *UNTRIED.values()], ids=[*OTHERS, *UNTRIED])
-def test_what_is_no_plain_store_is_known_as_none(code: str) -> None:
+def test_other_instructions_are_no_plain_stores(code: str) -> None:
     assert plain_store(bytes.fromhex(code)) is None
 
 
@@ -146,7 +146,7 @@ def stepped(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="machine code of x86-64")
-def test_what_is_done_for_a_thread_is_what_the_processor_does(stepped: Callable[[], None]) -> None:
+def test_plain_stores_match_the_processor(stepped: Callable[[], None]) -> None:
     if " avx " not in Path("/proc/cpuinfo").read_text():
         pytest.skip("this processor has no AVX")
     program = f"PLAIN, OTHERS = {[*PLAIN.values()]}, {[*OTHERS.values()]}\n{_RUN}"
@@ -181,7 +181,7 @@ def test_a_store_behind_the_end_of_a_file_is_in_no_file() -> None:
     ]
 
 
-def test_a_file_that_we_may_not_open_for_writing_is_stepped_through(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_to_a_file_without_write_permission_is_stepped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plain_stores, "_AGAIN", 0)  # a map of it may not be stored to, then
 
     steps = steps_of(

@@ -87,7 +87,7 @@ def test_stores_through_maps_are_ordered_as_calls_are() -> None:
 
 
 @pytest.mark.ci
-def test_no_order_makes_a_thread_go_on_before_what_it_waits_for() -> None:
+def test_every_order_respects_a_wait_between_threads() -> None:
     for seed in SEEDS:
         written = [step.data.decode() for step in run_under(seed, CHAIN).record.steps if step.kind == "write"]
         used = [place for place, one in enumerate(written) if one == "used"]
@@ -97,7 +97,7 @@ def test_no_order_makes_a_thread_go_on_before_what_it_waits_for() -> None:
             assert written[:place].count("made") > written[:place].count("used")
 
 
-def test_a_thread_that_computes_for_long_is_not_waited_for_and_that_is_counted() -> None:
+def test_a_long_computation_is_not_waited_for_and_is_counted() -> None:
     run = run_under(0, SPINNER)
 
     assert run.hurried > 0

@@ -135,12 +135,12 @@ def test_a_story_names_the_line_and_the_function(built: Built) -> None:
     assert any(f"write log [0, 9000)  server.c:{line_of(C, 'append')} append_record  pwrite64" in one for one in texts)
 
 
-def test_of_a_stripped_program_nothing_is_guessed(built: Built) -> None:
+def test_a_stripped_program_has_no_guessed_lines(built: Built) -> None:
     record = recorded(built("-O2", "-s"))
     assert {record.stacks[step.stack] for step in record.steps} == {()}
 
 
-def test_without_being_asked_nothing_looks_for_stacks(built: Built) -> None:
+def test_stacks_are_only_taken_on_request(built: Built) -> None:
     record, _ = record_traced([str(built("-g"))], EMPTY, 60.0)
     assert record.stacks == ((),)
 
@@ -151,13 +151,13 @@ def test_where_there_is_no_addr2line_it_is_named(monkeypatch: pytest.MonkeyPatch
         record_traced(["true"], EMPTY, 60.0, takes_stacks=True)
 
 
-def test_what_is_no_module_is_none() -> None:
+def test_a_file_that_is_no_module_has_no_lines() -> None:
     for content in (b"", b"#!/bin/sh\n", b"\x7fELF\x01\x01" + bytes(60), b"\x7fELF\x02\x01"):
         with pytest.raises((ValueError, struct.error)):
             ElfFile(content)
 
 
-def test_a_function_that_nothing_is_known_of_has_no_rule() -> None:
+def test_an_unknown_function_has_no_frame_rule() -> None:
     module = ElfFile(Path(sys.executable).resolve().read_bytes())
     assert CallFrames(module).rule(1) is None
     assert module.address(1 << 60) is None

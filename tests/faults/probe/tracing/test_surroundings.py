@@ -25,7 +25,7 @@ from tornlog.faults.probe.tracing.run import record_traced
 NOBODY = 65534
 
 
-def test_a_program_of_the_shell_is_recorded_with_all_that_it_starts() -> None:
+def test_a_shell_script_is_recorded_with_its_processes() -> None:
     steps = steps_of(record_traced(["sh", "-c", "echo one > a; mv a b & wait; cat b"], EMPTY, 60.0))
 
     assert in_short(steps) == ["create /files/a #0", "write #0 'one\\n'", "rename /files/a /files/b", "acknowledge one"]
@@ -50,7 +50,7 @@ def test_a_thread_has_the_name_that_it_has_at_its_first_step() -> None:
     assert {record.tasks[step.by].name for step in record.steps} == {"later"}
 
 
-def test_a_step_says_which_thread_of_which_process_took_it_by_which_call() -> None:
+def test_a_step_has_its_process_thread_and_system_call() -> None:
     record, unlike = record_traced(["sh", "-c", "echo one > a; mv a b; :"], EMPTY, 60.0)
 
     assert unlike == []
@@ -135,7 +135,7 @@ def test_a_call_changes_no_register_of_a_program_but_its_result(tmp_path: Path) 
 
 
 @pytest.mark.skipif(os.uname().machine != "aarch64", reason="other processors guard no jumps, or Linux does not")
-def test_a_store_that_was_jumped_to_is_recorded_though_calls_are_made_in_guarded_code(tmp_path: Path) -> None:
+def test_injected_calls_work_in_guarded_code(tmp_path: Path) -> None:
     if shutil.which("gcc") is None:
         pytest.skip("gcc is not installed")
     (tmp_path / "guarded.c").write_text(
@@ -192,7 +192,7 @@ def test_stores_by_call_are_found_at_the_next_call() -> None:
     assert in_short(steps)[2:] == ["store #0 'A" + "\\x00" * 8 + "B'", "sync #0", "store #0 @5000 'C'"]
 
 
-def test_a_call_that_waits_for_another_thread_does_not_hold_it_up() -> None:
+def test_a_blocked_call_does_not_block_other_threads() -> None:
     steps = steps_of(
         traced(
             """
@@ -211,7 +211,7 @@ def test_a_call_that_waits_for_another_thread_does_not_hold_it_up() -> None:
     assert in_short(steps) == ["create /files/f #0", "write #0 'first'", "write #0 @10 'piped'"]
 
 
-def test_signals_reach_a_program_as_without_us() -> None:
+def test_signals_reach_a_recorded_program() -> None:
     found = traced(
         """
         f = file(content=bytes(12288))
@@ -238,13 +238,13 @@ def test_signals_reach_a_program_as_without_us() -> None:
     assert len([step for step in steps_of(found) if step.kind == "store"]) > 300
 
 
-def test_a_program_that_writes_to_a_pipe_that_nobody_reads_is_ended_as_without_us() -> None:
+def test_sigpipe_ends_a_recorded_program() -> None:
     steps = steps_of(record_traced(["sh", "-c", "(yes; echo $? > status) | head -1; cat status"], EMPTY, 60.0))
 
     assert in_short(steps)[-1] == f"acknowledge {128 + signal.SIGPIPE}"
 
 
-def test_a_program_finds_no_descriptor_of_ours() -> None:
+def test_a_program_inherits_no_descriptor_of_the_recorder() -> None:
     inherited = os.open(os.devnull, os.O_RDONLY)
     os.set_inheritable(inherited, True)
     try:
@@ -258,7 +258,7 @@ def test_a_program_finds_no_descriptor_of_ours() -> None:
     assert len(numbers) == 5, "beside these there is the one that the shell lists them by"
 
 
-def test_a_process_that_is_killed_while_it_stores_is_recorded_up_to_then() -> None:
+def test_a_process_killed_during_stores_is_recorded() -> None:
     steps = steps_of(
         traced(
             """
@@ -278,12 +278,12 @@ def test_a_process_that_is_killed_while_it_stores_is_recorded_up_to_then() -> No
     assert len(steps) > 20
 
 
-def test_a_store_to_what_may_not_be_stored_to_is_the_programs_own_fault() -> None:
+def test_a_store_to_a_read_only_map_is_a_segmentation_fault() -> None:
     with pytest.raises(ProgramError, match="has ended with SIGSEGV"):
         traced("f = file(); m = mmap.mmap(f, 4096); ctypes.memset(libc.mmap(None, long(4096), 1, 1, f, long(0)), 1, 1)")
 
 
-def test_a_program_that_ends_because_it_gets_no_io_uring_is_told_so() -> None:
+def test_a_program_that_needs_io_uring_is_reported() -> None:
     with pytest.raises(ProgramError, match=r"ended with 3\. The recorder has refused it io_uring \(ENOSYS\)$"):
         traced("sys.exit(3 if libc.syscall(425, 4, ctypes.create_string_buffer(120)) < 0 else 0)")
 
@@ -333,9 +333,7 @@ def test_io_uring_and_shared_blocks_do_not_exist() -> None:
         ('file(); os.symlink("f", "s"); os.link("s", "l", follow_symlinks=False)', "link"),
     ],
 )
-def test_what_cannot_be_recorded_is_refused_by_name(
-    lines: str, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unsupported_actions_are_named(lines: str, named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
 
     record, _ = traced(lines)
@@ -421,7 +419,7 @@ def test_pages_of_another_size_are_named(monkeypatch: pytest.MonkeyPatch) -> Non
         record_traced(["true"], EMPTY, 1.0)
 
 
-def test_where_ptrace_is_forbidden_one_reads_what_to_set(source: Path) -> None:
+def test_forbidden_ptrace_names_the_setting(source: Path) -> None:
     """A seccomp filter around the recorder answers EPERM, as a container's may."""
     lines = """
         import ctypes, os, struct, sys
@@ -448,7 +446,7 @@ def test_where_ptrace_is_forbidden_one_reads_what_to_set(source: Path) -> None:
 @pytest.mark.parametrize(
     ("scope", "how"), [("2", "set kernel.yama.ptrace_scope to 0 or 1"), ("3", "boot the machine with 0 or 1 there")]
 )
-def test_where_yama_forbids_it_one_reads_what_to_set(
+def test_a_yama_restriction_names_the_setting(
     scope: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "ptrace_scope"

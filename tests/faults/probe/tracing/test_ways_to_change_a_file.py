@@ -437,9 +437,7 @@ def test_a_way_to_change_a_file_is_recorded_exactly(sentence: str) -> None:
 
 
 @pytest.mark.parametrize("sentence", [sentence for sentence, (lines, _) in WAYS.items() if "mmap" in lines])
-def test_a_way_is_recorded_exactly_where_the_processor_stores_and_there_is_no_core(
-    sentence: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_single_steps_without_the_core_are_recorded_exactly(sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plain_stores, "plain_store", lambda _: None)
     monkeypatch.setattr(ptrace, "CORE", None)
     lines, expected = WAYS[sentence]
