@@ -259,7 +259,8 @@ class Prober:
         disks = [disk for disk in self.found.counts if self._is_of_interest(disk, point)]
         for disk in disks:
             if disk not in self._states:
-                self._states[disk] = self._states_on(disk, point)
+                stream = self._chances.stream(f"{disk} after {point.operations}")
+                self._states[disk] = self.replayer.disk.crash_states(PROFILES[disk], self._limit, stream)
             for state in self._states[disk]:
                 key = state.digest, point.acknowledged
                 if key not in self._verdicts:
@@ -273,10 +274,6 @@ class Prober:
         run = [step.kind for step in self._record.steps[max(0, point.step) : point.step + 2]]
         is_inside_of_run = run == [steps.STORE, steps.STORE]
         return not is_inside_of_run or PROFILES[disk].page_cache_survives
-
-    def _states_on(self, disk: str, point: Point) -> CrashStates:
-        stream = self._chances.stream(f"{disk} after {point.operations}")
-        return self.replayer.disk.crash_states(PROFILES[disk], self._limit, stream)
 
     def judge(self) -> None:
         """Check the waiting states and count them."""

@@ -104,8 +104,8 @@ class CallFaults:
         self._can_strike: Mapping[FaultKind, Callable[[TracedThread, EnteredCall, str], bool]] = {
             FaultKind.FAILED_WRITE: lambda *it: self._is_write(*it) or self._submitted(*it) is not None,
             FaultKind.DISK_FULL: lambda *it: self._is_write(*it) or self._submitted(*it) is not None,
-            FaultKind.SHORT_WRITE: self._is_write_of_several,
-            FaultKind.INTERRUPTED_CALL: self._is_interruptible,
+            FaultKind.SHORT_WRITE: lambda *it: self._is_write(*it) and it[1].arguments[_WRITES[it[2]].amount] >= 2,
+            FaultKind.INTERRUPTED_CALL: lambda *it: it[2] in _INTERRUPTED or self._is_write(*it),
             FaultKind.FAILED_CREATION: self._makes_name,
             FaultKind.FAILED_EXTEND: lambda thread, call, name: name == "fallocate",
             FaultKind.FAILED_SYNC: self._can_fail_to_sync,
@@ -137,9 +137,6 @@ class CallFaults:
     def _is_write(self, thread: TracedThread, call: EnteredCall, name: str) -> bool:
         return name in _WRITES and self._number(thread, call, name) >= 0  # standard output is no file
 
-    def _is_write_of_several(self, thread: TracedThread, call: EnteredCall, name: str) -> bool:
-        return self._is_write(thread, call, name) and call.arguments[_WRITES[name].amount] >= 2
-
     def _submitted(self, thread: TracedThread, call: EnteredCall, name: str) -> _Submitted | None:
         if name != "io_submit":
             return None
@@ -150,9 +147,6 @@ class CallFaults:
             if request.opcode == asynchronous.WRITE and file is not None:
                 return _Submitted(ring, request, before, file.number)
         return None
-
-    def _is_interruptible(self, thread: TracedThread, call: EnteredCall, name: str) -> bool:
-        return name in _INTERRUPTED or self._is_write(thread, call, name)
 
     def _is_file_sync(self, thread: TracedThread, call: EnteredCall, name: str) -> bool:
         return name == "msync" or (name in _SYNCS and self._number(thread, call, name) >= 0)

@@ -101,7 +101,8 @@ class MapCalls:
             if not any(start <= found.start and found.end <= end for start, end in memory.watched):
                 memory.watched.append((found.start, found.end))
                 self._install(thread, filter_of_range(self._machine, found.start, found.end))
-            self._protect(thread, found)
+            allowed = found.protection & ~_WRITE
+            self._injector.call(thread, "mprotect", found.start, found.end - found.start, allowed, OURS)
         elif not self._is_stepped and found.file.number not in self._shadows:
             self._shadows[found.file.number] = FileShadow(found.file)
 
@@ -119,10 +120,6 @@ class MapCalls:
         else:
             if refused:
                 self._notes.unseen("seccomp", f"thread {refused} has a filter of its own")
-
-    def _protect(self, thread: TracedThread, found: SharedMap) -> None:
-        allowed = found.protection & ~_WRITE
-        self._injector.call(thread, "mprotect", found.start, found.end - found.start, allowed, OURS)
 
     def on_mprotect(self, thread: TracedThread, address: int, size: int, protection: int, *_: int) -> Finish | None:
         """Record mprotect(2) that allows stores."""

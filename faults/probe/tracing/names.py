@@ -65,9 +65,9 @@ class NameCalls:
         if name in ("", ".", ".."):
             return None
         real = _resolved(above)
-        return None if real is None else self._named(os.path.join(real, name))
-
-    def _named(self, real: str) -> NamedPlace:
+        if real is None:
+            return None
+        real = os.path.join(real, name)
         return NamedPlace(real, inside(self._files.root, real))
 
     # -- files ---------------------------------------------------------------------------------------

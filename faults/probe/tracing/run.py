@@ -91,8 +91,8 @@ def run_traced(
         )
     if (page_bytes := os.sysconf("SC_PAGE_SIZE")) != PAGE_BYTES:
         raise ProgramError(f"programs are recorded where pages have {PAGE_BYTES} bytes: here they have {page_bytes}")
-    if takes_stacks:
-        _require_stacks()
+    if takes_stacks and not is_there():
+        raise ProgramError(f"places in the source are found by {TOOL}, which is not there: binutils has it")
     executable = shutil.which(program[0])
     if executable is None:
         raise ProgramError(f"{program[0]}: expected an executable, found none")
@@ -111,11 +111,6 @@ def run_traced(
         return TracedRun(
             record, list(unlike(record, start, root)), found.choices, found.hurried, found.last_printed, found.refused
         )
-
-
-def _require_stacks() -> None:
-    if not is_there():
-        raise ProgramError(f"places in the source are found by {TOOL}, which is not there: binutils has it")
 
 
 def _trace(asked: TraceRequest) -> TracedProgram:
