@@ -66,3 +66,13 @@ class Rig:
 @pytest.fixture(scope="session")  # it holds nothing, and property tests may not use what one test owns
 def make_rig() -> Callable[..., Rig]:
     return Rig
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
+@pytest.fixture
+def files(rig: Rig) -> Any:
+    return rig.files

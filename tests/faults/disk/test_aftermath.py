@@ -24,8 +24,7 @@ class Listening(Trace):
         self.told.append(fact)
 
 
-def test_the_state_of_a_disk_tells_what_is_durable_from_what_is_not(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig()
+def test_the_state_of_a_disk_tells_what_is_durable_from_what_is_not(rig: Any) -> None:
 
     def body() -> None:
         file = rig.files.map("/log", 8192)
@@ -46,8 +45,7 @@ def test_the_state_of_a_disk_tells_what_is_durable_from_what_is_not(make_rig: Ca
     assert rig.disk.state() == state
 
 
-def test_a_name_is_durable_once_all_directories_above_it_are_synced(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig()
+def test_a_name_is_durable_once_all_directories_above_it_are_synced(rig: Any) -> None:
 
     def body() -> list[bool]:
         rig.files.make_directories("/a")

@@ -17,8 +17,7 @@ def refused(attempt: Callable[[], Any]) -> OSError:
     return failure.value
 
 
-def test_a_disk_without_a_capacity_takes_everything_and_says_how_much_it_has(make_rig: Rig) -> None:
-    rig = make_rig()
+def test_a_disk_without_a_capacity_takes_everything_and_says_how_much_it_has(rig: Any) -> None:
     rig.files.map("/a", 1 << 20)
     rig.files.write("/b", b"12345")
 
@@ -29,8 +28,7 @@ def test_a_disk_without_a_capacity_takes_everything_and_says_how_much_it_has(mak
     assert rig.injected["disk full"] == 0
 
 
-def test_a_file_that_does_not_fit_is_made_and_does_not_grow(make_rig: Rig) -> None:
-    rig = make_rig()
+def test_a_file_that_does_not_fit_is_made_and_does_not_grow(rig: Any) -> None:
     rig.disk.capacity_bytes = 100
     error = refused(lambda: rig.files.map("/a", 101))
 
@@ -40,8 +38,7 @@ def test_a_file_that_does_not_fit_is_made_and_does_not_grow(make_rig: Rig) -> No
     assert rig.injected["disk full"] == 1
 
 
-def test_a_full_disk_makes_no_file_but_opens_and_changes_those_that_are_there(make_rig: Rig) -> None:
-    rig = make_rig()
+def test_a_full_disk_makes_no_file_but_opens_and_changes_those_that_are_there(rig: Any) -> None:
     rig.disk.capacity_bytes = 100
     file = rig.files.map("/a", 100)
     refused(lambda: rig.files.write("/b", b""))
@@ -58,8 +55,7 @@ def test_a_full_disk_makes_no_file_but_opens_and_changes_those_that_are_there(ma
     assert rig.injected["disk full"] == 2
 
 
-def test_a_small_file_is_written_as_far_as_there_is_room(make_rig: Rig) -> None:
-    rig = make_rig()
+def test_a_small_file_is_written_as_far_as_there_is_room(rig: Any) -> None:
     rig.disk.capacity_bytes = 10
     refused(lambda: rig.files.write("/a", b"0123456789ab"))
 
@@ -69,8 +65,7 @@ def test_a_small_file_is_written_as_far_as_there_is_room(make_rig: Rig) -> None:
     assert rig.files.space("/").usable_bytes == 6
 
 
-def test_removed_files_give_their_room_back(make_rig: Rig) -> None:
-    rig = make_rig()
+def test_removed_files_give_their_room_back(rig: Any) -> None:
     rig.disk.capacity_bytes = 100
     file = rig.files.map("/a", 100)
     refused(lambda: rig.files.map("/b", 100))
@@ -81,8 +76,7 @@ def test_removed_files_give_their_room_back(make_rig: Rig) -> None:
     file.store(0, b"the map of a removed file stays usable")
 
 
-def test_a_replaced_file_gives_its_room_back(make_rig: Rig) -> None:
-    rig = make_rig()
+def test_a_replaced_file_gives_its_room_back(rig: Any) -> None:
     rig.files.write("/old", b"old")
     rig.files.write("/new", b"newer")
     rig.files.rename("/new", "/old")
@@ -90,8 +84,7 @@ def test_a_replaced_file_gives_its_room_back(make_rig: Rig) -> None:
     assert rig.files.space("/").used_bytes == 5
 
 
-def test_a_disk_that_shrinks_below_what_it_holds_is_full_until_it_grows(make_rig: Rig) -> None:
-    rig = make_rig()
+def test_a_disk_that_shrinks_below_what_it_holds_is_full_until_it_grows(rig: Any) -> None:
     rig.files.map("/a", 100)
     rig.disk.capacity_bytes = 60
     assert rig.files.space("/") == (100, 0)
@@ -114,8 +107,7 @@ def test_a_disk_made_from_an_image_counts_the_files_in_it(make_rig: Rig) -> None
     assert rig.files.map("/a", 100).size_bytes == 100
 
 
-def test_a_crash_in_a_write_that_does_not_fit_leaves_a_prefix(make_rig: Rig) -> None:
-    rig = make_rig()
+def test_a_crash_in_a_write_that_does_not_fit_leaves_a_prefix(rig: Any) -> None:
     rig.disk.capacity_bytes = 4
     rig.files.write("/a", b"")
     rig.disk.crash_at(rig.disk.operations, "during")
@@ -124,8 +116,7 @@ def test_a_crash_in_a_write_that_does_not_fit_leaves_a_prefix(make_rig: Rig) -> 
     assert b"0123".startswith(rig.disk.content("/a"))
 
 
-def test_no_file_is_made_while_creations_fail_and_nothing_is_left_of_the_attempt(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig()
+def test_no_file_is_made_while_creations_fail_and_nothing_is_left_of_the_attempt(rig: Any) -> None:
     with rig.disk.with_faults(failed_creation_chance=1.0):
         for attempt in (lambda: rig.files.map("/a", 10), lambda: rig.files.write("/a", b"x")):
             with pytest.raises(OSError, match="No space left") as failure:
@@ -137,8 +128,7 @@ def test_no_file_is_made_while_creations_fail_and_nothing_is_left_of_the_attempt
     assert rig.disk.operations == 0
 
 
-def test_files_that_exist_are_opened_while_creations_fail(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig()
+def test_files_that_exist_are_opened_while_creations_fail(rig: Any) -> None:
     rig.files.write("/a", b"there")
     with rig.disk.with_faults(failed_creation_chance=1.0):
         assert rig.files.map("/a", 9000).size_bytes == 9000
@@ -146,8 +136,7 @@ def test_files_that_exist_are_opened_while_creations_fail(make_rig: Callable[...
     assert rig.injected["failed creation"] == 0
 
 
-def test_creations_fail_by_chance_and_no_longer_than_the_block(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig()
+def test_creations_fail_by_chance_and_no_longer_than_the_block(rig: Any) -> None:
     made = 0
     with rig.disk.with_faults(failed_creation_chance=0.5):
         for number in range(100):
@@ -163,8 +152,7 @@ def test_creations_fail_by_chance_and_no_longer_than_the_block(make_rig: Callabl
         rig.files.write(f"/after-{number}", b"")
 
 
-def test_a_judge_sees_what_readers_see(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig()
+def test_a_judge_sees_what_readers_see(rig: Any) -> None:
     rig.files.map("/a", 4).store(1, b"xy")
 
     assert rig.disk.content("/a") == b"\0xy\0"

@@ -51,8 +51,7 @@ def every_operation(rig: Any) -> Callable[[], None]:
     return body
 
 
-def test_only_mutating_operations_are_numbered(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig()
+def test_only_mutating_operations_are_numbered(rig: Any) -> None:
     trace = rig.kernel.trace = Trace()
     trace.attach(rig.kernel, RollingDigest())
     rig.run(every_operation(rig))
@@ -62,8 +61,7 @@ def test_only_mutating_operations_are_numbered(make_rig: Callable[..., Any]) -> 
     assert rig.disk.operations == len(KINDS)
 
 
-def test_reads_have_no_operation_number(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig()
+def test_reads_have_no_operation_number(rig: Any) -> None:
     mapped = rig.files.map("/a", 10)
     before = rig.disk.operations
     rig.files.status("/a")
@@ -98,8 +96,7 @@ def test_the_machine_crashes_at_the_given_operation(make_rig: Callable[..., Any]
         assert image.digest() == expected.digest()
 
 
-def test_without_a_trigger_no_machine_crashes(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig()
+def test_without_a_trigger_no_machine_crashes(rig: Any) -> None:
     rig.run(every_operation(rig))
 
     assert not any(kind.startswith("crash") for kind in rig.injected)
@@ -131,8 +128,7 @@ def test_other_operations_are_atomic(make_rig: Callable[..., Any]) -> None:
     assert dying_states(make_rig, 14, "/d/json") == {None, b"other"}
 
 
-def test_after_a_crash_every_call_raises(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig()
+def test_after_a_crash_every_call_raises(rig: Any) -> None:
     refusals = []
 
     def refused(call: Callable[[], object]) -> None:
@@ -270,8 +266,7 @@ def test_the_page_cache_survives_a_process_kill(make_rig: Callable[..., Any]) ->
     assert outcomes == {None, b"", b"one"}
 
 
-def test_a_disk_that_became_an_image_is_finished(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig()
+def test_a_disk_that_became_an_image_is_finished(rig: Any) -> None:
     with pytest.raises(RuntimeError, match="alive"):
         rig.disk.crash(PROFILES["nothing-lost"])
     rig.cut("nothing-lost")
@@ -281,8 +276,7 @@ def test_a_disk_that_became_an_image_is_finished(make_rig: Callable[..., Any]) -
         rig.disk.mount(rig.kernel.machine("next"))
 
 
-def test_a_crash_needs_a_future_operation_and_a_moment(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig()
+def test_a_crash_needs_a_future_operation_and_a_moment(rig: Any) -> None:
     rig.files.map("/a", 10)
     with pytest.raises(ValueError, match="at least 2, found 1"):
         rig.disk.crash_at(1, "before")
@@ -309,16 +303,14 @@ def test_a_crash_point_leads_to_the_same_crash(make_rig: Callable[..., Any], ope
     assert dying.cut("nothing-lost").digest() == named.cut("nothing-lost").digest()
 
 
-def test_a_crash_point_without_an_operation_has_no_effect(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig()
+def test_a_crash_point_without_an_operation_has_no_effect(rig: Any) -> None:
     rig.disk.arm(CrashTrigger(point=CrashPoint("store", "/of/yore", 1)), "before")
     rig.run(every_operation(rig))
 
     assert not any(kind.startswith("crash") for kind in rig.injected)
 
 
-def test_crash_points_count_from_the_arming(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig()
+def test_crash_points_count_from_the_arming(rig: Any) -> None:
     mapped = rig.files.map("/a", 100)
     mapped.store(0, b"x")
     trigger = rig.disk.crash_at(rig.disk.operations + 1, "before")
@@ -327,8 +319,7 @@ def test_crash_points_count_from_the_arming(make_rig: Callable[..., Any]) -> Non
     assert trigger.met == CrashPoint("store", "/a", 2)
 
 
-def test_a_disarmed_trigger_has_no_effect(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig()
+def test_a_disarmed_trigger_has_no_effect(rig: Any) -> None:
     rig.disk.arm(CrashTrigger(point=CrashPoint("create", "/a", 1)), "before")
     rig.disk.disarm()
     rig.files.map("/a", 10)
@@ -336,8 +327,7 @@ def test_a_disarmed_trigger_has_no_effect(make_rig: Callable[..., Any]) -> None:
     assert rig.machine.alive
 
 
-def test_a_judge_can_ask_for_durable_bytes(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig()
+def test_a_judge_can_ask_for_durable_bytes(rig: Any) -> None:
     mapped = rig.files.map("/a", 8192)
     mapped.store(10, b"x")
     assert not rig.disk.is_durable("/a", 0, 11)
@@ -347,8 +337,7 @@ def test_a_judge_can_ask_for_durable_bytes(make_rig: Callable[..., Any]) -> None
     assert not rig.disk.is_durable("/b", 0, 0)
 
 
-def test_a_judge_can_ask_for_the_used_space(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig()
+def test_a_judge_can_ask_for_the_used_space(rig: Any) -> None:
     used = [rig.disk.used_bytes]
     rig.files.map("/a", 100)
     used.append(rig.disk.used_bytes)

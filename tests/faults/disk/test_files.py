@@ -12,8 +12,7 @@ def public_methods(protocol: type) -> list[str]:
     return [name for name in vars(protocol) if not name.startswith("_")]
 
 
-def test_the_simulated_files_offer_all_that_the_store_asks_for(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig()
+def test_the_simulated_files_offer_all_that_the_store_asks_for(rig: Any) -> None:
     mapped = rig.files.map("/a", 10)
 
     for thing, protocol in ((rig.files, Files), (mapped, MappedFile), (rig.files.lock("/l"), FileLock)):
@@ -22,8 +21,7 @@ def test_the_simulated_files_offer_all_that_the_store_asks_for(make_rig: Callabl
     assert (mapped.path, mapped.size_bytes) == ("/a", 10)
 
 
-def test_a_map_creates_extends_and_never_shrinks(make_rig: Callable[..., Any]) -> None:
-    files = make_rig().files
+def test_a_map_creates_extends_and_never_shrinks(files: Any) -> None:
     first = files.map("/a", 10)
     first.store(8, b"xy")
     longer = files.map("/a", 20)
@@ -51,8 +49,7 @@ def test_stores_and_pwrites_take_any_buffer_and_keep_a_copy(make_rig: Callable[.
     assert bytes(view) == b"cbab"
 
 
-def test_outside_of_the_map_and_after_close_everything_is_a_value_error(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig()
+def test_outside_of_the_map_and_after_close_everything_is_a_value_error(rig: Any) -> None:
     mapped = rig.files.map("/a", 8)
     kept = mapped.view(0, 8)
     before = rig.disk.operations
@@ -81,8 +78,7 @@ def test_outside_of_the_map_and_after_close_everything_is_a_value_error(make_rig
     assert rig.disk.operations == before
 
 
-def test_write_creates_or_replaces_and_read_returns_it(make_rig: Callable[..., Any]) -> None:
-    files = make_rig().files
+def test_write_creates_or_replaces_and_read_returns_it(files: Any) -> None:
     files.write("/a", b"long content")
     files.write("/a", b"short")
     files.write("/empty", b"")
@@ -94,8 +90,7 @@ def test_write_creates_or_replaces_and_read_returns_it(make_rig: Callable[..., A
     assert files.list_directory("/") == ["a", "empty"]
 
 
-def test_directories_are_made_with_their_parents_and_removed_when_empty(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig()
+def test_directories_are_made_with_their_parents_and_removed_when_empty(rig: Any) -> None:
     files = rig.files
     files.make_directories("/a/b/c")
     files.make_directories("/a/b")
@@ -111,8 +106,7 @@ def test_directories_are_made_with_their_parents_and_removed_when_empty(make_rig
     assert files.list_directory("/a/b") == []
 
 
-def test_rename_replaces_and_unlink_leaves_maps_usable(make_rig: Callable[..., Any]) -> None:
-    files = make_rig().files
+def test_rename_replaces_and_unlink_leaves_maps_usable(files: Any) -> None:
     files.write("/a", b"new")
     files.write("/b", b"old")
     files.rename("/a", "/b")
@@ -124,8 +118,7 @@ def test_rename_replaces_and_unlink_leaves_maps_usable(make_rig: Callable[..., A
     assert files.list_directory("/") == []
 
 
-def test_mistakes_meet_the_errors_of_a_real_file_system_and_are_not_counted(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig()
+def test_mistakes_meet_the_errors_of_a_real_file_system_and_are_not_counted(rig: Any) -> None:
     files = rig.files
     files.make_directories("/d")
     files.write("/f", b"x")
@@ -178,8 +171,7 @@ def test_modification_times_are_wall_clock_and_stay_when_the_clock_is_stepped(ma
     assert make_rig(image=image).files.status("/a").mtime_ms == start_ms - 58_000
 
 
-def test_a_lock_excludes_until_released_or_its_holder_dies(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig()
+def test_a_lock_excludes_until_released_or_its_holder_dies(rig: Any) -> None:
     lock = rig.files.lock("/lock")
     rival = rig.kernel.machine("rival")
     rivals = rig.disk.mount(rival)
@@ -201,8 +193,7 @@ def test_a_lock_excludes_until_released_or_its_holder_dies(make_rig: Callable[..
     assert rig.files.read("/lock") == b""
 
 
-def test_renaming_a_file_to_itself_and_taking_a_lock_nobody_holds_change_nothing(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig()
+def test_renaming_a_file_to_itself_and_taking_a_lock_nobody_holds_change_nothing(rig: Any) -> None:
     lock = rig.files.lock("/a")
     lock.release()
     before = rig.disk.operations

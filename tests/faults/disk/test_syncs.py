@@ -222,16 +222,14 @@ def test_some_syncs_fail_if_asked_for_and_each_is_counted(make_rig: Callable[...
     assert rig.injected["failed sync"] == failed
 
 
-def test_what_cannot_vary_is_not_drawn(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig()
+def test_what_cannot_vary_is_not_drawn(rig: Any) -> None:
 
     assert SyncTiming(7, 7).draw(rig.disk._injector, "msync /a") == 7
     assert rig.choices.stream("disk").drawn == 0
     assert not rig.injected
 
 
-def test_latencies_lie_within_their_bounds_and_are_drawn_with_a_label(make_rig: Callable[..., Any]) -> None:
-    rig = make_rig()
+def test_latencies_lie_within_their_bounds_and_are_drawn_with_a_label(rig: Any) -> None:
     usual = [SyncTiming(10, 20).draw(rig.disk._injector, "msync /a") for _ in range(200)]
 
     assert set(usual) == set(range(10, 21))

@@ -171,8 +171,7 @@ def rival_of(rig: Rig, name: str = "rival") -> Any:
     return rig.disk.mount(rig.kernel.machine(name))
 
 
-def test_a_killed_process_holds_no_lock(make_rig: Callable[..., Rig]) -> None:
-    rig = make_rig()
+def test_a_killed_process_holds_no_lock(rig: Any) -> None:
     rig.files.lock("/lock")
     rig.kernel.kill(rig.machine)
     rival = rival_of(rig)
@@ -190,8 +189,7 @@ def test_a_killed_process_holds_no_lock(make_rig: Callable[..., Rig]) -> None:
         lambda files: files.rename("/lock", "/lock"),
     ],
 )
-def test_a_lock_survives_changes_of_the_content(make_rig: Callable[..., Rig], touch: Callable[[Any], Any]) -> None:
-    rig = make_rig()
+def test_a_lock_survives_changes_of_the_content(rig: Any, touch: Callable[[Any], Any]) -> None:
     rig.files.lock("/lock")
     rival = rival_of(rig)
     touch(rival)
@@ -200,8 +198,7 @@ def test_a_lock_survives_changes_of_the_content(make_rig: Callable[..., Rig], to
         rival.lock("/lock")
 
 
-def test_a_lock_moves_with_its_file(make_rig: Callable[..., Rig]) -> None:
-    rig = make_rig()
+def test_a_lock_moves_with_its_file(rig: Any) -> None:
     lock = rig.files.lock("/lock")
     rival = rival_of(rig)
     rival.rename("/lock", "/moved")
@@ -212,8 +209,7 @@ def test_a_lock_moves_with_its_file(make_rig: Callable[..., Rig]) -> None:
     rival.lock("/moved")
 
 
-def test_removing_a_lock_file_releases_the_lock(make_rig: Callable[..., Rig]) -> None:
-    rig = make_rig()
+def test_removing_a_lock_file_releases_the_lock(rig: Any) -> None:
     lock = rig.files.lock("/lock")
     rival = rival_of(rig)
     rival.unlink("/lock")
