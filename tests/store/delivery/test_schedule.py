@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.store.rigs import StandingClock, started
+from tests.store.simulated import simulated
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.sim.errors import MachineDied
@@ -55,180 +56,160 @@ def bodies(store: MessageStore, topic: str = "T") -> list[bytes]:
     return [record.body for record in records(store) if record.topic == topic]
 
 
-def test_a_delayed_message_is_seen_by_consumers_when_its_delay_is_over(lab: Make, config: StoreConfig) -> None:
-    def body(world: World) -> None:
-        store = started(world, config)
-        put = store.put_message(delayed(2, b"late", queue_id=3))
-        assert put.append is not None
-        world.tasks.sleep(1_990)
-        assert store.get_max_offset_in_queue("T", 3) == 0
-        assert store.schedule.offsets == {}
+@simulated()
+def test_a_delayed_message_is_seen_by_consumers_when_its_delay_is_over(world: World, config: StoreConfig) -> None:
+    store = started(world, config)
+    put = store.put_message(delayed(2, b"late", queue_id=3))
+    assert put.append is not None
+    world.tasks.sleep(1_990)
+    assert store.get_max_offset_in_queue("T", 3) == 0
+    assert store.schedule.offsets == {}
 
-        world.tasks.sleep(20)
-        (copy,) = [record for record in records(store) if record.topic == "T"]
-        assert store.get_max_offset_in_queue("T", 3) == 1
-        assert copy.store_timestamp_ms >= put.append.store_timestamp_ms + 2_000
-        assert (copy.body, copy.queue_id) == (b"late", 3)
-        assert decode_properties(copy.properties) == {"REAL_TOPIC": "T", "REAL_QID": "3", "DELAY": "2", "TAGS": "A"}
-        assert len(store.get_message("T", 3, 0, tags="A").records) == 1
-        assert store.schedule.offsets == {2: 1}
-        assert store.shutdown()
-
-    lab().run(body)
+    world.tasks.sleep(20)
+    (copy,) = [record for record in records(store) if record.topic == "T"]
+    assert store.get_max_offset_in_queue("T", 3) == 1
+    assert copy.store_timestamp_ms >= put.append.store_timestamp_ms + 2_000
+    assert (copy.body, copy.queue_id) == (b"late", 3)
+    assert decode_properties(copy.properties) == {"REAL_TOPIC": "T", "REAL_QID": "3", "DELAY": "2", "TAGS": "A"}
+    assert len(store.get_message("T", 3, 0, tags="A").records) == 1
+    assert store.schedule.offsets == {2: 1}
+    assert store.shutdown()
 
 
-def test_each_level_delivers_in_order_of_its_queue_and_waits_for_no_other(lab: Make, config: StoreConfig) -> None:
-    def body(world: World) -> None:
-        store = started(world, config)
-        for number in range(15):  # more than one file of the level's queue holds
-            for level in (3, 1, 2):
-                store.put_message(delayed(level, b"%d/%02d" % (level, number)))
-            world.tasks.sleep(10)
-        world.tasks.sleep(1_000)
-        assert bodies(store) == [b"1/%02d" % number for number in range(15)]
-        world.tasks.sleep(1_000)
-        assert bodies(store)[15:] == [b"2/%02d" % number for number in range(15)]
-        world.tasks.sleep(3_000)
-        assert bodies(store)[30:] == [b"3/%02d" % number for number in range(15)]
-        assert store.schedule.offsets == {1: 15, 2: 15, 3: 15}
-        assert store.shutdown()
-
-    lab().run(body)
+@simulated()
+def test_each_level_delivers_in_order_of_its_queue_and_waits_for_no_other(world: World, config: StoreConfig) -> None:
+    store = started(world, config)
+    for number in range(15):  # more than one file of the level's queue holds
+        for level in (3, 1, 2):
+            store.put_message(delayed(level, b"%d/%02d" % (level, number)))
+        world.tasks.sleep(10)
+    world.tasks.sleep(1_000)
+    assert bodies(store) == [b"1/%02d" % number for number in range(15)]
+    world.tasks.sleep(1_000)
+    assert bodies(store)[15:] == [b"2/%02d" % number for number in range(15)]
+    world.tasks.sleep(3_000)
+    assert bodies(store)[30:] == [b"3/%02d" % number for number in range(15)]
+    assert store.schedule.offsets == {1: 15, 2: 15, 3: 15}
+    assert store.shutdown()
 
 
+@simulated()
 def test_progress_is_persisted_every_interval_and_at_the_end_and_a_clean_restart_repeats_nothing(
-    lab: Make, config: StoreConfig
+    world: World, bench: Any, config: StoreConfig
 ) -> None:
-    bench = lab()
+    store = started(world, config)
+    store.put_message(delayed(1))
+    world.tasks.sleep(2_000)
+    assert world.files.status(PATH) is None
+    world.tasks.sleep(20_000)
+    assert world.files.read(PATH) == b'{\n\t"offsetTable":{1:1\n\t}\n}'
+    operations, written = bench.disk.operations, bench.failures.calls.count(("write", f"{PATH}.tmp"))
+    world.tasks.sleep(60_000)
+    assert bench.failures.calls.count(("write", f"{PATH}.tmp")) == written
+    assert bench.disk.operations > operations  # others go on
+    store.put_message(delayed(2))
+    world.tasks.sleep(3_000)
+    assert store.shutdown()
+    assert world.files.read(PATH) == encoded_offsets({1: 1, 2: 1})
+    assert world.files.read(f"{PATH}.bak") == encoded_offsets({1: 1})
 
-    def body(world: World) -> None:
-        store = started(world, config)
+    again = started(world, config)
+    world.tasks.sleep(10_000)
+    assert len(bodies(again)) == 2
+    assert again.shutdown()
+    assert world.files.read(f"{PATH}.bak") == encoded_offsets({1: 1})
+
+
+@simulated()
+def test_progress_is_not_persisted_before_the_copies_are_durable(world: World, small: Make) -> None:
+    store = started(
+        world,
+        small(
+            message_delay_level="1s",
+            mapped_file_size_commit_log=1 << 16,
+            flush_delay_offset_interval_ms=1_000,
+            flush_commit_log_thorough_interval_ms=30_000,
+        ),
+    )
+    world.tasks.sleep(1_000)
+    store.put_message(delayed(1))
+    world.tasks.sleep(10_000)
+    assert store.schedule.offsets == {1: 1}
+    assert world.files.status(PATH) is None or world.files.read(PATH) == encoded_offsets({})
+    world.tasks.sleep(30_000)
+    assert world.files.read(PATH) == encoded_offsets({1: 1})
+    assert store.shutdown()
+
+
+@simulated()
+def test_an_error_in_persisting_is_noted_and_met_again_later(world: World, bench: Any, small: Make) -> None:
+    store = started(world, small(message_delay_level="1s", flush_disk_type=FlushDiskType.SYNC_FLUSH))
+    bench.failures.plan("sync", "delayOffset", 1)
+    for _ in range(3):
         store.put_message(delayed(1))
-        world.tasks.sleep(2_000)
-        assert world.files.status(PATH) is None
-        world.tasks.sleep(20_000)
-        assert world.files.read(PATH) == b'{\n\t"offsetTable":{1:1\n\t}\n}'
-        operations, written = bench.disk.operations, bench.failures.calls.count(("write", f"{PATH}.tmp"))
-        world.tasks.sleep(60_000)
-        assert bench.failures.calls.count(("write", f"{PATH}.tmp")) == written
-        assert bench.disk.operations > operations  # others go on
-        store.put_message(delayed(2))
-        world.tasks.sleep(3_000)
-        assert store.shutdown()
-        assert world.files.read(PATH) == encoded_offsets({1: 1, 2: 1})
-        assert world.files.read(f"{PATH}.bak") == encoded_offsets({1: 1})
-
-        again = started(world, config)
-        world.tasks.sleep(10_000)
-        assert len(bodies(again)) == 2
-        assert again.shutdown()
-        assert world.files.read(f"{PATH}.bak") == encoded_offsets({1: 1})
-
-    bench.run(body)
+        world.tasks.sleep(11_000)
+    assert isinstance(store.schedule.last_error, OSError)
+    assert world.files.status(PATH) is not None
+    assert store.shutdown()
+    assert world.files.read(PATH) == encoded_offsets({1: 3})
 
 
-def test_progress_is_not_persisted_before_the_copies_are_durable(lab: Make, small: Make) -> None:
-    def body(world: World) -> None:
-        store = started(
-            world,
-            small(
-                message_delay_level="1s",
-                mapped_file_size_commit_log=1 << 16,
-                flush_delay_offset_interval_ms=1_000,
-                flush_commit_log_thorough_interval_ms=30_000,
-            ),
-        )
-        world.tasks.sleep(1_000)
-        store.put_message(delayed(1))
-        world.tasks.sleep(10_000)
-        assert store.schedule.offsets == {1: 1}
-        assert world.files.status(PATH) is None or world.files.read(PATH) == encoded_offsets({})
-        world.tasks.sleep(30_000)
-        assert world.files.read(PATH) == encoded_offsets({1: 1})
-        assert store.shutdown()
-
-    lab().run(body)
-
-
-def test_an_error_in_persisting_is_noted_and_met_again_later(lab: Make, small: Make) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        store = started(world, small(message_delay_level="1s", flush_disk_type=FlushDiskType.SYNC_FLUSH))
-        bench.failures.plan("sync", "delayOffset", 1)
-        for _ in range(3):
-            store.put_message(delayed(1))
-            world.tasks.sleep(11_000)
-        assert isinstance(store.schedule.last_error, OSError)
-        assert world.files.status(PATH) is not None
-        assert store.shutdown()
-        assert world.files.read(PATH) == encoded_offsets({1: 3})
-
-    bench.run(body)
-
-
+@simulated()
 def test_a_copy_that_is_not_stored_is_put_again_and_again_and_none_behind_it_overtakes(
-    lab: Make, config: StoreConfig
+    world: World, config: StoreConfig
 ) -> None:
-    def body(world: World) -> None:
-        store = started(world, config)
-        refusals = [PutMessageStatus.OS_PAGECACHE_BUSY, PutMessageStatus.CREATE_MAPEDFILE_FAILED] * 3
-        put, times_ms = store.schedule._put, []
+    store = started(world, config)
+    refusals = [PutMessageStatus.OS_PAGECACHE_BUSY, PutMessageStatus.CREATE_MAPEDFILE_FAILED] * 3
+    put, times_ms = store.schedule._put, []
 
-        def put_sometimes(message: Message) -> PutMessageResult:
-            times_ms.append(world.clock.now_ms())
-            return PutMessageResult(refusals.pop()) if refusals else put(message)
+    def put_sometimes(message: Message) -> PutMessageResult:
+        times_ms.append(world.clock.now_ms())
+        return PutMessageResult(refusals.pop()) if refusals else put(message)
 
-        store.schedule._put = put_sometimes
-        for number in range(3):
-            store.put_message(delayed(1, b"%d" % number))
-        world.tasks.sleep(1_250)
-        assert bodies(store) == []
-        assert store.schedule.offsets == {}
-        assert store.schedule.last_answer is not OK
-        world.tasks.sleep(1_000)
-        assert bodies(store) == [b"0", b"1", b"2"]
-        assert store.schedule.last_answer is OK
-        assert [later - earlier for earlier, later in pairwise(times_ms)][:6] == [100] * 6
-        assert store.shutdown()
-
-    lab().run(body)
+    store.schedule._put = put_sometimes
+    for number in range(3):
+        store.put_message(delayed(1, b"%d" % number))
+    world.tasks.sleep(1_250)
+    assert bodies(store) == []
+    assert store.schedule.offsets == {}
+    assert store.schedule.last_answer is not OK
+    world.tasks.sleep(1_000)
+    assert bodies(store) == [b"0", b"1", b"2"]
+    assert store.schedule.last_answer is OK
+    assert [later - earlier for earlier, later in pairwise(times_ms)][:6] == [100] * 6
+    assert store.shutdown()
 
 
-def test_a_copy_whose_sync_timed_out_is_stored_all_the_same(lab: Make, config: StoreConfig) -> None:
-    def body(world: World) -> None:
-        store = started(world, config)
-        put = store.schedule._put
-        store.schedule._put = lambda message: put(message)._replace(status=PutMessageStatus.FLUSH_DISK_TIMEOUT)
-        store.put_message(delayed(1))
-        world.tasks.sleep(5_000)
-        assert bodies(store) == [b"x"]
-        assert store.shutdown()
-
-    lab().run(body)
+@simulated()
+def test_a_copy_whose_sync_timed_out_is_stored_all_the_same(world: World, config: StoreConfig) -> None:
+    store = started(world, config)
+    put = store.schedule._put
+    store.schedule._put = lambda message: put(message)._replace(status=PutMessageStatus.FLUSH_DISK_TIMEOUT)
+    store.put_message(delayed(1))
+    world.tasks.sleep(5_000)
+    assert bodies(store) == [b"x"]
+    assert store.shutdown()
 
 
-def test_after_an_error_delivery_goes_on_where_it_was(lab: Make, config: StoreConfig) -> None:
-    def body(world: World) -> None:
-        store = started(world, config)
-        put, errors = store.schedule._put, [OSError("no disk")]
+@simulated()
+def test_after_an_error_delivery_goes_on_where_it_was(world: World, config: StoreConfig) -> None:
+    store = started(world, config)
+    put, errors = store.schedule._put, [OSError("no disk")]
 
-        def put_but_once(message: Message) -> PutMessageResult:
-            if errors and message.body == b"1":
-                raise errors.pop()
-            return put(message)
+    def put_but_once(message: Message) -> PutMessageResult:
+        if errors and message.body == b"1":
+            raise errors.pop()
+        return put(message)
 
-        store.schedule._put = put_but_once
-        for number in range(3):
-            store.put_message(delayed(1, b"%d" % number))
-        world.tasks.sleep(9_000)
-        assert bodies(store) == [b"0"]
-        assert isinstance(store.schedule.last_error, OSError)
-        world.tasks.sleep(3_000)
-        assert bodies(store) == [b"0", b"1", b"2"]
-        assert store.shutdown()
-
-    lab().run(body)
+    store.schedule._put = put_but_once
+    for number in range(3):
+        store.put_message(delayed(1, b"%d" % number))
+    world.tasks.sleep(9_000)
+    assert bodies(store) == [b"0"]
+    assert isinstance(store.schedule.last_error, OSError)
+    world.tasks.sleep(3_000)
+    assert bodies(store) == [b"0", b"1", b"2"]
+    assert store.shutdown()
 
 
 def test_a_stop_in_the_midst_of_deliveries_leaves_the_rest_for_the_next_start(lab: Make, config: StoreConfig) -> None:
@@ -258,62 +239,55 @@ def test_a_stop_in_the_midst_of_deliveries_leaves_the_rest_for_the_next_start(la
     bench.run(body)
 
 
-def test_entries_that_lead_to_no_message_are_passed_over(lab: Make, config: StoreConfig) -> None:
-    def body(world: World) -> None:
-        store = started(world, config)
-        store.put_message(Message.of(SCHEDULE_TOPIC, b"nowhere to go"))
-        queue = store.queues.find_or_create(SCHEDULE_TOPIC, 0)
-        world.tasks.sleep(10)
-        queue.append_entries(encode_entry(5, 91, 1))  # no record begins there
-        queue.fill_blank(4)
-        store.commit_log.topic_queue_table[SCHEDULE_TOPIC, 0] = 4
-        store.put_message(delayed(1, b"there"))
-        world.tasks.sleep(2_000)
-        assert bodies(store) == [b"there"]
-        assert store.schedule.offsets == {1: 5}
-        assert store.schedule.passed_over == 4
-
-    lab().run(body)
+@simulated()
+def test_entries_that_lead_to_no_message_are_passed_over(world: World, config: StoreConfig) -> None:
+    store = started(world, config)
+    store.put_message(Message.of(SCHEDULE_TOPIC, b"nowhere to go"))
+    queue = store.queues.find_or_create(SCHEDULE_TOPIC, 0)
+    world.tasks.sleep(10)
+    queue.append_entries(encode_entry(5, 91, 1))  # no record begins there
+    queue.fill_blank(4)
+    store.commit_log.topic_queue_table[SCHEDULE_TOPIC, 0] = 4
+    store.put_message(delayed(1, b"there"))
+    world.tasks.sleep(2_000)
+    assert bodies(store) == [b"there"]
+    assert store.schedule.offsets == {1: 5}
+    assert store.schedule.passed_over == 4
 
 
 @pytest.mark.parametrize("rotten", [b"\xf4", b"/", b"\3"])
+@simulated()
 def test_one_that_a_disk_has_made_too_long_or_without_a_place_does_not_hold_back_those_behind_it(
-    rotten: bytes, lab: Make, config: StoreConfig
+    rotten: bytes, world: World, config: StoreConfig
 ) -> None:
     topic = "t" * 127
-
-    def body(world: World) -> None:
-        store = started(world, config)
-        store.put_message(delayed(1, topic=topic))
-        store.put_message(delayed(1, b"behind"))
-        log = store.log.segments[0].file
-        name = f"REAL_TOPIC\1{topic}".encode()
-        at = bytes(log.view(0, log.size_bytes)).index(name) + len(name)
-        log.store(at if rotten == b"\3" else at - 1, rotten)
-        world.tasks.sleep(2_000)
-        assert bodies(store) == [b"behind"]
-        assert store.schedule.passed_over == 1
-        assert store.schedule.offsets == {1: 2}
-        assert store.shutdown()
-
-    lab().run(body)
+    store = started(world, config)
+    store.put_message(delayed(1, topic=topic))
+    store.put_message(delayed(1, b"behind"))
+    log = store.log.segments[0].file
+    name = f"REAL_TOPIC\1{topic}".encode()
+    at = bytes(log.view(0, log.size_bytes)).index(name) + len(name)
+    log.store(at if rotten == b"\3" else at - 1, rotten)
+    world.tasks.sleep(2_000)
+    assert bodies(store) == [b"behind"]
+    assert store.schedule.passed_over == 1
+    assert store.schedule.offsets == {1: 2}
+    assert store.shutdown()
 
 
-def test_one_whose_body_is_too_long_for_the_settings_waits_for_others(lab: Make, config: StoreConfig) -> None:
-    def body(world: World) -> None:
-        store = started(world, config)
-        store.put_message(delayed(1, b"long" * 100))
-        assert store.shutdown()
-        strict = started(world, replace(config, max_message_size=300))
-        world.tasks.sleep(2_000)
-        assert (strict.schedule.passed_over, strict.schedule.offsets) == (0, {})
-        assert strict.shutdown()
-        again = started(world, config)
-        world.tasks.sleep(2_000)
-        assert bodies(again) == [b"long" * 100]
-        assert again.shutdown()
-
-    lab().run(body)
+@simulated()
+def test_one_whose_body_is_too_long_for_the_settings_waits_for_others(world: World, config: StoreConfig) -> None:
+    store = started(world, config)
+    store.put_message(delayed(1, b"long" * 100))
+    assert store.shutdown()
+    strict = started(world, replace(config, max_message_size=300))
+    world.tasks.sleep(2_000)
+    assert (strict.schedule.passed_over, strict.schedule.offsets) == (0, {})
+    assert strict.shutdown()
+    again = started(world, config)
+    world.tasks.sleep(2_000)
+    assert bodies(again) == [b"long" * 100]
+    assert again.shutdown()
 
 
 ODD, LOST, BLANK = bytes(ENTRY_BYTES), encode_entry(5, 91, 1), BLANK_ENTRY_BYTES
@@ -324,250 +298,220 @@ ODD, LOST, BLANK = bytes(ENTRY_BYTES), encode_entry(5, 91, 1), BLANK_ENTRY_BYTES
     ("entry", "failed", "passed_over"),
     [(ODD, False, 1), (ODD, True, 0), (LOST, False, 1), (LOST, True, 0), (BLANK, False, 1), (BLANK, True, 0)],
 )
+@simulated()
 def test_what_a_failed_sync_may_have_taken_back_is_not_passed_over(
-    lab: Make, config: StoreConfig, entry: bytes, *, failed: bool, passed_over: int
+    world: World, config: StoreConfig, entry: bytes, *, failed: bool, passed_over: int
 ) -> None:
-    def body(world: World) -> None:
-        store = started(world, config)
-        for number in range(2):
-            store.put_message(delayed(1, b"%d" % number))
-        world.tasks.sleep(10)
-        store.queues.find_or_create(SCHEDULE_TOPIC, 0).place(0, entry)
-        if failed:
-            store.flags.refuse_for_good(Refusal.WRITE_INDEX_FILE_ERROR)
-        world.tasks.sleep(2_000)
-        assert store.schedule.passed_over == passed_over
-        assert store.schedule.offsets == ({1: 2} if passed_over else {})
-        assert bodies(store) == ([b"1"] if passed_over else [])
-
-    lab().run(body)
+    store = started(world, config)
+    for number in range(2):
+        store.put_message(delayed(1, b"%d" % number))
+    world.tasks.sleep(10)
+    store.queues.find_or_create(SCHEDULE_TOPIC, 0).place(0, entry)
+    if failed:
+        store.flags.refuse_for_good(Refusal.WRITE_INDEX_FILE_ERROR)
+    world.tasks.sleep(2_000)
+    assert store.schedule.passed_over == passed_over
+    assert store.schedule.offsets == ({1: 2} if passed_over else {})
+    assert bodies(store) == ([b"1"] if passed_over else [])
 
 
-def test_what_was_taken_back_and_is_there_again_is_delivered_in_its_turn(lab: Make, config: StoreConfig) -> None:
-    def body(world: World) -> None:
-        store = started(world, config)
-        for number in range(2):
-            store.put_message(delayed(1, b"%d" % number))
-        world.tasks.sleep(10)
-        queue = store.queues.find_or_create(SCHEDULE_TOPIC, 0)
-        entry = queue.entry(0)
-        assert entry is not None
-        queue.queue.sync_error = OSError(errno.EIO, "a sync that has failed")
-        queue.place(0, ODD)
-        world.tasks.sleep(2_000)
-        queue.place(0, encode_entry(*entry))
-        world.tasks.sleep(200)
-        assert bodies(store) == [b"0", b"1"]
-        assert store.schedule.passed_over == 0
-        assert not store.shutdown()
-
-    lab().run(body)
+@simulated()
+def test_what_was_taken_back_and_is_there_again_is_delivered_in_its_turn(world: World, config: StoreConfig) -> None:
+    store = started(world, config)
+    for number in range(2):
+        store.put_message(delayed(1, b"%d" % number))
+    world.tasks.sleep(10)
+    queue = store.queues.find_or_create(SCHEDULE_TOPIC, 0)
+    entry = queue.entry(0)
+    assert entry is not None
+    queue.queue.sync_error = OSError(errno.EIO, "a sync that has failed")
+    queue.place(0, ODD)
+    world.tasks.sleep(2_000)
+    queue.place(0, encode_entry(*entry))
+    world.tasks.sleep(200)
+    assert bodies(store) == [b"0", b"1"]
+    assert store.schedule.passed_over == 0
+    assert not store.shutdown()
 
 
+@simulated()
 def test_a_hole_in_the_queue_is_synced_before_it_is_passed_over_and_the_checkpoint_does_not_outlive_that_sync(
-    lab: Make, config: StoreConfig
+    world: World, bench: Any, config: StoreConfig
 ) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        store = started(world, config)
-        store.put_message(delayed(1, b"0"))
-        world.tasks.sleep(10)
-        queue = store.queues.find_or_create(SCHEDULE_TOPIC, 0)
-        store.flush_queues.flush_thoroughly()
-        queue.place(0, ODD)
-        bench.failures.plan("msync", queue.queue.directory)
-        world.tasks.sleep(RETRY_AFTER_ERROR_MS + 3_000)
-        assert (store.schedule.passed_over, store.schedule.offsets) == (0, {})
-        assert isinstance(store.schedule.last_error, OSError)
-        assert not store.shutdown()
-        assert store.flush_queues.last_error is store.schedule.last_error
-
-    bench.run(body)
+    store = started(world, config)
+    store.put_message(delayed(1, b"0"))
+    world.tasks.sleep(10)
+    queue = store.queues.find_or_create(SCHEDULE_TOPIC, 0)
+    store.flush_queues.flush_thoroughly()
+    queue.place(0, ODD)
+    bench.failures.plan("msync", queue.queue.directory)
+    world.tasks.sleep(RETRY_AFTER_ERROR_MS + 3_000)
+    assert (store.schedule.passed_over, store.schedule.offsets) == (0, {})
+    assert isinstance(store.schedule.last_error, OSError)
+    assert not store.shutdown()
+    assert store.flush_queues.last_error is store.schedule.last_error
 
 
-def test_a_hole_whose_file_retention_removes_meanwhile_ends_no_service(lab: Make, config: StoreConfig) -> None:
-    def body(world: World) -> None:
-        store = started(world, config)
-        for number in range(15):  # five more than a file has
-            store.put_message(delayed(3, b"%02d" % number))
-        world.tasks.sleep(3_000)
-        queue = store.queues.find(SCHEDULE_TOPIC, 2)
-        assert queue is not None
-        queue.place(4, ODD)
-        deliver = store.schedule._deliver_entry
+@simulated()
+def test_a_hole_whose_file_retention_removes_meanwhile_ends_no_service(world: World, config: StoreConfig) -> None:
+    store = started(world, config)
+    for number in range(15):  # five more than a file has
+        store.put_message(delayed(3, b"%02d" % number))
+    world.tasks.sleep(3_000)
+    queue = store.queues.find(SCHEDULE_TOPIC, 2)
+    assert queue is not None
+    queue.place(4, ODD)
+    deliver = store.schedule._deliver_entry
 
-        def deliver_beside_retention(level: int, entry: QueueEntry) -> int:
-            wait_ms = deliver(level, entry)
-            if store.schedule.offsets.get(level) == 3:  # this was the entry in front of the hole
-                assert queue.queue.remove_first()
-            return wait_ms
+    def deliver_beside_retention(level: int, entry: QueueEntry) -> int:
+        wait_ms = deliver(level, entry)
+        if store.schedule.offsets.get(level) == 3:  # this was the entry in front of the hole
+            assert queue.queue.remove_first()
+        return wait_ms
 
-        store.schedule._deliver_entry = deliver_beside_retention  # type: ignore[method-assign]
-        world.tasks.sleep(5_000)
-        assert store.schedule.passed_over == 1
-        assert bodies(store) == [b"%02d" % number for number in range(15) if number != 4]
-        assert store.shutdown()
-
-    lab().run(body)
+    store.schedule._deliver_entry = deliver_beside_retention  # type: ignore[method-assign]
+    world.tasks.sleep(5_000)
+    assert store.schedule.passed_over == 1
+    assert bodies(store) == [b"%02d" % number for number in range(15) if number != 4]
+    assert store.shutdown()
 
 
+@simulated()
 def test_what_is_behind_expired_entries_is_delivered_once_it_is_known_where_the_queue_begins(
-    lab: Make, config: StoreConfig
+    world: World, config: StoreConfig
 ) -> None:
-    def body(world: World) -> None:
-        store = started(world, config)
-        for number in range(15):  # five more than a file has
-            store.put_message(delayed(3, b"%02d" % number))
-        queue = store.queues.find(SCHEDULE_TOPIC, 2)
-        assert queue is not None
-        world.tasks.sleep(3_000)
-        assert queue.queue.remove_first()
-        world.tasks.sleep(3_000)
-        assert bodies(store) == []
+    store = started(world, config)
+    for number in range(15):  # five more than a file has
+        store.put_message(delayed(3, b"%02d" % number))
+    queue = store.queues.find(SCHEDULE_TOPIC, 2)
+    assert queue is not None
+    world.tasks.sleep(3_000)
+    assert queue.queue.remove_first()
+    world.tasks.sleep(3_000)
+    assert bodies(store) == []
 
-        entry = queue.entry(10)
-        assert entry is not None
-        queue.correct_min_offset(entry.physical_offset)
-        world.tasks.sleep(200)
-        assert bodies(store) == [b"%02d" % number for number in range(10, 15)]
-        assert store.shutdown()
-
-    lab().run(body)
+    entry = queue.entry(10)
+    assert entry is not None
+    queue.correct_min_offset(entry.physical_offset)
+    world.tasks.sleep(200)
+    assert bodies(store) == [b"%02d" % number for number in range(10, 15)]
+    assert store.shutdown()
 
 
-def test_a_half_message_is_not_delivered(lab: Make, config: StoreConfig) -> None:
-    def body(world: World) -> None:
-        store = started(world, config)
-        store.put_message(delayed(1, topic=HALF_TOPIC))
-        store.put_message(delayed(1))
-        world.tasks.sleep(2_000)
-        assert bodies(store, HALF_TOPIC) == []
-        assert bodies(store) == [b"x"]
-        assert store.schedule.passed_over == 0
-        assert store.shutdown()
-
-    lab().run(body)
+@simulated()
+def test_a_half_message_is_not_delivered(world: World, config: StoreConfig) -> None:
+    store = started(world, config)
+    store.put_message(delayed(1, topic=HALF_TOPIC))
+    store.put_message(delayed(1))
+    world.tasks.sleep(2_000)
+    assert bodies(store, HALF_TOPIC) == []
+    assert bodies(store) == [b"x"]
+    assert store.schedule.passed_over == 0
+    assert store.shutdown()
 
 
+@simulated()
 def test_a_level_that_became_shorter_counts_for_those_that_wait_already(
-    lab: Make, small: Make, config: StoreConfig
+    world: World, small: Make, config: StoreConfig
 ) -> None:
-    def body(world: World) -> None:
-        store = started(world, small(message_delay_level="1h", mapped_file_size_commit_log=1 << 16))
-        store.put_message(delayed(1))
-        assert store.shutdown()
-        again = started(world, config)
-        world.tasks.sleep(1_100)
-        assert bodies(again) == [b"x"]
-        assert again.shutdown()
-
-    lab().run(body)
+    store = started(world, small(message_delay_level="1h", mapped_file_size_commit_log=1 << 16))
+    store.put_message(delayed(1))
+    assert store.shutdown()
+    again = started(world, config)
+    world.tasks.sleep(1_100)
+    assert bodies(again) == [b"x"]
+    assert again.shutdown()
 
 
-def test_a_time_that_no_message_of_the_level_can_have_is_not_waited_for(lab: Make, config: StoreConfig) -> None:
-    def body(world: World) -> None:
-        store = started(world, config)
-        put = store.put_message(delayed(3)).append
-        assert put is not None
-        world.tasks.sleep(10)
-        queue = store.queues.find_or_create(SCHEDULE_TOPIC, 2)
-        queue.place(0, encode_entry(put.wrote_offset, put.wrote_bytes, world.clock.now_ms() + 6_000))
-        world.tasks.sleep(1_100)
-        assert bodies(store) == [b"x"]
-        assert store.shutdown()
-
-    lab().run(body)
+@simulated()
+def test_a_time_that_no_message_of_the_level_can_have_is_not_waited_for(world: World, config: StoreConfig) -> None:
+    store = started(world, config)
+    put = store.put_message(delayed(3)).append
+    assert put is not None
+    world.tasks.sleep(10)
+    queue = store.queues.find_or_create(SCHEDULE_TOPIC, 2)
+    queue.place(0, encode_entry(put.wrote_offset, put.wrote_bytes, world.clock.now_ms() + 6_000))
+    world.tasks.sleep(1_100)
+    assert bodies(store) == [b"x"]
+    assert store.shutdown()
 
 
+@simulated()
 def test_a_clock_that_steps_back_delivers_nothing_early_and_one_that_steps_forward_nothing_late(
-    lab: Make, config: StoreConfig
+    world: World, bench: Any, config: StoreConfig
 ) -> None:
-    bench = lab()
+    store = started(world, config)
+    store.put_message(delayed(2, b"before"))
+    world.tasks.sleep(1_000)
+    bench.machine.wall_offset_ms = -3_600_000
+    store.put_message(delayed(2, b"after"))
+    world.tasks.sleep(900)
+    assert bodies(store) == []
+    world.tasks.sleep(2_200)
+    assert bodies(store) == [b"before"]
+    world.tasks.sleep(1_000)
+    assert bodies(store) == [b"before", b"after"]
+    bench.machine.wall_offset_ms = 0
 
-    def body(world: World) -> None:
-        store = started(world, config)
-        store.put_message(delayed(2, b"before"))
-        world.tasks.sleep(1_000)
-        bench.machine.wall_offset_ms = -3_600_000
-        store.put_message(delayed(2, b"after"))
-        world.tasks.sleep(900)
-        assert bodies(store) == []
-        world.tasks.sleep(2_200)
-        assert bodies(store) == [b"before"]
-        world.tasks.sleep(1_000)
-        assert bodies(store) == [b"before", b"after"]
-        bench.machine.wall_offset_ms = 0
-
-        store.put_message(delayed(3, b"forward"))
-        world.tasks.sleep(10)
-        bench.machine.wall_offset_ms = 10_000
-        world.tasks.sleep(1_100)
-        assert bodies(store)[2:] == [b"forward"]
-        assert store.shutdown()
-
-    bench.run(body)
+    store.put_message(delayed(3, b"forward"))
+    world.tasks.sleep(10)
+    bench.machine.wall_offset_ms = 10_000
+    world.tasks.sleep(1_100)
+    assert bodies(store)[2:] == [b"forward"]
+    assert store.shutdown()
 
 
-def test_a_record_that_was_stored_in_the_future_holds_no_level_back(lab: Make, config: StoreConfig) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        bench.machine.wall_offset_ms = 49 * 86_400_000
-        store = started(world, config)
-        store.put_message(delayed(2, b"of the future"))
-        assert store.shutdown()
-        bench.machine.wall_offset_ms = 0
-        again = started(world, config)
-        again.put_message(delayed(1, b"of now"))
-        world.tasks.sleep(2_100)
-        assert bodies(again) == [b"of now"]
-        world.tasks.sleep(2_000)
-        assert bodies(again) == [b"of now", b"of the future"]
-        assert again.shutdown()
-
-    bench.run(body)
+@simulated()
+def test_a_record_that_was_stored_in_the_future_holds_no_level_back(
+    world: World, bench: Any, config: StoreConfig
+) -> None:
+    bench.machine.wall_offset_ms = 49 * 86_400_000
+    store = started(world, config)
+    store.put_message(delayed(2, b"of the future"))
+    assert store.shutdown()
+    bench.machine.wall_offset_ms = 0
+    again = started(world, config)
+    again.put_message(delayed(1, b"of now"))
+    world.tasks.sleep(2_100)
+    assert bodies(again) == [b"of now"]
+    world.tasks.sleep(2_000)
+    assert bodies(again) == [b"of now", b"of the future"]
+    assert again.shutdown()
 
 
-def test_a_slave_delivers_nothing(lab: Make, small: Make, config: StoreConfig) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        store = started(world, config)
-        store.put_message(delayed(1))
-        assert store.shutdown()
-        slave = started(
-            world, small(message_delay_level="1s", mapped_file_size_commit_log=1 << 16, broker_role=BrokerRole.SLAVE)
-        )
-        world.tasks.sleep(5_000)
-        assert bodies(slave) == []
-        slave.shutdown()
-
-    bench.run(body)
+@simulated()
+def test_a_slave_delivers_nothing(world: World, small: Make, config: StoreConfig) -> None:
+    store = started(world, config)
+    store.put_message(delayed(1))
+    assert store.shutdown()
+    slave = started(
+        world, small(message_delay_level="1s", mapped_file_size_commit_log=1 << 16, broker_role=BrokerRole.SLAVE)
+    )
+    world.tasks.sleep(5_000)
+    assert bodies(slave) == []
+    slave.shutdown()
 
 
-def test_the_time_of_delivery_is_found_behind_an_extension_too(lab: Make, small: Make) -> None:
-    def body(world: World) -> None:
-        store = started(
-            world,
-            small(
-                message_delay_level="1s 2s",
-                mapped_file_size_commit_log=1 << 16,
-                enable_consume_queue_ext=True,
-                mapped_file_size_consume_queue_ext=4096,
-            ),
-        )
-        store.put_message(delayed(2))
-        world.tasks.sleep(100)
-        entry = store.queues.find_or_create(SCHEDULE_TOPIC, 1).entry(0)
-        assert entry is not None
-        assert entry.tags_code < 0
-        world.tasks.sleep(1_800)
-        assert bodies(store) == []
-        world.tasks.sleep(200)
-        assert bodies(store) == [b"x"]
-
-    lab().run(body)
+@simulated()
+def test_the_time_of_delivery_is_found_behind_an_extension_too(world: World, small: Make) -> None:
+    store = started(
+        world,
+        small(
+            message_delay_level="1s 2s",
+            mapped_file_size_commit_log=1 << 16,
+            enable_consume_queue_ext=True,
+            mapped_file_size_consume_queue_ext=4096,
+        ),
+    )
+    store.put_message(delayed(2))
+    world.tasks.sleep(100)
+    entry = store.queues.find_or_create(SCHEDULE_TOPIC, 1).entry(0)
+    assert entry is not None
+    assert entry.tags_code < 0
+    world.tasks.sleep(1_800)
+    assert bodies(store) == []
+    world.tasks.sleep(200)
+    assert bodies(store) == [b"x"]
 
 
 # -- progress at the start -------------------------------------------------------------------------

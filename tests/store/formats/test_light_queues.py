@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.store.rigs import started
+from tests.store.simulated import simulated
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.image import Image
 from tornlog.sim.errors import MachineDied
@@ -125,183 +126,159 @@ def test_a_name_that_no_directory_can_have_is_refused(name: str) -> None:
 # -- putting ---------------------------------------------------------------------------------------
 
 
-def test_a_message_has_its_own_place_in_each_of_its_queues(lab: Make, light: Make) -> None:
-    def body(world: World) -> None:
-        store = started(world, light())
-        first = put(store, b"1", "%LMQ%a,%LMQ%b")
-        second = put(store, b"2", "%LMQ%b", topic="U")
-        third = put(store, b"3", "%LMQ%b,%LMQ%a,c", queue_id=2, properties={"WAIT": "true", OFFSETS: "99,99,99"})
-        world.tasks.sleep(2)
+@simulated()
+def test_a_message_has_its_own_place_in_each_of_its_queues(world: World, light: Make) -> None:
+    store = started(world, light())
+    first = put(store, b"1", "%LMQ%a,%LMQ%b")
+    second = put(store, b"2", "%LMQ%b", topic="U")
+    third = put(store, b"3", "%LMQ%b,%LMQ%a,c", queue_id=2, properties={"WAIT": "true", OFFSETS: "99,99,99"})
+    world.tasks.sleep(2)
 
-        assert stored(store, first) == {"a": "1", NAMES: "%LMQ%a,%LMQ%b", OFFSETS: "0,0"}
-        assert stored(store, second)[OFFSETS] == "1"
-        assert stored(store, third) == {"a": "1", NAMES: "%LMQ%b,%LMQ%a,c", OFFSETS: "2,1,0"}
-        assert bodies(store, "%LMQ%a") == [b"1", b"3"]
-        assert bodies(store, "%LMQ%b") == [b"1", b"2", b"3"]
-        assert bodies(store, "c", 2) == [b"3"]
-        assert bodies(store, "T") == [b"1"]
-        assert store.shutdown()
-
-    lab().run(body)
+    assert stored(store, first) == {"a": "1", NAMES: "%LMQ%a,%LMQ%b", OFFSETS: "0,0"}
+    assert stored(store, second)[OFFSETS] == "1"
+    assert stored(store, third) == {"a": "1", NAMES: "%LMQ%b,%LMQ%a,c", OFFSETS: "2,1,0"}
+    assert bodies(store, "%LMQ%a") == [b"1", b"3"]
+    assert bodies(store, "%LMQ%b") == [b"1", b"2", b"3"]
+    assert bodies(store, "c", 2) == [b"3"]
+    assert bodies(store, "T") == [b"1"]
+    assert store.shutdown()
 
 
-def test_the_entry_in_a_light_queue_is_that_of_the_messages_own_queue(lab: Make, light: Make) -> None:
-    def body(world: World) -> None:
-        store = started(world, light(enable_consume_queue_ext=True))
-        put(store, b"1", "%LMQ%a", tags="A")
-        world.tasks.sleep(2)
+@simulated()
+def test_the_entry_in_a_light_queue_is_that_of_the_messages_own_queue(world: World, light: Make) -> None:
+    store = started(world, light(enable_consume_queue_ext=True))
+    put(store, b"1", "%LMQ%a", tags="A")
+    world.tasks.sleep(2)
 
-        own, other = store.queues.find_or_create("T", 0), store.queues.find_or_create("%LMQ%a", 0)
-        own_entry, other_entry = own.entry(0), other.entry(0)
-        assert own_entry is not None
-        assert other_entry == own_entry._replace(tags_code=65)  # the extension is the message's own queue's
-        assert own.unit_at(own_entry.tags_code) is not None
-        assert store.shutdown()
-
-    lab().run(body)
+    own, other = store.queues.find_or_create("T", 0), store.queues.find_or_create("%LMQ%a", 0)
+    own_entry, other_entry = own.entry(0), other.entry(0)
+    assert own_entry is not None
+    assert other_entry == own_entry._replace(tags_code=65)  # the extension is the message's own queue's
+    assert own.unit_at(own_entry.tags_code) is not None
+    assert store.shutdown()
 
 
-def test_properties_are_written_anew_in_rocketmqs_order(lab: Make, light: Make) -> None:
-    def body(world: World) -> None:
-        store = started(world, light())
-        result = put(store, b"1", "%LMQ%a", tags="A", keys="k")
-        assert result.append is not None
-        found = store.look_message_by_offset(result.append.wrote_offset)
-        assert found is not None
-        named = {"a": "1", NAMES: "%LMQ%a", "TAGS": "A", "KEYS": "k", OFFSETS: "0"}
-        assert found.properties == rebuild_properties(named) != encode_properties(named)
-        assert store.shutdown()
-
-    lab().run(body)
+@simulated()
+def test_properties_are_written_anew_in_rocketmqs_order(world: World, light: Make) -> None:
+    store = started(world, light())
+    result = put(store, b"1", "%LMQ%a", tags="A", keys="k")
+    assert result.append is not None
+    found = store.look_message_by_offset(result.append.wrote_offset)
+    assert found is not None
+    named = {"a": "1", NAMES: "%LMQ%a", "TAGS": "A", "KEYS": "k", OFFSETS: "0"}
+    assert found.properties == rebuild_properties(named) != encode_properties(named)
+    assert store.shutdown()
 
 
-def test_a_refused_message_takes_no_place_anywhere(lab: Make, light: Make) -> None:
-    def body(world: World) -> None:
-        store = started(world, light())
-        status = PutMessageStatus
-        assert put(store, b"1", "%LMQ%a,a/b").status is status.MESSAGE_ILLEGAL
-        assert put(store, bytes(2_000), "%LMQ%a").status is status.MESSAGE_ILLEGAL
-        assert put(store, b"1", "%LMQ%a", topic="a/b").status is status.MESSAGE_ILLEGAL
-        assert put(store, b"1", ",".join(["%LMQ%a"] * 1_500)).status is status.PROPERTIES_SIZE_EXCEEDED
-        assert stored(store, put(store, b"1", "%LMQ%a"))[OFFSETS] == "0"
-        assert store.shutdown()
-
-    lab().run(body)
+@simulated()
+def test_a_refused_message_takes_no_place_anywhere(world: World, light: Make) -> None:
+    store = started(world, light())
+    status = PutMessageStatus
+    assert put(store, b"1", "%LMQ%a,a/b").status is status.MESSAGE_ILLEGAL
+    assert put(store, bytes(2_000), "%LMQ%a").status is status.MESSAGE_ILLEGAL
+    assert put(store, b"1", "%LMQ%a", topic="a/b").status is status.MESSAGE_ILLEGAL
+    assert put(store, b"1", ",".join(["%LMQ%a"] * 1_500)).status is status.PROPERTIES_SIZE_EXCEEDED
+    assert stored(store, put(store, b"1", "%LMQ%a"))[OFFSETS] == "0"
+    assert store.shutdown()
 
 
+@simulated()
 def test_a_prepared_message_is_in_no_light_queue_and_one_that_waits_enters_when_it_is_delivered(
-    lab: Make, light: Make
+    world: World, light: Make
 ) -> None:
-    def body(world: World) -> None:
-        store = started(world, light(message_delay_level="1s"))
-        prepared = Message.of("T", b"p", properties={NAMES: "%LMQ%a"})
-        prepared.sys_flag = 4
-        store.put_message(prepared)
-        put(store, b"half", "%LMQ%a", topic="RMQ_SYS_TRANS_HALF_TOPIC", properties={OFFSETS: "7"})
-        delayed = put(store, b"late", "%LMQ%a", properties={"DELAY": "1"})
-        world.tasks.sleep(5)
-        assert OFFSETS not in stored(store, delayed)
-        assert bodies(store, "%LMQ%a") == []
-        world.tasks.sleep(3_000)
-        assert bodies(store, "%LMQ%a") == [b"late"]
-        assert bodies(store, "T") == [b"late"]
-        assert store.shutdown()
-
-    lab().run(body)
+    store = started(world, light(message_delay_level="1s"))
+    prepared = Message.of("T", b"p", properties={NAMES: "%LMQ%a"})
+    prepared.sys_flag = 4
+    store.put_message(prepared)
+    put(store, b"half", "%LMQ%a", topic="RMQ_SYS_TRANS_HALF_TOPIC", properties={OFFSETS: "7"})
+    delayed = put(store, b"late", "%LMQ%a", properties={"DELAY": "1"})
+    world.tasks.sleep(5)
+    assert OFFSETS not in stored(store, delayed)
+    assert bodies(store, "%LMQ%a") == []
+    world.tasks.sleep(3_000)
+    assert bodies(store, "%LMQ%a") == [b"late"]
+    assert bodies(store, "T") == [b"late"]
+    assert store.shutdown()
 
 
-def test_a_batch_is_in_no_light_queue_whatever_its_units_claim(lab: Make, light: Make) -> None:
-    def body(world: World) -> None:
-        store = started(world, light())
-        claims = f"{NAMES}\1%LMQ%a\2{OFFSETS}\0011000000".encode()
-        result = store.put_messages(MessageBatch(Message("T"), encode_batch([BatchUnit(0, b"1", claims)])))
-        world.tasks.sleep(2)
+@simulated()
+def test_a_batch_is_in_no_light_queue_whatever_its_units_claim(world: World, light: Make) -> None:
+    store = started(world, light())
+    claims = f"{NAMES}\1%LMQ%a\2{OFFSETS}\0011000000".encode()
+    result = store.put_messages(MessageBatch(Message("T"), encode_batch([BatchUnit(0, b"1", claims)])))
+    world.tasks.sleep(2)
 
-        assert stored(store, result) == {NAMES: "%LMQ%a"}
-        assert bodies(store, "%LMQ%a") == []
-        assert store.shutdown()
-
-    lab().run(body)
+    assert stored(store, result) == {NAMES: "%LMQ%a"}
+    assert bodies(store, "%LMQ%a") == []
+    assert store.shutdown()
 
 
+@simulated()
 def test_names_without_the_prefix_and_prefixed_ones_without_lmq_keep_the_messages_queue_number(
-    lab: Make, light: Make
+    world: World, light: Make
 ) -> None:
-    def body(world: World) -> None:
-        store = started(world, light(enable_lmq=False))
-        put(store, b"1", "%LMQ%a,b", queue_id=2)
-        world.tasks.sleep(2)
+    store = started(world, light(enable_lmq=False))
+    put(store, b"1", "%LMQ%a,b", queue_id=2)
+    world.tasks.sleep(2)
 
-        assert bodies(store, "%LMQ%a", 2) == bodies(store, "b", 2) == [b"1"]
-        assert store.shutdown()
-
-    lab().run(body)
+    assert bodies(store, "%LMQ%a", 2) == bodies(store, "b", 2) == [b"1"]
+    assert store.shutdown()
 
 
-def test_with_light_queues_off_the_property_is_the_users_own(lab: Make, small: Make) -> None:
-    def body(world: World) -> None:
-        store = started(world, small())
-        result = put(store, b"1", "%LMQ%a", properties={OFFSETS: "9"})
-        world.tasks.sleep(2)
+@simulated()
+def test_with_light_queues_off_the_property_is_the_users_own(world: World, small: Make) -> None:
+    store = started(world, small())
+    result = put(store, b"1", "%LMQ%a", properties={OFFSETS: "9"})
+    world.tasks.sleep(2)
 
-        assert stored(store, result) == {"a": "1", NAMES: "%LMQ%a", OFFSETS: "9"}
-        assert bodies(store, "%LMQ%a") == []
-        assert store.shutdown()
-
-    lab().run(body)
+    assert stored(store, result) == {"a": "1", NAMES: "%LMQ%a", OFFSETS: "9"}
+    assert bodies(store, "%LMQ%a") == []
+    assert store.shutdown()
 
 
-def test_more_light_queues_than_allowed_are_refused_and_those_there_go_on(lab: Make, light: Make) -> None:
-    def body(world: World) -> None:
-        exceeded = PutMessageStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED
-        store = started(world, light(max_lmq_consume_queue_num=2))
-        assert put(store, b"1", "%LMQ%a,%LMQ%b,%LMQ%c").status is exceeded
-        assert put(store, b"1", "%LMQ%a,%LMQ%b,c").is_stored
-        assert put(store, b"2", "%LMQ%c").status is exceeded
-        assert put(store, b"3", "%LMQ%b,%LMQ%b,d").is_stored
-        world.tasks.sleep(2)
+@simulated()
+def test_more_light_queues_than_allowed_are_refused_and_those_there_go_on(world: World, light: Make) -> None:
+    exceeded = PutMessageStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED
+    store = started(world, light(max_lmq_consume_queue_num=2))
+    assert put(store, b"1", "%LMQ%a,%LMQ%b,%LMQ%c").status is exceeded
+    assert put(store, b"1", "%LMQ%a,%LMQ%b,c").is_stored
+    assert put(store, b"2", "%LMQ%c").status is exceeded
+    assert put(store, b"3", "%LMQ%b,%LMQ%b,d").is_stored
+    world.tasks.sleep(2)
 
-        assert bodies(store, "%LMQ%b") == [b"1", b"3"]
-        assert bodies(store, "T") == [b"1", b"3"]
-        assert store.shutdown()
-
-    lab().run(body)
+    assert bodies(store, "%LMQ%b") == [b"1", b"3"]
+    assert bodies(store, "T") == [b"1", b"3"]
+    assert store.shutdown()
 
 
-def test_producers_of_different_queues_never_get_the_same_place_in_a_common_one(lab: Make, light: Make) -> None:
-    def body(world: World) -> None:
-        store = started(world, light(flush_disk_type=FlushDiskType.SYNC_FLUSH))
-        results: list[PutMessageResult] = []
+@simulated()
+def test_producers_of_different_queues_never_get_the_same_place_in_a_common_one(world: World, light: Make) -> None:
+    store = started(world, light(flush_disk_type=FlushDiskType.SYNC_FLUSH))
+    results: list[PutMessageResult] = []
 
-        def producer(number: int) -> Callable[[], None]:
-            def run() -> None:
-                results.extend(put(store, b"%d" % number, "%LMQ%a", topic=f"T{number}") for _ in range(10))
+    def producer(number: int) -> Callable[[], None]:
+        def run() -> None:
+            results.extend(put(store, b"%d" % number, "%LMQ%a", topic=f"T{number}") for _ in range(10))
 
-            return run
+        return run
 
-        for task in [world.tasks.spawn(f"producer-{number}", producer(number)) for number in range(4)]:
-            task.join(None)
-        world.tasks.sleep(5)
-        assert sorted(int(stored(store, result)[OFFSETS]) for result in results) == list(range(40))
-        assert len(bodies(store, "%LMQ%a")) == 40
-        assert store.shutdown()
-
-    lab().run(body)
+    for task in [world.tasks.spawn(f"producer-{number}", producer(number)) for number in range(4)]:
+        task.join(None)
+    world.tasks.sleep(5)
+    assert sorted(int(stored(store, result)[OFFSETS]) for result in results) == list(range(40))
+    assert len(bodies(store, "%LMQ%a")) == 40
+    assert store.shutdown()
 
 
-def test_an_entry_that_fails_is_made_when_the_disk_is_well_again(lab: Make, light: Make) -> None:
-    machine = lab()
+@simulated()
+def test_an_entry_that_fails_is_made_when_the_disk_is_well_again(world: World, bench: Any, light: Make) -> None:
+    store = started(world, light())
+    bench.failures.plan("map", "%LMQ%a")
+    put(store, b"1", "%LMQ%a")
+    world.tasks.sleep(2_000)
 
-    def body(world: World) -> None:
-        store = started(world, light())
-        machine.failures.plan("map", "%LMQ%a")
-        put(store, b"1", "%LMQ%a")
-        world.tasks.sleep(2_000)
-
-        assert bodies(store, "%LMQ%a") == bodies(store, "T") == [b"1"]
-        assert store.shutdown()
-
-    machine.run(body)
+    assert bodies(store, "%LMQ%a") == bodies(store, "T") == [b"1"]
+    assert store.shutdown()
 
 
 # -- recovery --------------------------------------------------------------------------------------

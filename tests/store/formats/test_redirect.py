@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.simulated import simulated
 from tornlog.store.errors import InvalidMessageError
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
 from tornlog.store.formats.host import Host
@@ -95,22 +96,21 @@ def test_a_topic_that_nothing_can_be_delivered_to_is_refused(topic: str) -> None
         delayed(topic="T" * 100, body=bytes(1024 - 8 - 91 - 100 - len("REAL_TOPIC") - 40)),
     ],
 )
+@simulated()
 def test_what_could_not_be_stored_when_it_is_due_is_refused_when_it_is_put(
-    lab: Make, small: Make, message: Message
+    world: World, small: Make, message: Message
 ) -> None:
-    def body(world: World) -> None:
-        store = MessageStore(world, small())
-        store.load()
-        store.start()
-        assert store.put_message(message).status is ILLEGAL
-        assert store.max_phy_offset == 0
-        assert store.put_messages(MessageBatch(message, b"")).status is ILLEGAL
-        assert store.shutdown()
-
-    lab().run(body)
+    store = MessageStore(world, small())
+    store.load()
+    store.start()
+    assert store.put_message(message).status is ILLEGAL
+    assert store.max_phy_offset == 0
+    assert store.put_messages(MessageBatch(message, b"")).status is ILLEGAL
+    assert store.shutdown()
 
 
-def test_a_delivered_copy_has_all_but_place_and_transaction_of_its_record(lab: Make, small: Make) -> None:
+@simulated()
+def test_a_delivered_copy_has_all_but_place_and_transaction_of_its_record(world: World, small: Make) -> None:
     message = delayed(
         1,
         flag=5,
@@ -120,28 +120,24 @@ def test_a_delivered_copy_has_all_but_place_and_transaction_of_its_record(lab: M
         reconsume_times=2,
         prepared_transaction_offset=77,
     )
-
-    def body(world: World) -> None:
-        store = MessageStore(world, small())
-        store.load()
-        store.start()
-        result = store.put_message(message)
-        assert result.append is not None
-        assert result.append.queue_offset == 0
-        record = store.look_message_by_offset(result.append.wrote_offset)
-        assert record is not None
-        assert (record.topic, record.queue_id, record.prepared_transaction_offset) == (SCHEDULE_TOPIC, 0, 77)
-        copy = delivered(record)
-        assert copy == replace(
-            message,
-            properties="REAL_TOPIC\x01Real\x02K\x01v\x02DELAY\x011\x02REAL_QID\x017",
-            prepared_transaction_offset=0,
-            wait_store_ok=False,
-            honour_delay=False,
-        )
-        assert store.shutdown()
-
-    lab().run(body)
+    store = MessageStore(world, small())
+    store.load()
+    store.start()
+    result = store.put_message(message)
+    assert result.append is not None
+    assert result.append.queue_offset == 0
+    record = store.look_message_by_offset(result.append.wrote_offset)
+    assert record is not None
+    assert (record.topic, record.queue_id, record.prepared_transaction_offset) == (SCHEDULE_TOPIC, 0, 77)
+    copy = delivered(record)
+    assert copy == replace(
+        message,
+        properties="REAL_TOPIC\x01Real\x02K\x01v\x02DELAY\x011\x02REAL_QID\x017",
+        prepared_transaction_offset=0,
+        wait_store_ok=False,
+        honour_delay=False,
+    )
+    assert store.shutdown()
 
 
 @pytest.mark.parametrize(

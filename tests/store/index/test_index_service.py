@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.store.rigs import started
+from tests.store.simulated import simulated
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.store.formats.index import index_file_bytes, index_file_name
 from tornlog.store.formats.messages import Message, PutMessageStatus
@@ -34,134 +35,112 @@ def names(store: MessageStore) -> list[str]:
     return [file.name for file in store.index.table.files]
 
 
-def test_messages_are_found_by_each_of_their_keys(lab: Make, small: Make, exact: Make) -> None:
-    def body(world: World) -> None:
-        store = started(world, small())
-        first, second = put(store, "a b"), put(store, "b c")
-        put(store, "")
-        put(store, "b", topic="Other")
-        world.tasks.sleep(10)
+@simulated()
+def test_messages_are_found_by_each_of_their_keys(world: World, small: Make, exact: Make) -> None:
+    store = started(world, small())
+    first, second = put(store, "a b"), put(store, "b c")
+    put(store, "")
+    put(store, "b", topic="Other")
+    world.tasks.sleep(10)
 
-        assert found(store, "a") == [first]
-        assert found(store, "b") == [first, second]
-        assert found(store, "b", at_most=1) == [second]
-        assert found(store, "d") == found(store, "a b") == found(store, "a", topic="Other") == []
-        answer = store.query_message("T", "b", 32, *EVER)
-        assert [raw[28:36] for raw in answer.records] == [at.to_bytes(8, "big") for at in (first, second)]
-        assert answer.index_last_update_physical_offset > second
-        assert store.query_message("T", "half \ud800", 32, *EVER).records == []
-        assert len(exact(store)) == 5
-        assert store.shutdown()
-
-    lab().run(body)
+    assert found(store, "a") == [first]
+    assert found(store, "b") == [first, second]
+    assert found(store, "b", at_most=1) == [second]
+    assert found(store, "d") == found(store, "a b") == found(store, "a", topic="Other") == []
+    answer = store.query_message("T", "b", 32, *EVER)
+    assert [raw[28:36] for raw in answer.records] == [at.to_bytes(8, "big") for at in (first, second)]
+    assert answer.index_last_update_physical_offset > second
+    assert store.query_message("T", "half \ud800", 32, *EVER).records == []
+    assert len(exact(store)) == 5
+    assert store.shutdown()
 
 
-def test_a_query_gives_no_more_than_the_settings_allow(lab: Make, small: Make) -> None:
-    def body(world: World) -> None:
-        store = started(world, small(max_msgs_num_batch=3))
-        offsets = [put(store, "k") for _ in range(5)]
-        world.tasks.sleep(10)
-        assert found(store, "k") == offsets[2:]
-        store.shutdown()
-
-    lab().run(body)
+@simulated()
+def test_a_query_gives_no_more_than_the_settings_allow(world: World, small: Make) -> None:
+    store = started(world, small(max_msgs_num_batch=3))
+    offsets = [put(store, "k") for _ in range(5)]
+    world.tasks.sleep(10)
+    assert found(store, "k") == offsets[2:]
+    store.shutdown()
 
 
-def test_a_query_ends_at_the_time_asked_for_even_across_files(lab: Make, small: Make) -> None:
-    def body(world: World) -> None:
-        store = started(world, small(max_index_num=3))
-        offsets, times = [], []
-        for _ in range(7):
-            times.append(world.clock.now_ms())
-            offsets.append(put(store, "k"))
-            world.tasks.sleep(3_000)
-        for first in range(7):
-            for last in range(first, 7):
-                answer = store.query_message("T", "k", 32, times[first], times[last])
-                assert answer.physical_offsets == offsets[first : last + 1], (first, last)
-        store.shutdown()
-
-    lab().run(body)
+@simulated()
+def test_a_query_ends_at_the_time_asked_for_even_across_files(world: World, small: Make) -> None:
+    store = started(world, small(max_index_num=3))
+    offsets, times = [], []
+    for _ in range(7):
+        times.append(world.clock.now_ms())
+        offsets.append(put(store, "k"))
+        world.tasks.sleep(3_000)
+    for first in range(7):
+        for last in range(first, 7):
+            answer = store.query_message("T", "k", 32, times[first], times[last])
+            assert answer.physical_offsets == offsets[first : last + 1], (first, last)
+    store.shutdown()
 
 
-def test_keys_that_share_a_hash_are_told_apart(lab: Make, small: Make) -> None:
-    def body(world: World) -> None:
-        store = started(world, small())
-        first, second = put(store, "Aa"), put(store, "BB")
-        world.tasks.sleep(10)
-        assert (found(store, "Aa"), found(store, "BB"), found(store, "AaBB")) == ([first], [second], [])
-        store.shutdown()
-
-    lab().run(body)
+@simulated()
+def test_keys_that_share_a_hash_are_told_apart(world: World, small: Make) -> None:
+    store = started(world, small())
+    first, second = put(store, "Aa"), put(store, "BB")
+    world.tasks.sleep(10)
+    assert (found(store, "Aa"), found(store, "BB"), found(store, "AaBB")) == ([first], [second], [])
+    store.shutdown()
 
 
-def test_a_message_with_a_key_twice_is_found_once(lab: Make, small: Make) -> None:
-    def body(world: World) -> None:
-        store = started(world, small())
-        first = put(store, "k k")
-        world.tasks.sleep(10)
-        assert found(store, "k", at_most=2) == [first]
-        store.shutdown()
-
-    lab().run(body)
+@simulated()
+def test_a_message_with_a_key_twice_is_found_once(world: World, small: Make) -> None:
+    store = started(world, small())
+    first = put(store, "k k")
+    world.tasks.sleep(10)
+    assert found(store, "k", at_most=2) == [first]
+    store.shutdown()
 
 
-def test_prepared_messages_are_indexed_and_roll_backs_are_not(lab: Make, small: Make, exact: Make) -> None:
-    def body(world: World) -> None:
-        store = started(world, small())
-        for sys_flag in (4, 12):
-            message = Message.of("T", b"", keys=f"k{sys_flag}")
-            message.sys_flag = sys_flag
-            store.put_message(message)
-        world.tasks.sleep(10)
-        assert (len(found(store, "k4")), found(store, "k12")) == (1, [])
-        assert len(exact(store)) == 1
-        store.shutdown()
-
-    lab().run(body)
+@simulated()
+def test_prepared_messages_are_indexed_and_roll_backs_are_not(world: World, small: Make, exact: Make) -> None:
+    store = started(world, small())
+    for sys_flag in (4, 12):
+        message = Message.of("T", b"", keys=f"k{sys_flag}")
+        message.sys_flag = sys_flag
+        store.put_message(message)
+    world.tasks.sleep(10)
+    assert (len(found(store, "k4")), found(store, "k12")) == (1, [])
+    assert len(exact(store)) == 1
+    store.shutdown()
 
 
-def test_a_new_file_is_begun_in_the_midst_of_a_message(lab: Make, small: Make, exact: Make) -> None:
-    def body(world: World) -> None:
-        store = started(world, small(max_index_num=4))
-        first, second = put(store, "a b"), put(store, "c d e f g")
-        world.tasks.sleep(10)
-        assert len(names(store)) == 3
-        assert [found(store, key) for key in "abcdefg"] == [[first]] * 2 + [[second]] * 5
-        assert len(exact(store)) == 7
-        store.shutdown()
-
-    lab().run(body)
+@simulated()
+def test_a_new_file_is_begun_in_the_midst_of_a_message(world: World, small: Make, exact: Make) -> None:
+    store = started(world, small(max_index_num=4))
+    first, second = put(store, "a b"), put(store, "c d e f g")
+    world.tasks.sleep(10)
+    assert len(names(store)) == 3
+    assert [found(store, key) for key in "abcdefg"] == [[first]] * 2 + [[second]] * 5
+    assert len(exact(store)) == 7
+    store.shutdown()
 
 
-def test_a_store_without_an_index_leaves_its_directory_alone(lab: Make, small: Make) -> None:
-    bench = lab()
+@simulated()
+def test_a_store_without_an_index_leaves_its_directory_alone(world: World, small: Make) -> None:
+    store = started(world, small())
+    put(store, "a")
+    assert store.shutdown()
+    world.files.write("/store/index/mine", b"mine")
+    before = [(name, world.files.read(f"/store/index/{name}")) for name in world.files.list_directory("/store/index")]
 
-    def body(world: World) -> None:
-        store = started(world, small())
-        put(store, "a")
-        assert store.shutdown()
-        world.files.write("/store/index/mine", b"mine")
-        before = [
-            (name, world.files.read(f"/store/index/{name}")) for name in world.files.list_directory("/store/index")
-        ]
+    store = started(world, small(message_index_enable=False))
+    put(store, "b")
+    assert store.index is None
+    assert store.query_message("T", "b", 32, *EVER).records == []
+    assert store.shutdown()
+    after = [(name, world.files.read(f"/store/index/{name}")) for name in world.files.list_directory("/store/index")]
+    assert after == before
 
-        store = started(world, small(message_index_enable=False))
-        put(store, "b")
-        assert store.index is None
-        assert store.query_message("T", "b", 32, *EVER).records == []
-        assert store.shutdown()
-        after = [
-            (name, world.files.read(f"/store/index/{name}")) for name in world.files.list_directory("/store/index")
-        ]
-        assert after == before
-
-        store = started(world, small())
-        assert [len(found(store, key)) for key in "ab"] == [1, 1]
-        assert store.shutdown()
-        assert world.files.read("/store/index/mine") == b"mine"
-
-    bench.run(body)
+    store = started(world, small())
+    assert [len(found(store, key)) for key in "ab"] == [1, 1]
+    assert store.shutdown()
+    assert world.files.read("/store/index/mine") == b"mine"
 
 
 # -- names -----------------------------------------------------------------------------------------
@@ -182,35 +161,31 @@ class Clock:
         return self.offset_ms
 
 
-def test_files_are_named_by_the_local_time_of_their_making(lab: Make) -> None:
-    def body(world: World) -> None:
-        clock = Clock(offset_ms=2 * 3_600_000)
-        table = IndexFiles(World(clock, world.tasks, world.files), "/store/index", 1, 2)
-        assert table.create().name == "20200913142640000"
-
-    lab().run(body)
+@simulated()
+def test_files_are_named_by_the_local_time_of_their_making(world: World) -> None:
+    clock = Clock(offset_ms=2 * 3_600_000)
+    table = IndexFiles(World(clock, world.tasks, world.files), "/store/index", 1, 2)
+    assert table.create().name == "20200913142640000"
 
 
-def test_names_count_on_when_the_clock_stands_or_steps_back(lab: Make) -> None:
-    def body(world: World) -> None:
-        clock = Clock()
-        table = IndexFiles(World(clock, world.tasks, world.files), "/store/index", 1, 2)
-        made = [table.create().name, table.create().name]
-        clock.now -= 10_000
-        made.append(table.create().name)
-        clock.now += 60_000
-        made.append(table.create().name)
-        world.files.write(f"/store/index/{index_file_name(clock.now + 1)}", b"in the way")
-        made.append(table.create().name)
-        expected = [clock.now - 50_000, clock.now - 49_999, clock.now - 49_998, clock.now, clock.now + 2]
-        assert made == [index_file_name(ms) for ms in expected]
+@simulated()
+def test_names_count_on_when_the_clock_stands_or_steps_back(world: World) -> None:
+    clock = Clock()
+    table = IndexFiles(World(clock, world.tasks, world.files), "/store/index", 1, 2)
+    made = [table.create().name, table.create().name]
+    clock.now -= 10_000
+    made.append(table.create().name)
+    clock.now += 60_000
+    made.append(table.create().name)
+    world.files.write(f"/store/index/{index_file_name(clock.now + 1)}", b"in the way")
+    made.append(table.create().name)
+    expected = [clock.now - 50_000, clock.now - 49_999, clock.now - 49_998, clock.now, clock.now + 2]
+    assert made == [index_file_name(ms) for ms in expected]
 
-        again = IndexFiles(World(clock, world.tasks, world.files), "/store/index", 1, 2)
-        again.load()
-        clock.now = 0
-        assert again.create().name == index_file_name(expected[-1] + 1)
-
-    lab().run(body)
+    again = IndexFiles(World(clock, world.tasks, world.files), "/store/index", 1, 2)
+    again.load()
+    clock.now = 0
+    assert again.create().name == index_file_name(expected[-1] + 1)
 
 
 # -- syncing ---------------------------------------------------------------------------------------
@@ -220,218 +195,188 @@ def index_time_ms(world: World) -> int:
     return read_checkpoint(world.files, "/store/checkpoint").index_msg_timestamp_ms
 
 
-def test_a_full_file_is_flushed_before_the_checkpoint_speaks_for_it(lab: Make, small: Make) -> None:
-    bench = lab()
+@simulated()
+def test_a_full_file_is_flushed_before_the_checkpoint_speaks_for_it(world: World, bench: Any, small: Make) -> None:
+    store = started(world, small(max_index_num=3))
+    put(store, "a b")
+    world.tasks.sleep(100)
+    put(store, "c")
+    world.tasks.sleep(50)
+    path = f"/store/index/{names(store)[0]}"
+    assert not bench.disk.is_durable(path, 0, 40)
+    assert index_time_ms(world) == 0
+    world.tasks.sleep(1_500)
 
-    def body(world: World) -> None:
-        store = started(world, small(max_index_num=3))
-        put(store, "a b")
-        world.tasks.sleep(100)
-        put(store, "c")
-        world.tasks.sleep(50)
-        path = f"/store/index/{names(store)[0]}"
-        assert not bench.disk.is_durable(path, 0, 40)
-        assert index_time_ms(world) == 0
-        world.tasks.sleep(1_500)
-
-        assert bench.disk.is_durable(path, 0, store.index.table.file_bytes)  # type: ignore[union-attr]
-        calls = [call for call in bench.failures.calls if call[0] in ("msync", "sync_directory", "store")]
-        flushed = calls.index(("msync", path))
-        assert ("sync_directory", "/store/index") in calls[flushed:]
-        assert ("sync_directory", "/store") in calls[flushed:]
-        assert calls.index(("store", "/store/checkpoint"), flushed) > calls.index(("sync_directory", "/store"), flushed)
-        begin_ms = store.index.table.files[0].end_timestamp_ms  # type: ignore[union-attr]
-        assert index_time_ms(world) == begin_ms
-        values = read_checkpoint(world.files, "/store/checkpoint")
-        assert values.logics_msg_timestamp_ms == 0  # nobody has made the queues durable yet
-        assert store.shutdown()
-
-    bench.run(body)
+    assert bench.disk.is_durable(path, 0, store.index.table.file_bytes)  # type: ignore[union-attr]
+    calls = [call for call in bench.failures.calls if call[0] in ("msync", "sync_directory", "store")]
+    flushed = calls.index(("msync", path))
+    assert ("sync_directory", "/store/index") in calls[flushed:]
+    assert ("sync_directory", "/store") in calls[flushed:]
+    assert calls.index(("store", "/store/checkpoint"), flushed) > calls.index(("sync_directory", "/store"), flushed)
+    begin_ms = store.index.table.files[0].end_timestamp_ms  # type: ignore[union-attr]
+    assert index_time_ms(world) == begin_ms
+    values = read_checkpoint(world.files, "/store/checkpoint")
+    assert values.logics_msg_timestamp_ms == 0  # nobody has made the queues durable yet
+    assert store.shutdown()
 
 
-def test_the_checkpoint_does_not_speak_for_a_file_that_may_end_in_the_same_millisecond(lab: Make, small: Make) -> None:
-    def body(world: World) -> None:
-        store = started(world, small(max_index_num=4))
-        put(store, "a b c d")
-        world.tasks.sleep(1_500)
-        table = store.index.table  # type: ignore[union-attr]
-        end_ms = table.files[0].end_timestamp_ms
-        assert table.files[1].end_timestamp_ms == end_ms
-        assert index_time_ms(world) == end_ms - 1
-        put(store, "e")
-        world.tasks.sleep(1_500)
-        assert index_time_ms(world) == end_ms
-        assert store.shutdown()
-
-    lab().run(body)
-
-
-def test_a_clean_stop_leaves_a_durable_index(lab: Make, small: Make) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        store = started(world, small())
-        put(store, "a")
-        assert store.shutdown()
-        path = f"/store/index/{names(store)[0]}"
-        assert bench.disk.is_durable(path, 0, 300)
-        assert ("sync_directory", "/store/index") in bench.failures.calls
-
-    bench.run(body)
+@simulated()
+def test_the_checkpoint_does_not_speak_for_a_file_that_may_end_in_the_same_millisecond(
+    world: World, small: Make
+) -> None:
+    store = started(world, small(max_index_num=4))
+    put(store, "a b c d")
+    world.tasks.sleep(1_500)
+    table = store.index.table  # type: ignore[union-attr]
+    end_ms = table.files[0].end_timestamp_ms
+    assert table.files[1].end_timestamp_ms == end_ms
+    assert index_time_ms(world) == end_ms - 1
+    put(store, "e")
+    world.tasks.sleep(1_500)
+    assert index_time_ms(world) == end_ms
+    assert store.shutdown()
 
 
-def test_after_a_failed_sync_the_checkpoint_stays_and_the_exit_is_not_clean(lab: Make, small: Make) -> None:
-    bench = lab()
+@simulated()
+def test_a_clean_stop_leaves_a_durable_index(world: World, bench: Any, small: Make) -> None:
+    store = started(world, small())
+    put(store, "a")
+    assert store.shutdown()
+    path = f"/store/index/{names(store)[0]}"
+    assert bench.disk.is_durable(path, 0, 300)
+    assert ("sync_directory", "/store/index") in bench.failures.calls
+
+
+@simulated()
+def test_after_a_failed_sync_the_checkpoint_stays_and_the_exit_is_not_clean(
+    world: World, bench: Any, small: Make
+) -> None:
     bench.failures.plan("msync", "/store/index")
+    store = started(world, small(max_index_num=3))
+    for number in range(5):
+        put(store, f"{number}")
+        world.tasks.sleep(700)
+    assert isinstance(store.flush_queues.last_error, OSError)
+    assert index_time_ms(world) == 0
+    assert not store.shutdown()
+    assert index_time_ms(world) == 0
 
-    def body(world: World) -> None:
-        store = started(world, small(max_index_num=3))
-        for number in range(5):
-            put(store, f"{number}")
-            world.tasks.sleep(700)
-        assert isinstance(store.flush_queues.last_error, OSError)
-        assert index_time_ms(world) == 0
-        assert not store.shutdown()
-        assert index_time_ms(world) == 0
-
-        store = started(world, small(max_index_num=3))
-        assert [len(found(store, f"{number}")) for number in range(5)] == [1] * 5
-        assert store.shutdown()
-
-    bench.run(body)
+    store = started(world, small(max_index_num=3))
+    assert [len(found(store, f"{number}")) for number in range(5)] == [1] * 5
+    assert store.shutdown()
 
 
 # -- a disk that gives no file ---------------------------------------------------------------------
 
 
+@simulated()
 def test_a_file_that_cannot_be_made_is_tried_again_and_nothing_is_indexed_twice(
-    lab: Make, small: Make, exact: Make
+    world: World, bench: Any, small: Make, exact: Make
 ) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        store = started(world, small(max_index_num=4))
-        put(store, "a b")
-        world.tasks.sleep(10)
-        bench.failures.plan("map", "/store/index", 2)
-        put(store, "c d e")
-        world.tasks.sleep(100)
-        assert isinstance(store.dispatch.last_error, OSError)
-        assert len(names(store)) == 1
-        world.tasks.sleep(3_000)
-        assert len(exact(store)) == 5
-        assert store.flags.is_writeable
-        assert store.shutdown()
-
-    bench.run(body)
+    store = started(world, small(max_index_num=4))
+    put(store, "a b")
+    world.tasks.sleep(10)
+    bench.failures.plan("map", "/store/index", 2)
+    put(store, "c d e")
+    world.tasks.sleep(100)
+    assert isinstance(store.dispatch.last_error, OSError)
+    assert len(names(store)) == 1
+    world.tasks.sleep(3_000)
+    assert len(exact(store)) == 5
+    assert store.flags.is_writeable
+    assert store.shutdown()
 
 
+@simulated()
 def test_a_disk_that_gives_no_file_ends_indexing_and_puts_but_not_consumers(
-    lab: Make, small: Make, exact: Make
+    world: World, bench: Any, small: Make, exact: Make
 ) -> None:
-    bench = lab()
     bench.failures.plan("map", "/store/index", 3)
+    store = started(world, small())
+    put(store, "a")
+    put(store, "b")
+    world.tasks.sleep(5_000)
+    assert store.flags.bits & Refusal.WRITE_INDEX_FILE_ERROR
+    assert store.put_message(Message.of("T", b"")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
+    assert store.get_max_offset_in_queue("T", 0) == 2
+    assert names(store) == []
+    assert isinstance(store.index.last_error, OSError)  # type: ignore[union-attr]
+    assert not store.shutdown()
 
-    def body(world: World) -> None:
-        store = started(world, small())
-        put(store, "a")
-        put(store, "b")
-        world.tasks.sleep(5_000)
-        assert store.flags.bits & Refusal.WRITE_INDEX_FILE_ERROR
-        assert store.put_message(Message.of("T", b"")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
-        assert store.get_max_offset_in_queue("T", 0) == 2
-        assert names(store) == []
-        assert isinstance(store.index.last_error, OSError)  # type: ignore[union-attr]
-        assert not store.shutdown()
-
-        store = started(world, small())
-        assert len(exact(store)) == 2
-        assert store.shutdown()
-
-    bench.run(body)
+    store = started(world, small())
+    assert len(exact(store)) == 2
+    assert store.shutdown()
 
 
-def test_a_full_disk_only_delays(lab: Make, small: Make, exact: Make) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        store = started(world, small(max_index_num=3))
-        put(store, "a b")
-        world.tasks.sleep(10)
-        with bench.disk.with_faults(failed_creation_chance=1.0):
-            put(store, "c")
-            world.tasks.sleep(8_000)
-            assert len(names(store)) == 1
-        world.tasks.sleep(2_000)
-        assert len(exact(store)) == 3
-        assert store.shutdown()
-
-    bench.run(body)
+@simulated()
+def test_a_full_disk_only_delays(world: World, bench: Any, small: Make, exact: Make) -> None:
+    store = started(world, small(max_index_num=3))
+    put(store, "a b")
+    world.tasks.sleep(10)
+    with bench.disk.with_faults(failed_creation_chance=1.0):
+        put(store, "c")
+        world.tasks.sleep(8_000)
+        assert len(names(store)) == 1
+    world.tasks.sleep(2_000)
+    assert len(exact(store)) == 3
+    assert store.shutdown()
 
 
 # -- expiry ----------------------------------------------------------------------------------------
 
 
-def test_files_of_records_that_are_gone_are_removed_but_for_the_last(lab: Make, small: Make) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        store = started(world, small(max_index_num=3))
-        offsets = [put(store, f"{number}") for number in range(6)]
-        world.tasks.sleep(10)
-        index = store.index
-        assert index is not None
-        all_names = names(store)
-        assert index.table.delete_expired(offsets[1]) == 0
-        assert index.table.delete_expired(offsets[1] + 1) == 1
-        assert names(store) == all_names[1:]
-        assert index.table.delete_expired(1 << 40) == 1
-        assert [call for call in bench.failures.calls if call[0] in ("unlink", "sync_directory")][-2:] == [
-            ("unlink", f"/store/index/{all_names[1]}"),
-            ("sync_directory", "/store/index"),
-        ]
-        assert names(store) == all_names[2:] == world.files.list_directory("/store/index")
-        assert index.table.delete_expired(1 << 40) == 0
-        assert found(store, "5") == offsets[5:]
-        assert found(store, "1") == []
-        store.shutdown()
-
-    bench.run(body)
+@simulated()
+def test_files_of_records_that_are_gone_are_removed_but_for_the_last(world: World, bench: Any, small: Make) -> None:
+    store = started(world, small(max_index_num=3))
+    offsets = [put(store, f"{number}") for number in range(6)]
+    world.tasks.sleep(10)
+    index = store.index
+    assert index is not None
+    all_names = names(store)
+    assert index.table.delete_expired(offsets[1]) == 0
+    assert index.table.delete_expired(offsets[1] + 1) == 1
+    assert names(store) == all_names[1:]
+    assert index.table.delete_expired(1 << 40) == 1
+    assert [call for call in bench.failures.calls if call[0] in ("unlink", "sync_directory")][-2:] == [
+        ("unlink", f"/store/index/{all_names[1]}"),
+        ("sync_directory", "/store/index"),
+    ]
+    assert names(store) == all_names[2:] == world.files.list_directory("/store/index")
+    assert index.table.delete_expired(1 << 40) == 0
+    assert found(store, "5") == offsets[5:]
+    assert found(store, "1") == []
+    store.shutdown()
 
 
-def test_a_file_that_does_not_go_stays_with_all_younger_ones_and_goes_the_next_time(lab: Make, small: Make) -> None:
-    bench = lab()
+@simulated()
+def test_a_file_that_does_not_go_stays_with_all_younger_ones_and_goes_the_next_time(
+    world: World, bench: Any, small: Make
+) -> None:
+    store = started(world, small(max_index_num=3))
+    for number in range(6):
+        put(store, f"{number}")
+    world.tasks.sleep(10)
+    assert store.index is not None
+    table, all_names = store.index.table, names(store)
+    bench.failures.plan("unlink", f"/store/index/{all_names[0]}")
+    with pytest.raises(OSError, match="Input/output"):
+        table.delete_expired(1 << 40)
+    assert names(store) == all_names == world.files.list_directory("/store/index")
 
-    def body(world: World) -> None:
-        store = started(world, small(max_index_num=3))
-        for number in range(6):
-            put(store, f"{number}")
-        world.tasks.sleep(10)
-        assert store.index is not None
-        table, all_names = store.index.table, names(store)
-        bench.failures.plan("unlink", f"/store/index/{all_names[0]}")
-        with pytest.raises(OSError, match="Input/output"):
-            table.delete_expired(1 << 40)
-        assert names(store) == all_names == world.files.list_directory("/store/index")
-
-        assert table.delete_expired(1 << 40) == 2
-        assert names(store) == all_names[2:] == world.files.list_directory("/store/index")
-        store.shutdown()
-
-    bench.run(body)
+    assert table.delete_expired(1 << 40) == 2
+    assert names(store) == all_names[2:] == world.files.list_directory("/store/index")
+    store.shutdown()
 
 
 @pytest.mark.parametrize("exists", [True, False])
-def test_an_index_without_files_has_nothing_to_remove(exists: bool, lab: Make) -> None:
-    def body(world: World) -> None:
-        if exists:
-            world.files.make_directories("/store/index")
-        table = IndexFiles(world, "/store/index", 1, 2)
-        assert table.load() == []
-        assert table.delete_expired(1) == 0
-        assert table.durable_timestamp_ms < 0
-
-    lab().run(body)
+@simulated()
+def test_an_index_without_files_has_nothing_to_remove(exists: bool, world: World) -> None:
+    if exists:
+        world.files.make_directories("/store/index")
+    table = IndexFiles(world, "/store/index", 1, 2)
+    assert table.load() == []
+    assert table.delete_expired(1) == 0
+    assert table.durable_timestamp_ms < 0
 
 
 def test_a_file_behind_one_that_only_the_first_record_of_the_log_fills_begins_with_its_time(
@@ -474,21 +419,19 @@ def test_a_stray_file_with_the_latest_name_does_not_end_dispatch(
     lab(Image({f"/store/index/{name}": FileImage(content, 0)}, ("/store", "/store/index"))).run(body)
 
 
-def test_a_clock_after_the_year_9999_names_index_files_in_order(lab: Make, small: Make) -> None:
-    def body(world: World) -> None:
-        late = replace(world, clock=LateClock(world.clock))
-        store = started(late, small())
-        for number in range(30):
-            put(store, f"k{number}")
-        world.tasks.sleep(1_000)
-        assert [len(name) for name in names(store)] == [18, 18, 18]
-        assert store.shutdown()
-        again = MessageStore(late, small())
-        again.load()
-        assert names(again) == names(store)
-        again.close()
-
-    lab().run(body)
+@simulated()
+def test_a_clock_after_the_year_9999_names_index_files_in_order(world: World, small: Make) -> None:
+    late = replace(world, clock=LateClock(world.clock))
+    store = started(late, small())
+    for number in range(30):
+        put(store, f"k{number}")
+    world.tasks.sleep(1_000)
+    assert [len(name) for name in names(store)] == [18, 18, 18]
+    assert store.shutdown()
+    again = MessageStore(late, small())
+    again.load()
+    assert names(again) == names(store)
+    again.close()
 
 
 class LateClock:

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from tests.store.rigs import started
+from tests.store.simulated import simulated
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.store.config import FlushDiskType, StoreConfig
 from tornlog.store.formats.messages import Message, PutMessageStatus
@@ -200,17 +201,13 @@ def test_a_slave_that_could_not_leave_its_first_file_writes_into_none_without_a_
     bench.run(follow)
 
 
-def test_what_a_file_of_the_same_name_held_does_not_become_the_segments(lab: Make, small: Make) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        store = started(world, small())
-        world.files.write("/store/commitlog/00000000000000000000", b"\xff" * 1024)
-        store.put_message(Message.of("T", b"x"))
-        segment = store.log.segments[0]
-        assert bytes(segment.file.view(segment.wrote.get(), 1024)).count(0) == 1024 - segment.wrote.get()
-
-    bench.run(body)
+@simulated()
+def test_what_a_file_of_the_same_name_held_does_not_become_the_segments(world: World, small: Make) -> None:
+    store = started(world, small())
+    world.files.write("/store/commitlog/00000000000000000000", b"\xff" * 1024)
+    store.put_message(Message.of("T", b"x"))
+    segment = store.log.segments[0]
+    assert bytes(segment.file.view(segment.wrote.get(), 1024)).count(0) == 1024 - segment.wrote.get()
 
 
 @pytest.mark.parametrize("step", ["unlink", "sync_directory"])

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.simulated import simulated
 from tornlog.store.log.segment import Segment
 from tornlog.store.log.transient_pool import BufferedSegment, BufferedSegmentQueue, TransientStorePool
 from tornlog.store.world import World
@@ -29,84 +30,70 @@ def queue_of(world: World, *buffered: bool) -> BufferedSegmentQueue:
     return queue
 
 
-def test_an_empty_queue_has_nothing_to_commit(lab: Make) -> None:
-    def body(world: World) -> None:
-        queue = queue_of(world)
-        assert (queue.commit(), queue.committed_where, queue.max_offset) == (0, 0, 0)
-
-    lab().run(body)
+@simulated()
+def test_an_empty_queue_has_nothing_to_commit(world: World) -> None:
+    queue = queue_of(world)
+    assert (queue.commit(), queue.committed_where, queue.max_offset) == (0, 0, 0)
 
 
-def test_a_commit_covers_every_segment_in_order_from_a_base_that_is_not_zero(lab: Make) -> None:
-    def body(world: World) -> None:
-        queue = queue_of(world, True, True, True)
-        assert queue.max_offset == 4000
-        for segment in queue.segments[:2]:
-            segment.append(0, b"x" * 100)
-        queue.segments[2].append(0, b"x" * 7)
-        assert queue.max_offset == 4000
+@simulated()
+def test_a_commit_covers_every_segment_in_order_from_a_base_that_is_not_zero(world: World) -> None:
+    queue = queue_of(world, True, True, True)
+    assert queue.max_offset == 4000
+    for segment in queue.segments[:2]:
+        segment.append(0, b"x" * 100)
+    queue.segments[2].append(0, b"x" * 7)
+    assert queue.max_offset == 4000
 
-        assert queue.commit(0) == 4207
-        assert (queue.committed_where, queue.max_offset) == (4207, 4207)
-        queue.flush_all()
-        assert queue.flushed_where.get() == 4207
-
-    lab().run(body)
+    assert queue.commit(0) == 4207
+    assert (queue.committed_where, queue.max_offset) == (4207, 4207)
+    queue.flush_all()
+    assert queue.flushed_where.get() == 4207
 
 
-def test_readers_stop_at_the_first_segment_that_is_not_whole_in_its_file(lab: Make) -> None:
-    def body(world: World) -> None:
-        queue = queue_of(world, True, False, False)
-        for segment in queue.segments[:2]:
-            segment.append(0, b"x" * 100)
-        queue.segments[2].append(0, b"x" * 7)
-        assert queue.max_offset == 4000
-        queue.flush_all()
-        assert queue.flushed_where.get() == 4000
+@simulated()
+def test_readers_stop_at_the_first_segment_that_is_not_whole_in_its_file(world: World) -> None:
+    queue = queue_of(world, True, False, False)
+    for segment in queue.segments[:2]:
+        segment.append(0, b"x" * 100)
+    queue.segments[2].append(0, b"x" * 7)
+    assert queue.max_offset == 4000
+    queue.flush_all()
+    assert queue.flushed_where.get() == 4000
 
-        assert queue.commit(0) == 4207
-        queue.segments[2].append(7, b"x")
-        assert (queue.committed_where, queue.commit(4)) == (4208, 4208)
-
-    lab().run(body)
+    assert queue.commit(0) == 4207
+    queue.segments[2].append(7, b"x")
+    assert (queue.committed_where, queue.commit(4)) == (4208, 4208)
 
 
-def test_too_few_pages_wait_in_the_last_segment_but_not_in_a_full_one(lab: Make) -> None:
-    def body(world: World) -> None:
-        queue = queue_of(world, True, True)
-        queue.segments[0].append(0, b"x" * 100)
-        queue.segments[1].append(0, b"x" * 7)
-        assert queue.commit(4) == 4100
-        assert queue.commit(0) == 4107
-
-    lab().run(body)
+@simulated()
+def test_too_few_pages_wait_in_the_last_segment_but_not_in_a_full_one(world: World) -> None:
+    queue = queue_of(world, True, True)
+    queue.segments[0].append(0, b"x" * 100)
+    queue.segments[1].append(0, b"x" * 7)
+    assert queue.commit(4) == 4100
+    assert queue.commit(0) == 4107
 
 
-def test_what_was_committed_before_a_failed_write_stays_committed(lab: Make) -> None:
-    bench = lab()
+@simulated()
+def test_what_was_committed_before_a_failed_write_stays_committed(world: World, bench: Any) -> None:
     bench.failures.plan("pwrite", "00000000000000004100")
-
-    def body(world: World) -> None:
-        queue = queue_of(world, True, True)
-        queue.segments[0].append(0, b"x" * 100)
-        queue.segments[1].append(0, b"x" * 7)
-        with pytest.raises(OSError, match="Input/output"):
-            queue.commit(0)
-        assert queue.committed_where == 4100
-        assert queue.commit(0) == 4107
-
-    bench.run(body)
+    queue = queue_of(world, True, True)
+    queue.segments[0].append(0, b"x" * 100)
+    queue.segments[1].append(0, b"x" * 7)
+    with pytest.raises(OSError, match="Input/output"):
+        queue.commit(0)
+    assert queue.committed_where == 4100
+    assert queue.commit(0) == 4107
 
 
-def test_the_end_is_found_when_segments_were_removed_at_either_side(lab: Make) -> None:
-    def body(world: World) -> None:
-        queue = queue_of(world, False, False, False, False)
-        for segment in queue.segments:
-            segment.append(0, b"x" * 100)
-        assert queue.committed_where == 4400
-        queue.segments = queue.segments[2:]
-        assert queue.committed_where == 4400
-        queue.truncate(4250)
-        assert queue.committed_where == 4250
-
-    lab().run(body)
+@simulated()
+def test_the_end_is_found_when_segments_were_removed_at_either_side(world: World) -> None:
+    queue = queue_of(world, False, False, False, False)
+    for segment in queue.segments:
+        segment.append(0, b"x" * 100)
+    assert queue.committed_where == 4400
+    queue.segments = queue.segments[2:]
+    assert queue.committed_where == 4400
+    queue.truncate(4250)
+    assert queue.committed_where == 4250

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.simulated import simulated
 from tornlog.faults.plan import FaultPlan
 from tornlog.store.log.segment import PAGE_BYTES
 from tornlog.store.log.transient_pool import BufferedSegment, TransientStorePool
@@ -66,48 +67,42 @@ def test_what_is_put_is_seen_after_the_commit_and_durable_after_the_flush(lab: M
         (SEGMENT_BYTES, 99, SEGMENT_BYTES),
     ],
 )
+@simulated()
 def test_a_commit_waits_for_enough_whole_pages_or_the_end(
-    wrote: int, least_pages: int, committed: int, lab: Make
+    wrote: int, least_pages: int, committed: int, world: World
 ) -> None:
-    def body(world: World) -> None:
-        segment, _ = segment_in(world)
-        segment.append(0, bytes([7]) * wrote)
-        assert segment.commit(least_pages) == committed
-        assert bytes(segment.file.view(0, SEGMENT_BYTES)) == (bytes([7]) * committed).ljust(SEGMENT_BYTES, b"\0")
-
-    lab().run(body)
+    segment, _ = segment_in(world)
+    segment.append(0, bytes([7]) * wrote)
+    assert segment.commit(least_pages) == committed
+    assert bytes(segment.file.view(0, SEGMENT_BYTES)) == (bytes([7]) * committed).ljust(SEGMENT_BYTES, b"\0")
 
 
-def test_the_blank_record_is_all_that_is_written_of_the_rest(lab: Make) -> None:
-    def body(world: World) -> None:
-        segment, pool = segment_in(world, 100, leftover=b"\xee" * 100)
-        segment.append(0, b"record")
-        segment.commit(0)
-        segment.close_with(6, b"12345678")
-        assert positions(segment) == (0, 6, 100)
+@simulated()
+def test_the_blank_record_is_all_that_is_written_of_the_rest(world: World) -> None:
+    segment, pool = segment_in(world, 100, leftover=b"\xee" * 100)
+    segment.append(0, b"record")
+    segment.commit(0)
+    segment.close_with(6, b"12345678")
+    assert positions(segment) == (0, 6, 100)
 
-        assert segment.commit(4) == 100
-        assert bytes(segment.file.view(0, 100)) == b"record12345678" + bytes(86)
-        assert (positions(segment), pool.available) == ((0, 100, 100), 1)
-        assert segment.flush(4) == 100
-
-    lab().run(body)
+    assert segment.commit(4) == 100
+    assert bytes(segment.file.view(0, 100)) == b"record12345678" + bytes(86)
+    assert (positions(segment), pool.available) == ((0, 100, 100), 1)
+    assert segment.flush(4) == 100
 
 
-def test_a_full_segment_gives_its_buffer_back_once_all_of_it_is_in_the_file(lab: Make) -> None:
-    def body(world: World) -> None:
-        segment, pool = segment_in(world, 100)
-        segment.append(0, bytes(90))
-        segment.commit(0)
-        assert pool.available == 0
-        segment.append(90, bytes(10))
-        assert pool.available == 0
-        segment.commit(0)
-        assert pool.available == 1
-        assert segment.commit(0) == 100
-        assert pool.available == 1
-
-    lab().run(body)
+@simulated()
+def test_a_full_segment_gives_its_buffer_back_once_all_of_it_is_in_the_file(world: World) -> None:
+    segment, pool = segment_in(world, 100)
+    segment.append(0, bytes(90))
+    segment.commit(0)
+    assert pool.available == 0
+    segment.append(90, bytes(10))
+    assert pool.available == 0
+    segment.commit(0)
+    assert pool.available == 1
+    assert segment.commit(0) == 100
+    assert pool.available == 1
 
 
 def test_short_writes_are_continued_to_the_end(lab: Make) -> None:
@@ -124,77 +119,65 @@ def test_short_writes_are_continued_to_the_end(lab: Make) -> None:
     assert bench.disk.injected["short write"] > 1
 
 
-def test_a_failed_write_moves_no_position_and_the_next_one_writes_all_of_it(lab: Make) -> None:
-    bench = lab()
+@simulated()
+def test_a_failed_write_moves_no_position_and_the_next_one_writes_all_of_it(world: World, bench: Any) -> None:
     bench.failures.plan("pwrite", "/segment")
+    segment, pool = segment_in(world, 100)
+    segment.append(0, b"x" * 92)
+    segment.close_with(92, b"12345678")
+    with pytest.raises(OSError, match="Input/output"):
+        segment.commit(0)
+    assert (positions(segment), pool.available) == ((0, 0, 100), 0)
+    assert segment.flush(0) == 0
 
-    def body(world: World) -> None:
-        segment, pool = segment_in(world, 100)
-        segment.append(0, b"x" * 92)
-        segment.close_with(92, b"12345678")
-        with pytest.raises(OSError, match="Input/output"):
-            segment.commit(0)
-        assert (positions(segment), pool.available) == ((0, 0, 100), 0)
-        assert segment.flush(0) == 0
-
-        assert segment.commit(0) == 100
-        assert bytes(segment.file.view(0, 100)) == b"x" * 92 + b"12345678"
-
-    bench.run(body)
+    assert segment.commit(0) == 100
+    assert bytes(segment.file.view(0, 100)) == b"x" * 92 + b"12345678"
 
 
+@simulated()
 def test_a_write_that_writes_nothing_is_an_error_and_no_endless_loop(
-    lab: Make, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def body(world: World) -> None:
-        segment, _ = segment_in(world)
-        segment.append(0, b"x")
+    segment, _ = segment_in(world)
+    segment.append(0, b"x")
 
-        class Full:
-            path = "/segment"
+    class Full:
+        path = "/segment"
 
-            def pwrite(self, at: int, data: memoryview) -> int:
-                return 0
+        def pwrite(self, at: int, data: memoryview) -> int:
+            return 0
 
-        monkeypatch.setattr(segment, "file", Full())
-        with pytest.raises(OSError, match="a write wrote nothing") as failure:
-            segment.commit(0)
-        assert failure.value.errno == errno.EIO
-        assert segment.committed.get() == 0
-
-    lab().run(body)
+    monkeypatch.setattr(segment, "file", Full())
+    with pytest.raises(OSError, match="a write wrote nothing") as failure:
+        segment.commit(0)
+    assert failure.value.errno == errno.EIO
+    assert segment.committed.get() == 0
 
 
-def test_a_failed_flush_leaves_the_durable_position(lab: Make) -> None:
-    bench = lab()
+@simulated()
+def test_a_failed_flush_leaves_the_durable_position(world: World, bench: Any) -> None:
     bench.failures.plan("fdatasync", "/segment")
-
-    def body(world: World) -> None:
-        segment, _ = segment_in(world)
-        segment.append(0, b"x")
-        segment.commit(0)
-        with pytest.raises(OSError, match="Input/output"):
-            segment.flush(0)
-        assert positions(segment) == (0, 1, 1)
-
-    bench.run(body)
+    segment, _ = segment_in(world)
+    segment.append(0, b"x")
+    segment.commit(0)
+    with pytest.raises(OSError, match="Input/output"):
+        segment.flush(0)
+    assert positions(segment) == (0, 1, 1)
 
 
-def test_the_time_a_flush_speaks_for_is_never_that_of_a_message_in_memory_only(lab: Make) -> None:
-    def body(world: World) -> None:
-        segment, _ = segment_in(world)
-        segment.append(0, b"old")
-        segment.store_timestamp_ms = 1000
-        assert segment.readable_store_timestamp_ms == 0
-        segment.commit(0)
-        segment.append(3, b"new")
-        segment.store_timestamp_ms = 2000
-        assert segment.readable_store_timestamp_ms == 1000
-        segment.commit(0)
-        assert segment.readable_store_timestamp_ms == 2000
+@simulated()
+def test_the_time_a_flush_speaks_for_is_never_that_of_a_message_in_memory_only(world: World) -> None:
+    segment, _ = segment_in(world)
+    segment.append(0, b"old")
+    segment.store_timestamp_ms = 1000
+    assert segment.readable_store_timestamp_ms == 0
+    segment.commit(0)
+    segment.append(3, b"new")
+    segment.store_timestamp_ms = 2000
+    assert segment.readable_store_timestamp_ms == 1000
+    segment.commit(0)
+    assert segment.readable_store_timestamp_ms == 2000
 
-        segment.store_timestamp_ms = 3000  # set by a put whose bytes an earlier commit took along
-        segment.commit(0)
-        assert segment.readable_store_timestamp_ms == 3000
-
-    lab().run(body)
+    segment.store_timestamp_ms = 3000  # set by a put whose bytes an earlier commit took along
+    segment.commit(0)
+    assert segment.readable_store_timestamp_ms == 3000

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.simulated import simulated
 from tornlog.store.formats.checkpoint import CHECKPOINT_FILE_BYTES
 from tornlog.store.log.checkpoint import SAFETY_MARGIN_MS, StoreCheckpoint
 from tornlog.store.world import World
@@ -18,45 +19,39 @@ def loaded(world: World) -> StoreCheckpoint:
     return checkpoint
 
 
-def test_times_are_read_back_after_a_flush_and_not_before(lab: Make) -> None:
-    def body(world: World) -> None:
-        first = loaded(world)
-        first.log_is_durable_to(10_000)
-        first.queues_are_durable_to(9_000)
-        assert loaded(world).values == (0, 0, 0)
+@simulated()
+def test_times_are_read_back_after_a_flush_and_not_before(world: World) -> None:
+    first = loaded(world)
+    first.log_is_durable_to(10_000)
+    first.queues_are_durable_to(9_000)
+    assert loaded(world).values == (0, 0, 0)
 
-        first.flush()
-        first.close()
-        assert loaded(world).values == (10_000, 9_000, 0)
-
-    lab().run(body)
+    first.flush()
+    first.close()
+    assert loaded(world).values == (10_000, 9_000, 0)
 
 
-def test_a_log_that_has_lost_its_end_takes_the_times_back_with_it_durably(lab: Make) -> None:
-    def body(world: World) -> None:
-        checkpoint = loaded(world)
-        checkpoint.log_is_durable_to(10_000)
-        checkpoint.queues_are_durable_to(9_000)
-        checkpoint.log_ends_at(10_000)
-        assert checkpoint.values == (10_000, 9_000, 0)
-        checkpoint.log_ends_at(9_500)
-        assert loaded(world).values == (9_500, 9_000, 0)
-        checkpoint.log_ends_at(0)
-        assert loaded(world).values == (0, 0, 0)
-
-    lab().run(body)
+@simulated()
+def test_a_log_that_has_lost_its_end_takes_the_times_back_with_it_durably(world: World) -> None:
+    checkpoint = loaded(world)
+    checkpoint.log_is_durable_to(10_000)
+    checkpoint.queues_are_durable_to(9_000)
+    checkpoint.log_ends_at(10_000)
+    assert checkpoint.values == (10_000, 9_000, 0)
+    checkpoint.log_ends_at(9_500)
+    assert loaded(world).values == (9_500, 9_000, 0)
+    checkpoint.log_ends_at(0)
+    assert loaded(world).values == (0, 0, 0)
 
 
-def test_times_never_step_back(lab: Make) -> None:
-    def body(world: World) -> None:
-        checkpoint = loaded(world)
-        for time_ms in (5_000, 3_000):
-            checkpoint.log_is_durable_to(time_ms)
-            checkpoint.queues_are_durable_to(time_ms)
+@simulated()
+def test_times_never_step_back(world: World) -> None:
+    checkpoint = loaded(world)
+    for time_ms in (5_000, 3_000):
+        checkpoint.log_is_durable_to(time_ms)
+        checkpoint.queues_are_durable_to(time_ms)
 
-        assert checkpoint.values == (5_000, 5_000, 0)
-
-    lab().run(body)
+    assert checkpoint.values == (5_000, 5_000, 0)
 
 
 @pytest.mark.parametrize(
@@ -86,37 +81,29 @@ def test_recovery_believes_the_earlier_time_less_a_margin(
         ((10_000).to_bytes(8) + b"\xff" * 8 + bytes(8), f"{PATH} @ 8: logicsMsgTimestamp: expected 0 or more"),
     ],
 )
+@simulated()
 def test_a_file_that_is_no_checkpoint_stands_for_zeros_and_is_one_from_then_on(
-    content: bytes, damage: str | None, lab: Make
+    content: bytes, damage: str | None, world: World, bench: Any
 ) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        world.files.write(PATH, content)
-        checkpoint = StoreCheckpoint(world, PATH)
-        told = checkpoint.load()
-        assert checkpoint.values == (0, 0, 0)
-        assert (None if told is None else str(told)[: len(damage or "")]) == damage
-        if damage is not None:
-            assert bench.disk.is_durable(PATH, 0, CHECKPOINT_FILE_BYTES)
-        again = StoreCheckpoint(world, PATH)
-        assert again.load() is None
-        assert again.values == (0, 0, 0)
-
-    bench.run(body)
+    world.files.write(PATH, content)
+    checkpoint = StoreCheckpoint(world, PATH)
+    told = checkpoint.load()
+    assert checkpoint.values == (0, 0, 0)
+    assert (None if told is None else str(told)[: len(damage or "")]) == damage
+    if damage is not None:
+        assert bench.disk.is_durable(PATH, 0, CHECKPOINT_FILE_BYTES)
+    again = StoreCheckpoint(world, PATH)
+    assert again.load() is None
+    assert again.values == (0, 0, 0)
 
 
-def test_a_flush_is_one_store_and_one_sync_and_a_failed_one_raises(lab: Make) -> None:
-    bench = lab()
+@simulated()
+def test_a_flush_is_one_store_and_one_sync_and_a_failed_one_raises(world: World, bench: Any) -> None:
+    checkpoint = loaded(world)
+    bench.failures.calls.clear()
+    checkpoint.flush()
+    assert bench.failures.calls == [("store", PATH), ("msync", PATH)]
 
-    def body(world: World) -> None:
-        checkpoint = loaded(world)
-        bench.failures.calls.clear()
+    bench.failures.plan("msync", PATH)
+    with pytest.raises(OSError, match="Input/output error"):
         checkpoint.flush()
-        assert bench.failures.calls == [("store", PATH), ("msync", PATH)]
-
-        bench.failures.plan("msync", PATH)
-        with pytest.raises(OSError, match="Input/output error"):
-            checkpoint.flush()
-
-    bench.run(body)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.store.rigs import started
+from tests.store.simulated import simulated
 from tornlog.faults.plan import FaultPlan
 from tornlog.sim.errors import MachineDied
 from tornlog.store.config import BrokerRole, FlushDiskType, StoreConfig
@@ -45,64 +46,58 @@ def check_positions(store: MessageStore) -> None:
         {"transient_store_pool_enable": True, "broker_role": BrokerRole.SLAVE},
     ],
 )
-def test_without_an_effective_pool_there_is_nothing_to_commit(settings: dict[str, Any], lab: Make, small: Make) -> None:
-    def body(world: World) -> None:
-        store = MessageStore(world, small(**settings))
-        assert store.commit is None
-        assert store.pool is None
-        assert not store.is_transient_store_pool_deficient
-
-    lab().run(body)
-
-
-def test_a_message_is_seen_when_it_is_committed_and_not_before(lab: Make, small: Make) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        store = started(world, pooled(small))
-        assert store.put_message(Message.of("T", b"first")).status is OK
-        world.tasks.sleep(400)
-        assert store.max_phy_offset > 0
-
-        committed = store.max_phy_offset
-        second = store.put_message(Message.of("T", b"second"))
-        assert second.append is not None
-        assert store.log.segments[0].wrote.get() == committed + second.append.wrote_bytes
-        assert store.max_phy_offset == committed
-        assert store.get_message("T", 0, 1).records == []
-        assert store.look_message_by_offset(second.append.wrote_offset) is None
-        assert store.dispatch.behind_bytes == 0
-        check_positions(store)
-
-        world.tasks.sleep(400)
-        assert store.look_message_by_offset(second.append.wrote_offset) is not None
-        assert store.get_max_offset_in_queue("T", 0) == 2
-        check_positions(store)
-        assert store.shutdown()
-
-    bench.run(body)
+@simulated()
+def test_without_an_effective_pool_there_is_nothing_to_commit(
+    settings: dict[str, Any], world: World, small: Make
+) -> None:
+    store = MessageStore(world, small(**settings))
+    assert store.commit is None
+    assert store.pool is None
+    assert not store.is_transient_store_pool_deficient
 
 
-def test_whole_pages_are_committed_at_once_and_the_rest_within_the_interval(lab: Make, small: Make) -> None:
-    def body(world: World) -> None:
-        store = started(
-            world,
-            pooled(
-                small,
-                mapped_file_size_commit_log=1 << 20,
-                commit_commit_log_thorough_interval_ms=60_000,
-                commit_interval_commit_log_ms=60_000,
-            ),
-        )
-        store.put_message(Message.of("T", bytes(3 * 4096)))
-        world.tasks.sleep(1_000)
-        assert store.max_phy_offset == 0
-        store.put_message(Message.of("T", bytes(4096)))
-        world.tasks.sleep(1)
-        assert store.max_phy_offset > 4 * 4096
-        assert store.get_max_offset_in_queue("T", 0) == 2
+@simulated()
+def test_a_message_is_seen_when_it_is_committed_and_not_before(world: World, small: Make) -> None:
+    store = started(world, pooled(small))
+    assert store.put_message(Message.of("T", b"first")).status is OK
+    world.tasks.sleep(400)
+    assert store.max_phy_offset > 0
 
-    lab().run(body)
+    committed = store.max_phy_offset
+    second = store.put_message(Message.of("T", b"second"))
+    assert second.append is not None
+    assert store.log.segments[0].wrote.get() == committed + second.append.wrote_bytes
+    assert store.max_phy_offset == committed
+    assert store.get_message("T", 0, 1).records == []
+    assert store.look_message_by_offset(second.append.wrote_offset) is None
+    assert store.dispatch.behind_bytes == 0
+    check_positions(store)
+
+    world.tasks.sleep(400)
+    assert store.look_message_by_offset(second.append.wrote_offset) is not None
+    assert store.get_max_offset_in_queue("T", 0) == 2
+    check_positions(store)
+    assert store.shutdown()
+
+
+@simulated()
+def test_whole_pages_are_committed_at_once_and_the_rest_within_the_interval(world: World, small: Make) -> None:
+    store = started(
+        world,
+        pooled(
+            small,
+            mapped_file_size_commit_log=1 << 20,
+            commit_commit_log_thorough_interval_ms=60_000,
+            commit_interval_commit_log_ms=60_000,
+        ),
+    )
+    store.put_message(Message.of("T", bytes(3 * 4096)))
+    world.tasks.sleep(1_000)
+    assert store.max_phy_offset == 0
+    store.put_message(Message.of("T", bytes(4096)))
+    world.tasks.sleep(1)
+    assert store.max_phy_offset > 4 * 4096
+    assert store.get_max_offset_in_queue("T", 0) == 2
 
 
 def test_a_kill_between_put_and_commit_takes_what_was_in_memory_and_nothing_else(lab: Make, small: Make) -> None:
@@ -357,54 +352,48 @@ def test_short_writes_and_now_and_then_none_at_all_leave_an_exact_log(lab: Make,
 
 
 @pytest.mark.parametrize("timed", [True, False])
-def test_an_untimed_flusher_is_woken_by_commits_and_a_timed_one_is_not(timed: bool, lab: Make, small: Make) -> None:
-    def body(world: World) -> None:
-        store = started(
-            world,
-            pooled(
-                small,
-                mapped_file_size_commit_log=1 << 20,
-                flush_commit_log_timed=timed,
-                flush_interval_commit_log_ms=600_000,
-            ),
-        )
-        store.put_message(Message.of("T", bytes(5 * 4096)))
-        world.tasks.sleep(10)
-        assert store.max_phy_offset > 0
-        assert store.log.flushed_where.get() == (0 if timed else store.max_phy_offset)
-
-    lab().run(body)
+@simulated()
+def test_an_untimed_flusher_is_woken_by_commits_and_a_timed_one_is_not(timed: bool, world: World, small: Make) -> None:
+    store = started(
+        world,
+        pooled(
+            small,
+            mapped_file_size_commit_log=1 << 20,
+            flush_commit_log_timed=timed,
+            flush_interval_commit_log_ms=600_000,
+        ),
+    )
+    store.put_message(Message.of("T", bytes(5 * 4096)))
+    world.tasks.sleep(10)
+    assert store.max_phy_offset > 0
+    assert store.log.flushed_where.get() == (0 if timed else store.max_phy_offset)
 
 
 @pytest.mark.parametrize("timed", [True, False])
-def test_an_untimed_flusher_without_a_pool_is_woken_by_puts(timed: bool, lab: Make, small: Make) -> None:
-    def body(world: World) -> None:
-        config = small(
-            mapped_file_size_commit_log=1 << 20, flush_commit_log_timed=timed, flush_interval_commit_log_ms=600_000
-        )
-        store = started(world, config)
-        store.put_message(Message.of("T", bytes(5 * 4096)))
-        world.tasks.sleep(10)
-        assert store.log.flushed_where.get() == (0 if timed else store.max_phy_offset)
-
-    lab().run(body)
+@simulated()
+def test_an_untimed_flusher_without_a_pool_is_woken_by_puts(timed: bool, world: World, small: Make) -> None:
+    config = small(
+        mapped_file_size_commit_log=1 << 20, flush_commit_log_timed=timed, flush_interval_commit_log_ms=600_000
+    )
+    store = started(world, config)
+    store.put_message(Message.of("T", bytes(5 * 4096)))
+    world.tasks.sleep(10)
+    assert store.log.flushed_where.get() == (0 if timed else store.max_phy_offset)
 
 
-def test_the_checkpoint_never_speaks_for_a_message_that_is_in_memory_only(lab: Make, small: Make) -> None:
-    def body(world: World) -> None:
-        store = started(world, pooled(small, commit_commit_log_least_pages=100))
-        world.tasks.sleep(1_000)
-        first = store.put_message(Message.of("T", b"committed"))
-        assert first.append is not None
-        world.tasks.sleep(400)
-        assert store.max_phy_offset > 0
-        second = store.put_message(Message.of("T", b"in memory"))
-        assert second.append is not None
-        assert second.append.store_timestamp_ms > first.append.store_timestamp_ms
-        store.flush.flush_to(store.log.max_offset)
-        assert store.checkpoint.physic_msg_timestamp_ms <= first.append.store_timestamp_ms
-
-    lab().run(body)
+@simulated()
+def test_the_checkpoint_never_speaks_for_a_message_that_is_in_memory_only(world: World, small: Make) -> None:
+    store = started(world, pooled(small, commit_commit_log_least_pages=100))
+    world.tasks.sleep(1_000)
+    first = store.put_message(Message.of("T", b"committed"))
+    assert first.append is not None
+    world.tasks.sleep(400)
+    assert store.max_phy_offset > 0
+    second = store.put_message(Message.of("T", b"in memory"))
+    assert second.append is not None
+    assert second.append.store_timestamp_ms > first.append.store_timestamp_ms
+    store.flush.flush_to(store.log.max_offset)
+    assert store.checkpoint.physic_msg_timestamp_ms <= first.append.store_timestamp_ms
 
 
 # The pool running out
@@ -441,78 +430,67 @@ def test_without_a_buffer_left_a_segment_is_written_through_its_map(lab: Make, s
     lab(bench.switch_off()).run(again)
 
 
-def test_a_message_behind_one_in_memory_is_not_seen_before_it_whatever_its_segment(lab: Make, small: Make) -> None:
-    def body(world: World) -> None:
-        store = started(world, pooled(small, transient_store_pool_size=1))
-        assert store.commit is not None
-        store.commit.shutdown()
-        for _ in range(3):
-            assert store.put_message(Message.of("T", BODY)).status is OK
-        assert [type(segment) is BufferedSegment for segment in store.log.segments] == [True, False]
-        assert store.log.segments[1].readable.get() > 0
-        world.tasks.sleep(10)
-        assert (store.max_phy_offset, store.dispatch.reput_from.get()) == (0, 0)
-        store.commit.commit(0)
-        world.tasks.sleep(10)
-        assert store.get_max_offset_in_queue("T", 0) == 3
-
-    lab().run(body)
+@simulated()
+def test_a_message_behind_one_in_memory_is_not_seen_before_it_whatever_its_segment(world: World, small: Make) -> None:
+    store = started(world, pooled(small, transient_store_pool_size=1))
+    assert store.commit is not None
+    store.commit.shutdown()
+    for _ in range(3):
+        assert store.put_message(Message.of("T", BODY)).status is OK
+    assert [type(segment) is BufferedSegment for segment in store.log.segments] == [True, False]
+    assert store.log.segments[1].readable.get() > 0
+    world.tasks.sleep(10)
+    assert (store.max_phy_offset, store.dispatch.reput_from.get()) == (0, 0)
+    store.commit.commit(0)
+    world.tasks.sleep(10)
+    assert store.get_max_offset_in_queue("T", 0) == 3
 
 
-def test_with_fast_failing_a_put_without_a_buffer_is_refused_until_one_is_back(lab: Make, small: Make) -> None:
+@simulated()
+def test_with_fast_failing_a_put_without_a_buffer_is_refused_until_one_is_back(world: World, small: Make) -> None:
     config = pooled(small, transient_store_pool_size=1, fast_fail_if_no_buffer_in_store_pool=True)
+    store = started(world, config)
+    assert store.commit is not None
+    store.commit_log.on_appended = lambda: None  # nothing is committed but by hand
+    answers = [store.put_message(Message.of("T", BODY)).status for _ in range(4)]
+    assert answers == [OK, OK, NO_SEGMENT, NO_SEGMENT]
+    assert store.is_transient_store_pool_deficient
+    assert len(store.log.segments) == 1
 
-    def body(world: World) -> None:
-        store = started(world, config)
-        assert store.commit is not None
-        store.commit_log.on_appended = lambda: None  # nothing is committed but by hand
-        answers = [store.put_message(Message.of("T", BODY)).status for _ in range(4)]
-        assert answers == [OK, OK, NO_SEGMENT, NO_SEGMENT]
-        assert store.is_transient_store_pool_deficient
-        assert len(store.log.segments) == 1
-
-        store.commit.commit(0)
-        assert not store.is_transient_store_pool_deficient
-        after = store.put_message(Message.of("T", BODY))
-        assert after.append is not None
-        assert (after.append.wrote_offset, after.append.queue_offset) == (1024, 2)
-        assert all(type(segment) is BufferedSegment for segment in store.log.segments)
-        assert store.shutdown()
-
-    lab().run(body)
+    store.commit.commit(0)
+    assert not store.is_transient_store_pool_deficient
+    after = store.put_message(Message.of("T", BODY))
+    assert after.append is not None
+    assert (after.append.wrote_offset, after.append.queue_offset) == (1024, 2)
+    assert all(type(segment) is BufferedSegment for segment in store.log.segments)
+    assert store.shutdown()
 
 
-def test_with_fast_failing_no_more_segments_are_ordered_than_there_are_buffers(lab: Make, small: Make) -> None:
+@simulated()
+def test_with_fast_failing_no_more_segments_are_ordered_than_there_are_buffers(world: World, small: Make) -> None:
     config = pooled(small, transient_store_pool_size=2, fast_fail_if_no_buffer_in_store_pool=True)
-
-    def body(world: World) -> None:
-        store = started(world, config)
-        store.put_message(Message.of("T", BODY))
-        world.tasks.sleep(10)
-        assert store.pool is not None
-        assert store.pool.available == 0  # the segment made ahead has the other
-        assert world.files.list_directory("/store/commitlog") == ["00000000000000000000", "00000000000000001024"]
-        for _ in range(20):
-            assert store.put_message(Message.of("T", BODY)).status in (OK, NO_SEGMENT)
-            world.tasks.sleep(300)
-        assert all(type(segment) is BufferedSegment for segment in store.log.segments)
-        assert store.shutdown()
-
-    lab().run(body)
+    store = started(world, config)
+    store.put_message(Message.of("T", BODY))
+    world.tasks.sleep(10)
+    assert store.pool is not None
+    assert store.pool.available == 0  # the segment made ahead has the other
+    assert world.files.list_directory("/store/commitlog") == ["00000000000000000000", "00000000000000001024"]
+    for _ in range(20):
+        assert store.put_message(Message.of("T", BODY)).status in (OK, NO_SEGMENT)
+        world.tasks.sleep(300)
+    assert all(type(segment) is BufferedSegment for segment in store.log.segments)
+    assert store.shutdown()
 
 
-def test_the_last_buffer_is_for_a_segment_ahead_too(lab: Make, small: Make) -> None:
+@simulated()
+def test_the_last_buffer_is_for_a_segment_ahead_too(world: World, small: Make) -> None:
     config = pooled(small, transient_store_pool_size=3, fast_fail_if_no_buffer_in_store_pool=True)
-
-    def body(world: World) -> None:
-        store = started(world, config)
-        for _ in range(3):  # the third is the first of the second segment, which has been made ahead
-            assert store.put_message(Message.of("T", BODY)).status is OK
-            world.tasks.sleep(10)
-        assert len(world.files.list_directory("/store/commitlog")) == 3
-        assert store.shutdown()
-
-    lab().run(body)
+    store = started(world, config)
+    for _ in range(3):  # the third is the first of the second segment, which has been made ahead
+        assert store.put_message(Message.of("T", BODY)).status is OK
+        world.tasks.sleep(10)
+    assert len(world.files.list_directory("/store/commitlog")) == 3
+    assert store.shutdown()
 
 
 # One log, however it was written

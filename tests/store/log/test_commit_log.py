@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from tests.store.rigs import started
+from tests.store.simulated import simulated
 from tornlog.store.config import FlushDiskType
 from tornlog.store.formats.batch import BatchUnit, encode_batch
 from tornlog.store.formats.messages import Message, MessageBatch, PutMessageResult, PutMessageStatus
@@ -56,75 +57,63 @@ def test_a_stop_in_the_midst_of_traffic_keeps_every_stored_put_and_refuses_the_r
     lab(bench.switch_off()).run(again)
 
 
-def test_a_put_that_got_past_the_door_before_a_stop_is_refused_under_the_lock(lab: Make, small: Make) -> None:
-    def body(world: World) -> None:
-        store = started(world, small())
-        store.put_message(Message.of("T", b"one"))
-        store.commit_log.close()
-        refused = store.put_message(Message.of("T", b"two"))
+@simulated()
+def test_a_put_that_got_past_the_door_before_a_stop_is_refused_under_the_lock(world: World, small: Make) -> None:
+    store = started(world, small())
+    store.put_message(Message.of("T", b"one"))
+    store.commit_log.close()
+    refused = store.put_message(Message.of("T", b"two"))
 
-        assert refused == PutMessageResult(PutMessageStatus.SERVICE_NOT_AVAILABLE)
-        assert store.shutdown()
-
-    lab().run(body)
+    assert refused == PutMessageResult(PutMessageStatus.SERVICE_NOT_AVAILABLE)
+    assert store.shutdown()
 
 
-def test_store_times_never_step_back_with_the_wall_clock(lab: Make, small: Make) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        store = started(world, small())
-        times = []
-        for step_ms in (0, 100, -5_000, 1, 9_000):
-            bench.machine.wall_offset_ms += step_ms
-            append = store.put_message(Message.of("T", b"x")).append
-            assert append is not None
-            times.append(append.store_timestamp_ms - times[0] if times else append.store_timestamp_ms)
-        assert times[1:] == [100, 100, 100, 4_101]
-
-    bench.run(body)
-
-
-def test_a_refused_put_burns_no_queue_offset_and_no_byte(lab: Make, small: Make) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        store = started(world, small())
-        store.put_message(Message.of("T", bytes(700)))
-        end = store.max_phy_offset
-        too_large = store.put_message(Message.of("T", bytes(1_000)))
-        assert too_large.status is PutMessageStatus.MESSAGE_ILLEGAL
-        assert store.max_phy_offset == end
-
-        world.tasks.sleep(1)
-        bench.failures.plan("map", "commitlog", 2)
-        statuses = []
-        for _ in range(4):
-            result = store.put_message(Message.of("T", bytes(700)))
-            statuses.append(result.status)
-            world.tasks.sleep(1)
-        assert statuses.count(PutMessageStatus.PUT_OK) == store.get_max_offset_in_queue("T", 0) - 1 >= 2
-        assert store.shutdown()
-
-    bench.run(body)
-
-
-def test_a_batch_lies_in_one_segment_with_rising_queue_offsets(lab: Make, small: Make) -> None:
-    def body(world: World) -> None:
-        store = started(world, small())
-        store.put_message(Message.of("T", bytes(500)))
-        units = encode_batch(BatchUnit(0, bytes(200), b"") for _ in range(3))
-        append = store.put_messages(MessageBatch(Message("T"), units)).append
+@simulated()
+def test_store_times_never_step_back_with_the_wall_clock(world: World, bench: Any, small: Make) -> None:
+    store = started(world, small())
+    times = []
+    for step_ms in (0, 100, -5_000, 1, 9_000):
+        bench.machine.wall_offset_ms += step_ms
+        append = store.put_message(Message.of("T", b"x")).append
         assert append is not None
+        times.append(append.store_timestamp_ms - times[0] if times else append.store_timestamp_ms)
+    assert times[1:] == [100, 100, 100, 4_101]
 
-        assert (append.wrote_offset, append.queue_offset, append.message_count) == (1024, 1, 3)
-        for number, start in enumerate(append.record_starts):
-            record = store.look_message_by_offset(append.wrote_offset + start)
-            assert record is not None
-            assert record.queue_offset == 1 + number
-        assert store.look_message_by_offset(append.wrote_offset + 1) is None
-        too_large = encode_batch(BatchUnit(0, bytes(200), b"") for _ in range(4))
-        refused = store.put_messages(MessageBatch(Message("T"), too_large))
-        assert refused.status is PutMessageStatus.MESSAGE_ILLEGAL
 
-    lab().run(body)
+@simulated()
+def test_a_refused_put_burns_no_queue_offset_and_no_byte(world: World, bench: Any, small: Make) -> None:
+    store = started(world, small())
+    store.put_message(Message.of("T", bytes(700)))
+    end = store.max_phy_offset
+    too_large = store.put_message(Message.of("T", bytes(1_000)))
+    assert too_large.status is PutMessageStatus.MESSAGE_ILLEGAL
+    assert store.max_phy_offset == end
+
+    world.tasks.sleep(1)
+    bench.failures.plan("map", "commitlog", 2)
+    statuses = []
+    for _ in range(4):
+        result = store.put_message(Message.of("T", bytes(700)))
+        statuses.append(result.status)
+        world.tasks.sleep(1)
+    assert statuses.count(PutMessageStatus.PUT_OK) == store.get_max_offset_in_queue("T", 0) - 1 >= 2
+    assert store.shutdown()
+
+
+@simulated()
+def test_a_batch_lies_in_one_segment_with_rising_queue_offsets(world: World, small: Make) -> None:
+    store = started(world, small())
+    store.put_message(Message.of("T", bytes(500)))
+    units = encode_batch(BatchUnit(0, bytes(200), b"") for _ in range(3))
+    append = store.put_messages(MessageBatch(Message("T"), units)).append
+    assert append is not None
+
+    assert (append.wrote_offset, append.queue_offset, append.message_count) == (1024, 1, 3)
+    for number, start in enumerate(append.record_starts):
+        record = store.look_message_by_offset(append.wrote_offset + start)
+        assert record is not None
+        assert record.queue_offset == 1 + number
+    assert store.look_message_by_offset(append.wrote_offset + 1) is None
+    too_large = encode_batch(BatchUnit(0, bytes(200), b"") for _ in range(4))
+    refused = store.put_messages(MessageBatch(Message("T"), too_large))
+    assert refused.status is PutMessageStatus.MESSAGE_ILLEGAL

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from tests.store.rigs import started
+from tests.store.simulated import simulated
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.store.config import FlushDiskType
 from tornlog.store.formats.messages import Message, PutMessageStatus
@@ -48,163 +49,131 @@ def test_a_put_whose_sync_failed_is_not_told_ok_and_no_second_sync_is_believed(l
     assert "/store/abort" in bench.switch_off().files
 
 
-def test_a_sync_that_fails_behind_an_async_put_ends_writing(lab: Make, small: Make) -> None:
-    bench = lab()
+@simulated()
+def test_a_sync_that_fails_behind_an_async_put_ends_writing(world: World, bench: Any, small: Make) -> None:
     bench.failures.plan("msync", "commitlog")
-
-    def body(world: World) -> None:
-        store = started(world, small(flush_disk_type=ASYNC, flush_commit_log_least_pages=0))
-        assert store.put_message(Message.of("T", b"in the page cache")).status is PutMessageStatus.PUT_OK
-        world.tasks.sleep(600)
-        refused = store.put_message(Message.of("T", b"late"))
-        assert refused.status is PutMessageStatus.SERVICE_NOT_AVAILABLE
-        assert store.log.flushed_where.get() == 0
-        assert store.get_max_offset_in_queue("T", 0) == 1
-        assert not store.shutdown()
-
-    bench.run(body)
+    store = started(world, small(flush_disk_type=ASYNC, flush_commit_log_least_pages=0))
+    assert store.put_message(Message.of("T", b"in the page cache")).status is PutMessageStatus.PUT_OK
+    world.tasks.sleep(600)
+    refused = store.put_message(Message.of("T", b"late"))
+    assert refused.status is PutMessageStatus.SERVICE_NOT_AVAILABLE
+    assert store.log.flushed_where.get() == 0
+    assert store.get_max_offset_in_queue("T", 0) == 1
+    assert not store.shutdown()
 
 
-def test_a_put_that_waits_too_long_is_told_so_and_is_there_all_the_same(lab: Make, small: Make) -> None:
-    bench = lab(timing=SyncTiming(8_000_000_000, 8_000_000_000))
+@simulated(timing=SyncTiming(8_000_000_000, 8_000_000_000))
+def test_a_put_that_waits_too_long_is_told_so_and_is_there_all_the_same(world: World, small: Make) -> None:
+    store = started(world, small(flush_disk_type=SYNC, sync_flush_timeout_ms=3_000))
+    store.commit_log.queue.add(store.allocate.make(0))  # so that only the flush is slow
+    begin_ns = world.clock.monotonic_ns()
+    result = store.put_message(Message.of("T", b"slow"))
+    assert world.clock.monotonic_ns() - begin_ns == 3_000_000_000
+    assert result.status is PutMessageStatus.FLUSH_DISK_TIMEOUT
+    assert result.is_stored
+    assert store.get_max_offset_in_queue("T", 0) == 0
 
-    def body(world: World) -> None:
-        store = started(world, small(flush_disk_type=SYNC, sync_flush_timeout_ms=3_000))
-        store.commit_log.queue.add(store.allocate.make(0))  # so that only the flush is slow
-        begin_ns = world.clock.monotonic_ns()
-        result = store.put_message(Message.of("T", b"slow"))
-        assert world.clock.monotonic_ns() - begin_ns == 3_000_000_000
-        assert result.status is PutMessageStatus.FLUSH_DISK_TIMEOUT
-        assert result.is_stored
-        assert store.get_max_offset_in_queue("T", 0) == 0
-
-        world.tasks.sleep(6_000)
-        assert store.get_max_offset_in_queue("T", 0) == 1
-        assert store.flags.is_writeable
-        assert store.shutdown()
-
-    bench.run(body)
+    world.tasks.sleep(6_000)
+    assert store.get_max_offset_in_queue("T", 0) == 1
+    assert store.flags.is_writeable
+    assert store.shutdown()
 
 
-def test_a_put_that_does_not_wait_is_answered_before_its_sync(lab: Make, small: Make) -> None:
-    bench = lab(timing=SyncTiming(1_000_000_000, 1_000_000_000))
-
-    def body(world: World) -> None:
-        store = started(world, small(flush_disk_type=SYNC))
-        store.commit_log.queue.add(store.allocate.make(0))
-        message = Message.of("T", b"hasty")
-        message.wait_store_ok = False
-        begin_ns = world.clock.monotonic_ns()
-        assert store.put_message(message).status is PutMessageStatus.PUT_OK
-        assert world.clock.monotonic_ns() == begin_ns
-        world.tasks.sleep(1_100)
-        assert store.log.flushed_where.get() == store.max_phy_offset
-
-    bench.run(body)
+@simulated(timing=SyncTiming(1_000_000_000, 1_000_000_000))
+def test_a_put_that_does_not_wait_is_answered_before_its_sync(world: World, small: Make) -> None:
+    store = started(world, small(flush_disk_type=SYNC))
+    store.commit_log.queue.add(store.allocate.make(0))
+    message = Message.of("T", b"hasty")
+    message.wait_store_ok = False
+    begin_ns = world.clock.monotonic_ns()
+    assert store.put_message(message).status is PutMessageStatus.PUT_OK
+    assert world.clock.monotonic_ns() == begin_ns
+    world.tasks.sleep(1_100)
+    assert store.log.flushed_where.get() == store.max_phy_offset
 
 
-def test_puts_that_come_during_a_sync_share_the_next_one(lab: Make, small: Make) -> None:
-    bench = lab(timing=SyncTiming(10_000_000, 10_000_000))
+@simulated(timing=SyncTiming(10_000_000, 10_000_000))
+def test_puts_that_come_during_a_sync_share_the_next_one(world: World, bench: Any, small: Make) -> None:
+    store = started(world, small(flush_disk_type=SYNC, mapped_file_size_commit_log=65_536))
+    store.put_message(Message.of("T", b"first"))
+    before = msyncs(bench.failures)
+    statuses = []
 
-    def body(world: World) -> None:
-        store = started(world, small(flush_disk_type=SYNC, mapped_file_size_commit_log=65_536))
-        store.put_message(Message.of("T", b"first"))
-        before = msyncs(bench.failures)
-        statuses = []
+    def put() -> None:
+        statuses.append(store.put_message(Message.of("T", b"together")).status)
 
-        def put() -> None:
-            statuses.append(store.put_message(Message.of("T", b"together")).status)
-
-        producers = [world.tasks.spawn(f"producer-{number}", put) for number in range(20)]
-        for producer in producers:
-            producer.join(None)
-        assert statuses == [PutMessageStatus.PUT_OK] * 20
-        assert msyncs(bench.failures) - before <= 3
-
-    bench.run(body)
+    producers = [world.tasks.spawn(f"producer-{number}", put) for number in range(20)]
+    for producer in producers:
+        producer.join(None)
+    assert statuses == [PutMessageStatus.PUT_OK] * 20
+    assert msyncs(bench.failures) - before <= 3
 
 
-def test_a_flush_covers_every_segment_up_to_the_end_that_was_asked(lab: Make, small: Make) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        store = started(world, small(flush_disk_type=ASYNC, flush_interval_commit_log_ms=100_000))
-        for _ in range(20):
-            store.put_message(Message.of("T", bytes(200)))
-        assert len(store.log.segments) > 3
-        assert store.log.flushed_where.get() == 0
-        assert store.flush.flush_to(store.max_phy_offset)
-        assert store.log.flushed_where.get() == store.max_phy_offset
-        assert all(segment.flushed.get() == segment.wrote.get() for segment in store.log.segments)
-
-    bench.run(body)
+@simulated()
+def test_a_flush_covers_every_segment_up_to_the_end_that_was_asked(world: World, small: Make) -> None:
+    store = started(world, small(flush_disk_type=ASYNC, flush_interval_commit_log_ms=100_000))
+    for _ in range(20):
+        store.put_message(Message.of("T", bytes(200)))
+    assert len(store.log.segments) > 3
+    assert store.log.flushed_where.get() == 0
+    assert store.flush.flush_to(store.max_phy_offset)
+    assert store.log.flushed_where.get() == store.max_phy_offset
+    assert all(segment.flushed.get() == segment.wrote.get() for segment in store.log.segments)
 
 
-def test_an_async_flush_waits_for_its_pages_and_no_longer_than_the_thorough_interval(lab: Make, small: Make) -> None:
-    bench = lab()
+@simulated()
+def test_an_async_flush_waits_for_its_pages_and_no_longer_than_the_thorough_interval(world: World, small: Make) -> None:
+    store = started(world, small(flush_disk_type=ASYNC, mapped_file_size_commit_log=1 << 20))
+    store.put_message(Message.of("T", bytes(100)))
+    world.tasks.sleep(9_000)
+    assert store.log.flushed_where.get() == 0
+    world.tasks.sleep(2_000)
+    assert store.log.flushed_where.get() == store.max_phy_offset
 
-    def body(world: World) -> None:
-        store = started(world, small(flush_disk_type=ASYNC, mapped_file_size_commit_log=1 << 20))
-        store.put_message(Message.of("T", bytes(100)))
-        world.tasks.sleep(9_000)
-        assert store.log.flushed_where.get() == 0
-        world.tasks.sleep(2_000)
-        assert store.log.flushed_where.get() == store.max_phy_offset
-
-        store.put_message(Message.of("T", bytes(4 * 4096)))
-        world.tasks.sleep(600)
-        assert store.log.flushed_where.get() == store.max_phy_offset
-
-    bench.run(body)
+    store.put_message(Message.of("T", bytes(4 * 4096)))
+    world.tasks.sleep(600)
+    assert store.log.flushed_where.get() == store.max_phy_offset
 
 
 @pytest.mark.parametrize("failing", [False, True])
-def test_whoever_comes_after_the_end_of_group_commit_syncs_for_itself(failing: bool, lab: Make, small: Make) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        store = started(world, small(flush_disk_type=SYNC))
-        store.put_message(Message.of("T", b"first"))
-        store.flush.shutdown()
-        if failing:
-            bench.failures.plan("msync", "commitlog")
-        begin_ns = world.clock.monotonic_ns()
-        status = store.put_message(Message.of("T", b"late")).status
-        assert status is (PutMessageStatus.FLUSH_DISK_TIMEOUT if failing else PutMessageStatus.PUT_OK)
-        assert world.clock.monotonic_ns() == begin_ns
-
-    bench.run(body)
+@simulated()
+def test_whoever_comes_after_the_end_of_group_commit_syncs_for_itself(
+    failing: bool, world: World, bench: Any, small: Make
+) -> None:
+    store = started(world, small(flush_disk_type=SYNC))
+    store.put_message(Message.of("T", b"first"))
+    store.flush.shutdown()
+    if failing:
+        bench.failures.plan("msync", "commitlog")
+    begin_ns = world.clock.monotonic_ns()
+    status = store.put_message(Message.of("T", b"late")).status
+    assert status is (PutMessageStatus.FLUSH_DISK_TIMEOUT if failing else PutMessageStatus.PUT_OK)
+    assert world.clock.monotonic_ns() == begin_ns
 
 
-def test_a_request_is_ok_only_if_it_was_answered_so_before_its_deadline(lab: Make) -> None:
-    def body(world: World) -> None:
-        durable, failed, late = (GroupCommitRequest(world, 10, 1_000) for _ in range(3))
-        durable.complete(True)
-        failed.complete(False)
-        assert durable.wait() is PutMessageStatus.PUT_OK
-        assert failed.wait() is PutMessageStatus.FLUSH_DISK_TIMEOUT
-        assert late.wait() is PutMessageStatus.FLUSH_DISK_TIMEOUT
-        late.complete(True)  # nobody waits for it any more
-
-    lab().run(body)
+@simulated()
+def test_a_request_is_ok_only_if_it_was_answered_so_before_its_deadline(world: World) -> None:
+    durable, failed, late = (GroupCommitRequest(world, 10, 1_000) for _ in range(3))
+    durable.complete(True)
+    failed.complete(False)
+    assert durable.wait() is PutMessageStatus.PUT_OK
+    assert failed.wait() is PutMessageStatus.FLUSH_DISK_TIMEOUT
+    assert late.wait() is PutMessageStatus.FLUSH_DISK_TIMEOUT
+    late.complete(True)  # nobody waits for it any more
 
 
 @pytest.mark.parametrize(("method", "path"), [("unlink", "/store/abort"), ("sync_directory", "/store")])
+@simulated()
 def test_a_stop_that_cannot_remove_its_marker_for_good_is_not_clean_and_ends_all_the_same(
-    lab: Make, small: Make, method: str, path: str
+    world: World, bench: Any, small: Make, method: str, path: str
 ) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        store = started(world, small(flush_disk_type=SYNC))
-        assert store.put_message(Message.of("T", b"safe")).status is PutMessageStatus.PUT_OK
-        world.tasks.sleep(1000)
-        bench.failures.plan(method, path, times=10)
-        assert store.is_clean()
-        assert not store.shutdown()
-        bench.failures._planned.clear()
-        again = MessageStore(world, small(flush_disk_type=SYNC))
-        again.load()  # the directory's lock was given back
-        assert again.log.max_offset == store.log.max_offset
-
-    bench.run(body)
+    store = started(world, small(flush_disk_type=SYNC))
+    assert store.put_message(Message.of("T", b"safe")).status is PutMessageStatus.PUT_OK
+    world.tasks.sleep(1000)
+    bench.failures.plan(method, path, times=10)
+    assert store.is_clean()
+    assert not store.shutdown()
+    bench.failures._planned.clear()
+    again = MessageStore(world, small(flush_disk_type=SYNC))
+    again.load()  # the directory's lock was given back
+    assert again.log.max_offset == store.log.max_offset

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.store.rigs import started
+from tests.store.simulated import simulated
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.store.config import ConfigError, FlushDiskType, StoreConfig
@@ -104,29 +105,25 @@ class Space:
         self.usable_bytes = 100 - used_bytes
 
 
-def test_a_directory_that_is_too_full_is_left_out_unless_all_are(lab: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    def body(world: World) -> None:
-        used = {"/a": 10, "/b": 86, "/c": 85}
-        monkeypatch.setattr(world.files, "space", lambda path: Space(used[path]), raising=False)
-        directories = SegmentDirectories(world.files, ["/c", "/b", "/a"], used_ratio_max=0.85)
-        first = [directories.path(number * 100, 100)[:2] for number in range(4)]
-        assert first == ["/a", "/b", "/c", "/a"]  # not there yet, and so not full
+@simulated()
+def test_a_directory_that_is_too_full_is_left_out_unless_all_are(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    used = {"/a": 10, "/b": 86, "/c": 85}
+    monkeypatch.setattr(world.files, "space", lambda path: Space(used[path]), raising=False)
+    directories = SegmentDirectories(world.files, ["/c", "/b", "/a"], used_ratio_max=0.85)
+    first = [directories.path(number * 100, 100)[:2] for number in range(4)]
+    assert first == ["/a", "/b", "/c", "/a"]  # not there yet, and so not full
 
-        for path in used:
-            world.files.make_directories(path)
-        assert [directories.path(number * 100, 100)[:2] for number in range(4)] == ["/a", "/c", "/a", "/c"]
-        used.update({"/a": 86, "/c": 99})
-        assert [directories.path(number * 100, 100)[:2] for number in range(4)] == ["/a", "/b", "/c", "/a"]
-
-    lab().run(body)
+    for path in used:
+        world.files.make_directories(path)
+    assert [directories.path(number * 100, 100)[:2] for number in range(4)] == ["/a", "/c", "/a", "/c"]
+    used.update({"/a": 86, "/c": 99})
+    assert [directories.path(number * 100, 100)[:2] for number in range(4)] == ["/a", "/b", "/c", "/a"]
 
 
-def test_the_only_directory_is_used_however_full_it_is(lab: Make) -> None:
-    def body(world: World) -> None:
-        directories = SegmentDirectories(world.files, ["/a"], used_ratio_max=0.0)
-        assert directories.path(100, 100) == "/a/00000000000000000100"
-
-    lab().run(body)
+@simulated()
+def test_the_only_directory_is_used_however_full_it_is(world: World) -> None:
+    directories = SegmentDirectories(world.files, ["/a"], used_ratio_max=0.0)
+    assert directories.path(100, 100) == "/a/00000000000000000100"
 
 
 def test_directories_outside_of_the_root_are_made_durably(lab: Make, small: Make) -> None:

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.simulated import simulated
 from tornlog.store.log.segment import PAGE_BYTES, Segment, first_nonzero, segment_name
 from tornlog.store.world import World
 
@@ -18,19 +19,17 @@ def test_a_name_is_the_offset_of_the_first_byte() -> None:
     assert segment_name(1 << 30) == "00000000001073741824"
 
 
-def test_what_is_appended_stands_behind_what_was(lab: Make) -> None:
-    def body(world: World) -> None:
-        segment = segment_of(world, 100)
-        segment.append(segment.wrote.get(), b"one")
-        segment.append(segment.wrote.get(), bytearray(b"two"))
-        assert bytes(segment.file.view(0, 8)) == b"onetwo\0\0"
-        assert (segment.wrote.get(), segment.flushed.get(), segment.end_offset) == (6, 0, 41_060)
+@simulated()
+def test_what_is_appended_stands_behind_what_was(world: World) -> None:
+    segment = segment_of(world, 100)
+    segment.append(segment.wrote.get(), b"one")
+    segment.append(segment.wrote.get(), bytearray(b"two"))
+    assert bytes(segment.file.view(0, 8)) == b"onetwo\0\0"
+    assert (segment.wrote.get(), segment.flushed.get(), segment.end_offset) == (6, 0, 41_060)
 
-        segment.close_with(segment.wrote.get(), b"blank")
-        assert bytes(segment.file.view(6, 12)) == b"blank\0"
-        assert segment.wrote.get() == 100
-
-    lab().run(body)
+    segment.close_with(segment.wrote.get(), b"blank")
+    assert bytes(segment.file.view(6, 12)) == b"blank\0"
+    assert segment.wrote.get() == 100
 
 
 @pytest.mark.parametrize(
@@ -44,66 +43,54 @@ def test_what_is_appended_stands_behind_what_was(lab: Make) -> None:
         (10 * PAGE_BYTES, 4, 10 * PAGE_BYTES),
     ],
 )
-def test_a_flush_waits_for_enough_whole_pages(wrote: int, least_pages: int, flushed: int, lab: Make) -> None:
-    def body(world: World) -> None:
-        segment = segment_of(world)
-        segment.append(segment.wrote.get(), b"x" * wrote)
+@simulated()
+def test_a_flush_waits_for_enough_whole_pages(wrote: int, least_pages: int, flushed: int, world: World) -> None:
+    segment = segment_of(world)
+    segment.append(segment.wrote.get(), b"x" * wrote)
 
-        assert segment.flush(least_pages) == segment.flushed.get() == flushed
-
-    lab().run(body)
+    assert segment.flush(least_pages) == segment.flushed.get() == flushed
 
 
-def test_a_full_segment_is_flushed_however_little_is_left(lab: Make) -> None:
-    def body(world: World) -> None:
-        segment = segment_of(world)
-        segment.append(segment.wrote.get(), bytes(10 * PAGE_BYTES - 1))
+@simulated()
+def test_a_full_segment_is_flushed_however_little_is_left(world: World) -> None:
+    segment = segment_of(world)
+    segment.append(segment.wrote.get(), bytes(10 * PAGE_BYTES - 1))
+    segment.flush(0)
+    segment.append(segment.wrote.get(), b"x")
+
+    assert segment.flush(4) == 10 * PAGE_BYTES
+
+
+@simulated()
+def test_a_failed_flush_leaves_the_durable_position(world: World, bench: Any) -> None:
+    segment = segment_of(world)
+    segment.append(segment.wrote.get(), b"durable")
+    segment.flush(0)
+    segment.append(segment.wrote.get(), b"not")
+    bench.failures.plan("msync", "/segment")
+    with pytest.raises(OSError, match="Input/output error"):
         segment.flush(0)
-        segment.append(segment.wrote.get(), b"x")
 
-        assert segment.flush(4) == 10 * PAGE_BYTES
-
-    lab().run(body)
+    assert segment.flushed.get() == 7
 
 
-def test_a_failed_flush_leaves_the_durable_position(lab: Make) -> None:
-    bench = lab()
+@simulated()
+def test_clearing_zeroes_what_follows_durably_and_says_if_there_was_any(world: World, bench: Any) -> None:
+    segment = segment_of(world, 200_000)
+    segment.append(segment.wrote.get(), b"kept" + bytes(96) + b"x" * 150_000)
+    assert segment.clear_from(4)
+    assert bytes(segment.file.view(0, 200_000)) == b"kept" + bytes(199_996)
+    assert bench.failures.calls[-1] == ("msync", "/segment")
 
-    def body(world: World) -> None:
-        segment = segment_of(world)
-        segment.append(segment.wrote.get(), b"durable")
-        segment.flush(0)
-        segment.append(segment.wrote.get(), b"not")
-        bench.failures.plan("msync", "/segment")
-        with pytest.raises(OSError, match="Input/output error"):
-            segment.flush(0)
+    bench.failures.calls.clear()
+    assert not segment.clear_from(4)
+    assert not segment.clear_from(200_000)
+    assert bench.failures.calls == []
 
-        assert segment.flushed.get() == 7
-
-    bench.run(body)
-
-
-def test_clearing_zeroes_what_follows_durably_and_says_if_there_was_any(lab: Make) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        segment = segment_of(world, 200_000)
-        segment.append(segment.wrote.get(), b"kept" + bytes(96) + b"x" * 150_000)
-        assert segment.clear_from(4)
-        assert bytes(segment.file.view(0, 200_000)) == b"kept" + bytes(199_996)
-        assert bench.failures.calls[-1] == ("msync", "/segment")
-
-        bench.failures.calls.clear()
-        assert not segment.clear_from(4)
-        assert not segment.clear_from(200_000)
-        assert bench.failures.calls == []
-
-        assert not segment.clear_from(4, syncs_zeros=True)
-        assert bench.failures.calls == [("msync", "/segment")]
-        assert not segment.clear_from(200_000, syncs_zeros=True)
-        assert len(bench.failures.calls) == 1
-
-    bench.run(body)
+    assert not segment.clear_from(4, syncs_zeros=True)
+    assert bench.failures.calls == [("msync", "/segment")]
+    assert not segment.clear_from(200_000, syncs_zeros=True)
+    assert len(bench.failures.calls) == 1
 
 
 @pytest.mark.parametrize("at", [None, 0, 1, 65_535, 65_536, 199_999])

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.simulated import simulated
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.log.segment import segment_name
 from tornlog.store.log.segment_queue import SegmentQueue
@@ -31,148 +32,124 @@ def names(world: World) -> list[int]:
     return [int(name) for name in world.files.list_directory(DIRECTORY)]
 
 
-def test_an_empty_queue_has_an_end_and_no_beginning(lab: Make) -> None:
-    def body(world: World) -> None:
-        queue = queue_of(world)
-        queue.load()
+@simulated()
+def test_an_empty_queue_has_an_end_and_no_beginning(world: World) -> None:
+    queue = queue_of(world)
+    queue.load()
 
-        assert (queue.min_offset, queue.max_offset) == (-1, 0)
-        assert queue.find(0) is queue.last() is None
-        assert not queue.flush()
-        assert not queue.truncate(0)
-
-    lab().run(body)
+    assert (queue.min_offset, queue.max_offset) == (-1, 0)
+    assert queue.find(0) is queue.last() is None
+    assert not queue.flush()
+    assert not queue.truncate(0)
 
 
-def test_an_offset_is_found_in_the_segment_that_holds_it(lab: Make) -> None:
-    def body(world: World) -> None:
-        queue = filled(world, 3, first=5, last_bytes=30)
+@simulated()
+def test_an_offset_is_found_in_the_segment_that_holds_it(world: World) -> None:
+    queue = filled(world, 3, first=5, last_bytes=30)
 
-        assert (queue.min_offset, queue.max_offset) == (500, 730)
-        assert [getattr(queue.find(at), "base_offset", None) for at in (499, 500, 599, 600, 799, 800)] == [
-            None,
-            500,
-            500,
-            600,
-            700,
-            None,
-        ]
-
-    lab().run(body)
+    assert (queue.min_offset, queue.max_offset) == (500, 730)
+    assert [getattr(queue.find(at), "base_offset", None) for at in (499, 500, 599, 600, 799, 800)] == [
+        None,
+        500,
+        500,
+        600,
+        700,
+        None,
+    ]
 
 
-def test_a_flush_covers_one_segment_and_never_leaves_one_behind(lab: Make) -> None:
-    bench = lab()
+@simulated()
+def test_a_flush_covers_one_segment_and_never_leaves_one_behind(world: World, bench: Any) -> None:
+    queue = filled(world, 3, first=5, last_bytes=30)
+    moves = []
+    while queue.flush():
+        moves.append(queue.flushed_where.get())
+    assert moves == [600, 700, 730]
 
-    def body(world: World) -> None:
-        queue = filled(world, 3, first=5, last_bytes=30)
-        moves = []
-        while queue.flush():
-            moves.append(queue.flushed_where.get())
-        assert moves == [600, 700, 730]
-
-        queue = filled(world, 2, first=5)
-        bench.failures.plan("msync", segment_name(600))
-        with pytest.raises(OSError, match="Input/output error"):
-            queue.flush_all()
-        assert queue.flushed_where.get() == 600
-
-    bench.run(body)
-
-
-def test_truncating_removes_from_the_end_and_zeroes_the_rest(lab: Make) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        queue = filled(world, 4, last_bytes=30)
+    queue = filled(world, 2, first=5)
+    bench.failures.plan("msync", segment_name(600))
+    with pytest.raises(OSError, match="Input/output error"):
         queue.flush_all()
-        bench.failures.calls.clear()
-        assert queue.truncate(150)
-        assert not queue.truncate(150)
-
-        assert names(world) == [0, 100]
-        assert (queue.max_offset, queue.flushed_where.get()) == (150, 150)
-        assert world.files.read(f"{DIRECTORY}/{segment_name(100)}") == b"x" * 50 + bytes(50)
-        removals = [call for call in bench.failures.calls if call[0] in ("unlink", "sync_directory")]
-        assert removals[:4] == [
-            ("unlink", f"{DIRECTORY}/{segment_name(300)}"),
-            ("sync_directory", DIRECTORY),
-            ("unlink", f"{DIRECTORY}/{segment_name(200)}"),
-            ("sync_directory", DIRECTORY),
-        ]
-
-    bench.run(body)
+    assert queue.flushed_where.get() == 600
 
 
-def test_a_row_that_holds_nothing_can_begin_anywhere(lab: Make) -> None:
-    def body(world: World) -> None:
-        queue = queue_of(world)
-        queue.create(0)
-        queue.forget_unused()
+@simulated()
+def test_truncating_removes_from_the_end_and_zeroes_the_rest(world: World, bench: Any) -> None:
+    queue = filled(world, 4, last_bytes=30)
+    queue.flush_all()
+    bench.failures.calls.clear()
+    assert queue.truncate(150)
+    assert not queue.truncate(150)
 
-        assert names(world) == []
-        assert (queue.min_offset, queue.max_offset) == (-1, 0)
-        queue.create(5 * SIZE)
-        assert (queue.min_offset, queue.max_offset) == (5 * SIZE, 5 * SIZE)
-        assert queue.flushed_where.get() == 5 * SIZE
+    assert names(world) == [0, 100]
+    assert (queue.max_offset, queue.flushed_where.get()) == (150, 150)
+    assert world.files.read(f"{DIRECTORY}/{segment_name(100)}") == b"x" * 50 + bytes(50)
+    removals = [call for call in bench.failures.calls if call[0] in ("unlink", "sync_directory")]
+    assert removals[:4] == [
+        ("unlink", f"{DIRECTORY}/{segment_name(300)}"),
+        ("sync_directory", DIRECTORY),
+        ("unlink", f"{DIRECTORY}/{segment_name(200)}"),
+        ("sync_directory", DIRECTORY),
+    ]
 
-    lab().run(body)
+
+@simulated()
+def test_a_row_that_holds_nothing_can_begin_anywhere(world: World) -> None:
+    queue = queue_of(world)
+    queue.create(0)
+    queue.forget_unused()
+
+    assert names(world) == []
+    assert (queue.min_offset, queue.max_offset) == (-1, 0)
+    queue.create(5 * SIZE)
+    assert (queue.min_offset, queue.max_offset) == (5 * SIZE, 5 * SIZE)
+    assert queue.flushed_where.get() == 5 * SIZE
 
 
 @pytest.mark.parametrize("call", ["unlink", "sync_directory"])
+@simulated()
 def test_an_unused_file_that_does_not_go_is_no_segment_any_more_and_the_next_call_tries_again(
-    lab: Make, call: str
+    world: World, bench: Any, call: str
 ) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        queue = queue_of(world)
-        queue.create(0)
-        bench.failures.plan(call, segment_name(0) if call == "unlink" else DIRECTORY)
-        with pytest.raises(OSError, match="Input/output error"):
-            queue.forget_unused()
-        assert queue.segments == (), "nothing may be put into a file that has lost its name"
-        assert names(world) == ([0] if call == "unlink" else [])
-
-        bench.failures.calls.clear()
+    queue = queue_of(world)
+    queue.create(0)
+    bench.failures.plan(call, segment_name(0) if call == "unlink" else DIRECTORY)
+    with pytest.raises(OSError, match="Input/output error"):
         queue.forget_unused()
-        assert names(world) == []
-        assert ("sync_directory", DIRECTORY) in bench.failures.calls, "for good"
-        bench.failures.calls.clear()
+    assert queue.segments == (), "nothing may be put into a file that has lost its name"
+    assert names(world) == ([0] if call == "unlink" else [])
+
+    bench.failures.calls.clear()
+    queue.forget_unused()
+    assert names(world) == []
+    assert ("sync_directory", DIRECTORY) in bench.failures.calls, "for good"
+    bench.failures.calls.clear()
+    queue.forget_unused()
+    assert bench.failures.calls == []
+
+
+@simulated()
+def test_closing_gives_back_the_map_of_a_file_that_was_to_go_and_did_not(world: World, bench: Any) -> None:
+    queue = queue_of(world)
+    segment = queue.create(0)
+    bench.failures.plan("unlink", segment_name(0))
+    with pytest.raises(OSError, match="Input/output error"):
         queue.forget_unused()
-        assert bench.failures.calls == []
+    segment.file.store(0, b"x")
 
-    bench.run(body)
-
-
-def test_closing_gives_back_the_map_of_a_file_that_was_to_go_and_did_not(lab: Make) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        queue = queue_of(world)
-        segment = queue.create(0)
-        bench.failures.plan("unlink", segment_name(0))
-        with pytest.raises(OSError, match="Input/output error"):
-            queue.forget_unused()
+    queue.close()
+    with pytest.raises(ValueError, match="the map is closed"):
         segment.file.store(0, b"x")
 
-        queue.close()
-        with pytest.raises(ValueError, match="the map is closed"):
-            segment.file.store(0, b"x")
 
-    bench.run(body)
+@simulated()
+def test_removing_all_leaves_an_empty_queue(world: World) -> None:
+    queue = filled(world, 3)
+    queue.flush_all()
+    queue.remove_all()
 
-
-def test_removing_all_leaves_an_empty_queue(lab: Make) -> None:
-    def body(world: World) -> None:
-        queue = filled(world, 3)
-        queue.flush_all()
-        queue.remove_all()
-
-        assert names(world) == []
-        assert (queue.min_offset, queue.flushed_where.get()) == (-1, 0)
-
-    lab().run(body)
+    assert names(world) == []
+    assert (queue.min_offset, queue.flushed_where.get()) == (-1, 0)
 
 
 @pytest.mark.parametrize(
@@ -187,69 +164,58 @@ def test_removing_all_leaves_an_empty_queue(lab: Make) -> None:
         (0, b"", None),
     ],
 )
+@simulated()
 def test_a_file_that_a_crash_left_half_made_goes_and_damage_with_data_behind_it_is_refused(
-    spoilt: int, content: bytes | None, left: list[int] | None, lab: Make
+    spoilt: int, content: bytes | None, left: list[int] | None, world: World
 ) -> None:
     """left: the segments that a load keeps, None if it refuses."""
-
-    def body(world: World) -> None:
-        filled(world, 4)
-        path = f"{DIRECTORY}/{segment_name(spoilt)}"
-        world.files.unlink(path)
-        if content is not None:
-            world.files.write(path, content)
-        queue = queue_of(world)
-        if left is None:
-            before = names(world)
-            with pytest.raises(CorruptFileError) as raised:
-                queue.load()
-            assert raised.value.file.startswith(DIRECTORY)
-            assert names(world) == before
-        else:
+    filled(world, 4)
+    path = f"{DIRECTORY}/{segment_name(spoilt)}"
+    world.files.unlink(path)
+    if content is not None:
+        world.files.write(path, content)
+    queue = queue_of(world)
+    if left is None:
+        before = names(world)
+        with pytest.raises(CorruptFileError) as raised:
             queue.load()
-            assert names(world) == [segment.base_offset for segment in queue.segments] == left
-            assert queue.max_offset == len(left) * SIZE
-
-    lab().run(body)
+        assert raised.value.file.startswith(DIRECTORY)
+        assert names(world) == before
+    else:
+        queue.load()
+        assert names(world) == [segment.base_offset for segment in queue.segments] == left
+        assert queue.max_offset == len(left) * SIZE
 
 
 @pytest.mark.parametrize("name", ["x", "0", segment_name(50), "9" * 18 + "00", "0000000000000000010x", "\u0660" * 20])
-def test_a_foreign_name_is_damage(name: str, lab: Make) -> None:
-    def body(world: World) -> None:
-        filled(world, 1)
-        world.files.write(f"{DIRECTORY}/{name}", bytes(SIZE))
-        with pytest.raises(CorruptFileError, match="file name"):
-            queue_of(world).load()
-
-    lab().run(body)
+@simulated()
+def test_a_foreign_name_is_damage(name: str, world: World) -> None:
+    filled(world, 1)
+    world.files.write(f"{DIRECTORY}/{name}", bytes(SIZE))
+    with pytest.raises(CorruptFileError, match="file name"):
+        queue_of(world).load()
 
 
-def test_a_directory_among_the_segments_is_damage(lab: Make) -> None:
-    def body(world: World) -> None:
-        filled(world, 1)
-        world.files.make_directories(f"{DIRECTORY}/{segment_name(SIZE)}")
-        with pytest.raises(CorruptFileError, match="a directory"):
-            queue_of(world).load()
-
-    lab().run(body)
+@simulated()
+def test_a_directory_among_the_segments_is_damage(world: World) -> None:
+    filled(world, 1)
+    world.files.make_directories(f"{DIRECTORY}/{segment_name(SIZE)}")
+    with pytest.raises(CorruptFileError, match="a directory"):
+        queue_of(world).load()
 
 
-def test_making_durable_syncs_data_sizes_and_names(lab: Make) -> None:
-    bench = lab()
+@simulated()
+def test_making_durable_syncs_data_sizes_and_names(world: World, bench: Any) -> None:
+    queue = filled(world, 3)
+    bench.failures.calls.clear()
+    queue.make_durable(1)
 
-    def body(world: World) -> None:
-        queue = filled(world, 3)
-        bench.failures.calls.clear()
-        queue.make_durable(1)
-
-        assert queue.flushed_where.get() == 300
-        assert bench.failures.calls[-3:] == [
-            ("sync", f"{DIRECTORY}/{segment_name(100)}"),
-            ("sync", f"{DIRECTORY}/{segment_name(200)}"),
-            ("sync_directory", DIRECTORY),
-        ]
-
-    bench.run(body)
+    assert queue.flushed_where.get() == 300
+    assert bench.failures.calls[-3:] == [
+        ("sync", f"{DIRECTORY}/{segment_name(100)}"),
+        ("sync", f"{DIRECTORY}/{segment_name(200)}"),
+        ("sync_directory", DIRECTORY),
+    ]
 
 
 def test_removals_from_the_front_are_durable_before_the_queue_begins_behind_them(lab: Make) -> None:
@@ -275,106 +241,94 @@ def test_removals_from_the_front_are_durable_before_the_queue_begins_behind_them
 
 
 @pytest.mark.parametrize("method", ["unlink", "sync_directory"])
-def test_a_removal_from_the_front_that_fails_changes_nothing_and_can_be_repeated(lab: Make, method: str) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        queue = filled(world, 3)
-        queue.flush_all()
-        bench.failures.plan(method, "/log")
-        with pytest.raises(OSError, match="Input/output error"):
-            queue.remove_first()
-        assert (queue.min_offset, len(queue.segments)) == (0, 3)
-        assert bytes(queue.segments[0].file.view(0, 3)) == b"xxx"
-
-        assert queue.remove_first()
-        assert names(world) == [100, 200]
-
-    bench.run(body)
-
-
-def test_a_queue_without_its_front_grows_flushes_and_is_cut_as_any_other(lab: Make) -> None:
-    def body(world: World) -> None:
-        queue = filled(world, 3)
-        queue.flush_all()
+@simulated()
+def test_a_removal_from_the_front_that_fails_changes_nothing_and_can_be_repeated(
+    world: World, bench: Any, method: str
+) -> None:
+    queue = filled(world, 3)
+    queue.flush_all()
+    bench.failures.plan(method, "/log")
+    with pytest.raises(OSError, match="Input/output error"):
         queue.remove_first()
-        segment = queue.create(300)
-        segment.append(0, b"new")
-        assert queue.flush()
-        assert queue.flushed_where.get() == queue.max_offset == 303
-        assert queue.truncate(150)
-        assert (queue.min_offset, queue.max_offset, queue.flushed_where.get()) == (100, 150, 150)
-        assert names(world) == [100]
+    assert (queue.min_offset, len(queue.segments)) == (0, 3)
+    assert bytes(queue.segments[0].file.view(0, 3)) == b"xxx"
 
-    lab().run(body)
+    assert queue.remove_first()
+    assert names(world) == [100, 200]
 
 
-def test_a_load_keeps_the_files_on_both_sides_of_each_gap_and_reports_it(lab: Make) -> None:
-    def body(world: World) -> None:
-        filled(world, 9)
-        for number in (1, 4):
-            world.files.unlink(f"{DIRECTORY}/{segment_name(number * SIZE)}")
-        kept = names(world)
-        for base in kept:
-            world.files.set_mtime_ms(f"{DIRECTORY}/{segment_name(base)}", 0)
-
-        queue = queue_of(world)
-        queue.load()
-
-        assert [segment.base_offset for segment in queue.segments] == names(world) == kept
-        assert [str(gap) for gap in queue.gaps] == [
-            f"{DIRECTORY}/{segment_name(after)} @ 0: base offset: "
-            f"expected the next segment, {segment_name(missing)}, found {segment_name(after)}"
-            for missing, after in ((100, 200), (400, 500))
-        ]
-        queue.load()
-        assert len(queue.gaps) == 2
-
-    lab().run(body)
+@simulated()
+def test_a_queue_without_its_front_grows_flushes_and_is_cut_as_any_other(world: World) -> None:
+    queue = filled(world, 3)
+    queue.flush_all()
+    queue.remove_first()
+    segment = queue.create(300)
+    segment.append(0, b"new")
+    assert queue.flush()
+    assert queue.flushed_where.get() == queue.max_offset == 303
+    assert queue.truncate(150)
+    assert (queue.min_offset, queue.max_offset, queue.flushed_where.get()) == (100, 150, 150)
+    assert names(world) == [100]
 
 
-def test_a_byte_in_a_gap_is_in_no_segment(lab: Make) -> None:
-    def body(world: World) -> None:
-        filled(world, 6)
-        for number in (1, 3, 4):
-            world.files.unlink(f"{DIRECTORY}/{segment_name(number * SIZE)}")
-        queue = queue_of(world)
-        queue.load()
+@simulated()
+def test_a_load_keeps_the_files_on_both_sides_of_each_gap_and_reports_it(world: World) -> None:
+    filled(world, 9)
+    for number in (1, 4):
+        world.files.unlink(f"{DIRECTORY}/{segment_name(number * SIZE)}")
+    kept = names(world)
+    for base in kept:
+        world.files.set_mtime_ms(f"{DIRECTORY}/{segment_name(base)}", 0)
 
-        found = [queue.find(offset) for offset in (-1, 0, 99, 100, 199, 200, 299, 300, 499, 500, 599, 600)]
-        bases = [None if one is None else one.base_offset for one in found]
-        assert bases == [None, 0, 0, None, None, 200, 200, None, None, 500, 500, None]
-        numbers = [queue.number_of(offset) for offset in (-1, 0, 100, 200, 499, 500, 600)]
-        assert numbers == [0, 0, 0, 1, 1, 2, 2]
+    queue = queue_of(world)
+    queue.load()
 
-    lab().run(body)
-
-
-def test_a_flush_goes_on_after_a_gap(lab: Make) -> None:
-    def body(world: World) -> None:
-        filled(world, 5)
-        world.files.unlink(f"{DIRECTORY}/{segment_name(2 * SIZE)}")
-        queue = queue_of(world)
-        queue.load()
-        for segment in queue.segments:
-            segment.set_positions(SIZE, 0)
-        queue.flushed_where.set(0)
-
-        queue.flush_all()
-
-        assert queue.flushed_where.get() == queue.max_offset == 500
-        assert [queue.remove_first() for _ in range(5)] == [True, True, True, False, False]
-        assert names(world) == [400]
-
-    lab().run(body)
+    assert [segment.base_offset for segment in queue.segments] == names(world) == kept
+    assert [str(gap) for gap in queue.gaps] == [
+        f"{DIRECTORY}/{segment_name(after)} @ 0: base offset: "
+        f"expected the next segment, {segment_name(missing)}, found {segment_name(after)}"
+        for missing, after in ((100, 200), (400, 500))
+    ]
+    queue.load()
+    assert len(queue.gaps) == 2
 
 
-def test_an_empty_file_after_a_gap_goes_and_no_gap_is_left(lab: Make) -> None:
-    def body(world: World) -> None:
-        filled(world, 2)
-        world.files.map(f"{DIRECTORY}/{segment_name(5 * SIZE)}", SIZE)
-        queue = queue_of(world)
-        queue.load()
-        assert (queue.min_offset, names(world), queue.gaps) == (0, [0, 100], [])
+@simulated()
+def test_a_byte_in_a_gap_is_in_no_segment(world: World) -> None:
+    filled(world, 6)
+    for number in (1, 3, 4):
+        world.files.unlink(f"{DIRECTORY}/{segment_name(number * SIZE)}")
+    queue = queue_of(world)
+    queue.load()
 
-    lab().run(body)
+    found = [queue.find(offset) for offset in (-1, 0, 99, 100, 199, 200, 299, 300, 499, 500, 599, 600)]
+    bases = [None if one is None else one.base_offset for one in found]
+    assert bases == [None, 0, 0, None, None, 200, 200, None, None, 500, 500, None]
+    numbers = [queue.number_of(offset) for offset in (-1, 0, 100, 200, 499, 500, 600)]
+    assert numbers == [0, 0, 0, 1, 1, 2, 2]
+
+
+@simulated()
+def test_a_flush_goes_on_after_a_gap(world: World) -> None:
+    filled(world, 5)
+    world.files.unlink(f"{DIRECTORY}/{segment_name(2 * SIZE)}")
+    queue = queue_of(world)
+    queue.load()
+    for segment in queue.segments:
+        segment.set_positions(SIZE, 0)
+    queue.flushed_where.set(0)
+
+    queue.flush_all()
+
+    assert queue.flushed_where.get() == queue.max_offset == 500
+    assert [queue.remove_first() for _ in range(5)] == [True, True, True, False, False]
+    assert names(world) == [400]
+
+
+@simulated()
+def test_an_empty_file_after_a_gap_goes_and_no_gap_is_left(world: World) -> None:
+    filled(world, 2)
+    world.files.map(f"{DIRECTORY}/{segment_name(5 * SIZE)}", SIZE)
+    queue = queue_of(world)
+    queue.load()
+    assert (queue.min_offset, names(world), queue.gaps) == (0, [0, 100], [])

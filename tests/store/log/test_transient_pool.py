@@ -1,53 +1,48 @@
 from collections.abc import Callable
 from typing import Any
 
+from tests.store.simulated import simulated
 from tornlog.store.log.transient_pool import TransientStorePool
 from tornlog.store.world import World
 
 Make = Callable[..., Any]
 
 
-def test_buffers_go_out_until_none_is_left_and_the_one_that_came_back_last_goes_first(lab: Make) -> None:
-    def body(world: World) -> None:
-        pool = TransientStorePool(world, 100, 2)
-        assert (pool.available, pool.borrow()) == (0, None)
+@simulated()
+def test_buffers_go_out_until_none_is_left_and_the_one_that_came_back_last_goes_first(world: World) -> None:
+    pool = TransientStorePool(world, 100, 2)
+    assert (pool.available, pool.borrow()) == (0, None)
 
-        pool.fill()
-        first, second = pool.borrow(), pool.borrow()
-        assert first is not None
-        assert second is not None
-        assert (len(first), bytes(second)) == (100, bytes(100))
-        assert (pool.available, pool.borrow()) == (0, None)
+    pool.fill()
+    first, second = pool.borrow(), pool.borrow()
+    assert first is not None
+    assert second is not None
+    assert (len(first), bytes(second)) == (100, bytes(100))
+    assert (pool.available, pool.borrow()) == (0, None)
 
-        pool.give_back(first)
-        pool.give_back(second)
-        assert pool.available == 2
-        assert pool.borrow() is second
-        assert pool.borrow() is first
-
-    lab().run(body)
+    pool.give_back(first)
+    pool.give_back(second)
+    assert pool.available == 2
+    assert pool.borrow() is second
+    assert pool.borrow() is first
 
 
-def test_a_buffer_comes_back_with_what_was_in_it(lab: Make) -> None:
-    def body(world: World) -> None:
-        pool = TransientStorePool(world, 8, 1)
-        pool.fill()
-        buffer = pool.borrow()
-        assert buffer is not None
-        buffer[:] = b"leftover"
-        pool.give_back(buffer)
-        again = pool.borrow()
-        assert again is not None
-        assert bytes(again) == b"leftover"
-
-    lab().run(body)
+@simulated()
+def test_a_buffer_comes_back_with_what_was_in_it(world: World) -> None:
+    pool = TransientStorePool(world, 8, 1)
+    pool.fill()
+    buffer = pool.borrow()
+    assert buffer is not None
+    buffer[:] = b"leftover"
+    pool.give_back(buffer)
+    again = pool.borrow()
+    assert again is not None
+    assert bytes(again) == b"leftover"
 
 
-def test_a_drained_pool_has_nothing_to_lend(lab: Make) -> None:
-    def body(world: World) -> None:
-        pool = TransientStorePool(world, 8, 3)
-        pool.fill()
-        pool.drain()
-        assert (pool.available, pool.borrow()) == (0, None)
-
-    lab().run(body)
+@simulated()
+def test_a_drained_pool_has_nothing_to_lend(world: World) -> None:
+    pool = TransientStorePool(world, 8, 3)
+    pool.fill()
+    pool.drain()
+    assert (pool.available, pool.borrow()) == (0, None)

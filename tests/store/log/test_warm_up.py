@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from tests.store.rigs import started
+from tests.store.simulated import simulated
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.faults.plan import FaultPlan
 from tornlog.store.config import FlushDiskType, StoreConfig
@@ -50,15 +51,11 @@ def test_every_page_is_touched_and_synced_as_configured_then_locked(
         assert names[-3] == "msync"
 
 
-def test_a_sync_during_the_warm_up_covers_what_was_touched_so_far(lab: Make, small: Make) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        file = world.files.map("/segment", 5 * PAGE_BYTES)
-        WarmUp(world, small(flush_disk_type=SYNC, flush_least_pages_when_warm_mapped_file=2)).warm(0, file)
-        assert bench.disk.is_durable("/segment", 0, 5 * PAGE_BYTES)
-
-    bench.run(body)
+@simulated()
+def test_a_sync_during_the_warm_up_covers_what_was_touched_so_far(world: World, bench: Any, small: Make) -> None:
+    file = world.files.map("/segment", 5 * PAGE_BYTES)
+    WarmUp(world, small(flush_disk_type=SYNC, flush_least_pages_when_warm_mapped_file=2)).warm(0, file)
+    assert bench.disk.is_durable("/segment", 0, 5 * PAGE_BYTES)
 
 
 def test_a_segment_is_locked_before_puts_and_unlocked_six_seconds_after_its_blank_record(
@@ -100,22 +97,18 @@ def test_several_closed_segments_are_each_unlocked_once_in_time(lab: Make, small
 
 
 @pytest.mark.parametrize("refused", ["mlock", "munlock", "advise_will_need"])
-def test_a_refusal_is_noted_and_nothing_else(refused: str, lab: Make, small: Make) -> None:
-    bench = lab()
+@simulated()
+def test_a_refusal_is_noted_and_nothing_else(refused: str, world: World, bench: Any, small: Make) -> None:
     bench.failures.plan(refused, "commitlog", times=100)
-
-    def body(world: World) -> None:
-        store = started(world, warm_config(small))
-        for _ in range(5):
-            assert store.put_message(Message.of("T", bytes(400))).status is PutMessageStatus.PUT_OK
-        world.tasks.sleep(7_000)
-        warm_up = store.allocate.warm_up
-        assert warm_up is not None
-        assert warm_up.refusals >= 2
-        assert warm_up.last_refusal is not None
-        assert store.shutdown()
-
-    bench.run(body)
+    store = started(world, warm_config(small))
+    for _ in range(5):
+        assert store.put_message(Message.of("T", bytes(400))).status is PutMessageStatus.PUT_OK
+    world.tasks.sleep(7_000)
+    warm_up = store.allocate.warm_up
+    assert warm_up is not None
+    assert warm_up.refusals >= 2
+    assert warm_up.last_refusal is not None
+    assert store.shutdown()
 
 
 def test_a_machine_that_may_not_lock_memory_serves_all_the_same(lab: Make, small: Make) -> None:
@@ -133,38 +126,32 @@ def test_a_machine_that_may_not_lock_memory_serves_all_the_same(lab: Make, small
     assert calls_of(bench, "munlock") == []
 
 
-def test_a_sync_that_fails_in_the_warm_up_fails_the_segment(lab: Make, small: Make) -> None:
-    bench = lab()
+@simulated()
+def test_a_sync_that_fails_in_the_warm_up_fails_the_segment(world: World, bench: Any, small: Make) -> None:
     bench.failures.plan("msync", "commitlog")
-
-    def body(world: World) -> None:
-        store = started(world, warm_config(small, flush_disk_type=SYNC))
-        refused = store.put_message(Message.of("T", b"x"))
-        assert refused.status is PutMessageStatus.CREATE_MAPEDFILE_FAILED
-        assert store.put_message(Message.of("T", b"x")).status is PutMessageStatus.PUT_OK
-        assert store.flags.is_writeable
-        assert store.shutdown()
-
-    bench.run(body)
+    store = started(world, warm_config(small, flush_disk_type=SYNC))
+    refused = store.put_message(Message.of("T", b"x"))
+    assert refused.status is PutMessageStatus.CREATE_MAPEDFILE_FAILED
+    assert store.put_message(Message.of("T", b"x")).status is PutMessageStatus.PUT_OK
+    assert store.flags.is_writeable
+    assert store.shutdown()
 
 
-def test_a_segment_that_is_gone_by_then_is_not_unlocked(lab: Make, small: Make) -> None:
-    def body(world: World) -> None:
-        warm_up = WarmUp(world, small())
-        first, second = (world.files.map(f"/{name}", 100) for name in ("first", "second"))
-        warm_up.warm(0, first)
-        warm_up.warm(100, second)
-        warm_up.unlock_later(0)
-        warm_up.unlock_later(0)
-        warm_up.forget(100)
-        warm_up.unlock_later(100)
-        first.close()
-        assert warm_up.unlock_due() == 6_000
-        world.tasks.sleep(6_000)
-        assert warm_up.unlock_due() is None
-        assert warm_up.refusals == 0
-
-    lab().run(body)
+@simulated()
+def test_a_segment_that_is_gone_by_then_is_not_unlocked(world: World, small: Make) -> None:
+    warm_up = WarmUp(world, small())
+    first, second = (world.files.map(f"/{name}", 100) for name in ("first", "second"))
+    warm_up.warm(0, first)
+    warm_up.warm(100, second)
+    warm_up.unlock_later(0)
+    warm_up.unlock_later(0)
+    warm_up.forget(100)
+    warm_up.unlock_later(100)
+    first.close()
+    assert warm_up.unlock_due() == 6_000
+    world.tasks.sleep(6_000)
+    assert warm_up.unlock_due() is None
+    assert warm_up.refusals == 0
 
 
 def test_a_warmed_store_has_the_bytes_of_any_other(lab: Make, small: Make) -> None:
@@ -184,28 +171,24 @@ def test_a_warmed_store_has_the_bytes_of_any_other(lab: Make, small: Make) -> No
     assert images[0] == images[1]
 
 
-def test_a_put_that_waits_for_a_slow_disk_makes_the_store_busy_for_the_next_ones(lab: Make, small: Make) -> None:
-    bench = lab(timing=SyncTiming(2_000_000_000, 2_000_000_000))
+@simulated(timing=SyncTiming(2_000_000_000, 2_000_000_000))
+def test_a_put_that_waits_for_a_slow_disk_makes_the_store_busy_for_the_next_ones(world: World, small: Make) -> None:
+    store = started(world, small())
+    answers: list[PutMessageStatus] = []
+    assert not store.is_os_page_cache_busy
 
-    def body(world: World) -> None:
-        store = started(world, small())
-        answers: list[PutMessageStatus] = []
-        assert not store.is_os_page_cache_busy
+    def put() -> None:
+        answers.append(store.put_message(Message.of("T", b"x")).status)
 
-        def put() -> None:
-            answers.append(store.put_message(Message.of("T", b"x")).status)
-
-        waiting = world.tasks.spawn("waiting", put)
-        world.tasks.sleep(900)
-        begin_ms = store.commit_log.begin_time_in_lock_ms
-        assert begin_ms == world.clock.now_ms() - 900
-        assert not store.is_os_page_cache_busy
-        world.tasks.sleep(101)
-        assert store.is_os_page_cache_busy
-        assert store.put_message(Message.of("T", b"x")).status is PutMessageStatus.OS_PAGECACHE_BUSY
-        waiting.join(None)
-        assert answers == [PutMessageStatus.PUT_OK]
-        assert store.commit_log.begin_time_in_lock_ms == 0
-        assert not store.is_os_page_cache_busy
-
-    bench.run(body)
+    waiting = world.tasks.spawn("waiting", put)
+    world.tasks.sleep(900)
+    begin_ms = store.commit_log.begin_time_in_lock_ms
+    assert begin_ms == world.clock.now_ms() - 900
+    assert not store.is_os_page_cache_busy
+    world.tasks.sleep(101)
+    assert store.is_os_page_cache_busy
+    assert store.put_message(Message.of("T", b"x")).status is PutMessageStatus.OS_PAGECACHE_BUSY
+    waiting.join(None)
+    assert answers == [PutMessageStatus.PUT_OK]
+    assert store.commit_log.begin_time_in_lock_ms == 0
+    assert not store.is_os_page_cache_busy

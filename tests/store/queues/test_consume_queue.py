@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.simulated import simulated
 from tornlog.store.errors import CorruptFileError, MisplacedRecordError
 from tornlog.store.formats.consume_queue import BLANK_ENTRY_BYTES, ENTRY_BYTES, encode_entry, is_blank
 from tornlog.store.queues.consume_queue import ConsumeQueue
@@ -36,167 +37,143 @@ def offsets(queue: ConsumeQueue) -> list[int]:
     return found
 
 
-def test_entries_stand_at_their_index_across_files(lab: Make) -> None:
-    def body(world: World) -> None:
-        queue = filled(world, 25)
+@simulated()
+def test_entries_stand_at_their_index_across_files(world: World) -> None:
+    queue = filled(world, 25)
 
-        assert (queue.min_offset, queue.max_offset) == (0, 25)
-        assert len(queue.queue.segments) == 3
-        assert offsets(queue) == [number * 100 for number in range(25)]
-        assert queue.entry(25) == (0, 0, 0)
-        assert queue.entry(30) is None
-        assert queue.entry(-1) is None
-        assert bytes(queue.entries_from(18)) == encode_entry(1800, 100, 18) + encode_entry(1900, 100, 19)
-        assert bytes(queue.entries_from(25)) == bytes(queue.entries_from(40)) == b""
-
-    lab().run(body)
+    assert (queue.min_offset, queue.max_offset) == (0, 25)
+    assert len(queue.queue.segments) == 3
+    assert offsets(queue) == [number * 100 for number in range(25)]
+    assert queue.entry(25) == (0, 0, 0)
+    assert queue.entry(30) is None
+    assert queue.entry(-1) is None
+    assert bytes(queue.entries_from(18)) == encode_entry(1800, 100, 18) + encode_entry(1900, 100, 19)
+    assert bytes(queue.entries_from(25)) == bytes(queue.entries_from(40)) == b""
 
 
-def test_a_record_that_is_indexed_already_changes_nothing(lab: Make) -> None:
-    def body(world: World) -> None:
-        queue = filled(world, 5)
-        queue.put(200, 100, 9, 2)
-        queue.put(400, 100, 9, 4)
-        with pytest.raises(MisplacedRecordError, match="T/0: expected 5 to "):
-            queue.put(900, 100, 9, 3)  # behind all records, at an index that is taken
+@simulated()
+def test_a_record_that_is_indexed_already_changes_nothing(world: World) -> None:
+    queue = filled(world, 5)
+    queue.put(200, 100, 9, 2)
+    queue.put(400, 100, 9, 4)
+    with pytest.raises(MisplacedRecordError, match="T/0: expected 5 to "):
+        queue.put(900, 100, 9, 3)  # behind all records, at an index that is taken
 
-        assert offsets(queue) == [0, 100, 200, 300, 400]
-
-    lab().run(body)
+    assert offsets(queue) == [0, 100, 200, 300, 400]
 
 
-def test_a_hole_is_filled_with_blanks_also_across_files(lab: Make) -> None:
-    def body(world: World) -> None:
-        queue = filled(world, 3)
-        queue.put(5000, 100, 0, 22)
+@simulated()
+def test_a_hole_is_filled_with_blanks_also_across_files(world: World) -> None:
+    queue = filled(world, 3)
+    queue.put(5000, 100, 0, 22)
 
-        assert offsets(queue) == [0, 100, 200, *[-1] * 19, 5000]
-        assert queue.min_offset == 0
-
-    lab().run(body)
+    assert offsets(queue) == [0, 100, 200, *[-1] * 19, 5000]
+    assert queue.min_offset == 0
 
 
-def test_a_queue_whose_first_record_has_a_high_index_begins_with_its_file(lab: Make) -> None:
-    def body(world: World) -> None:
-        queue = queue_of(world)
-        queue.put(5000, 100, 0, 22)
+@simulated()
+def test_a_queue_whose_first_record_has_a_high_index_begins_with_its_file(world: World) -> None:
+    queue = queue_of(world)
+    queue.put(5000, 100, 0, 22)
 
-        assert [segment.base_offset for segment in queue.queue.segments] == [20 * ENTRY_BYTES]
-        assert (queue.min_offset, queue.max_offset) == (22, 23)
-        assert offsets(queue) == [-1, -1, 5000]
-
-    lab().run(body)
+    assert [segment.base_offset for segment in queue.queue.segments] == [20 * ENTRY_BYTES]
+    assert (queue.min_offset, queue.max_offset) == (22, 23)
+    assert offsets(queue) == [-1, -1, 5000]
 
 
 @pytest.mark.parametrize("log_begin", [0, 1, 750, 900, 901, 1050, 1400, 1401, 5000])
-def test_a_queue_begins_at_its_first_entry_with_a_record_in_the_log_in_any_file(lab: Make, log_begin: int) -> None:
-    def body(world: World) -> None:
-        queue = filled(world, 15)
-        queue.correct_min_offset(log_begin)
-        left = [number for number in range(15) if number * 100 >= log_begin]
-        assert queue.min_offset == min(left, default=15)
-
-    lab().run(body)
+@simulated()
+def test_a_queue_begins_at_its_first_entry_with_a_record_in_the_log_in_any_file(world: World, log_begin: int) -> None:
+    queue = filled(world, 15)
+    queue.correct_min_offset(log_begin)
+    left = [number for number in range(15) if number * 100 >= log_begin]
+    assert queue.min_offset == min(left, default=15)
 
 
-def test_a_queue_that_has_lost_its_entries_and_not_its_file_begins_at_its_next_entry(lab: Make) -> None:
-    def body(world: World) -> None:
-        queue_of(world).put(5000, 100, 0, 22)
-        queue = queue_of(world)
-        queue.queue.load()
-        queue.truncate(20)
-        queue.recovered(20, 20)
-        queue.correct_min_offset(5000)
-        assert (queue.min_offset, queue.max_offset) == (20, 20)
+@simulated()
+def test_a_queue_that_has_lost_its_entries_and_not_its_file_begins_at_its_next_entry(world: World) -> None:
+    queue_of(world).put(5000, 100, 0, 22)
+    queue = queue_of(world)
+    queue.queue.load()
+    queue.truncate(20)
+    queue.recovered(20, 20)
+    queue.correct_min_offset(5000)
+    assert (queue.min_offset, queue.max_offset) == (20, 20)
 
-        queue.put(5000, 100, 0, 22)
-        assert (queue.min_offset, queue.max_offset) == (22, 23)
-
-    lab().run(body)
+    queue.put(5000, 100, 0, 22)
+    assert (queue.min_offset, queue.max_offset) == (22, 23)
 
 
-def test_a_queue_that_is_about_to_have_its_first_entry_begins_there(lab: Make) -> None:
-    def body(world: World) -> None:
-        queue = queue_of(world)
-        queue.min_logic_offset = 22 * ENTRY_BYTES
-        queue.queue.create(20 * ENTRY_BYTES)  # as retention may find it in the midst of a put
-        queue.correct_min_offset(5000)
+@simulated()
+def test_a_queue_that_is_about_to_have_its_first_entry_begins_there(world: World) -> None:
+    queue = queue_of(world)
+    queue.min_logic_offset = 22 * ENTRY_BYTES
+    queue.queue.create(20 * ENTRY_BYTES)  # as retention may find it in the midst of a put
+    queue.correct_min_offset(5000)
 
-        assert queue.min_offset == 22
-
-    lab().run(body)
+    assert queue.min_offset == 22
 
 
-def test_an_empty_queue_has_no_beginning_to_correct(lab: Make) -> None:
-    def body(world: World) -> None:
-        queue = queue_of(world)
-        queue.correct_min_offset(500)
+@simulated()
+def test_an_empty_queue_has_no_beginning_to_correct(world: World) -> None:
+    queue = queue_of(world)
+    queue.correct_min_offset(500)
 
-        assert (queue.min_offset, queue.max_offset) == (0, 0)
-
-    lab().run(body)
+    assert (queue.min_offset, queue.max_offset) == (0, 0)
 
 
-def test_placing_counts_and_writes_what_differs(lab: Make) -> None:
-    bench = lab()
+@simulated()
+def test_placing_counts_and_writes_what_differs(world: World, bench: Any) -> None:
+    queue = filled(world, 12)
+    before = len([call for call in bench.failures.calls if call[0] == "store"])
+    same = b"".join(encode_entry(number * 100, 100, number) for number in range(8, 12))
 
-    def body(world: World) -> None:
-        queue = filled(world, 12)
-        before = len([call for call in bench.failures.calls if call[0] == "store"])
-        same = b"".join(encode_entry(number * 100, 100, number) for number in range(8, 12))
-
-        assert queue.place(8, same) == 0
-        assert len([call for call in bench.failures.calls if call[0] == "store"]) == before
-        assert queue.place(8, same + BLANK_ENTRY_BYTES * 10) == 10 + 2  # a piece of a file counts as one
-        queue.recovered(22, 0)
-        assert offsets(queue) == [*range(0, 1200, 100), *[-1] * 10]
-
-    bench.run(body)
+    assert queue.place(8, same) == 0
+    assert len([call for call in bench.failures.calls if call[0] == "store"]) == before
+    assert queue.place(8, same + BLANK_ENTRY_BYTES * 10) == 10 + 2  # a piece of a file counts as one
+    queue.recovered(22, 0)
+    assert offsets(queue) == [*range(0, 1200, 100), *[-1] * 10]
 
 
-def test_a_recovered_queue_knows_what_is_durable_and_what_is_indexed(lab: Make) -> None:
-    def body(world: World) -> None:
-        queue = filled(world, 25)
-        queue.max_physical_offset = -1
-        queue.truncate(13)
-        queue.recovered(13, 11)
+@simulated()
+def test_a_recovered_queue_knows_what_is_durable_and_what_is_indexed(world: World) -> None:
+    queue = filled(world, 25)
+    queue.max_physical_offset = -1
+    queue.truncate(13)
+    queue.recovered(13, 11)
 
-        assert queue.max_offset == 13
-        assert queue.max_physical_offset == 1300
-        assert queue.queue.flushed_where.get() == 11 * ENTRY_BYTES
-        assert [(s.wrote.get(), s.flushed.get()) for s in queue.queue.segments] == [(200, 200), (60, 20)]
-
-    lab().run(body)
+    assert queue.max_offset == 13
+    assert queue.max_physical_offset == 1300
+    assert queue.queue.flushed_where.get() == 11 * ENTRY_BYTES
+    assert [(s.wrote.get(), s.flushed.get()) for s in queue.queue.segments] == [(200, 200), (60, 20)]
 
 
-def test_truncating_forgets_what_follows_for_good(lab: Make) -> None:
-    def body(world: World) -> None:
-        queue = filled(world, 25)
-        assert queue.truncate(12)
-        assert not queue.truncate(12)
-        assert offsets(queue) == [number * 100 for number in range(12)]
-        assert queue.entry(13) == (0, 0, 0)
-        assert world.files.list_directory(queue.queue.directory) == ["00000000000000000000", "00000000000000000200"]
-
-    lab().run(body)
+@simulated()
+def test_truncating_forgets_what_follows_for_good(world: World) -> None:
+    queue = filled(world, 25)
+    assert queue.truncate(12)
+    assert not queue.truncate(12)
+    assert offsets(queue) == [number * 100 for number in range(12)]
+    assert queue.entry(13) == (0, 0, 0)
+    assert world.files.list_directory(queue.queue.directory) == ["00000000000000000000", "00000000000000000200"]
 
 
-def test_truncating_before_the_first_file_leaves_that_empty_for_its_name_says_how_far_it_had_counted(lab: Make) -> None:
-    def body(world: World) -> None:
-        queue = queue_of(world)
-        queue.put(5000, 100, 0, 22)
+@simulated()
+def test_truncating_before_the_first_file_leaves_that_empty_for_its_name_says_how_far_it_had_counted(
+    world: World,
+) -> None:
+    queue = queue_of(world)
+    queue.put(5000, 100, 0, 22)
 
-        assert queue.truncate(7)
-        assert not queue.truncate(7)
-        assert (queue.min_offset, queue.max_offset) == (20, 20)
-        assert world.files.list_directory(queue.queue.directory) == [f"{20 * ENTRY_BYTES:020d}"]
+    assert queue.truncate(7)
+    assert not queue.truncate(7)
+    assert (queue.min_offset, queue.max_offset) == (20, 20)
+    assert world.files.list_directory(queue.queue.directory) == [f"{20 * ENTRY_BYTES:020d}"]
 
-        assert queue.forget_all()
-        assert not queue.forget_all()
-        assert (queue.min_offset, queue.max_offset) == (0, 0)
-        assert world.files.list_directory(queue.queue.directory) == []
-
-    lab().run(body)
+    assert queue.forget_all()
+    assert not queue.forget_all()
+    assert (queue.min_offset, queue.max_offset) == (0, 0)
+    assert world.files.list_directory(queue.queue.directory) == []
 
 
 # The table
@@ -206,90 +183,79 @@ def table_of(world: World) -> ConsumeQueueTable:
     return ConsumeQueueTable(world, "/store/consumequeue", PER_SEGMENT * ENTRY_BYTES)
 
 
-def test_a_table_makes_each_queue_once_and_lists_them_in_order(lab: Make) -> None:
-    def body(world: World) -> None:
-        table = table_of(world)
-        assert table.find("T", 0) is None
-        for topic, queue_id in (("U", 0), ("T", 10), ("T", 9), ("T", 9)):
-            assert table.find_or_create(topic, queue_id) is table.find(topic, queue_id)
+@simulated()
+def test_a_table_makes_each_queue_once_and_lists_them_in_order(world: World) -> None:
+    table = table_of(world)
+    assert table.find("T", 0) is None
+    for topic, queue_id in (("U", 0), ("T", 10), ("T", 9), ("T", 9)):
+        assert table.find_or_create(topic, queue_id) is table.find(topic, queue_id)
 
-        assert [(queue.topic, queue.queue_id) for queue in table.all()] == [("T", 9), ("T", 10), ("U", 0)]
-        assert not world.files.status("/store/consumequeue")  # in memory only
-
-    lab().run(body)
+    assert [(queue.topic, queue.queue_id) for queue in table.all()] == [("T", 9), ("T", 10), ("U", 0)]
+    assert not world.files.status("/store/consumequeue")  # in memory only
 
 
-def test_a_directory_that_is_synced_while_a_file_is_being_made_is_synced_again(lab: Make) -> None:
-    bench = lab()
+@simulated()
+def test_a_directory_that_is_synced_while_a_file_is_being_made_is_synced_again(world: World, bench: Any) -> None:
+    table = table_of(world)
+    queue = table.find_or_create("T", 0)
+    for number in range(PER_SEGMENT):
+        queue.put(number * 100, 100, 0, number)
+    meet = bench.failures.meet
 
-    def body(world: World) -> None:
-        table = table_of(world)
-        queue = table.find_or_create("T", 0)
-        for number in range(PER_SEGMENT):
-            queue.put(number * 100, 100, 0, number)
-        meet = bench.failures.meet
+    def sync_before_the_map(method: str, path: str) -> None:
+        meet(method, path)
+        if method == "map":
+            bench.failures.meet = meet
+            table.make_durable()
 
-        def sync_before_the_map(method: str, path: str) -> None:
-            meet(method, path)
-            if method == "map":
-                bench.failures.meet = meet
-                table.make_durable()
+    bench.failures.meet = sync_before_the_map
+    queue.put(PER_SEGMENT * 100, 100, 0, PER_SEGMENT)
+    bench.failures.calls.clear()
+    table.make_durable()
 
-        bench.failures.meet = sync_before_the_map
-        queue.put(PER_SEGMENT * 100, 100, 0, PER_SEGMENT)
-        bench.failures.calls.clear()
-        table.make_durable()
-
-        assert ("sync_directory", "/store/consumequeue/T/0") in bench.failures.calls
-
-    bench.run(body)
+    assert ("sync_directory", "/store/consumequeue/T/0") in bench.failures.calls
 
 
-def test_only_new_files_have_their_directories_synced(lab: Make) -> None:
-    bench = lab()
-
+@simulated()
+def test_only_new_files_have_their_directories_synced(world: World, bench: Any) -> None:
     def synced() -> list[str]:
         found = [path for method, path in bench.failures.calls if method == "sync_directory"]
         bench.failures.calls.clear()
         return found
 
-    def body(world: World) -> None:
-        table = table_of(world)
-        table.find_or_create("T", 0).put(0, 100, 0, 0)
-        table.find_or_create("T", 1)
-        table.make_durable()
-        assert synced() == ["/store/consumequeue/T/0", "/store/consumequeue/T", "/store/consumequeue"]
+    table = table_of(world)
+    table.find_or_create("T", 0).put(0, 100, 0, 0)
+    table.find_or_create("T", 1)
+    table.make_durable()
+    assert synced() == ["/store/consumequeue/T/0", "/store/consumequeue/T", "/store/consumequeue"]
 
-        table.find_or_create("T", 0).put(100, 100, 0, 1)
-        table.make_durable()
-        assert synced() == []
+    table.find_or_create("T", 0).put(100, 100, 0, 1)
+    table.make_durable()
+    assert synced() == []
 
-        for number in range(2, 12):
-            table.find_or_create("T", 0).put(number * 100, 100, 0, number)
-        table.make_durable()
-        assert "/store/consumequeue/T/0" in synced()
-        assert table.find_or_create("T", 0).queue.flushed_where.get() == 12 * ENTRY_BYTES
-
-    bench.run(body)
+    for number in range(2, 12):
+        table.find_or_create("T", 0).put(number * 100, 100, 0, number)
+    table.make_durable()
+    assert "/store/consumequeue/T/0" in synced()
+    assert table.find_or_create("T", 0).queue.flushed_where.get() == 12 * ENTRY_BYTES
 
 
 @pytest.mark.parametrize(
     ("path", "field"),
     [("/store/consumequeue/T/0", "queueId"), ("/store/consumequeue/T/0/00000000000000000010", "file name")],
 )
-def test_what_is_in_the_way_of_a_queue_or_of_another_geometry_is_refused(path: str, field: str, lab: Make) -> None:
-    def body(world: World) -> None:
-        world.files.make_directories(path.rpartition("/")[0])
-        world.files.write(path, b"foreign")
-        with pytest.raises(CorruptFileError) as raised:
-            table_of(world).load()
-        assert raised.value.field == field
-        assert path == raised.value.file
-
-    lab().run(body)
+@simulated()
+def test_what_is_in_the_way_of_a_queue_or_of_another_geometry_is_refused(path: str, field: str, world: World) -> None:
+    world.files.make_directories(path.rpartition("/")[0])
+    world.files.write(path, b"foreign")
+    with pytest.raises(CorruptFileError) as raised:
+        table_of(world).load()
+    assert raised.value.field == field
+    assert path == raised.value.file
 
 
-def test_what_is_no_queues_is_told_and_left_alone(lab: Make) -> None:
+@simulated()
+def test_what_is_no_queues_is_told_and_left_alone(world: World) -> None:
     strays = {
         "/store/consumequeue/file": "topic",
         "/store/consumequeue/T/zero/00000000000000000000": "queueId",
@@ -298,80 +264,68 @@ def test_what_is_no_queues_is_told_and_left_alone(lab: Make) -> None:
         "/store/consumequeue/T/0/notes.txt": "file name",
         "/store/consumequeue/T/0/lost+found/x": "file name",
     }
-
-    def body(world: World) -> None:
-        filled(world, 3)
-        for path in strays:
-            world.files.make_directories(path.rpartition("/")[0])
-            world.files.write(path, b"stray")
-        table = table_of(world)
-        told = table.load()
-        assert sorted(error.field for error in told) == sorted(strays.values())
-        assert all(any(path.startswith(error.file) for path in strays) for error in told)
-        assert [(queue.topic, queue.queue_id) for queue in table.all()] == [("T", 0)]
-        assert not table.lost_entries
-        for path in strays:
-            assert world.files.read(path) == b"stray"
-
-    lab().run(body)
+    filled(world, 3)
+    for path in strays:
+        world.files.make_directories(path.rpartition("/")[0])
+        world.files.write(path, b"stray")
+    table = table_of(world)
+    told = table.load()
+    assert sorted(error.field for error in told) == sorted(strays.values())
+    assert all(any(path.startswith(error.file) for path in strays) for error in told)
+    assert [(queue.topic, queue.queue_id) for queue in table.all()] == [("T", 0)]
+    assert not table.lost_entries
+    for path in strays:
+        assert world.files.read(path) == b"stray"
 
 
 @pytest.mark.parametrize("size_bytes", [1, 50, 199])
-def test_a_short_queue_file_of_zeros_goes_with_all_behind_it(size_bytes: int, lab: Make) -> None:
-    def body(world: World) -> None:
-        filled(world, 5)
-        path = "/store/consumequeue/T/0/00000000000000000200"
-        world.files.write(path, bytes(size_bytes))
-        table = table_of(world)
-        assert table.load() == []
-        assert not table.lost_entries
-        assert len(table.find_or_create("T", 0).queue.segments) == 1
-        assert world.files.status(path) is None
-
-    lab().run(body)
+@simulated()
+def test_a_short_queue_file_of_zeros_goes_with_all_behind_it(size_bytes: int, world: World) -> None:
+    filled(world, 5)
+    path = "/store/consumequeue/T/0/00000000000000000200"
+    world.files.write(path, bytes(size_bytes))
+    table = table_of(world)
+    assert table.load() == []
+    assert not table.lost_entries
+    assert len(table.find_or_create("T", 0).queue.segments) == 1
+    assert world.files.status(path) is None
 
 
-def test_a_short_queue_file_with_entries_is_extended_and_asks_for_the_whole_log(lab: Make) -> None:
-    def body(world: World) -> None:
-        filled(world, 15)
-        path = "/store/consumequeue/T/0/00000000000000000200"
-        kept = world.files.read(path)[:50]
-        world.files.write(path, kept)
-        table = table_of(world)
-        calls: list[str] = []
-        assert table.load(before_loss=lambda: calls.append("queues begin again")) == []
-        assert calls == ["queues begin again"]
-        assert table.lost_entries
-        assert world.files.read(path) == kept.ljust(200, b"\0")
-        assert [str(one) for one in table.extended] == [f"{path} @ 0: file size: expected 200, found 50"]
-
-    lab().run(body)
+@simulated()
+def test_a_short_queue_file_with_entries_is_extended_and_asks_for_the_whole_log(world: World) -> None:
+    filled(world, 15)
+    path = "/store/consumequeue/T/0/00000000000000000200"
+    kept = world.files.read(path)[:50]
+    world.files.write(path, kept)
+    table = table_of(world)
+    calls: list[str] = []
+    assert table.load(before_loss=lambda: calls.append("queues begin again")) == []
+    assert calls == ["queues begin again"]
+    assert table.lost_entries
+    assert world.files.read(path) == kept.ljust(200, b"\0")
+    assert [str(one) for one in table.extended] == [f"{path} @ 0: file size: expected 200, found 50"]
 
 
-def test_a_file_size_that_one_queue_refuses_changes_no_other_queue(lab: Make) -> None:
-    def body(world: World) -> None:
-        for topic, entries in (("A", 3), ("B", 15)):
-            queue = ConsumeQueue(world, f"/store/consumequeue/{topic}/0", 200, topic, 0)
-            for number in range(entries):
-                queue.put(number * 100, 100, 0, number)
-        for size_bytes in (400, 100):
-            with pytest.raises(CorruptFileError, match="file"):
-                ConsumeQueueTable(world, "/store/consumequeue", size_bytes).load()
-            status = world.files.status("/store/consumequeue/A/0/00000000000000000000")
-            assert status is not None
-            assert status.size_bytes == 200
-
-    lab().run(body)
+@simulated()
+def test_a_file_size_that_one_queue_refuses_changes_no_other_queue(world: World) -> None:
+    for topic, entries in (("A", 3), ("B", 15)):
+        queue = ConsumeQueue(world, f"/store/consumequeue/{topic}/0", 200, topic, 0)
+        for number in range(entries):
+            queue.put(number * 100, 100, 0, number)
+    for size_bytes in (400, 100):
+        with pytest.raises(CorruptFileError, match="file"):
+            ConsumeQueueTable(world, "/store/consumequeue", size_bytes).load()
+        status = world.files.status("/store/consumequeue/A/0/00000000000000000000")
+        assert status is not None
+        assert status.size_bytes == 200
 
 
-def test_a_queue_file_that_a_crash_left_half_made_goes_with_all_behind_it(lab: Make) -> None:
-    def body(world: World) -> None:
-        filled(world, 25)
-        world.files.write("/store/consumequeue/T/0/00000000000000000200", b"")
-        table = table_of(world)
-        table.load()
+@simulated()
+def test_a_queue_file_that_a_crash_left_half_made_goes_with_all_behind_it(world: World) -> None:
+    filled(world, 25)
+    world.files.write("/store/consumequeue/T/0/00000000000000000200", b"")
+    table = table_of(world)
+    table.load()
 
-        assert world.files.list_directory("/store/consumequeue/T/0") == ["00000000000000000000"]
-        assert table.find_or_create("T", 0).max_offset == 10
-
-    lab().run(body)
+    assert world.files.list_directory("/store/consumequeue/T/0") == ["00000000000000000000"]
+    assert table.find_or_create("T", 0).max_offset == 10

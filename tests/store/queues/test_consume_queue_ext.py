@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.simulated import simulated
 from tornlog.store.formats.consume_queue import (
     END_MARK,
     NO_ADDRESS,
@@ -46,234 +47,196 @@ def names(world: World) -> list[str]:
     return world.files.list_directory(DIRECTORY)
 
 
-def test_a_directory_that_is_synced_while_a_file_is_being_made_is_not_taken_for_durable(lab: Make) -> None:
-    bench = lab()
+@simulated()
+def test_a_directory_that_is_synced_while_a_file_is_being_made_is_not_taken_for_durable(
+    world: World, bench: Any
+) -> None:
+    ext = ext_of(world)
+    meet = bench.failures.meet
 
-    def body(world: World) -> None:
-        ext = ext_of(world)
-        meet = bench.failures.meet
+    def sync_before_the_map(method: str, path: str) -> None:
+        meet(method, path)
+        if method == "map":
+            ext.queue.directory_is_durable = True
 
-        def sync_before_the_map(method: str, path: str) -> None:
-            meet(method, path)
-            if method == "map":
-                ext.queue.directory_is_durable = True
+    bench.failures.meet = sync_before_the_map
+    ext.put(unit(1))
 
-        bench.failures.meet = sync_before_the_map
-        ext.put(unit(1))
-
-        assert not ext.queue.directory_is_durable
-
-    bench.run(body)
+    assert not ext.queue.directory_is_durable
 
 
-def test_units_lie_one_behind_the_other_and_a_file_without_room_is_closed_with_an_end_mark(lab: Make) -> None:
-    def body(world: World) -> None:
-        ext, addresses = filled(world, 9)
+@simulated()
+def test_units_lie_one_behind_the_other_and_a_file_without_room_is_closed_with_an_end_mark(world: World) -> None:
+    ext, addresses = filled(world, 9)
 
-        assert [offset_of(address) for address in addresses] == [0, 24, 48, 72, 100, 124, 148, 172, 200]
-        first = ext.queue.segments[0].file.view(0, FILE_BYTES)
-        units = b"".join(encode_unit(unit(number)) for number in range(4))
-        assert bytes(first) == units + END_MARK + bytes(2)
-        assert [ext.get(address) for address in addresses] == [unit(number) for number in range(9)]
-
-    lab().run(body)
+    assert [offset_of(address) for address in addresses] == [0, 24, 48, 72, 100, 124, 148, 172, 200]
+    first = ext.queue.segments[0].file.view(0, FILE_BYTES)
+    units = b"".join(encode_unit(unit(number)) for number in range(4))
+    assert bytes(first) == units + END_MARK + bytes(2)
+    assert [ext.get(address) for address in addresses] == [unit(number) for number in range(9)]
 
 
-def test_an_address_that_leads_to_no_unit_is_answered_with_none(lab: Make) -> None:
-    def body(world: World) -> None:
-        ext, addresses = filled(world, 5)
+@simulated()
+def test_an_address_that_leads_to_no_unit_is_answered_with_none(world: World) -> None:
+    ext, addresses = filled(world, 5)
 
-        for offset in (96, 98, 99, 148, 199, 200, 10_000, OFFSET_MAX):
-            assert ext.get(address_of(offset)) is None
-        assert ext.get(addresses[0] + 2) is None  # in the middle of one
-        assert ext_of(world).get(addresses[0]) is None
-
-    lab().run(body)
+    for offset in (96, 98, 99, 148, 199, 200, 10_000, OFFSET_MAX):
+        assert ext.get(address_of(offset)) is None
+    assert ext.get(addresses[0] + 2) is None  # in the middle of one
+    assert ext_of(world).get(addresses[0]) is None
 
 
-def test_a_unit_that_no_file_can_hold_or_for_which_no_file_can_be_had_gets_no_address(lab: Make) -> None:
-    machine = lab()
-
-    def body(world: World) -> None:
-        ext = ext_of(world)
-        assert ext.put(ExtUnit(1, 1, bytes(77))) == NO_ADDRESS
-        assert not ext.queue.segments
-        assert ext_of(world, 1 << 20).put(ExtUnit(1, 1, bytes(32_748))) == NO_ADDRESS
-        machine.failures.plan("map", DIRECTORY)
-        assert ext.put(unit(0)) == NO_ADDRESS
-        assert ext.put(unit(0)) == address_of(0)
-        assert ext.put(ExtUnit(1, 1, bytes(76))) == address_of(100)  # it just fits
-
-    machine.run(body)
+@simulated()
+def test_a_unit_that_no_file_can_hold_or_for_which_no_file_can_be_had_gets_no_address(world: World, bench: Any) -> None:
+    ext = ext_of(world)
+    assert ext.put(ExtUnit(1, 1, bytes(77))) == NO_ADDRESS
+    assert not ext.queue.segments
+    assert ext_of(world, 1 << 20).put(ExtUnit(1, 1, bytes(32_748))) == NO_ADDRESS
+    bench.failures.plan("map", DIRECTORY)
+    assert ext.put(unit(0)) == NO_ADDRESS
+    assert ext.put(unit(0)) == address_of(0)
+    assert ext.put(ExtUnit(1, 1, bytes(76))) == address_of(100)  # it just fits
 
 
-def test_offsets_end_where_tag_codes_begin(lab: Make) -> None:
-    def body(world: World) -> None:
-        ext = ext_of(world)
-        ext._first_base_offset = (OFFSET_MAX // FILE_BYTES + 1) * FILE_BYTES
-        assert ext.put(unit(0)) == NO_ADDRESS
-
-    lab().run(body)
+@simulated()
+def test_offsets_end_where_tag_codes_begin(world: World) -> None:
+    ext = ext_of(world)
+    ext._first_base_offset = (OFFSET_MAX // FILE_BYTES + 1) * FILE_BYTES
+    assert ext.put(unit(0)) == NO_ADDRESS
 
 
-def test_a_load_finds_the_end_of_the_units_and_goes_on_there(lab: Make) -> None:
-    def body(world: World) -> None:
-        _, addresses = filled(world, 6)
-        ext = loaded(world, addresses[-1])
+@simulated()
+def test_a_load_finds_the_end_of_the_units_and_goes_on_there(world: World) -> None:
+    _, addresses = filled(world, 6)
+    ext = loaded(world, addresses[-1])
 
-        assert ext.get(addresses[-1]) == unit(5)
-        assert offset_of(ext.put(unit(6))) == 148
-
-    lab().run(body)
+    assert ext.get(addresses[-1]) == unit(5)
+    assert offset_of(ext.put(unit(6))) == 148
 
 
-def test_units_behind_the_last_one_that_an_entry_leads_to_are_cut_and_zeroed(lab: Make) -> None:
-    def body(world: World) -> None:
-        _, addresses = filled(world, 9)
-        ext = loaded(world, addresses[4])
+@simulated()
+def test_units_behind_the_last_one_that_an_entry_leads_to_are_cut_and_zeroed(world: World) -> None:
+    _, addresses = filled(world, 9)
+    ext = loaded(world, addresses[4])
 
-        assert names(world) == ["00000000000000000000", "00000000000000000100"]
-        assert ext.get(addresses[5]) is None
-        assert not any(ext.queue.segments[1].file.view(24, FILE_BYTES))
-        assert ext.put(unit(77)) == addresses[5]
-        assert ext.get(addresses[5]) == unit(77)
-
-    lab().run(body)
+    assert names(world) == ["00000000000000000000", "00000000000000000100"]
+    assert ext.get(addresses[5]) is None
+    assert not any(ext.queue.segments[1].file.view(24, FILE_BYTES))
+    assert ext.put(unit(77)) == addresses[5]
+    assert ext.get(addresses[5]) == unit(77)
 
 
-def test_an_extension_that_no_entry_leads_into_goes_and_begins_at_0_again(lab: Make) -> None:
-    def body(world: World) -> None:
-        filled(world, 9)
-        ext = loaded(world, None)
+@simulated()
+def test_an_extension_that_no_entry_leads_into_goes_and_begins_at_0_again(world: World) -> None:
+    filled(world, 9)
+    ext = loaded(world, None)
 
-        assert names(world) == []
-        assert ext.put(unit(0)) == address_of(0)
-
-    lab().run(body)
+    assert names(world) == []
+    assert ext.put(unit(0)) == address_of(0)
 
 
 @pytest.mark.parametrize("last", [address_of(260), address_of(300), address_of(399)])
-def test_an_address_whose_unit_is_lost_is_never_given_to_another(lab: Make, last: int) -> None:
-    def body(world: World) -> None:
-        _, addresses = filled(world, 9)
-        ext = loaded(world, last)
+@simulated()
+def test_an_address_whose_unit_is_lost_is_never_given_to_another(world: World, last: int) -> None:
+    _, addresses = filled(world, 9)
+    ext = loaded(world, last)
 
-        assert names(world) == []
-        assert ext.get(addresses[0]) is None
-        assert ext.put(unit(0)) > last
-        assert ext.get(last) is None
-
-    lab().run(body)
+    assert names(world) == []
+    assert ext.get(addresses[0]) is None
+    assert ext.put(unit(0)) > last
+    assert ext.get(last) is None
 
 
-def test_a_torn_unit_ends_the_last_file(lab: Make) -> None:
-    def body(world: World) -> None:
-        ext, addresses = filled(world, 3)
-        ext.queue.segments[0].file.store(24, b"\0\x18" + bytes(20))  # its size was written, the rest was not
-        ext = ext_of(world)
-        ext.load()
+@simulated()
+def test_a_torn_unit_ends_the_last_file(world: World) -> None:
+    ext, addresses = filled(world, 3)
+    ext.queue.segments[0].file.store(24, b"\0\x18" + bytes(20))  # its size was written, the rest was not
+    ext = ext_of(world)
+    ext.load()
 
-        assert [ext.get(address) for address in addresses] == [unit(0), None, None]
-        ext.recovered(addresses[0])
-        assert ext.put(unit(9)) == addresses[1]
-
-    lab().run(body)
+    assert [ext.get(address) for address in addresses] == [unit(0), None, None]
+    ext.recovered(addresses[0])
+    assert ext.put(unit(9)) == addresses[1]
 
 
-def test_a_hole_in_an_earlier_file_costs_its_units_only(lab: Make) -> None:
-    def body(world: World) -> None:
-        ext, addresses = filled(world, 5)
-        ext.queue.segments[0].file.store(24, bytes(24))
-        ext = loaded(world, addresses[-1])
+@simulated()
+def test_a_hole_in_an_earlier_file_costs_its_units_only(world: World) -> None:
+    ext, addresses = filled(world, 5)
+    ext.queue.segments[0].file.store(24, bytes(24))
+    ext = loaded(world, addresses[-1])
 
-        found = [ext.get(address) for address in addresses]
-        assert found == [unit(0), None, unit(2), unit(3), unit(4)]
-
-    lab().run(body)
+    found = [ext.get(address) for address in addresses]
+    assert found == [unit(0), None, unit(2), unit(3), unit(4)]
 
 
-def test_a_last_file_that_an_end_mark_closes_is_full(lab: Make) -> None:
-    def body(world: World) -> None:
-        _, addresses = filled(world, 5)
-        world.files.unlink(f"{DIRECTORY}/00000000000000000100")
-        ext = ext_of(world)
-        ext.load()
+@simulated()
+def test_a_last_file_that_an_end_mark_closes_is_full(world: World) -> None:
+    _, addresses = filled(world, 5)
+    world.files.unlink(f"{DIRECTORY}/00000000000000000100")
+    ext = ext_of(world)
+    ext.load()
 
-        assert ext.queue.max_offset == FILE_BYTES
-        ext.recovered(addresses[3])
-        assert offset_of(ext.put(unit(4))) == 100
-
-    lab().run(body)
+    assert ext.queue.max_offset == FILE_BYTES
+    ext.recovered(addresses[3])
+    assert offset_of(ext.put(unit(4))) == 100
 
 
-def test_files_behind_a_gap_or_of_a_wrong_size_go_and_a_foreign_name_is_left_alone(lab: Make) -> None:
-    def body(world: World) -> None:
-        _, addresses = filled(world, 9)
-        world.files.unlink(f"{DIRECTORY}/00000000000000000100")
-        ext = loaded(world, addresses[3])
-        assert names(world) == ["00000000000000000000"]
-        assert ext.get(addresses[3]) == unit(3)
+@simulated()
+def test_files_behind_a_gap_or_of_a_wrong_size_go_and_a_foreign_name_is_left_alone(world: World) -> None:
+    _, addresses = filled(world, 9)
+    world.files.unlink(f"{DIRECTORY}/00000000000000000100")
+    ext = loaded(world, addresses[3])
+    assert names(world) == ["00000000000000000000"]
+    assert ext.get(addresses[3]) == unit(3)
 
-        world.files.write(f"{DIRECTORY}/00000000000000000100", b"short")
-        loaded(world, addresses[3])
-        assert names(world) == ["00000000000000000000"]
+    world.files.write(f"{DIRECTORY}/00000000000000000100", b"short")
+    loaded(world, addresses[3])
+    assert names(world) == ["00000000000000000000"]
 
-        world.files.write(f"{DIRECTORY}/foreign", b"")
-        ext = loaded(world, addresses[3])
-        assert [error.file for error in ext.queue.strays] == [f"{DIRECTORY}/foreign"]
-        assert names(world) == ["00000000000000000000", "foreign"]
-
-    lab().run(body)
+    world.files.write(f"{DIRECTORY}/foreign", b"")
+    ext = loaded(world, addresses[3])
+    assert [error.file for error in ext.queue.strays] == [f"{DIRECTORY}/foreign"]
+    assert names(world) == ["00000000000000000000", "foreign"]
 
 
-def test_a_unit_is_kept_only_for_the_record_whose_code_and_time_it_has(lab: Make) -> None:
-    def body(world: World) -> None:
-        ext, addresses = filled(world, 2)
+@simulated()
+def test_a_unit_is_kept_only_for_the_record_whose_code_and_time_it_has(world: World) -> None:
+    ext, addresses = filled(world, 2)
 
-        assert ext.kept(addresses[1], 1, 1_001, vouched=True)
-        assert not ext.kept(addresses[1], 2, 1_001, vouched=True)
-        assert not ext.kept(addresses[1], 1, 1_002, vouched=True)
-        assert not ext.kept(address_of(48), 0, 0, vouched=True)
-
-    lab().run(body)
+    assert ext.kept(addresses[1], 1, 1_001, vouched=True)
+    assert not ext.kept(addresses[1], 2, 1_001, vouched=True)
+    assert not ext.kept(addresses[1], 1, 1_002, vouched=True)
+    assert not ext.kept(address_of(48), 0, 0, vouched=True)
 
 
-def test_kept_units_that_nobody_vouches_for_are_written_and_synced_again(lab: Make) -> None:
-    machine = lab()
-
-    def body(world: World) -> None:
-        _, addresses = filled(world, 7)
-        ext = ext_of(world)
-        ext.load()
-        for number, address in enumerate(addresses):
-            assert ext.kept(address, number, 1_000 + number, vouched=number < 5)
-        ext.recovered(addresses[-1])
-        assert ext.queue.flushed_where.get() == 124
-        machine.failures.calls.clear()
-        ext.queue.flush_all(0)
-        assert machine.failures.calls == [("msync", f"{DIRECTORY}/00000000000000000100")]
-        assert machine.disk.is_durable(f"{DIRECTORY}/00000000000000000100", 24, 72)
-
-    machine.run(body)
+@simulated()
+def test_kept_units_that_nobody_vouches_for_are_written_and_synced_again(world: World, bench: Any) -> None:
+    _, addresses = filled(world, 7)
+    ext = ext_of(world)
+    ext.load()
+    for number, address in enumerate(addresses):
+        assert ext.kept(address, number, 1_000 + number, vouched=number < 5)
+    ext.recovered(addresses[-1])
+    assert ext.queue.flushed_where.get() == 124
+    bench.failures.calls.clear()
+    ext.queue.flush_all(0)
+    assert bench.failures.calls == [("msync", f"{DIRECTORY}/00000000000000000100")]
+    assert bench.disk.is_durable(f"{DIRECTORY}/00000000000000000100", 24, 72)
 
 
-def test_files_in_front_of_the_first_unit_still_needed_expire(lab: Make) -> None:
-    machine = lab()
+@simulated()
+def test_files_in_front_of_the_first_unit_still_needed_expire(world: World, bench: Any) -> None:
+    ext, addresses = filled(world, 13)
+    ext.queue.flush_all(0)
+    ext.expire(-5)  # a tag's code says nothing
+    ext.expire(addresses[4])
+    assert len(names(world)) == 4  # as in RocketMQ, the file that ends where the unit's begins stays
 
-    def body(world: World) -> None:
-        ext, addresses = filled(world, 13)
-        ext.queue.flush_all(0)
-        ext.expire(-5)  # a tag's code says nothing
-        ext.expire(addresses[4])
-        assert len(names(world)) == 4  # as in RocketMQ, the file that ends where the unit's begins stays
-
-        machine.failures.plan("unlink", DIRECTORY)
-        ext.expire(addresses[12])
-        assert len(names(world)) == 4
-        ext.expire(addresses[12])
-        assert names(world) == ["00000000000000000200", "00000000000000000300"]
-        assert ext.get(addresses[0]) is None
-        assert ext.get(addresses[8]) == unit(8)
-        assert loaded(world, addresses[12]).get(addresses[8]) == unit(8)
-
-    machine.run(body)
+    bench.failures.plan("unlink", DIRECTORY)
+    ext.expire(addresses[12])
+    assert len(names(world)) == 4
+    ext.expire(addresses[12])
+    assert names(world) == ["00000000000000000200", "00000000000000000300"]
+    assert ext.get(addresses[0]) is None
+    assert ext.get(addresses[8]) == unit(8)
+    assert loaded(world, addresses[12]).get(addresses[8]) == unit(8)

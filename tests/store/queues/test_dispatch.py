@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from tests.store.rigs import started
+from tests.store.simulated import simulated
 from tornlog.store.config import BrokerRole, FlushDiskType
 from tornlog.store.formats.host import Host
 from tornlog.store.formats.message import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, encode_record, place_records
@@ -15,44 +16,38 @@ from tornlog.store.world import World
 Make = Callable[..., Any]
 
 
-def test_a_record_whose_queue_file_cannot_be_made_is_shown_a_second_later(lab: Make, small: Make) -> None:
-    bench = lab()
+@simulated()
+def test_a_record_whose_queue_file_cannot_be_made_is_shown_a_second_later(
+    world: World, bench: Any, small: Make
+) -> None:
     bench.failures.plan("map", "consumequeue")
+    store = started(world, small())
+    assert store.put_message(Message.of("T", b"kept")).status is PutMessageStatus.PUT_OK
+    world.tasks.sleep(500)
+    assert isinstance(store.dispatch.last_error, OSError)
+    assert store.get_message("T", 0, 0).status is GetMessageStatus.NO_MESSAGE_IN_QUEUE
+    assert store.dispatch.behind_bytes > 0
 
-    def body(world: World) -> None:
-        store = started(world, small())
-        assert store.put_message(Message.of("T", b"kept")).status is PutMessageStatus.PUT_OK
-        world.tasks.sleep(500)
-        assert isinstance(store.dispatch.last_error, OSError)
-        assert store.get_message("T", 0, 0).status is GetMessageStatus.NO_MESSAGE_IN_QUEUE
-        assert store.dispatch.behind_bytes > 0
-
-        world.tasks.sleep(600)
-        assert store.get_message("T", 0, 0).status is GetMessageStatus.FOUND
-        assert store.dispatch.behind_bytes == 0
-        assert store.flags.is_writeable
-        assert store.shutdown()
-
-    bench.run(body)
+    world.tasks.sleep(600)
+    assert store.get_message("T", 0, 0).status is GetMessageStatus.FOUND
+    assert store.dispatch.behind_bytes == 0
+    assert store.flags.is_writeable
+    assert store.shutdown()
 
 
-def test_dispatch_retries_once_a_second_however_many_puts_come_meanwhile(lab: Make, small: Make) -> None:
-    bench = lab()
+@simulated()
+def test_dispatch_retries_once_a_second_however_many_puts_come_meanwhile(world: World, bench: Any, small: Make) -> None:
     bench.failures.plan("map", "consumequeue", 5)
+    store = started(world, small())
+    for _ in range(45):
+        assert store.put_message(Message.of("T", b"busy")).status is PutMessageStatus.PUT_OK
+        world.tasks.sleep(100)
+    attempts = [call for call in bench.failures.calls if call[0] == "map" and "consumequeue" in call[1]]
+    assert len(attempts) == 5
 
-    def body(world: World) -> None:
-        store = started(world, small())
-        for _ in range(45):
-            assert store.put_message(Message.of("T", b"busy")).status is PutMessageStatus.PUT_OK
-            world.tasks.sleep(100)
-        attempts = [call for call in bench.failures.calls if call[0] == "map" and "consumequeue" in call[1]]
-        assert len(attempts) == 5
-
-        world.tasks.sleep(1_500)
-        assert store.get_max_offset_in_queue("T", 0) == 45
-        assert store.shutdown()
-
-    bench.run(body)
+    world.tasks.sleep(1_500)
+    assert store.get_max_offset_in_queue("T", 0) == 45
+    assert store.shutdown()
 
 
 def test_a_disk_that_fails_dispatch_for_half_a_minute_ends_writing_and_nothing_is_lost(lab: Make, small: Make) -> None:
@@ -81,77 +76,65 @@ def test_a_disk_that_fails_dispatch_for_half_a_minute_ends_writing_and_nothing_i
     lab(image).run(again)
 
 
-def test_what_dispatch_failed_at_before_it_got_on_does_not_count_for_the_next_record(lab: Make, small: Make) -> None:
-    bench = lab()
+@simulated()
+def test_what_dispatch_failed_at_before_it_got_on_does_not_count_for_the_next_record(
+    world: World, bench: Any, small: Make
+) -> None:
     for topic in ("A", "B", "C"):
         bench.failures.plan("map", f"consumequeue/{topic}", 20)
-
-    def body(world: World) -> None:
-        store = started(world, small())
-        for topic in ("A", "B", "C"):
-            store.put_message(Message.of(topic, b"late"))
-        world.tasks.sleep(58_000)
-        assert store.dispatch.behind_bytes > 0
-        assert store.flags.is_writeable
-        world.tasks.sleep(4_000)
-        assert store.dispatch.behind_bytes == 0
-        assert store.shutdown()
-
-    bench.run(body)
+    store = started(world, small())
+    for topic in ("A", "B", "C"):
+        store.put_message(Message.of(topic, b"late"))
+    world.tasks.sleep(58_000)
+    assert store.dispatch.behind_bytes > 0
+    assert store.flags.is_writeable
+    world.tasks.sleep(4_000)
+    assert store.dispatch.behind_bytes == 0
+    assert store.shutdown()
 
 
-def test_a_stop_in_the_midst_of_a_retry_does_not_wait_for_it(lab: Make, small: Make) -> None:
-    bench = lab()
+@simulated()
+def test_a_stop_in_the_midst_of_a_retry_does_not_wait_for_it(world: World, bench: Any, small: Make) -> None:
     bench.failures.plan("map", "consumequeue")
-
-    def body(world: World) -> None:
-        store = started(world, small())
-        store.put_message(Message.of("T", b"kept"))
-        world.tasks.sleep(10)
-        assert store.dispatch.last_error is not None
-        begin_ns = world.clock.monotonic_ns()
-        assert store.shutdown()  # the last try succeeds
-        assert world.clock.monotonic_ns() - begin_ns < 500_000_000
-
-    bench.run(body)
+    store = started(world, small())
+    store.put_message(Message.of("T", b"kept"))
+    world.tasks.sleep(10)
+    assert store.dispatch.last_error is not None
+    begin_ns = world.clock.monotonic_ns()
+    assert store.shutdown()  # the last try succeeds
+    assert world.clock.monotonic_ns() - begin_ns < 500_000_000
 
 
-def test_a_damaged_record_is_not_dispatched_and_the_exit_is_not_clean(lab: Make, small: Make) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        store = started(world, small())
-        result = store.put_message(Message.of("T", b"one"))
-        assert result.append is not None
-        world.tasks.sleep(1)
-        store.dispatch.reput_from.set(result.append.wrote_offset + 1)  # nothing begins there
-        store.dispatch.wake()
-        world.tasks.sleep(1)
-        assert "commitlog" in str(store.dispatch.last_error)
-        assert not store.shutdown()
-
-    bench.run(body)
+@simulated()
+def test_a_damaged_record_is_not_dispatched_and_the_exit_is_not_clean(world: World, small: Make) -> None:
+    store = started(world, small())
+    result = store.put_message(Message.of("T", b"one"))
+    assert result.append is not None
+    world.tasks.sleep(1)
+    store.dispatch.reput_from.set(result.append.wrote_offset + 1)  # nothing begins there
+    store.dispatch.wake()
+    world.tasks.sleep(1)
+    assert "commitlog" in str(store.dispatch.last_error)
+    assert not store.shutdown()
 
 
 @pytest.mark.parametrize("flush", FlushDiskType)
-def test_under_sync_flush_nothing_is_shown_before_it_is_durable(flush: FlushDiskType, lab: Make, small: Make) -> None:
-    bench = lab()
+@simulated()
+def test_under_sync_flush_nothing_is_shown_before_it_is_durable(
+    flush: FlushDiskType, world: World, bench: Any, small: Make
+) -> None:
+    store = started(world, small(flush_disk_type=flush))
+    store.put_message(Message.of("T", b"durable"))
+    world.tasks.sleep(1)
+    bench.failures.plan("msync", "commitlog")
+    second = store.put_message(Message.of("T", b"not durable")).append
+    world.tasks.sleep(1)
 
-    def body(world: World) -> None:
-        store = started(world, small(flush_disk_type=flush))
-        store.put_message(Message.of("T", b"durable"))
-        world.tasks.sleep(1)
-        bench.failures.plan("msync", "commitlog")
-        second = store.put_message(Message.of("T", b"not durable")).append
-        world.tasks.sleep(1)
-
-        shown = 1 if flush is FlushDiskType.SYNC_FLUSH else 2
-        assert store.get_max_offset_in_queue("T", 0) == shown
-        assert store.look_message_by_offset(0) is not None
-        assert second is not None
-        assert (store.look_message_by_offset(second.wrote_offset) is not None) == (shown == 2)
-
-    bench.run(body)
+    shown = 1 if flush is FlushDiskType.SYNC_FLUSH else 2
+    assert store.get_max_offset_in_queue("T", 0) == shown
+    assert store.look_message_by_offset(0) is not None
+    assert second is not None
+    assert (store.look_message_by_offset(second.wrote_offset) is not None) == (shown == 2)
 
 
 @pytest.mark.parametrize(
@@ -196,46 +179,40 @@ def replicated(numbers: list[int]) -> list[bytes]:
 
 
 @pytest.mark.parametrize("wrong", [2_000_000, 1 << 40, 1 << 62, -5, 1])
+@simulated()
 def test_a_record_that_cannot_be_where_it_says_is_passed_over_and_named_and_its_queue_goes_on(
-    lab: Make, small: Make, wrong: int
+    world: World, small: Make, wrong: int
 ) -> None:
-    def body(world: World) -> None:
-        store = started(world, small(broker_role=BrokerRole.SLAVE))
-        records = replicated([0, 1, wrong, 3])
-        at = 0
-        for raw in records:
-            assert store.commit_log.append_replicated(at, raw, 1)
-            at += len(raw)
-        world.tasks.sleep(100)
+    store = started(world, small(broker_role=BrokerRole.SLAVE))
+    records = replicated([0, 1, wrong, 3])
+    at = 0
+    for raw in records:
+        assert store.commit_log.append_replicated(at, raw, 1)
+        at += len(raw)
+    world.tasks.sleep(100)
 
-        assert store.dispatch.behind_bytes == 0
-        assert store.get_max_offset_in_queue("T", 0) == 4
-        assert store.get_message("T", 0, 3).records == [records[3]]
-        position = len(records[0]) + len(records[1]) + 20
-        told = store.runtime_info()["dispatchPassedOver"]
-        assert told.startswith(
-            f"1, the last: /store/commitlog/{0:020d} @ {position}: queueOffset in T/0: expected 2 to "
-        )
-        assert told.endswith(f", found {wrong}")
-        assert store.flags.is_writeable
-        assert store.shutdown()
-
-    lab().run(body)
+    assert store.dispatch.behind_bytes == 0
+    assert store.get_max_offset_in_queue("T", 0) == 4
+    assert store.get_message("T", 0, 3).records == [records[3]]
+    position = len(records[0]) + len(records[1]) + 20
+    told = store.runtime_info()["dispatchPassedOver"]
+    assert told.startswith(f"1, the last: /store/commitlog/{0:020d} @ {position}: queueOffset in T/0: expected 2 to ")
+    assert told.endswith(f", found {wrong}")
+    assert store.flags.is_writeable
+    assert store.shutdown()
 
 
-def test_a_gap_in_the_numbers_of_a_master_is_filled_on_its_slave(lab: Make, small: Make) -> None:
-    def body(world: World) -> None:
-        store = started(world, small(broker_role=BrokerRole.SLAVE))
-        entries = store.config.mapped_file_size_consume_queue // 20
-        at = 0
-        for raw in replicated([0, entries, entries + 1]):
-            assert store.commit_log.append_replicated(at, raw, 1)
-            at += len(raw)
-        world.tasks.sleep(100)
+@simulated()
+def test_a_gap_in_the_numbers_of_a_master_is_filled_on_its_slave(world: World, small: Make) -> None:
+    store = started(world, small(broker_role=BrokerRole.SLAVE))
+    entries = store.config.mapped_file_size_consume_queue // 20
+    at = 0
+    for raw in replicated([0, entries, entries + 1]):
+        assert store.commit_log.append_replicated(at, raw, 1)
+        at += len(raw)
+    world.tasks.sleep(100)
 
-        assert store.dispatch.passed_over is None
-        assert store.get_max_offset_in_queue("T", 0) == entries + 2
-        assert len(store.get_message("T", 0, entries).records) == 2
-        assert store.shutdown()
-
-    lab().run(body)
+    assert store.dispatch.passed_over is None
+    assert store.get_max_offset_in_queue("T", 0) == entries + 2
+    assert len(store.get_message("T", 0, entries).records) == 2
+    assert store.shutdown()

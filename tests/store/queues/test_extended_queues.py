@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.simulated import simulated
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.image import Image
 from tornlog.sim.errors import MachineDied
@@ -83,25 +84,21 @@ def shut_down(machine: Any, config: StoreConfig, count: int) -> Image:
     return image
 
 
-def test_each_entry_leads_to_a_unit_with_the_code_and_time_of_its_record(lab: Make, extended: Make) -> None:
-    def body(world: World) -> None:
-        store, _ = opened(world, extended())
-        put(store, 12)
-        queue = store.queues.find_or_create("T", 0)
+@simulated()
+def test_each_entry_leads_to_a_unit_with_the_code_and_time_of_its_record(world: World, extended: Make) -> None:
+    store, _ = opened(world, extended())
+    put(store, 12)
+    queue = store.queues.find_or_create("T", 0)
 
-        assert codes(store) == [
-            address_of(number * 20 if number < 9 else 200 + (number - 9) * 20) for number in range(12)
-        ]
-        for number, code in enumerate(codes(store)):
-            entry = queue.entry(number)
-            assert entry is not None
-            record = store.look_message_by_offset(entry.physical_offset)
-            assert record is not None
-            assert queue.unit_at(code) == ExtUnit(tags_code("AB"[number % 2]), record.store_timestamp_ms, b"")
-        assert queue.unit_at(65) is None
-        assert store.shutdown()
-
-    lab().run(body)
+    assert codes(store) == [address_of(number * 20 if number < 9 else 200 + (number - 9) * 20) for number in range(12)]
+    for number, code in enumerate(codes(store)):
+        entry = queue.entry(number)
+        assert entry is not None
+        record = store.look_message_by_offset(entry.physical_offset)
+        assert record is not None
+        assert queue.unit_at(code) == ExtUnit(tags_code("AB"[number % 2]), record.store_timestamp_ms, b"")
+    assert queue.unit_at(65) is None
+    assert store.shutdown()
 
 
 def test_pulls_by_tag_go_through_the_units_and_a_missing_unit_lets_its_message_pass(
@@ -128,46 +125,38 @@ def test_pulls_by_tag_go_through_the_units_and_a_missing_unit_lets_its_message_p
     lab(lost).run(holed)
 
 
-def test_a_unit_that_cannot_be_kept_leaves_the_plain_code(lab: Make, extended: Make) -> None:
-    machine = lab()
+@simulated()
+def test_a_unit_that_cannot_be_kept_leaves_the_plain_code(world: World, bench: Any, extended: Make) -> None:
+    store, _ = opened(world, extended())
+    bench.failures.plan("map", EXT)
+    put(store, 2)
 
-    def body(world: World) -> None:
-        store, _ = opened(world, extended())
-        machine.failures.plan("map", EXT)
-        put(store, 2)
-
-        assert codes(store) == [65, address_of(0)]
-        assert pulled(store, tags="A") == [0]
-        assert store.shutdown()
-
-    machine.run(body)
+    assert codes(store) == [65, address_of(0)]
+    assert pulled(store, tags="A") == [0]
+    assert store.shutdown()
 
 
-def test_an_entry_that_fails_is_dispatched_again_and_the_unit_it_left_harms_nobody(lab: Make, extended: Make) -> None:
-    machine = lab()
+@simulated()
+def test_an_entry_that_fails_is_dispatched_again_and_the_unit_it_left_harms_nobody(
+    world: World, bench: Any, extended: Make
+) -> None:
+    store, _ = opened(world, extended())
+    bench.failures.plan("map", QUEUE)
+    put(store, 1)
+    world.tasks.sleep(2_000)
 
-    def body(world: World) -> None:
-        store, _ = opened(world, extended())
-        machine.failures.plan("map", QUEUE)
-        put(store, 1)
-        world.tasks.sleep(2_000)
-
-        assert codes(store) == [address_of(20)]
-        assert store.shutdown()
-
-    machine.run(body)
+    assert codes(store) == [address_of(20)]
+    assert store.shutdown()
 
 
-def test_records_that_take_no_place_in_a_queue_have_no_unit_either(lab: Make, extended: Make) -> None:
-    def body(world: World) -> None:
-        store, _ = opened(world, extended())
-        store.put_message(Message("T", b"prepared", sys_flag=4))
-        put(store, 1)
+@simulated()
+def test_records_that_take_no_place_in_a_queue_have_no_unit_either(world: World, extended: Make) -> None:
+    store, _ = opened(world, extended())
+    store.put_message(Message("T", b"prepared", sys_flag=4))
+    put(store, 1)
 
-        assert codes(store) == [address_of(0)]
-        assert store.shutdown()
-
-    lab().run(body)
+    assert codes(store) == [address_of(0)]
+    assert store.shutdown()
 
 
 # -- recovery --------------------------------------------------------------------------------------
@@ -326,36 +315,34 @@ def test_after_any_crash_every_address_leads_to_its_own_unit(
 # -- bit maps --------------------------------------------------------------------------------------
 
 
+@simulated()
 def test_registered_consumers_pass_over_what_they_do_not_want_without_reading_it(
-    lab: Make, extended: Make, monkeypatch: pytest.MonkeyPatch
+    world: World, extended: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def body(world: World) -> None:
-        store = MessageStore(world, extended())
-        consumers = use_bit_maps(store)
-        store.load()
-        store.start()
-        put(store, 3)
-        data = consumers.register("T", "g", "n >= 10 AND TAGS = 'A'")
-        world.tasks.sleep(1)
-        put(store, 20, 3)
-        wanted = SqlMessageFilter.of_consumer(data)
-        reads: list[int] = []
-        read = store.commit_log.record_bytes
-        monkeypatch.setattr(
-            store.commit_log, "record_bytes", lambda at, size, end: (reads.append(at), read(at, size, end))[1]
-        )
+    store = MessageStore(world, extended())
+    consumers = use_bit_maps(store)
+    store.load()
+    store.start()
+    put(store, 3)
+    data = consumers.register("T", "g", "n >= 10 AND TAGS = 'A'")
+    world.tasks.sleep(1)
+    put(store, 20, 3)
+    wanted = SqlMessageFilter.of_consumer(data)
+    reads: list[int] = []
+    read = store.commit_log.record_bytes
+    monkeypatch.setattr(
+        store.commit_log, "record_bytes", lambda at, size, end: (reads.append(at), read(at, size, end))[1]
+    )
 
-        assert pulled(store, wanted=wanted) == [10, 12, 14, 16, 18, 20, 22]
-        assert len(reads) == 3 + 7  # the first three were there before the consumer
-        reads.clear()
-        assert pulled(store, wanted=SqlMessageFilter.parse(data.expression.text)) == list(range(10, 23, 2))
-        assert len(reads) == 23
-        queue = store.queues.find_or_create("T", 0)
-        units = [queue.unit_at(code) for code in codes(store)]
-        assert [len(unit.bit_map) for unit in units if unit is not None] == [0] * 3 + [14] * 20
-        assert store.shutdown()
-
-    lab().run(body)
+    assert pulled(store, wanted=wanted) == [10, 12, 14, 16, 18, 20, 22]
+    assert len(reads) == 3 + 7  # the first three were there before the consumer
+    reads.clear()
+    assert pulled(store, wanted=SqlMessageFilter.parse(data.expression.text)) == list(range(10, 23, 2))
+    assert len(reads) == 23
+    queue = store.queues.find_or_create("T", 0)
+    units = [queue.unit_at(code) for code in codes(store)]
+    assert [len(unit.bit_map) for unit in units if unit is not None] == [0] * 3 + [14] * 20
+    assert store.shutdown()
 
 
 def test_bit_maps_survive_a_restart_and_say_nothing_to_a_consumer_registered_after_it(
@@ -390,13 +377,11 @@ def test_bit_maps_survive_a_restart_and_say_nothing_to_a_consumer_registered_aft
     lab(machine.switch_off()).run(second)
 
 
-def test_a_pull_that_nothing_matches_moves_on(lab: Make, extended: Make) -> None:
-    def body(world: World) -> None:
-        store, _ = opened(world, extended())
-        put(store, 5)
-        result = store.get_message("T", 0, 0, wanted=SqlMessageFilter.parse("n = 99"))
+@simulated()
+def test_a_pull_that_nothing_matches_moves_on(world: World, extended: Make) -> None:
+    store, _ = opened(world, extended())
+    put(store, 5)
+    result = store.get_message("T", 0, 0, wanted=SqlMessageFilter.parse("n = 99"))
 
-        assert (result.status, result.next_begin_offset) == (GetMessageStatus.NO_MATCHED_MESSAGE, 5)
-        assert store.shutdown()
-
-    lab().run(body)
+    assert (result.status, result.next_begin_offset) == (GetMessageStatus.NO_MATCHED_MESSAGE, 5)
+    assert store.shutdown()

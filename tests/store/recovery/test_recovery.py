@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.simulated import simulated
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.store.config import StoreConfig
 from tornlog.store.errors import CorruptFileError
@@ -748,19 +749,17 @@ def test_an_empty_directory_is_an_empty_store(recover: Make, small: Make) -> Non
 
 @pytest.mark.parametrize("abruptly", [True, False])
 @pytest.mark.parametrize("size_bytes", [1, 7])
+@simulated()
 def test_a_log_whose_segments_have_no_room_for_a_blank_record_is_damage(
-    lab: Make, small: Make, size_bytes: int, abruptly: bool
+    world: World, small: Make, size_bytes: int, abruptly: bool
 ) -> None:
-    def body(world: World) -> None:
-        world.files.make_directories("/store/commitlog")
-        world.files.write(log_file(0), b"x" * size_bytes)
-        if abruptly:
-            world.files.write("/store/abort", b"")
-        store = MessageStore(world, small(mapped_file_size_commit_log=size_bytes, max_message_size=1))
-        with pytest.raises(CorruptFileError, match="file size: expected 8 or more, for a blank record, found"):
-            store.load()
-
-    lab().run(body)
+    world.files.make_directories("/store/commitlog")
+    world.files.write(log_file(0), b"x" * size_bytes)
+    if abruptly:
+        world.files.write("/store/abort", b"")
+    store = MessageStore(world, small(mapped_file_size_commit_log=size_bytes, max_message_size=1))
+    with pytest.raises(CorruptFileError, match="file size: expected 8 or more, for a blank record, found"):
+        store.load()
 
 
 def test_a_recovery_that_the_disk_fails_says_so_and_can_be_repeated(

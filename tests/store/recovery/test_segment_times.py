@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.simulated import simulated
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.messages import Message
@@ -123,17 +124,15 @@ def test_a_queue_file_that_leads_to_nothing_keeps_the_time_it_has(lab: Make, sma
     assert path not in left.files or left.files[path].mtime_ms == 77
 
 
-def test_a_new_queue_file_without_an_entry_keeps_the_time_it_has(lab: Make, small: Make) -> None:
-    def body(world: World) -> None:
-        store = MessageStore(world, small())
-        store.load()
-        times = SegmentTimes(world.files, [store.log])
-        queue = store.queues.find_or_create("T", 0)
-        segment = queue.queue.create(0)
-        world.files.set_mtime_ms(segment.file.path, 77)
-        times.put_back(store.commit_log, [queue])
-        status = world.files.status(segment.file.path)
-        assert status is not None
-        assert status.mtime_ms == 77
-
-    lab().run(body)
+@simulated()
+def test_a_new_queue_file_without_an_entry_keeps_the_time_it_has(world: World, small: Make) -> None:
+    store = MessageStore(world, small())
+    store.load()
+    times = SegmentTimes(world.files, [store.log])
+    queue = store.queues.find_or_create("T", 0)
+    segment = queue.queue.create(0)
+    world.files.set_mtime_ms(segment.file.path, 77)
+    times.put_back(store.commit_log, [queue])
+    status = world.files.status(segment.file.path)
+    assert status is not None
+    assert status.mtime_ms == 77

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.simulated import simulated
 from tornlog.store.config import FlushDiskType
 from tornlog.store.formats.messages import GetMessageStatus
 from tornlog.store.real.world import real_world
@@ -15,204 +16,176 @@ from tornlog.store.world import World
 Make = Callable[..., Any]
 
 
-def test_the_oldest_segments_go_when_their_time_is_over_and_no_other(lab: Make, shop: Make, short: Make) -> None:
-    def body(world: World) -> None:
-        found = shop(world, short()).start().put(range(12)).settle().age(1, 2).clean()
+@simulated()
+def test_the_oldest_segments_go_when_their_time_is_over_and_no_other(world: World, shop: Make, short: Make) -> None:
+    found = shop(world, short()).start().put(range(12)).settle().age(1, 2).clean()
 
-        assert found.store.min_phy_offset == 2 * 1024
-        assert found.log_bases() == [2, 3, 4, 5, 6]  # the last one is made ahead
-        assert found.bodies(found.store.get_min_offset_in_queue("T", 0)) == list(range(4, 12))
-        assert found.store.look_message_by_offset(0) is None
-        assert found.store.retention.last_error is None
-        assert found.store.shutdown()
-
-    lab().run(body)
+    assert found.store.min_phy_offset == 2 * 1024
+    assert found.log_bases() == [2, 3, 4, 5, 6]  # the last one is made ahead
+    assert found.bodies(found.store.get_min_offset_in_queue("T", 0)) == list(range(4, 12))
+    assert found.store.look_message_by_offset(0) is None
+    assert found.store.retention.last_error is None
+    assert found.store.shutdown()
 
 
-def test_a_young_segment_keeps_the_old_ones_behind_it(lab: Make, shop: Make, short: Make) -> None:
-    def body(world: World) -> None:
-        found = shop(world, short()).start().put(range(12)).settle().age(5, 3, first=1).age(0.99, 1).clean()
-        assert found.log_bases() == [0, 1, 2, 3, 4, 5, 6]
+@simulated()
+def test_a_young_segment_keeps_the_old_ones_behind_it(world: World, shop: Make, short: Make) -> None:
+    found = shop(world, short()).start().put(range(12)).settle().age(5, 3, first=1).age(0.99, 1).clean()
+    assert found.log_bases() == [0, 1, 2, 3, 4, 5, 6]
 
-        found.age(5, 1).clean()
-        assert found.log_bases() == [4, 5, 6]
-
-    lab().run(body)
+    found.age(5, 1).clean()
+    assert found.log_bases() == [4, 5, 6]
 
 
-def test_the_last_segment_stays_however_old_it_is(lab: Make, shop: Make, short: Make) -> None:
-    def body(world: World) -> None:
-        found = shop(world, short(file_reserved_time_hours=0)).start().put(range(7)).settle().clean()
-        assert found.store.min_phy_offset == 3 * 1024
-        assert found.bodies(6) == [6]
+@simulated()
+def test_the_last_segment_stays_however_old_it_is(world: World, shop: Make, short: Make) -> None:
+    found = shop(world, short(file_reserved_time_hours=0)).start().put(range(7)).settle().clean()
+    assert found.store.min_phy_offset == 3 * 1024
+    assert found.bodies(6) == [6]
 
-        found.clean()
-        assert found.store.min_phy_offset == 3 * 1024
-        found.put(range(7, 9)).settle()
-        assert found.bodies(6) == [6, 7, 8]
-
-    lab().run(body)
+    found.clean()
+    assert found.store.min_phy_offset == 3 * 1024
+    found.put(range(7, 9)).settle()
+    assert found.bodies(6) == [6, 7, 8]
 
 
-def test_a_pass_takes_ten_segments_at_the_most_with_pauses_between_them(lab: Make, shop: Make, short: Make) -> None:
-    def body(world: World) -> None:
-        config = short(file_reserved_time_hours=0, delete_commit_log_files_interval_ms=200)
-        found = shop(world, config).start().put(range(30)).settle().clean(ms=500)
-        assert found.log_bases()[0] == 3  # at 0, 200 and 400 ms
+@simulated()
+def test_a_pass_takes_ten_segments_at_the_most_with_pauses_between_them(world: World, shop: Make, short: Make) -> None:
+    config = short(file_reserved_time_hours=0, delete_commit_log_files_interval_ms=200)
+    found = shop(world, config).start().put(range(30)).settle().clean(ms=500)
+    assert found.log_bases()[0] == 3  # at 0, 200 and 400 ms
 
-        found.world.tasks.sleep(4_000)
-        assert found.log_bases()[0] == 10
-        found.world.tasks.sleep(10_000)  # one of the other 19 passes
-        assert found.log_bases()[0] == 14
-
-    lab().run(body)
+    found.world.tasks.sleep(4_000)
+    assert found.log_bases()[0] == 10
+    found.world.tasks.sleep(10_000)  # one of the other 19 passes
+    assert found.log_bases()[0] == 14
 
 
-def test_stopping_does_not_wait_for_a_pass_to_end(lab: Make, shop: Make, short: Make) -> None:
-    def body(world: World) -> None:
-        config = short(file_reserved_time_hours=0, delete_commit_log_files_interval_ms=1_000_000)
-        found = shop(world, config).start().put(range(12)).settle().clean(ms=10)
-        before_ms = world.clock.now_ms()
+@simulated()
+def test_stopping_does_not_wait_for_a_pass_to_end(world: World, shop: Make, short: Make) -> None:
+    config = short(file_reserved_time_hours=0, delete_commit_log_files_interval_ms=1_000_000)
+    found = shop(world, config).start().put(range(12)).settle().clean(ms=10)
+    before_ms = world.clock.now_ms()
 
-        assert found.store.shutdown()
-        assert world.clock.now_ms() - before_ms < 1_000
-        assert found.log_bases() == [1, 2, 3, 4, 5]
-
-    lab().run(body)
+    assert found.store.shutdown()
+    assert world.clock.now_ms() - before_ms < 1_000
+    assert found.log_bases() == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize(("hours", "goes"), [("12", True), ("03;12;23", True), ("11;13", False)])
+@simulated()
 def test_the_hours_of_the_day_start_passes_on_their_own(
-    lab: Make, shop: Make, short: Make, hours: str, goes: bool
+    world: World, shop: Make, short: Make, hours: str, goes: bool
 ) -> None:
-    def body(world: World) -> None:
-        assert world.clock.now_ms() // 3_600_000 % 24 == 12
-        found = shop(world, short(delete_when=hours)).start().put(range(6)).settle().age(2, 2)
-        world.tasks.sleep(55_000)
-        assert found.log_bases()[0] == 0  # the first pass is a minute away
-        world.tasks.sleep(10_000)
-        assert found.log_bases()[0] == (2 if goes else 0)
-
-    lab().run(body)
+    assert world.clock.now_ms() // 3_600_000 % 24 == 12
+    found = shop(world, short(delete_when=hours)).start().put(range(6)).settle().age(2, 2)
+    world.tasks.sleep(55_000)
+    assert found.log_bases()[0] == 0  # the first pass is a minute away
+    world.tasks.sleep(10_000)
+    assert found.log_bases()[0] == (2 if goes else 0)
 
 
-def test_asking_for_deletions_lasts_for_twenty_passes(lab: Make, shop: Make, short: Make) -> None:
-    def body(world: World) -> None:
-        config = short(clean_resource_interval_ms=1_000)
-        found = shop(world, config).start().put(range(8)).settle().clean(ms=18_500)
-        found.age(2, 1)
-        world.tasks.sleep(1_000)
-        assert found.log_bases()[0] == 1  # the 20th pass
+@simulated()
+def test_asking_for_deletions_lasts_for_twenty_passes(world: World, shop: Make, short: Make) -> None:
+    config = short(clean_resource_interval_ms=1_000)
+    found = shop(world, config).start().put(range(8)).settle().clean(ms=18_500)
+    found.age(2, 1)
+    world.tasks.sleep(1_000)
+    assert found.log_bases()[0] == 1  # the 20th pass
 
-        found.age(2, 1)
-        world.tasks.sleep(5_000)
-        assert found.log_bases()[0] == 1
-
-    lab().run(body)
+    found.age(2, 1)
+    world.tasks.sleep(5_000)
+    assert found.log_bases()[0] == 1
 
 
 @pytest.mark.parametrize("method", ["unlink", "sync_directory"])
+@simulated()
 def test_a_segment_that_does_not_go_stays_whole_and_is_tried_again(
-    lab: Make, shop: Make, short: Make, method: str
+    world: World, bench: Any, shop: Make, short: Make, method: str
 ) -> None:
-    bench = lab()
+    config = short(clean_resource_interval_ms=1_000, redelete_hanged_file_interval_ms=30_000)
+    found = shop(world, config).start().put(range(12)).settle().age(2, 3)
+    bench.failures.plan(method, "commitlog", times=20)
+    found.clean(ms=25_000)  # all passes that were asked for
+    assert isinstance(found.store.retention.last_error, OSError)
+    assert found.store.min_phy_offset == 0
+    assert found.bodies(0) == list(range(12))
 
-    def body(world: World) -> None:
-        config = short(clean_resource_interval_ms=1_000, redelete_hanged_file_interval_ms=30_000)
-        found = shop(world, config).start().put(range(12)).settle().age(2, 3)
-        bench.failures.plan(method, "commitlog", times=20)
-        found.clean(ms=25_000)  # all passes that were asked for
-        assert isinstance(found.store.retention.last_error, OSError)
-        assert found.store.min_phy_offset == 0
-        assert found.bodies(0) == list(range(12))
+    world.tasks.sleep(20_000)
+    assert found.store.min_phy_offset == 0
+    world.tasks.sleep(10_000)
+    assert found.store.min_phy_offset == 1024
+    assert found.log_bases() == [1, 2, 3, 4, 5, 6]
+    world.tasks.sleep(60_000)
+    assert found.store.min_phy_offset == 1024  # it was the one that would not go
 
-        world.tasks.sleep(20_000)
-        assert found.store.min_phy_offset == 0
-        world.tasks.sleep(10_000)
-        assert found.store.min_phy_offset == 1024
-        assert found.log_bases() == [1, 2, 3, 4, 5, 6]
-        world.tasks.sleep(60_000)
-        assert found.store.min_phy_offset == 1024  # it was the one that would not go
-
-        found.clean()
-        assert found.log_bases() == [3, 4, 5, 6]
-        assert found.store.shutdown()
-
-    bench.run(body)
+    found.clean()
+    assert found.log_bases() == [3, 4, 5, 6]
+    assert found.store.shutdown()
 
 
-def test_what_is_not_durable_stays_and_the_flusher_loses_nothing(lab: Make, shop: Make, short: Make) -> None:
-    bench = lab()
+@simulated()
+def test_what_is_not_durable_stays_and_the_flusher_loses_nothing(world: World, shop: Make, short: Make) -> None:
+    config = short(file_reserved_time_hours=0, flush_interval_commit_log_ms=10_000_000)
+    found = shop(world, config).start().put(range(12)).clean()
+    assert found.store.log.flushed_where.get() == 0
+    assert found.log_bases()[0] == 0
 
-    def body(world: World) -> None:
-        config = short(file_reserved_time_hours=0, flush_interval_commit_log_ms=10_000_000)
-        found = shop(world, config).start().put(range(12)).clean()
-        assert found.store.log.flushed_where.get() == 0
-        assert found.log_bases()[0] == 0
-
-        found.store.flush.flush_to(3 * 1024)
-        found.clean()
-        assert found.store.log.flushed_where.get() >= 3 * 1024
-        assert found.log_bases()[0] == 3
-        found.store.flush.flush_to(found.store.max_phy_offset)
-        assert found.store.log.flushed_where.get() == found.store.max_phy_offset
-
-    bench.run(body)
+    found.store.flush.flush_to(3 * 1024)
+    found.clean()
+    assert found.store.log.flushed_where.get() >= 3 * 1024
+    assert found.log_bases()[0] == 3
+    found.store.flush.flush_to(found.store.max_phy_offset)
+    assert found.store.log.flushed_where.get() == found.store.max_phy_offset
 
 
-def test_a_segment_stays_until_its_entries_in_the_queues_are_durable(lab: Make, shop: Make, short: Make) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        config = short(file_reserved_time_hours=0, clean_resource_interval_ms=1_000)
-        found = shop(world, config).start().put(range(12))
-        world.tasks.sleep(100)
-        found.store.flush.flush_to(found.store.max_phy_offset)
-        bench.failures.plan("msync", "consumequeue", times=100)
-        found.clean(ms=20_000)
-        assert found.store.flush_queues.last_error is not None
-        assert found.log_bases()[0] == 0  # a restart would need it
-
-    bench.run(body)
+@simulated()
+def test_a_segment_stays_until_its_entries_in_the_queues_are_durable(
+    world: World, bench: Any, shop: Make, short: Make
+) -> None:
+    config = short(file_reserved_time_hours=0, clean_resource_interval_ms=1_000)
+    found = shop(world, config).start().put(range(12))
+    world.tasks.sleep(100)
+    found.store.flush.flush_to(found.store.max_phy_offset)
+    bench.failures.plan("msync", "consumequeue", times=100)
+    found.clean(ms=20_000)
+    assert found.store.flush_queues.last_error is not None
+    assert found.log_bases()[0] == 0  # a restart would need it
 
 
-def test_expiry_goes_on_in_a_store_that_began_with_a_log_without_its_front(lab: Make, shop: Make, short: Make) -> None:
-    bench = lab()
+@simulated()
+def test_expiry_goes_on_in_a_store_that_began_with_a_log_without_its_front(
+    world: World, shop: Make, short: Make
+) -> None:
+    config = short(flush_disk_type=FlushDiskType.SYNC_FLUSH)
+    found = shop(world, config).start().put(range(12)).settle().age(2, 2).clean()
+    assert found.store.shutdown()
 
-    def body(world: World) -> None:
-        config = short(flush_disk_type=FlushDiskType.SYNC_FLUSH)
-        found = shop(world, config).start().put(range(12)).settle().age(2, 2).clean()
-        assert found.store.shutdown()
-
-        again = shop(world, config)
-        assert again.report.start_offset == 2 * 1024
-        assert again.store.min_phy_offset == 2 * 1024
-        assert again.store.log.flushed_where.get() == again.store.max_phy_offset
-        assert again.store.get_min_offset_in_queue("T", 0) == 4
-        again.start().put(range(12, 16)).settle().age(2, 3).clean()
-        assert again.store.min_phy_offset == 5 * 1024
-        assert again.bodies(10) == list(range(10, 16))
-        assert again.store.shutdown()
-
-    bench.run(body)
+    again = shop(world, config)
+    assert again.report.start_offset == 2 * 1024
+    assert again.store.min_phy_offset == 2 * 1024
+    assert again.store.log.flushed_where.get() == again.store.max_phy_offset
+    assert again.store.get_min_offset_in_queue("T", 0) == 4
+    again.start().put(range(12, 16)).settle().age(2, 3).clean()
+    assert again.store.min_phy_offset == 5 * 1024
+    assert again.bodies(10) == list(range(10, 16))
+    assert again.store.shutdown()
 
 
-def test_pulls_from_in_front_of_the_log_are_sent_to_its_begin(lab: Make, shop: Make, short: Make) -> None:
-    def body(world: World) -> None:
-        found = shop(world, short()).start().put(range(12)).settle().age(2, 2)
-        found.store.retention.queues.run = lambda: None  # type: ignore[method-assign]
-        found.clean()
-        assert found.store.min_phy_offset == 2 * 1024
-        gone = found.store.get_message("T", 0, 0, 2)
-        assert (gone.status, gone.queue_offsets) == (GetMessageStatus.FOUND, [4, 5])
-        nothing = found.store.get_message("T", 0, 0, 2, "B")
-        assert nothing.status is GetMessageStatus.NO_MATCHED_MESSAGE
-        del found.store.retention.queues.run
-        found.clean(ms=15_000)
-        early = found.store.get_message("T", 0, 1)
-        assert (early.status, early.next_begin_offset) == (GetMessageStatus.OFFSET_TOO_SMALL, 4)
-
-    lab().run(body)
+@simulated()
+def test_pulls_from_in_front_of_the_log_are_sent_to_its_begin(world: World, shop: Make, short: Make) -> None:
+    found = shop(world, short()).start().put(range(12)).settle().age(2, 2)
+    found.store.retention.queues.run = lambda: None  # type: ignore[method-assign]
+    found.clean()
+    assert found.store.min_phy_offset == 2 * 1024
+    gone = found.store.get_message("T", 0, 0, 2)
+    assert (gone.status, gone.queue_offsets) == (GetMessageStatus.FOUND, [4, 5])
+    nothing = found.store.get_message("T", 0, 0, 2, "B")
+    assert nothing.status is GetMessageStatus.NO_MATCHED_MESSAGE
+    del found.store.retention.queues.run
+    found.clean(ms=15_000)
+    early = found.store.get_message("T", 0, 1)
+    assert (early.status, early.next_begin_offset) == (GetMessageStatus.OFFSET_TOO_SMALL, 4)
 
 
 def test_a_reader_keeps_what_it_reads_of_a_segment_that_goes(tmp_path: Path, short: Make, shop: Make) -> None:

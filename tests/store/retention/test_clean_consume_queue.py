@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.simulated import simulated
 from tornlog.faults.disk.image import Image
 from tornlog.store.formats.consume_queue import BLANK_ENTRY_BYTES
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
@@ -46,327 +47,287 @@ def test_files_of_a_queue_go_once_their_last_message_is_gone(lab: Make, shop: Ma
         assert [call for call in bench.failures.calls[:at] if "sync" in call[0]][-2:] == before
 
 
+@simulated()
 def test_after_a_sync_that_fails_before_a_file_of_a_queue_goes_no_checkpoint_speaks_for_the_queues(
-    lab: Make, shop: Make, short: Make
+    world: World, bench: Any, shop: Make, short: Make
 ) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        found = shop(world, short()).start().put(range(46)).settle()
-        bench.failures.plan("sync", "/consumequeue/T/0/")
-        found.age(2, 9).clean()
-        assert found.queue_bases() == [0, 10, 20, 30, 40]
-        before = found.store.checkpoint.logics_msg_timestamp_ms
-        found.put(range(46, 50)).settle()
-        assert not found.store.shutdown()
-        assert isinstance(found.store.flush_queues.last_error, OSError)
-        assert found.store.checkpoint.logics_msg_timestamp_ms == before
-
-    bench.run(body)
+    found = shop(world, short()).start().put(range(46)).settle()
+    bench.failures.plan("sync", "/consumequeue/T/0/")
+    found.age(2, 9).clean()
+    assert found.queue_bases() == [0, 10, 20, 30, 40]
+    before = found.store.checkpoint.logics_msg_timestamp_ms
+    found.put(range(46, 50)).settle()
+    assert not found.store.shutdown()
+    assert isinstance(found.store.flush_queues.last_error, OSError)
+    assert found.store.checkpoint.logics_msg_timestamp_ms == before
 
 
-def test_a_file_of_a_queue_that_ends_in_blanks_goes_by_its_last_real_entry(lab: Make, shop: Make, short: Make) -> None:
-    def body(world: World) -> None:
-        found = shop(world, short()).start().put(range(30)).settle()
-        first = found.store.queues.find("T", 0).queue.segments[0].file
-        first.store(8 * 20, BLANK_ENTRY_BYTES * 2)
-        found.age(2, 2).clean()
-        assert found.store.get_min_offset_in_queue("T", 0) == 4
-        assert found.queue_bases() == [0, 10, 20]
-        assert found.bodies(4)[:4] == [4, 5, 6, 7]
+@simulated()
+def test_a_file_of_a_queue_that_ends_in_blanks_goes_by_its_last_real_entry(
+    world: World, shop: Make, short: Make
+) -> None:
+    found = shop(world, short()).start().put(range(30)).settle()
+    first = found.store.queues.find("T", 0).queue.segments[0].file
+    first.store(8 * 20, BLANK_ENTRY_BYTES * 2)
+    found.age(2, 2).clean()
+    assert found.store.get_min_offset_in_queue("T", 0) == 4
+    assert found.queue_bases() == [0, 10, 20]
+    assert found.bodies(4)[:4] == [4, 5, 6, 7]
 
-        found.age(2, 2).clean()
-        assert found.queue_bases() == [10, 20]
-
-    lab().run(body)
-
-
-def test_the_command_spares_a_queue_whose_newest_entry_cannot_be_read(lab: Make, shop: Make, short: Make) -> None:
-    def body(world: World) -> None:
-        found = shop(world, short()).start().put(range(14), "Old").put(range(14, 20)).settle()
-        newest = found.store.queues.find("Old", 0).queue.segments[-1]
-        newest.file.store(3 * 20, bytes(20))
-        found.store.clean_expired_consumer_queue()
-        assert found.queue_bases("Old") == [0, 10]
-
-    lab().run(body)
+    found.age(2, 2).clean()
+    assert found.queue_bases() == [10, 20]
 
 
+@simulated()
+def test_the_command_spares_a_queue_whose_newest_entry_cannot_be_read(world: World, shop: Make, short: Make) -> None:
+    found = shop(world, short()).start().put(range(14), "Old").put(range(14, 20)).settle()
+    newest = found.store.queues.find("Old", 0).queue.segments[-1]
+    newest.file.store(3 * 20, bytes(20))
+    found.store.clean_expired_consumer_queue()
+    assert found.queue_bases("Old") == [0, 10]
+
+
+@simulated()
 def test_a_queue_whose_every_message_is_gone_keeps_its_last_file_and_begins_at_its_end(
-    lab: Make, shop: Make, short: Make
+    world: World, shop: Make, short: Make
 ) -> None:
-    def body(world: World) -> None:
-        found = shop(world, short()).start().put(range(14), "Old").put(range(14, 20)).settle()
-        found.age(2, 8).clean()
-        assert found.queue_bases("Old") == [10]
-        assert found.store.get_min_offset_in_queue("Old", 0) == 14
-        assert found.store.get_max_offset_in_queue("Old", 0) == 14
-        early = found.store.get_message("Old", 0, 12)
-        assert (early.status, early.next_begin_offset) == (GetMessageStatus.OFFSET_TOO_SMALL, 14)
-        assert found.store.get_message("Old", 0, 14).status is GetMessageStatus.OFFSET_OVERFLOW_ONE
+    found = shop(world, short()).start().put(range(14), "Old").put(range(14, 20)).settle()
+    found.age(2, 8).clean()
+    assert found.queue_bases("Old") == [10]
+    assert found.store.get_min_offset_in_queue("Old", 0) == 14
+    assert found.store.get_max_offset_in_queue("Old", 0) == 14
+    early = found.store.get_message("Old", 0, 12)
+    assert (early.status, early.next_begin_offset) == (GetMessageStatus.OFFSET_TOO_SMALL, 14)
+    assert found.store.get_message("Old", 0, 14).status is GetMessageStatus.OFFSET_OVERFLOW_ONE
 
-        found.put(range(20, 22), "Old").settle()
-        assert found.bodies(14, "Old") == [20, 21]
-        assert found.store.shutdown()
-        again = shop(world, short())
-        assert again.bodies(14, "Old") == [20, 21]
-        assert again.store.get_min_offset_in_queue("Old", 0) == 14
-
-    lab().run(body)
+    found.put(range(20, 22), "Old").settle()
+    assert found.bodies(14, "Old") == [20, 21]
+    assert found.store.shutdown()
+    again = shop(world, short())
+    assert again.bodies(14, "Old") == [20, 21]
+    assert again.store.get_min_offset_in_queue("Old", 0) == 14
 
 
 @pytest.mark.parametrize("method", ["unlink", "sync_directory"])
+@simulated()
 def test_one_file_that_does_not_go_keeps_no_other_queue_from_being_cleaned(
-    lab: Make, shop: Make, short: Make, method: str
+    world: World, bench: Any, shop: Make, short: Make, method: str
 ) -> None:
-    bench = lab()
+    found = shop(world, short()).start()
+    for number in range(12):
+        found.put(range(number, number + 1), "A").put(range(number, number + 1), "B")
+    found.settle()
+    bench.failures.plan(method, "consumequeue/A")
+    found.age(2, 10).clean()
+    assert found.queue_bases("B") == [10]
+    assert found.store.get_min_offset_in_queue("B", 0) == 10
+    assert len(found.store.queues.find_or_create("A", 0).queue.segments) == 2
+    assert isinstance(found.store.retention.last_error, OSError)
 
-    def body(world: World) -> None:
-        found = shop(world, short()).start()
-        for number in range(12):
-            found.put(range(number, number + 1), "A").put(range(number, number + 1), "B")
-        found.settle()
-        bench.failures.plan(method, "consumequeue/A")
-        found.age(2, 10).clean()
-        assert found.queue_bases("B") == [10]
-        assert found.store.get_min_offset_in_queue("B", 0) == 10
-        assert len(found.store.queues.find_or_create("A", 0).queue.segments) == 2
-        assert isinstance(found.store.retention.last_error, OSError)
-
-        world.tasks.sleep(10_000)
-        assert found.queue_bases("A") == [10]
-        assert found.store.get_min_offset_in_queue("A", 0) == 10
-
-    bench.run(body)
+    world.tasks.sleep(10_000)
+    assert found.queue_bases("A") == [10]
+    assert found.store.get_min_offset_in_queue("A", 0) == 10
 
 
-def test_the_index_follows_the_log_and_never_leads_to_what_is_gone(lab: Make, shop: Make, short: Make) -> None:
-    def body(world: World) -> None:
-        found = shop(world, short()).start().put(range(46)).settle()
-        files = world.files.list_directory("/store/index")
-        found.age(2, 12).clean()
+@simulated()
+def test_the_index_follows_the_log_and_never_leads_to_what_is_gone(world: World, shop: Make, short: Make) -> None:
+    found = shop(world, short()).start().put(range(46)).settle()
+    files = world.files.list_directory("/store/index")
+    found.age(2, 12).clean()
 
-        left = world.files.list_directory("/store/index")
-        assert 0 < len(left) < len(files)
-        assert left == files[-len(left) :]
-        assert found.store.query_message("T", "k3", 32, 0, world.clock.now_ms()).records == []
-        assert len(found.store.query_message("T", "k40", 32, 0, world.clock.now_ms()).records) == 1
-
-    lab().run(body)
+    left = world.files.list_directory("/store/index")
+    assert 0 < len(left) < len(files)
+    assert left == files[-len(left) :]
+    assert found.store.query_message("T", "k3", 32, 0, world.clock.now_ms()).records == []
+    assert len(found.store.query_message("T", "k40", 32, 0, world.clock.now_ms()).records) == 1
 
 
+@simulated()
 def test_what_else_expires_is_called_once_per_growth_and_again_after_an_error(
-    lab: Make, shop: Make, short: Make
+    world: World, shop: Make, short: Make
 ) -> None:
-    def body(world: World) -> None:
-        found = shop(world, short()).start().put(range(12)).settle()
-        told: list[int] = []
+    found = shop(world, short()).start().put(range(12)).settle()
+    told: list[int] = []
 
-        def expire(log_min_offset: int) -> None:
-            told.append(log_min_offset)
-            if len(told) == 1:
-                raise OSError("not now")
+    def expire(log_min_offset: int) -> None:
+        told.append(log_min_offset)
+        if len(told) == 1:
+            raise OSError("not now")
 
-        found.store.retention.queues.expirers.append(expire)
-        found.age(2, 2).clean(ms=35_000)
-        assert told == [2048, 2048]
-        found.age(2, 1).clean()
-        assert told == [2048, 2048, 3072]
-
-    lab().run(body)
+    found.store.retention.queues.expirers.append(expire)
+    found.age(2, 2).clean(ms=35_000)
+    assert told == [2048, 2048]
+    found.age(2, 1).clean()
+    assert told == [2048, 2048, 3072]
 
 
-def test_the_command_removes_queues_without_a_message_and_they_begin_anew(lab: Make, shop: Make, short: Make) -> None:
-    bench = lab()
+@simulated()
+def test_the_command_removes_queues_without_a_message_and_they_begin_anew(
+    world: World, shop: Make, short: Make
+) -> None:
+    found = shop(world, short()).start().put(range(14), "Old").put(range(14, 20)).settle()
+    found.store.clean_expired_consumer_queue()
+    assert found.queue_bases("Old") == [0, 10]  # its messages are there
+    found.age(2, 8).clean()
 
-    def body(world: World) -> None:
-        found = shop(world, short()).start().put(range(14), "Old").put(range(14, 20)).settle()
-        found.store.clean_expired_consumer_queue()
-        assert found.queue_bases("Old") == [0, 10]  # its messages are there
-        found.age(2, 8).clean()
+    found.store.clean_expired_consumer_queue()
+    assert world.files.list_directory("/store/consumequeue") == ["T"]
+    assert found.store.get_min_offset_in_queue("Old", 0) == -1
+    assert found.store.get_message("Old", 0, 0).status is GetMessageStatus.NO_MESSAGE_IN_QUEUE
+    found.put(range(30, 33), "Old").settle()
+    assert found.bodies(0, "Old") == [30, 31, 32]
+    assert found.store.shutdown()
 
-        found.store.clean_expired_consumer_queue()
-        assert world.files.list_directory("/store/consumequeue") == ["T"]
-        assert found.store.get_min_offset_in_queue("Old", 0) == -1
-        assert found.store.get_message("Old", 0, 0).status is GetMessageStatus.NO_MESSAGE_IN_QUEUE
-        found.put(range(30, 33), "Old").settle()
-        assert found.bodies(0, "Old") == [30, 31, 32]
-        assert found.store.shutdown()
-
-        again = shop(world, short())
-        assert again.bodies(0, "Old") == [30, 31, 32]
-        assert again.bodies(found.store.get_min_offset_in_queue("T", 0)) == list(range(16, 20))
-
-    bench.run(body)
+    again = shop(world, short())
+    assert again.bodies(0, "Old") == [30, 31, 32]
+    assert again.bodies(found.store.get_min_offset_in_queue("T", 0)) == list(range(16, 20))
 
 
-def test_the_command_spares_a_queue_that_a_message_is_on_its_way_to(lab: Make, shop: Make, short: Make) -> None:
-    def body(world: World) -> None:
-        found = shop(world, short()).start().put(range(14), "Old").put(range(14, 20)).settle()
-        found.age(2, 8).clean()
-        dispatch = found.store.dispatch.dispatchers[0]
-        held = world.tasks.signal("held")
+@simulated()
+def test_the_command_spares_a_queue_that_a_message_is_on_its_way_to(world: World, shop: Make, short: Make) -> None:
+    found = shop(world, short()).start().put(range(14), "Old").put(range(14, 20)).settle()
+    found.age(2, 8).clean()
+    dispatch = found.store.dispatch.dispatchers[0]
+    held = world.tasks.signal("held")
 
-        def hold(record: Any) -> None:
-            held.wait(None)
-            dispatch(record)
+    def hold(record: Any) -> None:
+        held.wait(None)
+        dispatch(record)
 
-        found.store.dispatch.dispatchers[0] = hold
-        put = found.store.put_message(Message.of("Old", b"late"))
-        assert put.status is PutMessageStatus.PUT_OK
-        found.store.clean_expired_consumer_queue()
-        assert found.queue_bases("Old") == [10]
-        held.notify()
-        world.tasks.sleep(100)
-        assert found.store.get_max_offset_in_queue("Old", 0) == 15
-        assert found.store.get_message("Old", 0, 14).status is GetMessageStatus.FOUND
-
-    lab().run(body)
+    found.store.dispatch.dispatchers[0] = hold
+    put = found.store.put_message(Message.of("Old", b"late"))
+    assert put.status is PutMessageStatus.PUT_OK
+    found.store.clean_expired_consumer_queue()
+    assert found.queue_bases("Old") == [10]
+    held.notify()
+    world.tasks.sleep(100)
+    assert found.store.get_max_offset_in_queue("Old", 0) == 15
+    assert found.store.get_message("Old", 0, 14).status is GetMessageStatus.FOUND
 
 
+@simulated()
 def test_a_put_that_waits_for_a_queue_to_be_removed_begins_the_next_one_and_can_be_pulled(
-    lab: Make, shop: Make, short: Make, monkeypatch: pytest.MonkeyPatch
+    world: World, shop: Make, short: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def body(world: World) -> None:
-        found = shop(world, short()).start().put(range(14), "Old").put(range(14, 20)).settle()
-        found.age(2, 8).clean()
-        queues, tasks = found.store.queues, []
-        forget = queues.forget
+    found = shop(world, short()).start().put(range(14), "Old").put(range(14, 20)).settle()
+    found.age(2, 8).clean()
+    queues, tasks = found.store.queues, []
+    forget = queues.forget
 
-        def put_and_wait(queue: Any) -> None:
-            tasks.append(world.tasks.spawn("put", lambda: found.put(range(30, 31), "Old")))
-            world.tasks.sleep(50)  # it waits, or is dispatched to what is about to be forgotten
-            forget(queue)
+    def put_and_wait(queue: Any) -> None:
+        tasks.append(world.tasks.spawn("put", lambda: found.put(range(30, 31), "Old")))
+        world.tasks.sleep(50)  # it waits, or is dispatched to what is about to be forgotten
+        forget(queue)
 
-        monkeypatch.setattr(queues, "forget", put_and_wait)
-        found.store.clean_expired_consumer_queue()
-        tasks[0].join(None)
-        found.settle()
-        assert found.bodies(0, "Old") == [30]
-
-    lab().run(body)
+    monkeypatch.setattr(queues, "forget", put_and_wait)
+    found.store.clean_expired_consumer_queue()
+    tasks[0].join(None)
+    found.settle()
+    assert found.bodies(0, "Old") == [30]
 
 
+@simulated()
 def test_the_command_spares_a_queue_that_gets_a_message_as_it_is_looked_at(
-    lab: Make, shop: Make, short: Make, monkeypatch: pytest.MonkeyPatch
+    world: World, shop: Make, short: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def body(world: World) -> None:
-        found = shop(world, short()).start().put(range(14), "Old").put(range(14, 20)).settle()
-        found.age(2, 8).clean()
-        queue = found.store.queues.find("Old", 0)
-        entry = queue.entry
+    found = shop(world, short()).start().put(range(14), "Old").put(range(14, 20)).settle()
+    found.age(2, 8).clean()
+    queue = found.store.queues.find("Old", 0)
+    entry = queue.entry
 
-        def put_behind(offset: int) -> Any:
-            newest = entry(offset)
-            monkeypatch.setattr(queue, "entry", entry)
-            found.put(range(30, 31), "Old").settle()
-            return newest
+    def put_behind(offset: int) -> Any:
+        newest = entry(offset)
+        monkeypatch.setattr(queue, "entry", entry)
+        found.put(range(30, 31), "Old").settle()
+        return newest
 
-        monkeypatch.setattr(queue, "entry", put_behind)
-        found.store.clean_expired_consumer_queue()
-        assert found.bodies(14, "Old") == [30]
-
-    lab().run(body)
+    monkeypatch.setattr(queue, "entry", put_behind)
+    found.store.clean_expired_consumer_queue()
+    assert found.bodies(14, "Old") == [30]
 
 
 @pytest.mark.parametrize("topic", [SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC])
+@simulated()
 def test_the_command_spares_queues_that_others_number_by_and_those_that_have_no_file(
-    lab: Make, shop: Make, short: Make, topic: str
+    world: World, shop: Make, short: Make, topic: str
 ) -> None:
-    def body(world: World) -> None:
-        found = shop(world, short()).start().put(range(20)).settle()
-        found.store.queues.find_or_create("Asked", 0)
-        numbered = found.store.queues.find_or_create(topic, 0)
-        numbered.put(0, 100, 0, 0)
-        found.age(2, 8).clean()
-        found.store.clean_expired_consumer_queue()
+    found = shop(world, short()).start().put(range(20)).settle()
+    found.store.queues.find_or_create("Asked", 0)
+    numbered = found.store.queues.find_or_create(topic, 0)
+    numbered.put(0, 100, 0, 0)
+    found.age(2, 8).clean()
+    found.store.clean_expired_consumer_queue()
 
-        assert found.store.queues.find("Asked", 0) is not None
-        assert found.store.queues.find(topic, 0) is numbered
-
-    lab().run(body)
+    assert found.store.queues.find("Asked", 0) is not None
+    assert found.store.queues.find(topic, 0) is numbered
 
 
 @pytest.mark.parametrize(("method", "times"), [("unlink", 1), ("unlink", 2), ("sync_directory", 1)])
+@simulated()
 def test_a_queue_that_cannot_be_removed_goes_on_counting(
-    lab: Make, shop: Make, short: Make, method: str, times: int
+    world: World, bench: Any, shop: Make, short: Make, method: str, times: int
 ) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        found = shop(world, short()).start().put(range(14), "Old").put(range(14, 20)).settle()
-        found.store.retention.queues.run = lambda: None
-        found.age(2, 8).clean()
-        for _ in range(times):
-            bench.failures.plan(method, "consumequeue/Old")
-            with pytest.raises(OSError, match="Input/output error"):
-                found.store.clean_expired_consumer_queue()
-        assert found.store.get_max_offset_in_queue("Old", 0) == 14
-        found.put(range(20, 21), "Old").settle()
-        assert found.bodies(14, "Old") == [20]
-
-    bench.run(body)
-
-
-def test_a_queue_whose_last_file_is_gone_begins_again_though_nobody_knows_whether_it_is_for_good(
-    lab: Make, shop: Make, short: Make
-) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        found = shop(world, short()).start().put(range(4), "Old").put(range(4, 20)).settle()
-        found.store.retention.queues.run = lambda: None
-        found.age(2, 8).clean()
-        bench.failures.plan("sync_directory", "consumequeue/Old")
+    found = shop(world, short()).start().put(range(14), "Old").put(range(14, 20)).settle()
+    found.store.retention.queues.run = lambda: None
+    found.age(2, 8).clean()
+    for _ in range(times):
+        bench.failures.plan(method, "consumequeue/Old")
         with pytest.raises(OSError, match="Input/output error"):
             found.store.clean_expired_consumer_queue()
-        assert found.store.get_max_offset_in_queue("Old", 0) == 0
-        found.put(range(20, 21), "Old").settle()
-        assert found.bodies(0, "Old") == [20]
-        assert found.store.shutdown()
-        assert shop(world, short()).bodies(0, "Old") == [20]
-
-    bench.run(body)
+    assert found.store.get_max_offset_in_queue("Old", 0) == 14
+    found.put(range(20, 21), "Old").settle()
+    assert found.bodies(14, "Old") == [20]
 
 
-def test_the_command_removes_the_extension_with_the_queue(lab: Make, shop: Make, short: Make) -> None:
-    def body(world: World) -> None:
-        config = short(enable_consume_queue_ext=True, mapped_file_size_consume_queue_ext=200)
-        found = shop(world, config).start().put(range(14), "Old").put(range(14, 20)).settle()
-        found.age(2, 8).clean()
+@simulated()
+def test_a_queue_whose_last_file_is_gone_begins_again_though_nobody_knows_whether_it_is_for_good(
+    world: World, bench: Any, shop: Make, short: Make
+) -> None:
+    found = shop(world, short()).start().put(range(4), "Old").put(range(4, 20)).settle()
+    found.store.retention.queues.run = lambda: None
+    found.age(2, 8).clean()
+    bench.failures.plan("sync_directory", "consumequeue/Old")
+    with pytest.raises(OSError, match="Input/output error"):
         found.store.clean_expired_consumer_queue()
-        assert world.files.list_directory("/store/consumequeue") == ["T"]
-        assert world.files.list_directory("/store/consumequeue_ext") == ["T"]
-
-        found.put(range(30, 33), "Old").settle()
-        assert found.bodies(0, "Old") == [30, 31, 32]
-        assert found.store.shutdown()
-        assert shop(world, config).bodies(0, "Old") == [30, 31, 32]
-
-    lab().run(body)
+    assert found.store.get_max_offset_in_queue("Old", 0) == 0
+    found.put(range(20, 21), "Old").settle()
+    assert found.bodies(0, "Old") == [20]
+    assert found.store.shutdown()
+    assert shop(world, short()).bodies(0, "Old") == [20]
 
 
-def test_stopping_does_not_wait_for_the_queues_to_be_cleaned(lab: Make, shop: Make, short: Make) -> None:
-    def body(world: World) -> None:
-        config = short(delete_consume_queue_files_interval_ms=1_000_000)
-        found = shop(world, config).start().put(range(46)).settle().age(2, 9).clean()
-        before_ms = world.clock.now_ms()
-        assert found.store.shutdown()
-        assert world.clock.now_ms() - before_ms < 1_000
-        assert found.queue_bases() == [10, 20, 30, 40]
+@simulated()
+def test_the_command_removes_the_extension_with_the_queue(world: World, shop: Make, short: Make) -> None:
+    config = short(enable_consume_queue_ext=True, mapped_file_size_consume_queue_ext=200)
+    found = shop(world, config).start().put(range(14), "Old").put(range(14, 20)).settle()
+    found.age(2, 8).clean()
+    found.store.clean_expired_consumer_queue()
+    assert world.files.list_directory("/store/consumequeue") == ["T"]
+    assert world.files.list_directory("/store/consumequeue_ext") == ["T"]
 
-    lab().run(body)
+    found.put(range(30, 33), "Old").settle()
+    assert found.bodies(0, "Old") == [30, 31, 32]
+    assert found.store.shutdown()
+    assert shop(world, config).bodies(0, "Old") == [30, 31, 32]
 
 
-def test_queues_are_listed_whole_while_one_of_them_goes(lab: Make, shop: Make, short: Make) -> None:
-    def body(world: World) -> None:
-        queues = shop(world, short()).store.queues
-        made = [queues.find_or_create(topic, 0) for topic in ("B", "A", "C")]
-        queues.forget(made[0])
-        assert [queue.topic for queue in queues.all()] == ["A", "C"]
-        assert queues.find_or_create("B", 0) is not made[0]
+@simulated()
+def test_stopping_does_not_wait_for_the_queues_to_be_cleaned(world: World, shop: Make, short: Make) -> None:
+    config = short(delete_consume_queue_files_interval_ms=1_000_000)
+    found = shop(world, config).start().put(range(46)).settle().age(2, 9).clean()
+    before_ms = world.clock.now_ms()
+    assert found.store.shutdown()
+    assert world.clock.now_ms() - before_ms < 1_000
+    assert found.queue_bases() == [10, 20, 30, 40]
 
-    lab().run(body)
+
+@simulated()
+def test_queues_are_listed_whole_while_one_of_them_goes(world: World, shop: Make, short: Make) -> None:
+    queues = shop(world, short()).store.queues
+    made = [queues.find_or_create(topic, 0) for topic in ("B", "A", "C")]
+    queues.forget(made[0])
+    assert [queue.topic for queue in queues.all()] == ["A", "C"]
+    assert queues.find_or_create("B", 0) is not made[0]
 
 
 @pytest.mark.parametrize("abruptly", [False, True])

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.store.simulated import simulated
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.image import Image
 from tornlog.store.config import FlushDiskType, StoreConfig
@@ -29,74 +30,66 @@ def put_until_refused(found: Any, first: int) -> tuple[int, PutMessageStatus]:
 
 
 @pytest.mark.parametrize("flush", FlushDiskType)
+@simulated()
 def test_a_put_without_room_for_a_segment_is_refused_and_the_next_one_with_room_is_not(
-    lab: Make, shop: Make, short: Make, flush: FlushDiskType
+    world: World, bench: Any, shop: Make, short: Make, flush: FlushDiskType
 ) -> None:
-    bench = lab()
+    config = short(flush_disk_type=flush, disk_space_warning_level_ratio=1.0)
+    found = shop(world, config).start().put(range(2)).settle()
+    bench.disk.capacity_bytes = world.files.space("/store").used_bytes + 1500
+    refused_at, status = put_until_refused(found, 2)
+    assert status is PutMessageStatus.CREATE_MAPEDFILE_FAILED
+    assert put_until_refused(found, refused_at) == (refused_at, status)
+    assert bench.disk.injected["disk full"] > 0
+    assert found.settle().bodies(0) == list(range(refused_at))
 
-    def body(world: World) -> None:
-        config = short(flush_disk_type=flush, disk_space_warning_level_ratio=1.0)
-        found = shop(world, config).start().put(range(2)).settle()
-        bench.disk.capacity_bytes = world.files.space("/store").used_bytes + 1500
-        refused_at, status = put_until_refused(found, 2)
-        assert status is PutMessageStatus.CREATE_MAPEDFILE_FAILED
-        assert put_until_refused(found, refused_at) == (refused_at, status)
-        assert bench.disk.injected["disk full"] > 0
-        assert found.settle().bodies(0) == list(range(refused_at))
-
-        bench.disk.capacity_bytes = 1 << 30
-        found.put(range(refused_at, refused_at + 20))
-        assert found.settle().bodies(0) == list(range(refused_at + 20))
-        assert found.store.flags.bits == 0
-        assert found.store.shutdown()
-        assert shop(world, config).bodies(0) == list(range(refused_at + 20))
-
-    bench.run(body)
+    bench.disk.capacity_bytes = 1 << 30
+    found.put(range(refused_at, refused_at + 20))
+    assert found.settle().bodies(0) == list(range(refused_at + 20))
+    assert found.store.flags.bits == 0
+    assert found.store.shutdown()
+    assert shop(world, config).bodies(0) == list(range(refused_at + 20))
 
 
-def test_queue_files_that_find_no_room_for_minutes_are_made_when_it_returns(lab: Make, shop: Make, short: Make) -> None:
-    bench = lab()
+@simulated()
+def test_queue_files_that_find_no_room_for_minutes_are_made_when_it_returns(
+    world: World, bench: Any, shop: Make, short: Make
+) -> None:
+    config = short(message_index_enable=False, disk_space_warning_level_ratio=1.0)
+    found = shop(world, config).start()
+    found.put(range(1), "First").settle()
+    bench.disk.capacity_bytes = world.files.space("/store").used_bytes
+    put = found.store.put_message(Message.of("T", body_of(1)))
+    assert put.status is PutMessageStatus.PUT_OK  # the log has room, its queue has none
+    world.tasks.sleep(300_000)
+    assert found.store.dispatch.behind_bytes > 0
+    assert found.store.flags.bits == 0
 
-    def body(world: World) -> None:
-        config = short(message_index_enable=False, disk_space_warning_level_ratio=1.0)
-        found = shop(world, config).start()
-        found.put(range(1), "First").settle()
-        bench.disk.capacity_bytes = world.files.space("/store").used_bytes
-        put = found.store.put_message(Message.of("T", body_of(1)))
-        assert put.status is PutMessageStatus.PUT_OK  # the log has room, its queue has none
-        world.tasks.sleep(300_000)
-        assert found.store.dispatch.behind_bytes > 0
-        assert found.store.flags.bits == 0
-
-        bench.disk.capacity_bytes = None
-        world.tasks.sleep(2_000)
-        assert found.bodies(0) == [1]
-        assert found.put(range(2, 30)).settle().bodies(0) == list(range(1, 30))
-        assert found.store.shutdown()
-
-    bench.run(body)
+    bench.disk.capacity_bytes = None
+    world.tasks.sleep(2_000)
+    assert found.bodies(0) == [1]
+    assert found.put(range(2, 30)).settle().bodies(0) == list(range(1, 30))
+    assert found.store.shutdown()
 
 
-def test_a_full_disk_refuses_and_forced_cleaning_makes_it_write_again(lab: Make, shop: Make, short: Make) -> None:
-    bench = lab()
+@simulated()
+def test_a_full_disk_refuses_and_forced_cleaning_makes_it_write_again(
+    world: World, bench: Any, shop: Make, short: Make
+) -> None:
+    found = shop(world, short(flush_disk_type=SYNC)).start().put(range(2)).settle()
+    bench.disk.capacity_bytes = world.files.space("/store").used_bytes + 40 * 1024
+    refused_at, _ = put_until_refused(found, 2)
+    world.tasks.sleep(15_000)
+    assert found.store.flags.bits & Refusal.DISK_FULL
+    assert found.bodies(0) == list(range(refused_at))
+    world.tasks.sleep(90_000)
+    assert found.store.flags.bits == 0
 
-    def body(world: World) -> None:
-        found = shop(world, short(flush_disk_type=SYNC)).start().put(range(2)).settle()
-        bench.disk.capacity_bytes = world.files.space("/store").used_bytes + 40 * 1024
-        refused_at, _ = put_until_refused(found, 2)
-        world.tasks.sleep(15_000)
-        assert found.store.flags.bits & Refusal.DISK_FULL
-        assert found.bodies(0) == list(range(refused_at))
-        world.tasks.sleep(90_000)
-        assert found.store.flags.bits == 0
-
-        found.put(range(refused_at, refused_at + 10)).settle()
-        first = found.store.get_min_offset_in_queue("T", 0)
-        assert first > 0
-        assert found.bodies(first) == list(range(first, refused_at + 10))
-        assert found.store.shutdown()
-
-    bench.run(body)
+    found.put(range(refused_at, refused_at + 10)).settle()
+    first = found.store.get_min_offset_in_queue("T", 0)
+    assert first > 0
+    assert found.bodies(first) == list(range(first, refused_at + 10))
+    assert found.store.shutdown()
 
 
 @pytest.mark.parametrize("profile", PROFILES)

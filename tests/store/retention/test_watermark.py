@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.store.simulated import simulated
 from tornlog.store.config import StoreConfig
 from tornlog.store.errors import is_disk_full
 from tornlog.store.formats.messages import Message, PutMessageStatus
@@ -122,59 +123,49 @@ def test_a_full_disk_and_a_full_quota_are_told_from_other_errors(number: int, fu
     assert not is_disk_full(ValueError(number, "x"))
 
 
+@simulated()
 def test_over_the_highest_mark_puts_are_refused_and_segments_go_before_their_time(
-    lab: Make, shop: Make, short: Make
+    world: World, bench: Any, shop: Make, short: Make
 ) -> None:
-    bench = lab()
+    found = shop(world, short()).start().put(range(40)).settle()
+    used = world.files.space("/store").used_bytes
+    bench.disk.capacity_bytes = int(used / 0.95)
+    world.tasks.sleep(15_000)
+    assert found.store.flags.bits == Refusal.DISK_FULL
+    refused = found.store.put_message(Message.of("T", b"x"))
+    assert refused.status is PutMessageStatus.SERVICE_NOT_AVAILABLE
+    assert found.bodies(0) == list(range(40))  # it is read as ever
+    assert found.log_bases()[0] == 0
 
-    def body(world: World) -> None:
-        found = shop(world, short()).start().put(range(40)).settle()
-        used = world.files.space("/store").used_bytes
-        bench.disk.capacity_bytes = int(used / 0.95)
-        world.tasks.sleep(15_000)
-        assert found.store.flags.bits == Refusal.DISK_FULL
-        refused = found.store.put_message(Message.of("T", b"x"))
-        assert refused.status is PutMessageStatus.SERVICE_NOT_AVAILABLE
-        assert found.bodies(0) == list(range(40))  # it is read as ever
-        assert found.log_bases()[0] == 0
-
-        world.tasks.sleep(60_000)  # the first cleaning, and what it comes to
-        assert found.log_bases()[0] >= 5
-        assert found.store.flags.bits == 0
-        assert found.put(range(40, 42)).settle().bodies(38) == [38, 39, 40, 41]
-        assert found.store.shutdown()
-
-    bench.run(body)
+    world.tasks.sleep(60_000)  # the first cleaning, and what it comes to
+    assert found.log_bases()[0] >= 5
+    assert found.store.flags.bits == 0
+    assert found.put(range(40, 42)).settle().bodies(38) == [38, 39, 40, 41]
+    assert found.store.shutdown()
 
 
-def test_without_forced_cleaning_nothing_goes_before_its_time(lab: Make, shop: Make, short: Make) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        found = shop(world, short(clean_file_forcibly_enable=False)).start().put(range(40)).settle()
-        bench.disk.capacity_bytes = int(world.files.space("/store").used_bytes / 0.95)
-        world.tasks.sleep(90_000)
-        assert found.log_bases()[0] == 0
-        found.age(2, 1)
-        world.tasks.sleep(15_000)
-        assert found.log_bases()[0] == 1  # what has expired goes, whatever the hour
-        assert found.store.flags.bits == Refusal.DISK_FULL
-
-    bench.run(body)
+@simulated()
+def test_without_forced_cleaning_nothing_goes_before_its_time(
+    world: World, bench: Any, shop: Make, short: Make
+) -> None:
+    found = shop(world, short(clean_file_forcibly_enable=False)).start().put(range(40)).settle()
+    bench.disk.capacity_bytes = int(world.files.space("/store").used_bytes / 0.95)
+    world.tasks.sleep(90_000)
+    assert found.log_bases()[0] == 0
+    found.age(2, 1)
+    world.tasks.sleep(15_000)
+    assert found.log_bases()[0] == 1  # what has expired goes, whatever the hour
+    assert found.store.flags.bits == Refusal.DISK_FULL
 
 
-def test_dispatch_goes_on_while_puts_are_refused(lab: Make, shop: Make, short: Make) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        found = shop(world, short()).start().put(range(3))
-        found.store.flags.refuse(Refusal.DISK_FULL)
-        assert found.settle().bodies(0) == [0, 1, 2]
-        bench.disk.capacity_bytes = 1 << 40
-        world.tasks.sleep(15_000)
-        assert found.put(range(3, 4)).settle().bodies(0) == [0, 1, 2, 3]
-
-    bench.run(body)
+@simulated()
+def test_dispatch_goes_on_while_puts_are_refused(world: World, bench: Any, shop: Make, short: Make) -> None:
+    found = shop(world, short()).start().put(range(3))
+    found.store.flags.refuse(Refusal.DISK_FULL)
+    assert found.settle().bodies(0) == [0, 1, 2]
+    bench.disk.capacity_bytes = 1 << 40
+    world.tasks.sleep(15_000)
+    assert found.put(range(3, 4)).settle().bodies(0) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("abruptly", [False, True])
