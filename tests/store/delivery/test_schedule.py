@@ -8,9 +8,7 @@ import pytest
 
 from tests.store.rigs import StandingClock, started
 from tests.store.simulated import simulated
-from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.image import FileImage, Image
-from tornlog.sim.errors import MachineDied
 from tornlog.store.config import BrokerRole, FlushDiskType, StoreConfig
 from tornlog.store.delivery.schedule import RETRY_AFTER_ERROR_MS, encoded_offsets
 from tornlog.store.errors import CorruptFileError
@@ -73,23 +71,6 @@ def test_a_delayed_message_is_seen_by_consumers_when_its_delay_is_over(world: Wo
     assert decode_properties(copy.properties) == {"REAL_TOPIC": "T", "REAL_QID": "3", "DELAY": "2", "TAGS": "A"}
     assert len(store.get_message("T", 3, 0, tags="A").records) == 1
     assert store.schedule.offsets == {2: 1}
-    assert store.shutdown()
-
-
-@simulated()
-def test_each_level_delivers_in_order_of_its_queue_and_waits_for_no_other(world: World, config: StoreConfig) -> None:
-    store = started(world, config)
-    for number in range(15):  # more than one file of the level's queue holds
-        for level in (3, 1, 2):
-            store.put_message(delayed(level, b"%d/%02d" % (level, number)))
-        world.tasks.sleep(10)
-    world.tasks.sleep(1_000)
-    assert bodies(store) == [b"1/%02d" % number for number in range(15)]
-    world.tasks.sleep(1_000)
-    assert bodies(store)[15:] == [b"2/%02d" % number for number in range(15)]
-    world.tasks.sleep(3_000)
-    assert bodies(store)[30:] == [b"3/%02d" % number for number in range(15)]
-    assert store.schedule.offsets == {1: 15, 2: 15, 3: 15}
     assert store.shutdown()
 
 
@@ -644,64 +625,6 @@ def test_what_was_delivered_and_not_persisted_when_the_process_died_is_delivered
         assert store.shutdown()
 
     lab(image).run(again)
-
-
-def check_delivery(store: MessageStore, delays_ms: dict[int, int]) -> None:
-    """Every delayed message in the log was delivered, and no copy of one early or without one."""
-    waiting, due = {}, []
-    for record in records(store):
-        if record.topic == SCHEDULE_TOPIC:
-            waiting[record.body] = record.store_timestamp_ms + delays_ms[record.queue_id + 1]
-        else:
-            assert record.topic == "T"
-            assert record.store_timestamp_ms >= waiting[record.body]
-            due.append(record.body)
-    assert set(due) == set(waiting)
-
-
-@pytest.mark.ci
-@pytest.mark.parametrize("profile", ["process-kill", "strict-posix"])
-@pytest.mark.parametrize("flush", list(FlushDiskType))
-def test_wherever_it_dies_every_message_that_is_left_is_delivered_and_none_early(
-    lab: Make, small: Make, profile: str, flush: FlushDiskType
-) -> None:
-    config = small(
-        message_delay_level="20s 50s",
-        mapped_file_size_commit_log=4096,
-        flush_disk_type=flush,
-        flush_delay_offset_interval_ms=15_000,
-        flush_interval_consume_queue_ms=20_000,
-        flush_interval_commit_log_ms=4_000,
-        flush_commit_log_least_pages=1,
-    )
-
-    def life(world: World) -> None:
-        store = started(world, config)
-        for number in range(12):
-            store.put_message(delayed(1 + number % 2, b"%d" % number))
-            world.tasks.sleep(6_000)
-        world.tasks.sleep(60_000)
-        check_delivery(store, {1: 20_000, 2: 50_000})
-        store.shutdown()
-
-    def again(world: World) -> None:
-        store = started(world, config)
-        world.tasks.sleep(120_000)
-        check_delivery(store, {1: 20_000, 2: 50_000})
-        assert store.shutdown()
-
-    whole = lab()
-    whole.run(life)
-    operations = whole.disk.operations
-    for operation in range(0, operations, max(1, operations // 40)):
-        bench = lab()
-        bench.disk.crash_at(operation, "during")
-        with pytest.raises(MachineDied):
-            bench.run(life)
-        image = bench.disk.crash(PROFILES[profile])
-        second = lab(image)
-        second.kernel.wall_start_ms += 300_000
-        second.run(again)
 
 
 def test_a_store_of_rocketmq_that_died_after_delivery_delivers_again_what_rocketmq_does(

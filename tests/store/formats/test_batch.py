@@ -20,10 +20,6 @@ def test_a_unit_is_written_as_the_producer_writes_it() -> None:
     )
 
 
-def test_an_empty_batch_body_holds_no_units() -> None:
-    assert decode_batch(b"") == []
-
-
 @pytest.mark.parametrize(
     ("at", "data", "field", "offset"),
     [
@@ -153,8 +149,3 @@ def test_properties_that_no_record_can_hold_are_refused(properties: bytes) -> No
     units = encode_batch([BatchUnit(0, b"", b""), BatchUnit(0, b"", whole)])
     with pytest.raises(InvalidMessageError, match="the unit at 22"):
         records_of(units, shared=b"x" if whole != properties else b"")
-
-
-def test_a_unit_that_is_cut_short_is_named() -> None:
-    with pytest.raises(CorruptFileError, match="totalSize"):
-        records_of(encode_batch([BatchUnit(0, b"body", b"")])[:-1])

@@ -17,10 +17,6 @@ def test_three_times_stand_at_the_beginning_of_the_file() -> None:
     assert encode_checkpoint(CheckpointValues(1, 2, 3)).hex() == "0" * 15 + "1" + "0" * 15 + "2" + "0" * 15 + "3"
 
 
-def test_a_file_of_zeros_knows_nothing() -> None:
-    assert decode_checkpoint(bytes(CHECKPOINT_FILE_BYTES), file="checkpoint") == (0, 0, 0)
-
-
 @pytest.mark.parametrize("size_bytes", [0, 10, 23])
 def test_a_short_file_is_corrupt(size_bytes: int) -> None:
     with pytest.raises(CorruptFileError, match=f"at least 24 bytes, found {size_bytes} bytes"):

@@ -253,11 +253,6 @@ def three(make_record: MakeRecord) -> bytes:
     return b"".join(bytes(make_record(**change)) for change in changes)
 
 
-def test_plain_records_of_a_known_queue_are_the_cores(core: Core, three: bytes) -> None:
-    assert by_core(core, three) == Scanned(by_python(three).taken, None, by_core=2)
-    assert [one.tags_code for one in by_core(core, three).taken] == [ord("A")] * 3
-
-
 def test_a_flipped_bit_anywhere_is_seen_alike(core: Core, three: bytes) -> None:
     left = 0
     for at in range(112, len(three)):

@@ -39,10 +39,6 @@ def test_a_tags_code_is_sign_extended() -> None:
     assert encode_entry(0, 91, tags_code("polygenelubricants"))[12:].hex() == "ffffffff80000000"
 
 
-def test_no_tag_has_the_code_zero() -> None:
-    assert tags_code("") == 0
-
-
 def test_the_blank_entry_is_known_by_its_bytes() -> None:
     assert BLANK_ENTRY_BYTES.hex() == "00000000000000007fffffff0000000000000000"
     assert is_blank(decode_entry(BLANK_ENTRY_BYTES, 0))

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tornlog.store.formats.host import Host
+from tornlog.store.formats.host import Host, decode_message_id, encode_message_id
 
 HOSTS = st.builds(Host, st.binary(min_size=4, max_size=4) | st.binary(min_size=16, max_size=16), st.integers(0, 65535))
 
@@ -42,3 +42,39 @@ def test_what_is_no_host_is_a_value_error(text: str) -> None:
 @given(HOSTS)
 def test_every_host_survives_its_text(host: Host) -> None:
     assert Host.parse(str(host)) == host
+
+
+def test_the_id_of_the_specification_comes_out() -> None:
+    assert encode_message_id(Host.parse("10.0.0.1|10911"), 4096) == "0A00000100002A9F0000000000001000"
+
+
+def test_an_ipv6_id_has_56_digits() -> None:
+    host = Host.parse("fe80:0:0:0:1234:5678:9abc:def0|65535")
+
+    assert encode_message_id(host, 786) == "FE80000000000000123456789ABCDEF00000FFFF0000000000000312"
+
+
+def test_lower_case_is_read_too() -> None:
+    assert decode_message_id("0a00000100002a9f0000000000001000") == (Host.parse("10.0.0.1|10911"), 4096)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "32 or 56"),
+        ("0" * 31, "32 or 56"),
+        ("0" * 64, "32 or 56"),
+        ("0" * 31 + "g", "hex digits"),
+        ("00 " * 10 + "00", "hex digits"),
+        ("0" * 31 + "\n", "hex digits"),
+    ],
+)
+def test_what_is_no_id_is_a_value_error(text: str, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        decode_message_id(text)
+
+
+@settings(max_examples=50)
+@given(HOSTS, st.integers(0, 2**63 - 1))
+def test_every_place_survives_its_id(host: Host, physical_offset: int) -> None:
+    assert decode_message_id(encode_message_id(host, physical_offset)) == (host, physical_offset)

@@ -77,14 +77,6 @@ def test_the_hashes_of_a_message_are_those_of_its_keys_in_their_order(topic: str
     assert key_hashes(topic, properties) == expected  # remembered
 
 
-def test_the_same_keys_in_another_topic_have_other_hashes() -> None:
-    properties = b"KEYS\1k1 k2\2UNIQ_KEY\1u"
-
-    assert key_hashes("T1", properties) == tuple(index_hash(f"T1#{key}") for key in ("u", "k1", "k2"))
-    assert key_hashes("T2", properties) == tuple(index_hash(f"T2#{key}") for key in ("u", "k1", "k2"))
-    assert key_hashes("T1", b"") == ()
-
-
 @pytest.mark.parametrize(("sys_flag", "expected"), [(0, True), (4, True), (8, True), (12, False), (0x1C, False)])
 def test_all_but_roll_backs_may_have_keys(sys_flag: int, expected: bool) -> None:
     assert may_have_keys(record_of(b"KEYS\x01a", sys_flag)) is expected

@@ -8,10 +8,8 @@ import pytest
 
 from tests.store.rigs import started
 from tests.store.simulated import simulated
-from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.image import Image
-from tornlog.sim.errors import MachineDied
-from tornlog.store.config import FlushDiskType, StoreConfig
+from tornlog.store.config import StoreConfig
 from tornlog.store.errors import InvalidMessageError
 from tornlog.store.formats.batch import BatchUnit, encode_batch
 from tornlog.store.formats.light_queues import light_put, light_records, without_offsets
@@ -251,36 +249,6 @@ def test_more_light_queues_than_allowed_are_refused_and_those_there_go_on(world:
     assert store.shutdown()
 
 
-@simulated()
-def test_producers_of_different_queues_never_get_the_same_place_in_a_common_one(world: World, light: Make) -> None:
-    store = started(world, light(flush_disk_type=FlushDiskType.SYNC_FLUSH))
-    results: list[PutMessageResult] = []
-
-    def producer(number: int) -> Callable[[], None]:
-        def run() -> None:
-            results.extend(put(store, b"%d" % number, "%LMQ%a", topic=f"T{number}") for _ in range(10))
-
-        return run
-
-    for task in [world.tasks.spawn(f"producer-{number}", producer(number)) for number in range(4)]:
-        task.join(None)
-    world.tasks.sleep(5)
-    assert sorted(int(stored(store, result)[OFFSETS]) for result in results) == list(range(40))
-    assert len(bodies(store, "%LMQ%a")) == 40
-    assert store.shutdown()
-
-
-@simulated()
-def test_an_entry_that_fails_is_made_when_the_disk_is_well_again(world: World, bench: Any, light: Make) -> None:
-    store = started(world, light())
-    bench.failures.plan("map", "%LMQ%a")
-    put(store, b"1", "%LMQ%a")
-    world.tasks.sleep(2_000)
-
-    assert bodies(store, "%LMQ%a") == bodies(store, "T") == [b"1"]
-    assert store.shutdown()
-
-
 # -- recovery --------------------------------------------------------------------------------------
 
 
@@ -344,20 +312,6 @@ def test_lost_light_queues_are_rebuilt_from_the_log(
     lab(image).run(body)
 
 
-def test_foreign_entries_in_a_light_queue_are_brought_back_to_what_the_log_says(
-    lab: Make, light: Make, filled: Image, patched: Make
-) -> None:
-    path = "/store/consumequeue/%LMQ%some/0/" + "0" * 20
-    image = patched(filled, path, 40, bytes(40))
-
-    def body(world: World) -> None:
-        store = started(world, light())
-        check_whole(store)
-        assert store.shutdown()
-
-    lab(image).run(body)
-
-
 def test_a_store_opened_with_light_queues_off_keeps_the_ones_it_has(lab: Make, light: Make, filled: Image) -> None:
     off = replace(light(), enable_multi_dispatch=False, enable_lmq=False)
     machine = lab(filled)
@@ -403,48 +357,3 @@ def test_a_forged_place_in_the_log_is_reported_and_leads_nowhere(lab: Make, ligh
 
     machine.run(forge)
     lab(machine.switch_off()).run(load)
-
-
-@pytest.mark.parametrize("whole", [True, False])
-@pytest.mark.parametrize("profile", ["strict-posix", "process-kill"])
-def test_after_any_crash_light_queues_hold_what_was_promised_in_the_order_of_the_log(
-    lab: Make, light: Make, profile: str, whole: bool
-) -> None:
-    config = light(
-        recover_whole_log=whole,
-        flush_disk_type=FlushDiskType.SYNC_FLUSH,
-        flush_interval_consume_queue_ms=3,
-        flush_consume_queue_thorough_interval_ms=20,
-        flush_consume_queue_least_pages=1,
-    )
-    answered: list[bytes] = []
-
-    def check(store: MessageStore) -> None:
-        everything = bodies(store, "%LMQ%all")
-        assert [body for body in everything if body in answered] == answered
-        own = bodies(store, "T0"), bodies(store, "T1")
-        assert sorted(own[0] + own[1]) == sorted(everything)
-        assert all([body for body in everything if body in each] == each for each in own)
-        light_counter = store.commit_log.topic_queue_table.get(("%LMQ%all", 0), 0)
-        assert light_counter == len(everything)
-
-    def life(world: World, name: int) -> None:
-        store = started(world, config)
-        check(store)
-        number = 0
-        while True:
-            body = b"%d.%d" % (name, number)
-            if put(store, body, "%LMQ%all", topic=f"T{number % 2}").is_stored:
-                answered.append(body)
-            world.tasks.sleep(4_000 if number % 16 == 15 else 1)
-            number += 1
-
-    image: Image | None = None
-    for number in range(8):
-        machine = lab(image)
-        machine.disk.crash_at(120 + 37 * number * (1 + number), "during")
-        with pytest.raises(MachineDied):
-            machine.run(lambda world: life(world, number))  # noqa: B023
-        image = machine.disk.crash(PROFILES[profile])
-    lab(image).run(lambda world: check(started(world, config)))
-    assert len(answered) > 50

@@ -31,63 +31,34 @@ PROPERTIES = st.binary(max_size=60) | st.sampled_from([LONGEST, LONGEST + b"p", 
 BODIES = st.binary(max_size=300) | st.binary(min_size=4000, max_size=5000)
 
 
-def flags_of(flags: int, born_host: Host, store_host: Host) -> int:
-    """Return flags that agree with the hosts."""
-    flags &= ~(BORN_HOST_V6 | STORE_HOST_V6)
-    flags |= BORN_HOST_V6 if born_host.is_ipv6 else 0
-    return flags | STORE_HOST_V6 if store_host.is_ipv6 else flags
+IN_ORDER = ("units", "topic", "properties", "shared_properties", "body", "queue_id", "flag", "sys_flag")
+IN_ORDER += ("born_timestamp_ms", "born_host", "store_host", "reconsume_times", "prepared_transaction_offset")
+"""Parameters of the core, those of a batch among them."""
+HEAD = {"sys_flag": INT32, "born_timestamp_ms": INT64, "born_host": HOSTS, "store_host": HOSTS}
+
+
+def with_host_bits(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return fields in the order of the core's parameters. The address bits of sys_flag agree with the hosts."""
+    hosts = {BORN_HOST_V6: fields["born_host"], STORE_HOST_V6: fields["store_host"]}
+    plain = fields["sys_flag"] & ~(BORN_HOST_V6 | STORE_HOST_V6)
+    fields = fields | {"sys_flag": plain | sum(bit for bit, host in hosts.items() if host.is_ipv6)}
+    return {name: fields[name] for name in IN_ORDER if name in fields}
 
 
 @given(
-    topic=TOPICS,
-    properties=PROPERTIES,
-    body=BODIES,
-    queue_id=INT32,
-    flag=ODD_INT32,
-    flags=INT32,
-    born_ms=INT64,
-    born_host=HOSTS,
-    store_host=HOSTS,
-    reconsume_times=ODD_INT32,
-    prepared_at=INT64,
+    st.fixed_dictionaries(
+        {"topic": TOPICS, "properties": PROPERTIES, "body": BODIES, "queue_id": INT32, "flag": ODD_INT32}
+        | HEAD
+        | {"reconsume_times": ODD_INT32, "prepared_transaction_offset": INT64}
+    ).map(with_host_bits)
 )
-def test_a_record_is_that_of_python_and_what_python_refuses_is_left_to_it(
-    core: Core,
-    topic: bytes,
-    properties: bytes,
-    body: bytes,
-    queue_id: int,
-    flag: int,
-    flags: int,
-    born_ms: int,
-    born_host: Host,
-    store_host: Host,
-    reconsume_times: int,
-    prepared_at: int,
-) -> None:
-    sys_flag = flags_of(flags, born_host, store_host)
-    found = core.encode(
-        *(topic, properties, body, queue_id, flag, sys_flag, born_ms, born_host, store_host),
-        *(reconsume_times, prepared_at),
-    )
-    if b"\0" in properties:
+def test_a_record_is_that_of_python_and_what_python_refuses_is_left_to_it(core: Core, fields: dict[str, Any]) -> None:
+    found = core.encode(*fields.values())
+    if b"\0" in fields["properties"]:
         assert found is None
         return
     try:
-        expected = encode_record(
-            topic=topic,
-            properties=properties,
-            body=body,
-            queue_id=queue_id,
-            flag=flag,
-            sys_flag=sys_flag,
-            born_timestamp_ms=born_ms,
-            born_host=born_host,
-            store_timestamp_ms=0,
-            store_host=store_host,
-            reconsume_times=reconsume_times,
-            prepared_transaction_offset=prepared_at,
-        )
+        expected = encode_record(**fields, store_timestamp_ms=0)
     except (InvalidMessageError, struct.error):
         assert found is None
     else:
@@ -109,47 +80,27 @@ def batch_bodies(draw: st.DrawFn) -> bytes:
 
 
 @given(
-    units=batch_bodies(),
-    topic=TOPICS.filter(lambda one: 0 < len(one) <= MAX_TOPIC_BYTES),
-    shared=PROPERTIES.filter(lambda one: len(one) < 100),
-    queue_id=INT32,
-    flags=INT32,
-    born_ms=INT64,
-    born_host=HOSTS,
-    store_host=HOSTS,
-    reconsume_times=INT32,
+    st.fixed_dictionaries(
+        {
+            "units": batch_bodies(),
+            "topic": TOPICS.filter(lambda one: 0 < len(one) <= MAX_TOPIC_BYTES),
+            "shared_properties": PROPERTIES.filter(lambda one: len(one) < 100),
+            "queue_id": INT32,
+        }
+        | HEAD
+        | {"reconsume_times": INT32}
+    ).map(with_host_bits)
 )
 def test_the_records_of_a_batch_are_those_of_python_and_what_python_refuses_is_left_to_it(
-    core: Core,
-    units: bytes,
-    topic: bytes,
-    shared: bytes,
-    queue_id: int,
-    flags: int,
-    born_ms: int,
-    born_host: Host,
-    store_host: Host,
-    reconsume_times: int,
+    core: Core, fields: dict[str, Any]
 ) -> None:
-    sys_flag = flags_of(flags, born_host, store_host)
-    found = core.encode_batch(units, topic, shared, queue_id, sys_flag, born_ms, born_host, store_host, reconsume_times)
+    found = core.encode_batch(*fields.values())
     try:
-        expected = encode_batch_records(
-            units,
-            topic=topic,
-            shared_properties=shared,
-            queue_id=queue_id,
-            sys_flag=sys_flag,
-            born_timestamp_ms=born_ms,
-            born_host=born_host,
-            store_host=store_host,
-            reconsume_times=reconsume_times,
-            clean=None,
-        )
+        expected = encode_batch_records(**fields, clean=None)
     except (CorruptFileError, InvalidMessageError):
         assert found is None
         return
-    if b"\0" in shared or not expected[1]:
+    if b"\0" in fields["shared_properties"] or not expected[1]:
         assert found is None
     else:
         assert found == expected

@@ -30,11 +30,6 @@ def test_a_frame_header_reads_back() -> None:
     assert decode_frame_header(raw, 8192, stream="s", position=0) == FrameHeader(5000, 3192)
 
 
-def test_a_header_without_bytes_is_a_heartbeat() -> None:
-    assert FrameHeader(0, 0).is_heartbeat
-    assert not FrameHeader(0, 1).is_heartbeat
-
-
 def test_a_negative_report_is_named_with_its_place() -> None:
     with pytest.raises(CorruptFileError, match=r"reports @ 16: slave_offset: expected 0 or more, found -1"):
         decode_report(b"\xff" * 8, stream="reports", position=16)
@@ -77,10 +72,6 @@ def test_however_a_stream_is_cut_its_bytes_keep_their_places(cuts: list[int]) ->
 
     assert bytes(log[at] for at in range(1000, 1044)) == b"a" * 24 + b"b" * 20
     assert [at for at, data in found if not data] == [1024]
-
-
-def test_nothing_is_passed_on_of_a_header_that_is_not_whole() -> None:
-    assert pieces_of(encode_frame_header(0, 100)[:11], []) == []
 
 
 def test_an_oversized_frame_is_refused_before_anything_of_it_is_kept() -> None:

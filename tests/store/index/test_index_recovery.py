@@ -1,6 +1,6 @@
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -49,14 +49,13 @@ def fill(lab: Make) -> Callable[..., Image]:
     return make
 
 
-class Loaded:
-    """What a load came to."""
+class Loaded(NamedTuple):
+    """The result of a load."""
 
-    def __init__(self, report: RecoveryReport, names: list[str], entries: list[tuple[int, int]], time_ms: int) -> None:
-        self.report = report
-        self.names = names
-        self.entries = entries
-        self.index_time_ms = time_ms
+    report: RecoveryReport
+    names: list[str]
+    entries: list[tuple[int, int]]
+    index_time_ms: int
 
 
 @pytest.fixture
@@ -159,16 +158,6 @@ def test_a_file_that_is_missing_has_the_index_built_again_from_there(
     assert found.names[:lost] == names[:lost]
     assert not {*found.names[lost:]} & {*names[lost:]}
     assert len(found.entries) == 11
-
-
-@pytest.mark.parametrize("abruptly", [False, True])
-def test_an_index_that_is_missing_is_built_again(abruptly: bool, fill: Make, load: Make, config: StoreConfig) -> None:
-    image = fill(config, number_of(11), abruptly=abruptly)
-    files = {path: file for path, file in image.files.items() if not path.startswith("/store/index")}
-    directories = tuple(path for path in image.directories if path != "/store/index")
-    found = load(Image(files, directories), config)
-
-    assert len(found.names) == 4
 
 
 @pytest.mark.parametrize("recover_whole_log", [True, False])

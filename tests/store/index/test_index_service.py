@@ -6,8 +6,7 @@ import pytest
 
 from tests.store.rigs import started
 from tests.store.simulated import simulated
-from tornlog.faults.disk.image import FileImage, Image
-from tornlog.store.formats.index import index_file_bytes, index_file_name
+from tornlog.store.formats.index import index_file_name
 from tornlog.store.formats.messages import Message, PutMessageStatus
 from tornlog.store.index.index_service import IndexFiles
 from tornlog.store.log.checkpoint import read_checkpoint
@@ -61,21 +60,6 @@ def test_a_query_gives_no_more_than_the_settings_allow(world: World, small: Make
     offsets = [put(store, "k") for _ in range(5)]
     world.tasks.sleep(10)
     assert found(store, "k") == offsets[2:]
-    store.shutdown()
-
-
-@simulated()
-def test_a_query_ends_at_the_time_asked_for_even_across_files(world: World, small: Make) -> None:
-    store = started(world, small(max_index_num=3))
-    offsets, times = [], []
-    for _ in range(7):
-        times.append(world.clock.now_ms())
-        offsets.append(put(store, "k"))
-        world.tasks.sleep(3_000)
-    for first in range(7):
-        for last in range(first, 7):
-            answer = store.query_message("T", "k", 32, times[first], times[last])
-            assert answer.physical_offsets == offsets[first : last + 1], (first, last)
     store.shutdown()
 
 
@@ -395,28 +379,6 @@ def test_a_file_behind_one_that_only_the_first_record_of_the_log_fills_begins_wi
         return first.end_physical_offset, second.entry(1).time_diff_s
 
     assert lab().run(body) == (0, 2)
-
-
-@pytest.mark.parametrize(
-    ("name", "is_whole"), [("99991231235959999", False), ("99991231235959999", True), ("999991231235959999", False)]
-)
-def test_a_stray_file_with_the_latest_name_does_not_end_dispatch(
-    lab: Make, small: Make, exact: Make, name: str, is_whole: bool
-) -> None:
-    config = small()
-    content = bytes(index_file_bytes(config.max_hash_slot_num, config.max_index_num) if is_whole else 0)
-
-    def body(world: World) -> None:
-        store = started(world, config)
-        for number in range(3 * config.max_index_num):
-            put(store, f"k{number}")
-        world.tasks.sleep(1_000)
-        assert store.dispatch_behind_bytes == 0
-        assert store.flags.is_writeable
-        assert len(exact(store)) == 3 * config.max_index_num
-        assert store.shutdown()
-
-    lab(Image({f"/store/index/{name}": FileImage(content, 0)}, ("/store", "/store/index"))).run(body)
 
 
 @simulated()

@@ -96,20 +96,6 @@ def test_a_failure_to_make_the_segment_ahead_is_mended_when_that_is_needed(step:
     lab(image).run(again)
 
 
-def test_a_failed_segment_ahead_leaves_nothing_behind_after_a_clean_stop(lab: Make, small: Make) -> None:
-    bench = lab()
-    bench.failures.plan("sync", "commitlog/00000000000000001024")
-
-    def body(world: World) -> None:
-        store = started(world, small())
-        store.put_message(Message.of("T", BODY))
-        world.tasks.sleep(1)
-        assert store.shutdown()
-
-    bench.run(body)
-    assert log_files(bench.switch_off()) == [0]
-
-
 def test_a_put_waits_five_seconds_for_its_segment_and_a_later_one_finds_it(lab: Make, small: Make) -> None:
     bench = lab(timing=SyncTiming(3_000_000_000, 3_000_000_000))
 

@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -7,8 +6,6 @@ from tests.store.simulated import simulated
 from tornlog.store.log.segment import Segment
 from tornlog.store.log.transient_pool import BufferedSegment, BufferedSegmentQueue, TransientStorePool
 from tornlog.store.world import World
-
-Make = Callable[..., Any]
 
 BASE = 4096
 

@@ -9,7 +9,6 @@ import pytest
 from tests.store.rigs import started
 from tests.store.simulated import simulated
 from tornlog.faults.plan import FaultPlan
-from tornlog.sim.errors import MachineDied
 from tornlog.store.config import BrokerRole, FlushDiskType, StoreConfig
 from tornlog.store.formats.messages import Message, PutMessageStatus
 from tornlog.store.log.log_time import LogTime
@@ -137,38 +136,6 @@ def test_a_kill_between_put_and_commit_takes_what_was_in_memory_and_nothing_else
     lab(image).run(again)
 
 
-@pytest.mark.parametrize("moment", ["before", "during", "after"])
-def test_a_kill_in_the_midst_of_a_commit_leaves_whole_records_or_none(moment: str, lab: Make, small: Make) -> None:
-    config = pooled(small, mapped_file_size_commit_log=4096)
-    cut = []
-    for operation in range(20, 44, 3):
-        bench = lab()
-
-        def body(world: World, bench: Any = bench, operation: int = operation) -> None:
-            store = started(world, config)
-            bench.disk.crash_at(max(operation, bench.disk.operations), moment)
-            for number in range(60):
-                store.put_message(Message.of("T", b"%06d" % number))
-                world.tasks.sleep(20)
-
-        with pytest.raises(MachineDied):
-            bench.run(body)
-        image = bench.switch_off(abruptly=True)
-
-        def again(world: World) -> int:
-            store = started(world, config)
-            world.tasks.sleep(1_000)
-            count = store.get_max_offset_in_queue("T", 0)
-            for offset in range(count):
-                assert b"%06d" % offset in store.get_message("T", 0, offset, 1).records[0]
-            store.put_message(Message.of("T", b"after"))
-            assert store.shutdown()
-            return count
-
-        cut.append(lab(image).run(again))
-    assert max(cut) > min(cut)
-
-
 def test_a_stop_commits_and_syncs_all_of_a_backlog_over_many_segments(lab: Make, small: Make) -> None:
     bench = lab()
     config = pooled(
@@ -198,38 +165,6 @@ def test_a_stop_commits_and_syncs_all_of_a_backlog_over_many_segments(lab: Make,
         assert store.get_max_offset_in_queue("T", 0) == 60
 
     lab(image).run(again)
-
-
-def test_a_put_during_the_stop_is_either_refused_or_there_afterwards(lab: Make, small: Make) -> None:
-    config = pooled(small, mapped_file_size_commit_log=4096)
-    for pause_ms in range(8):
-        bench = lab()
-        answers: list[PutMessageStatus] = []
-
-        def body(world: World, pause_ms: int = pause_ms, answers: list[PutMessageStatus] = answers) -> None:
-            store = started(world, config)
-
-            def produce() -> None:
-                while not answers or answers[-1] is OK:
-                    answers.append(store.put_message(Message.of("T", b"x")).status)
-                    world.tasks.sleep(len(answers) % 2)
-
-            producers = [world.tasks.spawn(f"producer {n}", produce) for n in range(2)]
-            world.tasks.sleep(pause_ms)
-            clean = store.shutdown()
-            for producer in producers:
-                producer.join(None)
-            assert clean
-
-        bench.run(body)
-        image = bench.switch_off()
-
-        def again(world: World, answers: list[PutMessageStatus] = answers) -> None:
-            store = MessageStore(world, config)
-            assert store.load().clean_exit
-            assert store.get_max_offset_in_queue("T", 0) == answers.count(OK)
-
-        lab(image).run(again)
 
 
 def test_a_failed_write_ends_putting_and_loses_nothing_that_can_be_written_again(lab: Make, small: Make) -> None:
@@ -312,21 +247,6 @@ def test_a_stop_on_a_disk_without_room_for_the_buffers_is_not_clean(lab: Make, s
 
     bench.run(body)
     assert "/store/abort" in bench.switch_off().files
-
-
-def test_a_disk_that_never_writes_again_makes_the_stop_an_unclean_one(lab: Make, small: Make) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        store = started(world, pooled(small))
-        with bench.disk.with_faults(failed_write_chance=1.0):
-            assert store.put_message(Message.of("T", b"told ok")).status is OK
-            assert not store.shutdown()
-
-    bench.run(body)
-    image = bench.switch_off()
-    assert "/store/abort" in image.files
-    assert image.files["/store/commitlog/00000000000000000000"].content == bytes(1024)
 
 
 def test_short_writes_and_now_and_then_none_at_all_leave_an_exact_log(lab: Make, small: Make) -> None:

@@ -69,18 +69,6 @@ def test_a_put_that_got_past_the_door_before_a_stop_is_refused_under_the_lock(wo
 
 
 @simulated()
-def test_store_times_never_step_back_with_the_wall_clock(world: World, bench: Any, small: Make) -> None:
-    store = started(world, small())
-    times = []
-    for step_ms in (0, 100, -5_000, 1, 9_000):
-        bench.machine.wall_offset_ms += step_ms
-        append = store.put_message(Message.of("T", b"x")).append
-        assert append is not None
-        times.append(append.store_timestamp_ms - times[0] if times else append.store_timestamp_ms)
-    assert times[1:] == [100, 100, 100, 4_101]
-
-
-@simulated()
 def test_a_refused_put_burns_no_queue_offset_and_no_byte(world: World, bench: Any, small: Make) -> None:
     store = started(world, small())
     store.put_message(Message.of("T", bytes(700)))

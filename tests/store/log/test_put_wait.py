@@ -90,20 +90,6 @@ def test_a_put_that_waits_for_the_disk_is_there_at_once_and_answered_by_the_sync
     slow(lab).run(body)
 
 
-def test_a_put_whose_sync_fails_is_answered_so_when_it_has(lab: Make, small: Make) -> None:
-    bench = slow(lab)
-
-    def body(world: World) -> None:
-        store = started(world, small(flush_disk_type=SYNC))
-        bench.failures.plan("msync", "commitlog")
-        putting = Putting(world, store, Message.of("T", b"in doubt"))
-        world.tasks.sleep(SYNC_MS + 100)
-        assert putting.called_ms
-        assert putting.status is DISK_TIMEOUT
-
-    bench.run(body)
-
-
 def test_a_put_whose_time_is_over_is_answered_so_and_stays_so(lab: Make, small: Make) -> None:
     def body(world: World) -> None:
         store = started(world, small(flush_disk_type=SYNC, sync_flush_timeout_ms=SYNC_MS - 200))

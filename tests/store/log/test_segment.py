@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -6,8 +5,6 @@ import pytest
 from tests.store.simulated import simulated
 from tornlog.store.log.segment import PAGE_BYTES, Segment, first_nonzero, segment_name
 from tornlog.store.world import World
-
-Make = Callable[..., Any]
 
 
 def segment_of(world: World, size_bytes: int = 10 * PAGE_BYTES) -> Segment:

@@ -142,16 +142,6 @@ def test_closing_gives_back_the_map_of_a_file_that_was_to_go_and_did_not(world: 
         segment.file.store(0, b"x")
 
 
-@simulated()
-def test_removing_all_leaves_an_empty_queue(world: World) -> None:
-    queue = filled(world, 3)
-    queue.flush_all()
-    queue.remove_all()
-
-    assert names(world) == []
-    assert (queue.min_offset, queue.flushed_where.get()) == (-1, 0)
-
-
 @pytest.mark.parametrize(
     ("spoilt", "content", "left"),
     [

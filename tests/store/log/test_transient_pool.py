@@ -1,11 +1,6 @@
-from collections.abc import Callable
-from typing import Any
-
 from tests.store.simulated import simulated
 from tornlog.store.log.transient_pool import TransientStorePool
 from tornlog.store.world import World
-
-Make = Callable[..., Any]
 
 
 @simulated()
@@ -25,19 +20,6 @@ def test_buffers_go_out_until_none_is_left_and_the_one_that_came_back_last_goes_
     assert pool.available == 2
     assert pool.borrow() is second
     assert pool.borrow() is first
-
-
-@simulated()
-def test_a_buffer_comes_back_with_what_was_in_it(world: World) -> None:
-    pool = TransientStorePool(world, 8, 1)
-    pool.fill()
-    buffer = pool.borrow()
-    assert buffer is not None
-    buffer[:] = b"leftover"
-    pool.give_back(buffer)
-    again = pool.borrow()
-    assert again is not None
-    assert bytes(again) == b"leftover"
 
 
 @simulated()

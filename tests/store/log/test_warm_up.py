@@ -6,7 +6,6 @@ import pytest
 from tests.store.rigs import started
 from tests.store.simulated import simulated
 from tornlog.faults.disk.syncs import SyncTiming
-from tornlog.faults.plan import FaultPlan
 from tornlog.store.config import FlushDiskType, StoreConfig
 from tornlog.store.formats.messages import Message, PutMessageStatus
 from tornlog.store.log.allocate import WarmUp
@@ -111,21 +110,6 @@ def test_a_refusal_is_noted_and_nothing_else(refused: str, world: World, bench: 
     assert store.shutdown()
 
 
-def test_a_machine_that_may_not_lock_memory_serves_all_the_same(lab: Make, small: Make) -> None:
-    bench = lab(faults=FaultPlan(refused_lock_chance=1.0))
-
-    def body(world: World) -> None:
-        store = started(world, warm_config(small))
-        for _ in range(5):
-            assert store.put_message(Message.of("T", bytes(400))).status is PutMessageStatus.PUT_OK
-        world.tasks.sleep(7_000)
-        assert store.shutdown()
-
-    bench.run(body)
-    assert bench.disk.injected["refused mlock"] >= 3
-    assert calls_of(bench, "munlock") == []
-
-
 @simulated()
 def test_a_sync_that_fails_in_the_warm_up_fails_the_segment(world: World, bench: Any, small: Make) -> None:
     bench.failures.plan("msync", "commitlog")
@@ -152,23 +136,6 @@ def test_a_segment_that_is_gone_by_then_is_not_unlocked(world: World, small: Mak
     world.tasks.sleep(6_000)
     assert warm_up.unlock_due() is None
     assert warm_up.refusals == 0
-
-
-def test_a_warmed_store_has_the_bytes_of_any_other(lab: Make, small: Make) -> None:
-    images = []
-    for warm in (False, True):
-        bench = lab()
-
-        def body(world: World, warm: bool = warm) -> None:
-            store = started(world, small(warm_mapped_file_enable=warm))
-            for number in range(9):
-                store.put_message(Message.of("T", bytes([number]) * 300))
-            assert store.shutdown()
-
-        bench.run(body)
-        files = bench.switch_off().files
-        images.append({path: file.content for path, file in files.items() if "commitlog" in path})
-    assert images[0] == images[1]
 
 
 @simulated(timing=SyncTiming(2_000_000_000, 2_000_000_000))

@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,8 +14,6 @@ from tornlog.store.formats.consume_queue import (
 )
 from tornlog.store.queues.consume_queue_ext import ConsumeQueueExt
 from tornlog.store.world import World
-
-Make = Callable[..., Any]
 
 DIRECTORY = "/store/consumequeue_ext/T/0"
 FILE_BYTES = 100

@@ -48,7 +48,10 @@ def test_a_time_finds_the_message_stored_then_or_the_nearest_one_of_its_file(tim
 
 
 def test_a_queue_without_messages_answers_zero(timed: Make) -> None:
-    timed(lambda store, first_ms: answers(store.get_offset_in_queue_by_time("T", 5, first_ms), 0))
+    def check(store: MessageStore, first_ms: int) -> None:
+        assert store.get_offset_in_queue_by_time("T", 5, first_ms) == 0
+
+    timed(check)
 
 
 def test_messages_that_left_the_log_are_not_the_answer(timed: Make) -> None:
@@ -91,7 +94,3 @@ def test_an_entry_without_a_record_is_passed_over(timed: Make) -> None:
         assert store.get_offset_in_queue_by_time("T", 0, first_ms + 300) == 0
 
     timed(check)
-
-
-def answers(found: int, expected: int) -> None:
-    assert found == expected

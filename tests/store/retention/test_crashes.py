@@ -7,7 +7,6 @@ import pytest
 
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.image import FileImage, Image
-from tornlog.sim.errors import MachineDied
 from tornlog.store.formats.messages import Message
 from tornlog.store.log.segment import segment_name
 from tornlog.store.world import World
@@ -27,74 +26,6 @@ def prepared(shop: Make, short: Make, world: World) -> Any:
         found.put(range(number, number + 1), "Old" if number < EXPIRED * 2 else "T")
         found.put(range(number + 1, number + 2))
     return found.settle().age(2, EXPIRED)
-
-
-def clean(found: Any) -> None:
-    found.clean(ms=1_000)
-    found.store.clean_expired_consumer_queue()
-    found.settle()
-
-
-def check(shop: Make, short: Make, lab: Make, image: Image, at: str) -> int:
-    """Recover what a crash left, judge it, and finish what it cut short; return where the log began."""
-    bench = lab(image)
-
-    def body(world: World) -> int:
-        config = short()
-        found = shop(world, config)
-        begins_at = found.store.min_phy_offset // SEGMENT_BYTES
-        assert found.report.findings == [], at
-        assert 0 <= begins_at <= EXPIRED, at
-        assert found.log_bases() == list(range(begins_at, PUTS // 2)), at
-        first = found.store.get_min_offset_in_queue("T", 0)
-        assert found.bodies(max(first, EXPIRED))[-12:] == list(range(EXPIRED * 2, PUTS)), at
-        offsets = {topic: found.store.get_max_offset_in_queue(topic, 0) for topic in ("T", "Old")}
-        assert offsets["T"] == PUTS - EXPIRED, at
-        assert offsets["Old"] in (0, EXPIRED), at
-
-        found.start().put(range(100, 103)).put(range(200, 201), "Old").settle()
-        assert found.bodies(offsets["T"]) == [100, 101, 102], at
-        assert found.bodies(offsets["Old"], "Old") == [200], at
-        found.age(2, EXPIRED - begins_at)
-        clean(found)
-        assert found.store.min_phy_offset == EXPIRED * SEGMENT_BYTES, at
-        assert found.store.get_min_offset_in_queue("T", 0) == EXPIRED, at
-        assert found.bodies(EXPIRED) == [*range(EXPIRED * 2, PUTS), 100, 101, 102], at
-        assert found.store.shutdown(), at
-        return begins_at
-
-    return int(bench.run(body))
-
-
-def crashed(lab: Make, shop: Make, short: Make, profile: str, operation: int, moment: str) -> Image | None:
-    """Return what is left of a pass that died at its nth operation, None if it has fewer."""
-    bench = lab()
-
-    def body(world: World) -> None:
-        found = prepared(shop, short, world)
-        bench.disk.crash_at(bench.disk.operations + operation, moment)
-        clean(found)
-
-    try:
-        bench.run(body)
-    except MachineDied:
-        return bench.disk.crash(PROFILES[profile])
-    return None
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("moment", ["before", "during", "after"])
-@pytest.mark.parametrize("profile", PROFILES)
-def test_a_crash_between_any_two_steps_of_a_pass_leaves_no_hole_and_loses_nothing_young(
-    lab: Make, shop: Make, short: Make, profile: str, moment: str
-) -> None:
-    begins = set()
-    operation = 0
-    while (image := crashed(lab, shop, short, profile, operation, moment)) is not None:
-        begins.add(check(shop, short, lab, image, f"{moment} {operation} {profile}"))
-        operation += 1
-    assert operation > 2 * EXPIRED
-    assert begins >= set(range(1, EXPIRED + 1))
 
 
 # -- files that come back ------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from tests.store.simulated import simulated
-from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.image import Image
 from tornlog.store.config import FlushDiskType, StoreConfig
 from tornlog.store.formats.messages import Message, PutMessageStatus
@@ -90,35 +89,6 @@ def test_a_full_disk_refuses_and_forced_cleaning_makes_it_write_again(
     assert first > 0
     assert found.bodies(first) == list(range(first, refused_at + 10))
     assert found.store.shutdown()
-
-
-@pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("spare_bytes", [0, 100, 1024, 3000, 9000])
-def test_what_a_store_acknowledged_on_a_full_disk_survives_its_crash(
-    lab: Make, shop: Make, short: Make, profile: str, spare_bytes: int
-) -> None:
-    bench = lab()
-    config = short(flush_disk_type=SYNC, disk_space_warning_level_ratio=1.0)
-
-    def body(world: World) -> int:
-        found = shop(world, config).start().put(range(2)).settle()
-        bench.disk.capacity_bytes = world.files.space("/store").used_bytes + spare_bytes
-        refused_at, _ = put_until_refused(found, 2)
-        world.tasks.sleep(5_000)
-        return refused_at
-
-    acknowledged = bench.run(body)
-    bench.kernel.kill(bench.machine)
-    image = bench.disk.crash(PROFILES[profile])
-
-    def again(world: World) -> None:
-        found = shop(world, config).start()
-        assert found.bodies(0)[:acknowledged] == list(range(acknowledged))
-        found.put(range(acknowledged, acknowledged + 3)).settle()
-        assert found.bodies(0)[-3:] == list(range(acknowledged, acknowledged + 3))
-        assert found.store.shutdown()
-
-    lab(image).run(again)
 
 
 def test_a_start_on_a_full_disk_fails_with_its_error_and_harms_nothing(lab: Make, shop: Make, short: Make) -> None:
