@@ -1,6 +1,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -23,6 +23,7 @@ BODY_BYTES = 400
 """Two messages fill a segment of 1024 bytes."""
 BODY_AT = 88
 QUEUE_OFFSET_AT = 20
+QUEUE = "/store/consumequeue/T/0/00000000000000000000"
 PAIR = 1024
 
 
@@ -113,6 +114,32 @@ def recover(lab: Make) -> Callable[..., Found]:
     return load
 
 
+class Rig(NamedTuple):
+    """Everything that a story of damage needs: fill a store, patch files of its disk, recover it."""
+
+    fill: Make
+    recover: Make
+    patched: Make
+    small: Make
+
+    def damaged(self, filled: Filled, offset: int) -> Image:
+        """Return a disk on which the body of the message at a log offset is damaged."""
+        image: Image = self.patched(filled.image, log_file(offset), offset % PAIR + BODY_AT, b"?")
+        return image
+
+    def renumbered(self, image: Image, filled: Filled, numbers: dict[int, int]) -> Image:
+        """Return a disk on which some messages have other queueOffsets."""
+        for number, said in numbers.items():
+            at, raw = filled.at(number), said.to_bytes(8, "big", signed=True)
+            image = self.patched(image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, raw)
+        return image
+
+
+@pytest.fixture
+def rig(fill: Make, recover: Make, patched: Make, small: Make) -> Rig:
+    return Rig(fill, recover, patched, small)
+
+
 def bodies(store: MessageStore, topic: str) -> list[bytes | None]:
     found: list[bytes | None] = []
     for offset in range(store.get_max_offset_in_queue(topic, 0)):
@@ -137,15 +164,19 @@ def log_file(offset: int) -> str:
     return f"/store/commitlog/{offset // PAIR * PAIR:020d}"
 
 
+def misnumbered(filled: Filled, number: int) -> tuple[str, int, str]:
+    """Return the finding about a message with a wrong queueOffset."""
+    at = filled.at(number)
+    return log_file(at), at % PAIR + QUEUE_OFFSET_AT, "queueOffset"
+
+
 # Damage where the log is trusted, and where it is not
 
 
-def test_damage_that_a_clean_exit_vouches_for_is_reported_and_nothing_is_cut(
-    fill: Make, recover: Make, patched: Make, small: Make
-) -> None:
-    filled = fill(small(), 20)
+def test_damage_that_a_clean_exit_vouches_for_is_reported_and_nothing_is_cut(rig: Rig) -> None:
+    filled = rig.fill(rig.small(), 20)
     bad = filled.at(4)
-    found = recover(patched(filled.image, log_file(bad), bad % PAIR + BODY_AT, b"?"), small())
+    found = rig.recover(rig.damaged(filled, bad), rig.small())
 
     assert found.findings == [(log_file(bad), bad % PAIR + 8, "bodyCRC")]
     assert found.log_end == filled.puts[-1].wrote_offset + filled.puts[-1].wrote_bytes
@@ -154,41 +185,35 @@ def test_damage_that_a_clean_exit_vouches_for_is_reported_and_nothing_is_cut(
 
 
 @pytest.mark.parametrize("abruptly", [False, True])
-def test_damage_that_nobody_vouches_for_ends_the_log(
-    abruptly: bool, fill: Make, recover: Make, patched: Make, small: Make
-) -> None:
-    filled = fill(small(), 20, abruptly=abruptly)
+def test_damage_that_nobody_vouches_for_ends_the_log(abruptly: bool, rig: Rig) -> None:
+    filled = rig.fill(rig.small(), 20, abruptly=abruptly)
     bad = filled.at(15)
-    found = recover(patched(filled.image, log_file(bad), bad % PAIR + BODY_AT, b"?"), small())
+    found = rig.recover(rig.damaged(filled, bad), rig.small())
 
     assert found.findings == [(log_file(bad), bad % PAIR + 8, "bodyCRC")]
     assert found.log_end == found.report.end_offset == bad
     assert found.bodies["T"] == whole(*range(15))
 
 
-def test_without_a_checkpoint_even_early_damage_ends_a_log_that_was_not_closed(
-    fill: Make, recover: Make, patched: Make, small: Make
-) -> None:
-    filled = fill(small(), 20, abruptly=True)
+def test_without_a_checkpoint_even_early_damage_ends_a_log_that_was_not_closed(rig: Rig) -> None:
+    filled = rig.fill(rig.small(), 20, abruptly=True)
     bad = filled.at(4)
-    found = recover(patched(filled.image, log_file(bad), bad % PAIR + BODY_AT, b"?"), small())
+    found = rig.recover(rig.damaged(filled, bad), rig.small())
 
     assert found.bodies["T"] == whole(*range(4))
 
 
 @pytest.mark.parametrize("recover_whole_log", [False, True])
-def test_the_checkpoint_vouches_for_what_lies_before_it(
-    recover_whole_log: bool, fill: Make, recover: Make, patched: Make, small: Make
-) -> None:
-    config = small(
+def test_the_checkpoint_vouches_for_what_lies_before_it(recover_whole_log: bool, rig: Rig) -> None:
+    config = rig.small(
         recover_whole_log=recover_whole_log,
         flush_consume_queue_thorough_interval_ms=1_000,
         flush_commit_log_thorough_interval_ms=1_000,
         message_index_enable=False,
     )
-    filled = fill(config, 20, abruptly=True, pause_ms=1_000)
+    filled = rig.fill(config, 20, abruptly=True, pause_ms=1_000)
     bad = filled.at(4)
-    found = recover(patched(filled.image, log_file(bad), bad % PAIR + BODY_AT, b"?"), config)
+    found = rig.recover(rig.damaged(filled, bad), config)
 
     assert (found.report.start_offset == 0) == recover_whole_log
     assert (found.findings != []) == recover_whole_log
@@ -196,70 +221,62 @@ def test_the_checkpoint_vouches_for_what_lies_before_it(
     assert found.bodies["T"] == [*whole(0, 1, 2, 3), None, body_of(5), *whole(*range(6, 20))]
 
 
-def test_entries_into_trusted_damage_at_the_end_of_a_queue_are_kept(
-    fill: Make, recover: Make, patched: Make, small: Make
-) -> None:
-    filled = fill(small(), 20, topic=lambda number: "Old" if number < 6 else "T")
+def test_entries_into_trusted_damage_at_the_end_of_a_queue_are_kept(rig: Rig) -> None:
+    filled = rig.fill(rig.small(), 20, topic=lambda number: "Old" if number < 6 else "T")
     bad = filled.at(4)
-    found = recover(patched(filled.image, log_file(bad), bad % PAIR + BODY_AT, b"?"), small())
+    found = rig.recover(rig.damaged(filled, bad), rig.small())
 
     assert len(found.findings) == 1
     assert found.bodies["Old"] == [*whole(0, 1, 2, 3), None, body_of(5)]
     assert found.bodies["T"] == whole(*range(6, 20))
 
 
-def test_entries_lost_together_with_trusted_damage_become_blank(
-    fill: Make, recover: Make, patched: Make, small: Make
-) -> None:
-    filled = fill(small(), 20)
+def test_entries_lost_together_with_trusted_damage_become_blank(rig: Rig) -> None:
+    filled = rig.fill(rig.small(), 20)
     bad = filled.at(2)
-    image = patched(filled.image, log_file(bad), bad % PAIR + BODY_AT, b"?")
+    image = rig.damaged(filled, bad)
     for file in ("00000000000000000000", "00000000000000000200"):
-        image = patched(image, f"/store/consumequeue/T/0/{file}", 0, None)
-    found = recover(image, small())
+        image = rig.patched(image, f"/store/consumequeue/T/0/{file}", 0, None)
+    found = rig.recover(image, rig.small())
 
     assert found.findings == [(log_file(bad), bad % PAIR + 8, "bodyCRC")]
     assert found.bodies["T"] == [*whole(0, 1), None, *whole(*range(3, 20))]
 
 
 @pytest.mark.parametrize("field_at", [0, MAGIC_AT, BODY_AT])
-def test_a_segment_goes_on_behind_trusted_damage(
-    field_at: int, fill: Make, recover: Make, patched: Make, small: Make
-) -> None:
-    config = small(mapped_file_size_commit_log=4 * PAIR, max_hash_slot_num=5, max_index_num=40)
-    filled = fill(config, 40)
+def test_a_segment_goes_on_behind_trusted_damage(field_at: int, rig: Rig) -> None:
+    config = rig.small(mapped_file_size_commit_log=4 * PAIR, max_hash_slot_num=5, max_index_num=40)
+    filled = rig.fill(config, 40)
     image = filled.image
     for number in (1, 2, 5):
         bad = filled.at(number)
-        image = patched(image, log_file(0), bad + field_at, b"?")
+        image = rig.patched(image, log_file(0), bad + field_at, b"?")
     for path in filled.image.files:
         if "consumequeue" in path or "/index/" in path:
-            image = patched(image, path, 0, None)
-    found = recover(image, config)
+            image = rig.patched(image, path, 0, None)
+    found = rig.recover(image, config)
 
     assert len(found.findings) == (2 if field_at == MAGIC_AT else 3)  # two beside one another may be told as one
     assert found.bodies["T"] == [None if n in (1, 2, 5) else body_of(n) for n in range(40)]
 
 
-def test_an_entry_in_front_whose_record_is_another_queues_now_becomes_blank(
-    fill: Make, recover: Make, patched: Make, small: Make
-) -> None:
-    filled = fill(small(), 20, topic=lambda number: "Old" if number < 3 else "T")
-    image = patched(filled.image, log_file(0), BODY_AT + BODY_BYTES + 1, b"Ole")
-    found = recover(image, small())
+def test_an_entry_in_front_whose_record_is_another_queues_now_becomes_blank(rig: Rig) -> None:
+    filled = rig.fill(rig.small(), 20, topic=lambda number: "Old" if number < 3 else "T")
+    image = rig.patched(filled.image, log_file(0), BODY_AT + BODY_BYTES + 1, b"Ole")
+    found = rig.recover(image, rig.small())
 
     assert found.findings == []
     assert found.bodies["Old"] == [None, *whole(1, 2)]
 
 
-def test_an_entry_in_front_that_leads_into_the_scan_makes_it_a_scan_of_the_whole_log(
-    fill: Make, recover: Make, patched: Make, small: Make
-) -> None:
-    config = small(recover_whole_log=False, message_index_enable=False)
-    filled = fill(config, 25, topic=lambda number: "Old" if number % 2 else "T")
-    scanned_from = recover(filled.image, config).report.start_offset
+def test_an_entry_in_front_that_leads_into_the_scan_makes_it_a_scan_of_the_whole_log(rig: Rig) -> None:
+    config = rig.small(recover_whole_log=False, message_index_enable=False)
+    filled = rig.fill(config, 25, topic=lambda number: "Old" if number % 2 else "T")
+    scanned_from = rig.recover(filled.image, config).report.start_offset
     foreign = scanned_from.to_bytes(8, "big")
-    found = recover(patched(filled.image, "/store/consumequeue/Old/0/00000000000000000000", 180, foreign), config)
+    found = rig.recover(
+        rig.patched(filled.image, "/store/consumequeue/Old/0/00000000000000000000", 180, foreign), config
+    )
 
     assert scanned_from == filled.at(20)
     assert found.report.start_offset == 0
@@ -267,14 +284,12 @@ def test_an_entry_in_front_that_leads_into_the_scan_makes_it_a_scan_of_the_whole
     assert found.bodies["T"] == whole(*range(0, 25, 2))
 
 
-def test_a_first_record_further_on_than_the_log_before_it_has_room_for_is_no_first_one(
-    fill: Make, recover: Make, patched: Make, small: Make
-) -> None:
-    filled = fill(small(), 20, topic=lambda number: "Old" if number < 4 else "T")
-    image = patched(filled.image, log_file(0), BODY_AT, b"?")  # vouched for, and passed over
+def test_a_first_record_further_on_than_the_log_before_it_has_room_for_is_no_first_one(rig: Rig) -> None:
+    filled = rig.fill(rig.small(), 20, topic=lambda number: "Old" if number < 4 else "T")
+    image = rig.patched(filled.image, log_file(0), BODY_AT, b"?")  # vouched for, and passed over
     at = filled.at(2)
-    image = patched(image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, (9).to_bytes(8, "big"))
-    found = recover(image, small())
+    image = rig.patched(image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, (9).to_bytes(8, "big"))
+    found = rig.recover(image, rig.small())
 
     assert found.findings == [(log_file(0), 8, "bodyCRC"), (log_file(at), QUEUE_OFFSET_AT, "queueOffset")]
     assert found.bodies["Old"] == [None, *whole(1, 2, 3)]
@@ -284,17 +299,17 @@ def test_a_first_record_further_on_than_the_log_before_it_has_room_for_is_no_fir
 @pytest.mark.parametrize("flipped", [15 ^ 1 << 62, 21, 16, 14, 3, 0, -5])
 @pytest.mark.parametrize("number", [0, 1, 15, 18])
 def test_a_wrong_queue_offset_costs_nothing_and_holds_back_none_behind_it(
-    number: int, flipped: int, entries: str, fill: Make, recover: Make, patched: Make, small: Make
+    number: int, flipped: int, entries: str, rig: Rig
 ) -> None:
-    filled = fill(small(), 20)
+    filled = rig.fill(rig.small(), 20)
     at = filled.at(number)
     raw = flipped.to_bytes(8, "big", signed=True)
-    image = patched(filled.image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, raw)
+    image = rig.patched(filled.image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, raw)
     if entries == "lost":
         for path in filled.image.files:
             if "consumequeue" in path:
-                image = patched(image, path, 0, None)
-    found = recover(image, small())
+                image = rig.patched(image, path, 0, None)
+    found = rig.recover(image, rig.small())
 
     assert found.findings == [(log_file(at), at % PAIR + QUEUE_OFFSET_AT, "queueOffset")] * (flipped != number)
     if number == 0 and entries == "lost" and flipped != 0:
@@ -305,21 +320,19 @@ def test_a_wrong_queue_offset_costs_nothing_and_holds_back_none_behind_it(
 
 @pytest.mark.parametrize("gap", [1, 2, 7, 300])
 @pytest.mark.parametrize("entries", ["kept", "lost"])
-def test_records_behind_a_gap_in_the_numbers_are_kept(
-    entries: str, gap: int, fill: Make, recover: Make, patched: Make, small: Make
-) -> None:
+def test_records_behind_a_gap_in_the_numbers_are_kept(entries: str, gap: int, rig: Rig) -> None:
     """4.9.8 leaves one when it restarts beside an empty queue file: a zero entry, and numbers that go on behind."""
-    config = small(mapped_file_size_consume_queue=20_000)
-    filled = fill(config, 20)
-    queue, image = "/store/consumequeue/T/0/00000000000000000000", filled.image
-    raw = image.files[queue].content
+    config = rig.small(mapped_file_size_consume_queue=20_000)
+    filled = rig.fill(config, 20)
+    image = filled.image
+    raw = image.files[QUEUE].content
     for number in range(15, 20):
         at = filled.at(number)
         moved = (number + gap).to_bytes(8, "big")
-        image = patched(image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, moved)
+        image = rig.patched(image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, moved)
     rows = bytes(gap * 20) + raw[15 * 20 : 20 * 20]
-    image = patched(image, queue, 15 * 20, rows if entries == "kept" else bytes(len(rows)))
-    found = recover(image, config)
+    image = rig.patched(image, QUEUE, 15 * 20, rows if entries == "kept" else bytes(len(rows)))
+    found = rig.recover(image, config)
 
     assert found.findings == []
     assert found.bodies["T"] == [*whole(*range(15)), *[None] * gap, *whole(*range(15, 20))]
@@ -327,16 +340,14 @@ def test_records_behind_a_gap_in_the_numbers_are_kept(
 
 @pytest.mark.parametrize("gap", [1, 4, 6])
 @pytest.mark.parametrize("alone", [8, 15])  # one bit away from 8 + 1 and 8 + 4, several from 15 + 1 and the others
-def test_a_record_alone_between_two_gaps_is_kept_though_its_entry_is_lost(
-    alone: int, gap: int, fill: Make, recover: Make, patched: Make, small: Make
-) -> None:
-    config = small(mapped_file_size_consume_queue=20_000)
-    filled = fill(config, 20)
-    image = patched(filled.image, "/store/consumequeue/T/0/00000000000000000000", alone * 20, bytes((20 - alone) * 20))
+def test_a_record_alone_between_two_gaps_is_kept_though_its_entry_is_lost(alone: int, gap: int, rig: Rig) -> None:
+    config = rig.small(mapped_file_size_consume_queue=20_000)
+    filled = rig.fill(config, 20)
+    image = rig.patched(filled.image, QUEUE, alone * 20, bytes((20 - alone) * 20))
     for number in range(alone, 20):
         at, skipped = filled.at(number), gap if number == alone else gap + 2
-        image = patched(image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, (number + skipped).to_bytes(8, "big"))
-    found = recover(image, config)
+        image = rig.patched(image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, (number + skipped).to_bytes(8, "big"))
+    found = rig.recover(image, config)
 
     assert found.findings == []
     assert found.bodies["T"] == [
@@ -349,19 +360,16 @@ def test_a_record_alone_between_two_gaps_is_kept_though_its_entry_is_lost(
     ]
 
 
-def test_an_entry_speaks_against_a_wrong_number_that_a_gap_behind_it_seems_to_vouch_for(
-    fill: Make, recover: Make, patched: Make, small: Make
-) -> None:
-    config = small(mapped_file_size_consume_queue=20_000)
-    filled = fill(config, 20)
-    queue, image = "/store/consumequeue/T/0/00000000000000000000", filled.image
-    row = image.files[queue].content
-    for number in range(5, 20):
-        at, said = filled.at(number), 7 if number == 5 else number + 2  # 7 is wrong for 5; behind it a gap ends at 8
-        image = patched(image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, said.to_bytes(8, "big"))
-    found = recover(patched(image, queue, 6 * 20, bytes(40) + row[6 * 20 : 20 * 20]), config)
+def test_an_entry_speaks_against_a_wrong_number_that_a_gap_behind_it_seems_to_vouch_for(rig: Rig) -> None:
+    config = rig.small(mapped_file_size_consume_queue=20_000)
+    filled = rig.fill(config, 20)
+    image = filled.image
+    row = image.files[QUEUE].content
+    # 7 is wrong for 5; behind it a gap ends at 8
+    image = rig.renumbered(image, filled, {number: 7 if number == 5 else number + 2 for number in range(5, 20)})
+    found = rig.recover(rig.patched(image, QUEUE, 6 * 20, bytes(40) + row[6 * 20 : 20 * 20]), config)
 
-    assert found.findings == [(log_file(filled.at(5)), filled.at(5) % PAIR + QUEUE_OFFSET_AT, "queueOffset")]
+    assert found.findings == [misnumbered(filled, 5)]
     assert found.bodies["T"] == [*whole(*range(6)), None, None, *whole(*range(6, 20))]
 
 
@@ -369,62 +377,55 @@ def test_an_entry_speaks_against_a_wrong_number_that_a_gap_behind_it_seems_to_vo
 @pytest.mark.parametrize("gap", [1, 3])
 @pytest.mark.parametrize(("first", "entries"), [(1, 20), (5, 20), (18, 20), (19, 20), (5, 19), (18, 19)])
 def test_an_entry_speaks_against_a_wrong_number_that_seems_to_follow_in_front_of_its_gap(
-    first: int, entries: int, gap: int, hole: bytes, fill: Make, recover: Make, patched: Make, small: Make
+    first: int, entries: int, gap: int, hole: bytes, rig: Rig
 ) -> None:
-    config = small(mapped_file_size_consume_queue=20_000)
-    filled = fill(config, 20)
-    queue, image = "/store/consumequeue/T/0/00000000000000000000", filled.image
-    row = image.files[queue].content
-    for number in range(first + 1, 20):  # the first one behind the gap says what it would be without
-        at = filled.at(number)
-        image = patched(image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, (number + gap).to_bytes(8, "big"))
+    config = rig.small(mapped_file_size_consume_queue=20_000)
+    filled = rig.fill(config, 20)
+    image = filled.image
+    row = image.files[QUEUE].content
+    # the first one behind the gap says what it would be without
+    image = rig.renumbered(image, filled, {number: number + gap for number in range(first + 1, 20)})
     row = hole * gap + row[first * 20 : entries * 20] + bytes((20 - entries) * 20)  # what a crash kept from dispatch
-    found = recover(patched(image, queue, first * 20, row), config)
+    found = rig.recover(rig.patched(image, QUEUE, first * 20, row), config)
 
-    at = filled.at(first)
-    assert found.findings == [(log_file(at), at % PAIR + QUEUE_OFFSET_AT, "queueOffset")]
+    assert found.findings == [misnumbered(filled, first)]
     assert found.bodies["T"] == [*whole(*range(first)), *[None] * gap, *whole(*range(first, 20))]
 
 
 @pytest.mark.parametrize("written", [4, 9, 11, 20, 31, 49, 51])
 @pytest.mark.parametrize("first", [1, 5, 19])
 def test_blanks_that_a_crash_cut_short_hide_no_gap_from_an_entry_that_speaks_against_a_wrong_number(
-    first: int, written: int, fill: Make, recover: Make, patched: Make, small: Make
+    first: int, written: int, rig: Rig
 ) -> None:
     """Of 2^31 - 1, its first bytes alone are the size of a record."""
-    config = small(mapped_file_size_consume_queue=20_000)
-    filled = fill(config, 20)
-    queue, image = "/store/consumequeue/T/0/00000000000000000000", filled.image
-    row = image.files[queue].content
-    for number in range(first + 1, 20):
-        at = filled.at(number)
-        image = patched(image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, (number + 3).to_bytes(8, "big"))
+    config = rig.small(mapped_file_size_consume_queue=20_000)
+    filled = rig.fill(config, 20)
+    image = filled.image
+    row = image.files[QUEUE].content
+    image = rig.renumbered(image, filled, {number: number + 3 for number in range(first + 1, 20)})
     hole = (BLANK_ENTRY_BYTES * 3)[:written] + bytes(60 - written)
-    found = recover(patched(image, queue, first * 20, hole + row[first * 20 : 20 * 20]), config)
+    found = rig.recover(rig.patched(image, QUEUE, first * 20, hole + row[first * 20 : 20 * 20]), config)
 
-    at = filled.at(first)
-    assert found.findings == [(log_file(at), at % PAIR + QUEUE_OFFSET_AT, "queueOffset")]
+    assert found.findings == [misnumbered(filled, first)]
     assert found.bodies["T"] == [*whole(*range(first)), None, None, None, *whole(*range(first, 20))]
 
 
 @pytest.mark.parametrize("last_vouched", [9, 10, 11])
 def test_an_entry_speaks_against_the_wrong_number_of_the_last_record_that_the_checkpoint_vouches_for(
-    last_vouched: int, fill: Make, recover: Make, patched: Make, small: Make
+    last_vouched: int, rig: Rig
 ) -> None:
-    config = small(mapped_file_size_consume_queue=20_000)
-    filled = fill(config, 20, abruptly=True, pause_ms=1_000)
-    queue, image = "/store/consumequeue/T/0/00000000000000000000", filled.image
-    row = image.files[queue].content
-    for number in range(11, 20):  # record 10 says what it would be without the gap in front of it
-        at = filled.at(number)
-        image = patched(image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, (number + 3).to_bytes(8, "big"))
-    image = patched(image, queue, 10 * 20, bytes(60) + row[10 * 20 : 20 * 20])
+    config = rig.small(mapped_file_size_consume_queue=20_000)
+    filled = rig.fill(config, 20, abruptly=True, pause_ms=1_000)
+    image = filled.image
+    row = image.files[QUEUE].content
+    # record 10 says what it would be without the gap in front of it
+    image = rig.renumbered(image, filled, {number: number + 3 for number in range(11, 20)})
+    image = rig.patched(image, QUEUE, 10 * 20, bytes(60) + row[10 * 20 : 20 * 20])
     durable_ms = filled.puts[last_vouched].store_timestamp_ms + SAFETY_MARGIN_MS
     checkpoint = encode_checkpoint(CheckpointValues(durable_ms, durable_ms, 0))
-    found = recover(patched(image, "/store/checkpoint", 0, checkpoint), config)
+    found = rig.recover(rig.patched(image, "/store/checkpoint", 0, checkpoint), config)
 
-    at = filled.at(10)
-    assert found.findings == [(log_file(at), at % PAIR + QUEUE_OFFSET_AT, "queueOffset")]
+    assert found.findings == [misnumbered(filled, 10)]
     assert found.bodies["T"] == [*whole(*range(10)), None, None, None, *whole(*range(10, 20))]
 
 
@@ -432,94 +433,83 @@ def test_an_entry_speaks_against_the_wrong_number_of_the_last_record_that_the_ch
 @pytest.mark.parametrize("gap", [1, 2, 8])
 @pytest.mark.parametrize("first", [1, 5, 18])
 def test_an_entry_vouches_for_a_gap_that_a_wrong_number_behind_its_record_seems_to_deny(
-    first: int, gap: int, hole: bytes, fill: Make, recover: Make, patched: Make, small: Make
+    first: int, gap: int, hole: bytes, rig: Rig
 ) -> None:
-    config = small(mapped_file_size_consume_queue=20_000)
-    filled = fill(config, 20)
-    queue, image = "/store/consumequeue/T/0/00000000000000000000", filled.image
-    row = image.files[queue].content
-    for number in range(first, 20):  # the second one behind the gap says what it would be without
-        at, said = filled.at(number), number if number == first + 1 else number + gap
-        image = patched(image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, said.to_bytes(8, "big"))
-    found = recover(patched(image, queue, first * 20, hole * gap + row[first * 20 : 20 * 20]), config)
+    config = rig.small(mapped_file_size_consume_queue=20_000)
+    filled = rig.fill(config, 20)
+    image = filled.image
+    row = image.files[QUEUE].content
+    # the second one behind the gap says what it would be without
+    image = rig.renumbered(
+        image, filled, {number: number if number == first + 1 else number + gap for number in range(first, 20)}
+    )
+    found = rig.recover(rig.patched(image, QUEUE, first * 20, hole * gap + row[first * 20 : 20 * 20]), config)
 
-    at = filled.at(first + 1)
-    assert found.findings == [(log_file(at), at % PAIR + QUEUE_OFFSET_AT, "queueOffset")]
+    assert found.findings == [misnumbered(filled, first + 1)]
     assert found.bodies["T"] == [*whole(*range(first)), *[None] * gap, *whole(*range(first, 20))]
 
 
 @pytest.mark.parametrize("twice", [1, 2, 5])
-def test_entries_that_a_queue_has_twice_speak_against_no_number(
-    twice: int, fill: Make, recover: Make, patched: Make, small: Make
-) -> None:
-    config = small(mapped_file_size_consume_queue=20_000)
-    filled = fill(config, 20)
-    queue = "/store/consumequeue/T/0/00000000000000000000"
-    row = filled.image.files[queue].content
-    found = recover(patched(filled.image, queue, 0, row[: twice * 20] + row[: 20 * 20]), config)
+def test_entries_that_a_queue_has_twice_speak_against_no_number(twice: int, rig: Rig) -> None:
+    config = rig.small(mapped_file_size_consume_queue=20_000)
+    filled = rig.fill(config, 20)
+    row = filled.image.files[QUEUE].content
+    found = rig.recover(rig.patched(filled.image, QUEUE, 0, row[: twice * 20] + row[: 20 * 20]), config)
 
     assert found.findings == []
     assert found.bodies["T"] == whole(*range(20))
 
 
 @pytest.mark.parametrize("blanks", [1, 3])
-def test_blanks_alone_are_no_queue_in_a_log_that_is_there_from_its_beginning(
-    blanks: int, fill: Make, lab: Make, patched: Make, small: Make
-) -> None:
+def test_blanks_alone_are_no_queue_in_a_log_that_is_there_from_its_beginning(blanks: int, rig: Rig, lab: Make) -> None:
     """A number that was wrong brought them, and a crash took the record behind them from the log."""
-    filled = fill(small(), 20, abruptly=True, topic=lambda number: "Gone" if number == 19 else "T")
+    filled = rig.fill(rig.small(), 20, abruptly=True, topic=lambda number: "Gone" if number == 19 else "T")
     queue, at = "/store/consumequeue/Gone/0/00000000000000000000", filled.at(19)
     entry = filled.image.files[queue].content[:20]
-    image = patched(filled.image, queue, 0, BLANK_ENTRY_BYTES * blanks + entry)
-    bench = lab(patched(image, log_file(at), at % PAIR, bytes(PAIR - at % PAIR)))
-    bench.run(lambda world: MessageStore(world, small()).load())
+    image = rig.patched(filled.image, queue, 0, BLANK_ENTRY_BYTES * blanks + entry)
+    bench = lab(rig.patched(image, log_file(at), at % PAIR, bytes(PAIR - at % PAIR)))
+    bench.run(lambda world: MessageStore(world, rig.small()).load())
 
     assert queue in image.files
     assert queue not in bench.switch_off().files
 
 
-def test_a_queue_without_any_entry_left_begins_in_the_file_of_its_first_record(
-    fill: Make, lab: Make, patched: Make, small: Make
-) -> None:
-    image = fill(small(), 25).image
+def test_a_queue_without_any_entry_left_begins_in_the_file_of_its_first_record(rig: Rig, lab: Make) -> None:
+    image = rig.fill(rig.small(), 25).image
     for offset in range(0, 12 * PAIR, PAIR):
-        image = patched(image, log_file(offset), 0, None)
+        image = rig.patched(image, log_file(offset), 0, None)
     files = [f"/store/consumequeue/T/0/{offset:020d}" for offset in (0, 200, 400)]
-    image = patched(image, files[0], 0, bytes(200))
+    image = rig.patched(image, files[0], 0, bytes(200))
     for file in files[1:]:
-        image = patched(image, file, 0, None)
+        image = rig.patched(image, file, 0, None)
     bench = lab(image)
-    bench.run(lambda world: MessageStore(world, small()).load())
+    bench.run(lambda world: MessageStore(world, rig.small()).load())
     left = bench.switch_off()
 
     assert [file in left.files for file in files] == [False, False, True]
 
 
-def test_a_place_that_an_earlier_record_has_makes_it_a_scan_of_the_whole_log(
-    fill: Make, recover: Make, patched: Make, small: Make
-) -> None:
-    config = small(recover_whole_log=False, message_index_enable=False)
-    filled = fill(config, 25, topic=lambda number: "Old" if number in (0, 22) else "T")
+def test_a_place_that_an_earlier_record_has_makes_it_a_scan_of_the_whole_log(rig: Rig) -> None:
+    config = rig.small(recover_whole_log=False, message_index_enable=False)
+    filled = rig.fill(config, 25, topic=lambda number: "Old" if number in (0, 22) else "T")
     at = filled.at(22)
-    image = patched(filled.image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, bytes(8))
-    image = patched(image, "/store/consumequeue/Old/0/00000000000000000000", 20, bytes(20))
-    found = recover(image, config)
+    image = rig.patched(filled.image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, bytes(8))
+    image = rig.patched(image, "/store/consumequeue/Old/0/00000000000000000000", 20, bytes(20))
+    found = rig.recover(image, config)
 
     assert found.report.start_offset == 0
     assert found.findings == [(log_file(at), at % PAIR + QUEUE_OFFSET_AT, "queueOffset")]
     assert found.bodies["Old"] == whole(0, 22)  # 0 is one bit away from the 1 it had
 
 
-def test_a_segment_made_ahead_does_not_make_a_clean_exit_vouch_for_more(
-    fill: Make, recover: Make, patched: Make, small: Make
-) -> None:
-    filled = fill(small(), 10)
+def test_a_segment_made_ahead_does_not_make_a_clean_exit_vouch_for_more(rig: Rig) -> None:
+    filled = rig.fill(rig.small(), 10)
     ahead = filled.puts[-1].wrote_offset // PAIR * PAIR + PAIR
     image = Image(
         {**filled.image.files, log_file(ahead): FileImage(bytes(PAIR), 1_600_000_000_000)}, filled.image.directories
     )
     bad = filled.at(4)
-    found = recover(patched(image, log_file(bad), bad % PAIR + BODY_AT, b"?"), small())
+    found = rig.recover(rig.patched(image, log_file(bad), bad % PAIR + BODY_AT, b"?"), rig.small())
 
     assert log_file(ahead) not in filled.image.files
     assert found.log_end == bad
@@ -527,14 +517,12 @@ def test_a_segment_made_ahead_does_not_make_a_clean_exit_vouch_for_more(
 
 
 @pytest.mark.parametrize("entries_left", [0, 1, 2])
-def test_entries_in_front_of_the_first_readable_record_are_kept_or_blank(
-    entries_left: int, fill: Make, recover: Make, patched: Make, small: Make
-) -> None:
-    filled = fill(small(), 20)
-    image = patched(filled.image, log_file(0), BODY_AT, b"?")
+def test_entries_in_front_of_the_first_readable_record_are_kept_or_blank(entries_left: int, rig: Rig) -> None:
+    filled = rig.fill(rig.small(), 20)
+    image = rig.patched(filled.image, log_file(0), BODY_AT, b"?")
     lost = bytes((2 - entries_left) * 20)
-    image = patched(image, "/store/consumequeue/T/0/00000000000000000000", entries_left * 20, lost)
-    found = recover(image, small())
+    image = rig.patched(image, QUEUE, entries_left * 20, lost)
+    found = rig.recover(image, rig.small())
 
     assert (found.report.changed_entries == 0) == (entries_left == 2)
     assert found.bodies["T"] == [None, *whole(*range(1, 20))]
@@ -544,29 +532,25 @@ def test_entries_in_front_of_the_first_readable_record_are_kept_or_blank(
 
 
 @pytest.mark.parametrize("abruptly", [False, True])
-def test_queues_that_vanished_are_written_anew(
-    abruptly: bool, fill: Make, recover: Make, patched: Make, small: Make
-) -> None:
-    filled = fill(small(), 25, abruptly=abruptly)
+def test_queues_that_vanished_are_written_anew(abruptly: bool, rig: Rig) -> None:
+    filled = rig.fill(rig.small(), 25, abruptly=abruptly)
     image = filled.image
     for path in filled.image.files:
         if "consumequeue" in path:
-            image = patched(image, path, 0, None)
-    found = recover(image, small())
+            image = rig.patched(image, path, 0, None)
+    found = rig.recover(image, rig.small())
 
     assert found.report.changed_entries == 25
     assert found.bodies["T"] == whole(*range(25))
 
 
-def test_entries_missing_before_the_start_of_a_scan_make_it_a_scan_of_the_whole_log(
-    fill: Make, recover: Make, patched: Make, small: Make
-) -> None:
-    config = small(recover_whole_log=False, message_index_enable=False)
-    filled = fill(config, 25)
-    kept = recover(filled.image, config)
-    image = patched(filled.image, "/store/consumequeue/T/0/00000000000000000200", 0, None)
-    image = patched(image, "/store/consumequeue/T/0/00000000000000000400", 0, None)
-    rebuilt = recover(image, config)
+def test_entries_missing_before_the_start_of_a_scan_make_it_a_scan_of_the_whole_log(rig: Rig) -> None:
+    config = rig.small(recover_whole_log=False, message_index_enable=False)
+    filled = rig.fill(config, 25)
+    kept = rig.recover(filled.image, config)
+    image = rig.patched(filled.image, "/store/consumequeue/T/0/00000000000000000200", 0, None)
+    image = rig.patched(image, "/store/consumequeue/T/0/00000000000000000400", 0, None)
+    rebuilt = rig.recover(image, config)
 
     assert kept.report.start_offset == filled.puts[-1].wrote_offset // PAIR * PAIR - 2 * PAIR
     assert kept.report.changed_entries == 0
@@ -577,10 +561,10 @@ def test_entries_missing_before_the_start_of_a_scan_make_it_a_scan_of_the_whole_
 
 @pytest.mark.parametrize("left", [None, 99])
 def test_entries_of_a_load_that_died_are_not_taken_for_durable_because_the_stop_before_it_was_clean(
-    left: int | None, fill: Make, lab: Make, small: Make
+    left: int | None, rig: Rig, lab: Make
 ) -> None:
-    config = small(recover_whole_log=False, message_index_enable=False)
-    bench = lab(fill(config, 25).image)
+    config = rig.small(recover_whole_log=False, message_index_enable=False)
+    bench = lab(rig.fill(config, 25).image)
     queue = [f"/store/consumequeue/T/0/{at:020d}" for at in (0, 200, 400)]
 
     def body(world: World) -> None:
@@ -606,10 +590,8 @@ def test_entries_of_a_load_that_died_are_not_taken_for_durable_because_the_stop_
     bench.run(body)
 
 
-def test_a_queue_longer_than_a_writing_step_is_rebuilt_whole(
-    lab: Make, recover: Make, patched: Make, small: Make
-) -> None:
-    config = small(mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=20_000)
+def test_a_queue_longer_than_a_writing_step_is_rebuilt_whole(lab: Make, rig: Rig) -> None:
+    config = rig.small(mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=20_000)
     units = encode_batch(BatchUnit(0, b"", b"KEYS\1k") for _ in range(500))
     bench = lab()
 
@@ -625,7 +607,7 @@ def test_a_queue_longer_than_a_writing_step_is_rebuilt_whole(
     image = left = bench.switch_off()
     queue = [path for path in image.files if "consumequeue" in path]
     for path in queue:
-        image = patched(image, path, 0, None)
+        image = rig.patched(image, path, 0, None)
     rebuilt = lab(image)
     rebuilt.run(lambda world: MessageStore(world, config).load())
     found = rebuilt.switch_off()
@@ -634,104 +616,90 @@ def test_a_queue_longer_than_a_writing_step_is_rebuilt_whole(
     assert all(found.files[path].content == left.files[path].content for path in queue)
 
 
-def test_a_queue_without_a_record_in_the_scan_keeps_its_entries_and_loses_those_into_nothing(
-    fill: Make, recover: Make, patched: Make, small: Make
-) -> None:
-    config = small(recover_whole_log=False, message_index_enable=False)
-    filled = fill(config, 20, topic=lambda number: "Old" if number < 3 else "T")
+def test_a_queue_without_a_record_in_the_scan_keeps_its_entries_and_loses_those_into_nothing(rig: Rig) -> None:
+    config = rig.small(recover_whole_log=False, message_index_enable=False)
+    filled = rig.fill(config, 20, topic=lambda number: "Old" if number < 3 else "T")
     beyond = filled.puts[-1].wrote_offset
     entry = beyond.to_bytes(8, "big") + (492).to_bytes(4, "big") + bytes(8)
-    image = patched(filled.image, "/store/consumequeue/Old/0/00000000000000000000", 60, entry)
-    found = recover(image, config)
+    image = rig.patched(filled.image, "/store/consumequeue/Old/0/00000000000000000000", 60, entry)
+    found = rig.recover(image, config)
 
     assert found.report.start_offset > 0
     assert found.report.changed_entries == 1
     assert found.bodies["Old"] == whole(0, 1, 2)
 
 
-def test_a_gap_in_a_queue_without_a_record_in_the_scan_cuts_nothing_behind_it(
-    fill: Make, recover: Make, patched: Make, small: Make
-) -> None:
-    config = small(recover_whole_log=False, message_index_enable=False)
-    filled = fill(config, 20, topic=lambda number: "Old" if number < 6 else "T")
+def test_a_gap_in_a_queue_without_a_record_in_the_scan_cuts_nothing_behind_it(rig: Rig) -> None:
+    config = rig.small(recover_whole_log=False, message_index_enable=False)
+    filled = rig.fill(config, 20, topic=lambda number: "Old" if number < 6 else "T")
     queue = "/store/consumequeue/Old/0/00000000000000000000"
     row, image = filled.image.files[queue].content, filled.image
-    for number in range(2, 6):
-        at = filled.at(number)
-        image = patched(image, log_file(at), at % PAIR + QUEUE_OFFSET_AT, (number + 3).to_bytes(8, "big"))
-    found = recover(patched(image, queue, 40, bytes(60) + row[40:120]), config)
+    image = rig.renumbered(image, filled, {number: number + 3 for number in range(2, 6)})
+    found = rig.recover(rig.patched(image, queue, 40, bytes(60) + row[40:120]), config)
 
     assert found.report.start_offset > filled.at(5)
     assert found.report.changed_entries == 0
     assert found.bodies["Old"] == [*whole(0, 1), None, None, None, *whole(2, 3, 4, 5)]
 
 
-def test_entries_behind_the_end_of_the_log_are_cut(fill: Make, recover: Make, patched: Make, small: Make) -> None:
-    filled = fill(small(), 20, abruptly=True)
+def test_entries_behind_the_end_of_the_log_are_cut(rig: Rig) -> None:
+    filled = rig.fill(rig.small(), 20, abruptly=True)
     image = filled.image
     for offset in (8 * PAIR, 9 * PAIR):
-        image = patched(image, log_file(offset), 0, bytes(PAIR))
-    found = recover(image, small())
+        image = rig.patched(image, log_file(offset), 0, bytes(PAIR))
+    found = rig.recover(image, rig.small())
 
     assert found.log_end == 8 * PAIR
     assert found.bodies["T"] == whole(*range(16))
     assert found.report.changed_entries == 1  # one cut
 
 
-def test_a_log_without_its_first_segments_keeps_queue_offsets(
-    fill: Make, recover: Make, patched: Make, small: Make
-) -> None:
-    filled = fill(small(), 20)
+def test_a_log_without_its_first_segments_keeps_queue_offsets(rig: Rig) -> None:
+    filled = rig.fill(rig.small(), 20)
     image = filled.image
     for offset in range(0, 4 * PAIR, PAIR):
-        image = patched(image, log_file(offset), 0, None)
-    headless = recover(image, small())
+        image = rig.patched(image, log_file(offset), 0, None)
+    headless = rig.recover(image, rig.small())
     for path in filled.image.files:
         if "consumequeue" in path:
-            image = patched(image, path, 0, None)
-    rebuilt = recover(image, small())
+            image = rig.patched(image, path, 0, None)
+    rebuilt = rig.recover(image, rig.small())
 
     assert headless.bodies["T"] == rebuilt.bodies["T"] == [None] * 8 + whole(*range(8, 20))
 
 
-def test_a_record_with_a_queue_offset_that_is_taken_and_no_entry_is_reported_and_left_out(
-    fill: Make, recover: Make, patched: Make, small: Make
-) -> None:
-    filled = fill(small(), 10)
+def test_a_record_with_a_queue_offset_that_is_taken_and_no_entry_is_reported_and_left_out(rig: Rig) -> None:
+    filled = rig.fill(rig.small(), 10)
     bad = filled.at(9)
     taken = (3).to_bytes(8, "big")
-    image = patched(filled.image, log_file(bad), bad % PAIR + QUEUE_OFFSET_AT, taken)
-    image = patched(image, "/store/consumequeue/T/0/00000000000000000000", 9 * 20, bytes(20))
-    found = recover(image, small())
+    image = rig.patched(filled.image, log_file(bad), bad % PAIR + QUEUE_OFFSET_AT, taken)
+    image = rig.patched(image, QUEUE, 9 * 20, bytes(20))
+    found = rig.recover(image, rig.small())
 
     assert found.findings == [(log_file(bad), bad % PAIR + QUEUE_OFFSET_AT, "queueOffset")]
     assert found.bodies["T"] == whole(*range(9))
 
 
-def test_a_record_that_skips_a_queue_offset_has_a_blank_in_front(
-    fill: Make, recover: Make, patched: Make, small: Make
-) -> None:
-    filled = fill(small(), 10)
+def test_a_record_that_skips_a_queue_offset_has_a_blank_in_front(rig: Rig) -> None:
+    filled = rig.fill(rig.small(), 10)
     bad = filled.at(9)
     skipping = (10).to_bytes(8, "big")
-    image = patched(filled.image, log_file(bad), bad % PAIR + QUEUE_OFFSET_AT, skipping)
-    image = patched(image, "/store/consumequeue/T/0/00000000000000000000", 9 * 20, bytes(20))
-    found = recover(image, small())
+    image = rig.patched(filled.image, log_file(bad), bad % PAIR + QUEUE_OFFSET_AT, skipping)
+    image = rig.patched(image, QUEUE, 9 * 20, bytes(20))
+    found = rig.recover(image, rig.small())
 
     assert found.findings == []
     assert found.bodies["T"] == [*whole(*range(9)), None, body_of(9)]
 
 
 @pytest.mark.parametrize("number", [0, 9])
-def test_a_queue_offset_that_no_log_could_have_reached_is_reported_and_left_out(
-    number: int, fill: Make, recover: Make, patched: Make, small: Make
-) -> None:
-    filled = fill(small(), 10, topic=lambda each: "T" if each == number else "Old")
+def test_a_queue_offset_that_no_log_could_have_reached_is_reported_and_left_out(number: int, rig: Rig) -> None:
+    filled = rig.fill(rig.small(), 10, topic=lambda each: "T" if each == number else "Old")
     bad = filled.at(number)
     absurd = (1 << 40).to_bytes(8, "big")
-    image = patched(filled.image, log_file(bad), bad % PAIR + QUEUE_OFFSET_AT, absurd)
-    image = patched(image, "/store/consumequeue/T/0/00000000000000000000", 0, None)
-    found = recover(image, small())
+    image = rig.patched(filled.image, log_file(bad), bad % PAIR + QUEUE_OFFSET_AT, absurd)
+    image = rig.patched(image, QUEUE, 0, None)
+    found = rig.recover(image, rig.small())
 
     assert found.findings == [(log_file(bad), bad % PAIR + QUEUE_OFFSET_AT, "queueOffset")]
     assert found.bodies["T"] == []
@@ -741,8 +709,8 @@ def test_a_queue_offset_that_no_log_could_have_reached_is_reported_and_left_out(
 # Positions and files
 
 
-def test_an_empty_directory_is_an_empty_store(recover: Make, small: Make) -> None:
-    found = recover(Image({}, ()), small())
+def test_an_empty_directory_is_an_empty_store(rig: Rig) -> None:
+    found = rig.recover(Image({}, ()), rig.small())
 
     assert (found.report.records, found.log_end, found.findings) == (0, 0, [])
 
@@ -762,16 +730,14 @@ def test_a_log_whose_segments_have_no_room_for_a_blank_record_is_damage(
         store.load()
 
 
-def test_a_recovery_that_the_disk_fails_says_so_and_can_be_repeated(
-    fill: Make, lab: Make, patched: Make, small: Make
-) -> None:
-    filled = fill(small(), 20, abruptly=True)
+def test_a_recovery_that_the_disk_fails_says_so_and_can_be_repeated(rig: Rig, lab: Make) -> None:
+    filled = rig.fill(rig.small(), 20, abruptly=True)
     bad = filled.at(15)
-    bench = lab(patched(filled.image, log_file(bad), bad % PAIR + BODY_AT, b"?"))
+    bench = lab(rig.damaged(filled, bad))
     bench.failures.plan("msync", "commitlog")
 
     def fail(world: World) -> None:
-        store = MessageStore(world, small())
+        store = MessageStore(world, rig.small())
         with pytest.raises(OSError, match="Input/output error"):
             store.load()
         store.close()
@@ -780,7 +746,7 @@ def test_a_recovery_that_the_disk_fails_says_so_and_can_be_repeated(
     again = lab(bench.switch_off())
 
     def body(world: World) -> None:
-        store = MessageStore(world, small())
+        store = MessageStore(world, rig.small())
         store.load()
         assert bodies(store, "T") == whole(*range(15))
 
