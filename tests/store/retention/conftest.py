@@ -86,12 +86,15 @@ class Shop:
 
 
 @pytest.fixture
-def shop() -> Iterator[Callable[..., Shop]]:
-    """Make a store and load it; `start` starts it. What a failed test leaves running on threads ends with it."""
+def shop(short: Callable[..., StoreConfig]) -> Iterator[Callable[..., Shop]]:
+    """Make a store and load it, with a config or with settings for `short`; `start` starts it.
+
+    What a failed test leaves running on threads ends with it.
+    """
     shops: list[Shop] = []
 
-    def make(world: World, config: StoreConfig) -> Shop:
-        shops.append(Shop(world, config))
+    def make(world: World, config: StoreConfig | None = None, **settings: Any) -> Shop:
+        shops.append(Shop(world, config or short(**settings)))
         return shops[-1]
 
     yield make

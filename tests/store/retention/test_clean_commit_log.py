@@ -17,8 +17,8 @@ Make = Callable[..., Any]
 
 
 @simulated()
-def test_the_oldest_segments_go_when_their_time_is_over_and_no_other(world: World, shop: Make, short: Make) -> None:
-    found = shop(world, short()).start().put(range(12)).settle().age(1, 2).clean()
+def test_the_oldest_segments_go_when_their_time_is_over_and_no_other(world: World, shop: Make) -> None:
+    found = shop(world).start().put(range(12)).settle().age(1, 2).clean()
 
     assert found.store.min_phy_offset == 2 * 1024
     assert found.log_bases() == [2, 3, 4, 5, 6]  # the last one is made ahead
@@ -29,8 +29,8 @@ def test_the_oldest_segments_go_when_their_time_is_over_and_no_other(world: Worl
 
 
 @simulated()
-def test_a_young_segment_keeps_the_old_ones_behind_it(world: World, shop: Make, short: Make) -> None:
-    found = shop(world, short()).start().put(range(12)).settle().age(5, 3, first=1).age(0.99, 1).clean()
+def test_a_young_segment_keeps_the_old_ones_behind_it(world: World, shop: Make) -> None:
+    found = shop(world).start().put(range(12)).settle().age(5, 3, first=1).age(0.99, 1).clean()
     assert found.log_bases() == [0, 1, 2, 3, 4, 5, 6]
 
     found.age(5, 1).clean()
@@ -38,8 +38,8 @@ def test_a_young_segment_keeps_the_old_ones_behind_it(world: World, shop: Make, 
 
 
 @simulated()
-def test_the_last_segment_stays_however_old_it_is(world: World, shop: Make, short: Make) -> None:
-    found = shop(world, short(file_reserved_time_hours=0)).start().put(range(7)).settle().clean()
+def test_the_last_segment_stays_however_old_it_is(world: World, shop: Make) -> None:
+    found = shop(world, file_reserved_time_hours=0).start().put(range(7)).settle().clean()
     assert found.store.min_phy_offset == 3 * 1024
     assert found.bodies(6) == [6]
 
@@ -50,9 +50,14 @@ def test_the_last_segment_stays_however_old_it_is(world: World, shop: Make, shor
 
 
 @simulated()
-def test_a_pass_takes_ten_segments_at_the_most_with_pauses_between_them(world: World, shop: Make, short: Make) -> None:
-    config = short(file_reserved_time_hours=0, delete_commit_log_files_interval_ms=200)
-    found = shop(world, config).start().put(range(30)).settle().clean(ms=500)
+def test_a_pass_takes_ten_segments_at_the_most_with_pauses_between_them(world: World, shop: Make) -> None:
+    found = (
+        shop(world, file_reserved_time_hours=0, delete_commit_log_files_interval_ms=200)
+        .start()
+        .put(range(30))
+        .settle()
+        .clean(ms=500)
+    )
     assert found.log_bases()[0] == 3  # at 0, 200 and 400 ms
 
     found.world.tasks.sleep(4_000)
@@ -62,9 +67,14 @@ def test_a_pass_takes_ten_segments_at_the_most_with_pauses_between_them(world: W
 
 
 @simulated()
-def test_stopping_does_not_wait_for_a_pass_to_end(world: World, shop: Make, short: Make) -> None:
-    config = short(file_reserved_time_hours=0, delete_commit_log_files_interval_ms=1_000_000)
-    found = shop(world, config).start().put(range(12)).settle().clean(ms=10)
+def test_stopping_does_not_wait_for_a_pass_to_end(world: World, shop: Make) -> None:
+    found = (
+        shop(world, file_reserved_time_hours=0, delete_commit_log_files_interval_ms=1_000_000)
+        .start()
+        .put(range(12))
+        .settle()
+        .clean(ms=10)
+    )
     before_ms = world.clock.now_ms()
 
     assert found.store.shutdown()
@@ -74,11 +84,9 @@ def test_stopping_does_not_wait_for_a_pass_to_end(world: World, shop: Make, shor
 
 @pytest.mark.parametrize(("hours", "goes"), [("12", True), ("03;12;23", True), ("11;13", False)])
 @simulated()
-def test_the_hours_of_the_day_start_passes_on_their_own(
-    world: World, shop: Make, short: Make, hours: str, goes: bool
-) -> None:
+def test_the_hours_of_the_day_start_passes_on_their_own(world: World, shop: Make, hours: str, goes: bool) -> None:
     assert world.clock.now_ms() // 3_600_000 % 24 == 12
-    found = shop(world, short(delete_when=hours)).start().put(range(6)).settle().age(2, 2)
+    found = shop(world, delete_when=hours).start().put(range(6)).settle().age(2, 2)
     world.tasks.sleep(55_000)
     assert found.log_bases()[0] == 0  # the first pass is a minute away
     world.tasks.sleep(10_000)
@@ -86,9 +94,8 @@ def test_the_hours_of_the_day_start_passes_on_their_own(
 
 
 @simulated()
-def test_asking_for_deletions_lasts_for_twenty_passes(world: World, shop: Make, short: Make) -> None:
-    config = short(clean_resource_interval_ms=1_000)
-    found = shop(world, config).start().put(range(8)).settle().clean(ms=18_500)
+def test_asking_for_deletions_lasts_for_twenty_passes(world: World, shop: Make) -> None:
+    found = shop(world, clean_resource_interval_ms=1_000).start().put(range(8)).settle().clean(ms=18_500)
     found.age(2, 1)
     world.tasks.sleep(1_000)
     assert found.log_bases()[0] == 1  # the 20th pass
@@ -101,10 +108,15 @@ def test_asking_for_deletions_lasts_for_twenty_passes(world: World, shop: Make, 
 @pytest.mark.parametrize("method", ["unlink", "sync_directory"])
 @simulated()
 def test_a_segment_that_does_not_go_stays_whole_and_is_tried_again(
-    world: World, bench: Any, shop: Make, short: Make, method: str
+    world: World, bench: Any, shop: Make, method: str
 ) -> None:
-    config = short(clean_resource_interval_ms=1_000, redelete_hanged_file_interval_ms=30_000)
-    found = shop(world, config).start().put(range(12)).settle().age(2, 3)
+    found = (
+        shop(world, clean_resource_interval_ms=1_000, redelete_hanged_file_interval_ms=30_000)
+        .start()
+        .put(range(12))
+        .settle()
+        .age(2, 3)
+    )
     bench.failures.plan(method, "commitlog", times=20)
     found.clean(ms=25_000)  # all passes that were asked for
     assert isinstance(found.store.retention.last_error, OSError)
@@ -125,9 +137,10 @@ def test_a_segment_that_does_not_go_stays_whole_and_is_tried_again(
 
 
 @simulated()
-def test_what_is_not_durable_stays_and_the_flusher_loses_nothing(world: World, shop: Make, short: Make) -> None:
-    config = short(file_reserved_time_hours=0, flush_interval_commit_log_ms=10_000_000)
-    found = shop(world, config).start().put(range(12)).clean()
+def test_what_is_not_durable_stays_and_the_flusher_loses_nothing(world: World, shop: Make) -> None:
+    found = (
+        shop(world, file_reserved_time_hours=0, flush_interval_commit_log_ms=10_000_000).start().put(range(12)).clean()
+    )
     assert found.store.log.flushed_where.get() == 0
     assert found.log_bases()[0] == 0
 
@@ -140,11 +153,8 @@ def test_what_is_not_durable_stays_and_the_flusher_loses_nothing(world: World, s
 
 
 @simulated()
-def test_a_segment_stays_until_its_entries_in_the_queues_are_durable(
-    world: World, bench: Any, shop: Make, short: Make
-) -> None:
-    config = short(file_reserved_time_hours=0, clean_resource_interval_ms=1_000)
-    found = shop(world, config).start().put(range(12))
+def test_a_segment_stays_until_its_entries_in_the_queues_are_durable(world: World, bench: Any, shop: Make) -> None:
+    found = shop(world, file_reserved_time_hours=0, clean_resource_interval_ms=1_000).start().put(range(12))
     world.tasks.sleep(100)
     found.store.flush.flush_to(found.store.max_phy_offset)
     bench.failures.plan("msync", "consumequeue", times=100)
@@ -173,8 +183,8 @@ def test_expiry_goes_on_in_a_store_that_began_with_a_log_without_its_front(
 
 
 @simulated()
-def test_pulls_from_in_front_of_the_log_are_sent_to_its_begin(world: World, shop: Make, short: Make) -> None:
-    found = shop(world, short()).start().put(range(12)).settle().age(2, 2)
+def test_pulls_from_in_front_of_the_log_are_sent_to_its_begin(world: World, shop: Make) -> None:
+    found = shop(world).start().put(range(12)).settle().age(2, 2)
     found.store.retention.queues.run = lambda: None  # type: ignore[method-assign]
     found.clean()
     assert found.store.min_phy_offset == 2 * 1024

@@ -16,11 +16,11 @@ from tornlog.store.world import World
 Make = Callable[..., Any]
 
 
-def test_files_of_a_queue_go_once_their_last_message_is_gone(lab: Make, shop: Make, short: Make) -> None:
+def test_files_of_a_queue_go_once_their_last_message_is_gone(lab: Make, shop: Make) -> None:
     bench = lab()
 
     def body(world: World) -> None:
-        found = shop(world, short()).start().put(range(46)).settle()
+        found = shop(world).start().put(range(46)).settle()
         assert found.queue_bases() == [0, 10, 20, 30, 40]
         found.age(2, 9).clean()
         assert found.queue_bases() == [10, 20, 30, 40]
@@ -49,9 +49,9 @@ def test_files_of_a_queue_go_once_their_last_message_is_gone(lab: Make, shop: Ma
 
 @simulated()
 def test_after_a_sync_that_fails_before_a_file_of_a_queue_goes_no_checkpoint_speaks_for_the_queues(
-    world: World, bench: Any, shop: Make, short: Make
+    world: World, bench: Any, shop: Make
 ) -> None:
-    found = shop(world, short()).start().put(range(46)).settle()
+    found = shop(world).start().put(range(46)).settle()
     bench.failures.plan("sync", "/consumequeue/T/0/")
     found.age(2, 9).clean()
     assert found.queue_bases() == [0, 10, 20, 30, 40]
@@ -63,10 +63,8 @@ def test_after_a_sync_that_fails_before_a_file_of_a_queue_goes_no_checkpoint_spe
 
 
 @simulated()
-def test_a_file_of_a_queue_that_ends_in_blanks_goes_by_its_last_real_entry(
-    world: World, shop: Make, short: Make
-) -> None:
-    found = shop(world, short()).start().put(range(30)).settle()
+def test_a_file_of_a_queue_that_ends_in_blanks_goes_by_its_last_real_entry(world: World, shop: Make) -> None:
+    found = shop(world).start().put(range(30)).settle()
     first = found.store.queues.find("T", 0).queue.segments[0].file
     first.store(8 * 20, BLANK_ENTRY_BYTES * 2)
     found.age(2, 2).clean()
@@ -79,8 +77,8 @@ def test_a_file_of_a_queue_that_ends_in_blanks_goes_by_its_last_real_entry(
 
 
 @simulated()
-def test_the_command_spares_a_queue_whose_newest_entry_cannot_be_read(world: World, shop: Make, short: Make) -> None:
-    found = shop(world, short()).start().put(range(14), "Old").put(range(14, 20)).settle()
+def test_the_command_spares_a_queue_whose_newest_entry_cannot_be_read(world: World, shop: Make) -> None:
+    found = shop(world).start().put(range(14), "Old").put(range(14, 20)).settle()
     newest = found.store.queues.find("Old", 0).queue.segments[-1]
     newest.file.store(3 * 20, bytes(20))
     found.store.clean_expired_consumer_queue()
@@ -89,9 +87,9 @@ def test_the_command_spares_a_queue_whose_newest_entry_cannot_be_read(world: Wor
 
 @simulated()
 def test_a_queue_whose_every_message_is_gone_keeps_its_last_file_and_begins_at_its_end(
-    world: World, shop: Make, short: Make
+    world: World, shop: Make
 ) -> None:
-    found = shop(world, short()).start().put(range(14), "Old").put(range(14, 20)).settle()
+    found = shop(world).start().put(range(14), "Old").put(range(14, 20)).settle()
     found.age(2, 8).clean()
     assert found.queue_bases("Old") == [10]
     assert found.store.get_min_offset_in_queue("Old", 0) == 14
@@ -103,7 +101,7 @@ def test_a_queue_whose_every_message_is_gone_keeps_its_last_file_and_begins_at_i
     found.put(range(20, 22), "Old").settle()
     assert found.bodies(14, "Old") == [20, 21]
     assert found.store.shutdown()
-    again = shop(world, short())
+    again = shop(world)
     assert again.bodies(14, "Old") == [20, 21]
     assert again.store.get_min_offset_in_queue("Old", 0) == 14
 
@@ -111,9 +109,9 @@ def test_a_queue_whose_every_message_is_gone_keeps_its_last_file_and_begins_at_i
 @pytest.mark.parametrize("method", ["unlink", "sync_directory"])
 @simulated()
 def test_one_file_that_does_not_go_keeps_no_other_queue_from_being_cleaned(
-    world: World, bench: Any, shop: Make, short: Make, method: str
+    world: World, bench: Any, shop: Make, method: str
 ) -> None:
-    found = shop(world, short()).start()
+    found = shop(world).start()
     for number in range(12):
         found.put(range(number, number + 1), "A").put(range(number, number + 1), "B")
     found.settle()
@@ -130,8 +128,8 @@ def test_one_file_that_does_not_go_keeps_no_other_queue_from_being_cleaned(
 
 
 @simulated()
-def test_the_index_follows_the_log_and_never_leads_to_what_is_gone(world: World, shop: Make, short: Make) -> None:
-    found = shop(world, short()).start().put(range(46)).settle()
+def test_the_index_follows_the_log_and_never_leads_to_what_is_gone(world: World, shop: Make) -> None:
+    found = shop(world).start().put(range(46)).settle()
     files = world.files.list_directory("/store/index")
     found.age(2, 12).clean()
 
@@ -143,10 +141,8 @@ def test_the_index_follows_the_log_and_never_leads_to_what_is_gone(world: World,
 
 
 @simulated()
-def test_what_else_expires_is_called_once_per_growth_and_again_after_an_error(
-    world: World, shop: Make, short: Make
-) -> None:
-    found = shop(world, short()).start().put(range(12)).settle()
+def test_what_else_expires_is_called_once_per_growth_and_again_after_an_error(world: World, shop: Make) -> None:
+    found = shop(world).start().put(range(12)).settle()
     told: list[int] = []
 
     def expire(log_min_offset: int) -> None:
@@ -162,10 +158,8 @@ def test_what_else_expires_is_called_once_per_growth_and_again_after_an_error(
 
 
 @simulated()
-def test_the_command_removes_queues_without_a_message_and_they_begin_anew(
-    world: World, shop: Make, short: Make
-) -> None:
-    found = shop(world, short()).start().put(range(14), "Old").put(range(14, 20)).settle()
+def test_the_command_removes_queues_without_a_message_and_they_begin_anew(world: World, shop: Make) -> None:
+    found = shop(world).start().put(range(14), "Old").put(range(14, 20)).settle()
     found.store.clean_expired_consumer_queue()
     assert found.queue_bases("Old") == [0, 10]  # its messages are there
     found.age(2, 8).clean()
@@ -178,14 +172,14 @@ def test_the_command_removes_queues_without_a_message_and_they_begin_anew(
     assert found.bodies(0, "Old") == [30, 31, 32]
     assert found.store.shutdown()
 
-    again = shop(world, short())
+    again = shop(world)
     assert again.bodies(0, "Old") == [30, 31, 32]
     assert again.bodies(found.store.get_min_offset_in_queue("T", 0)) == list(range(16, 20))
 
 
 @simulated()
-def test_the_command_spares_a_queue_that_a_message_is_on_its_way_to(world: World, shop: Make, short: Make) -> None:
-    found = shop(world, short()).start().put(range(14), "Old").put(range(14, 20)).settle()
+def test_the_command_spares_a_queue_that_a_message_is_on_its_way_to(world: World, shop: Make) -> None:
+    found = shop(world).start().put(range(14), "Old").put(range(14, 20)).settle()
     found.age(2, 8).clean()
     dispatch = found.store.dispatch.dispatchers[0]
     held = world.tasks.signal("held")
@@ -207,9 +201,9 @@ def test_the_command_spares_a_queue_that_a_message_is_on_its_way_to(world: World
 
 @simulated()
 def test_a_put_that_waits_for_a_queue_to_be_removed_begins_the_next_one_and_can_be_pulled(
-    world: World, shop: Make, short: Make, monkeypatch: pytest.MonkeyPatch
+    world: World, shop: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = shop(world, short()).start().put(range(14), "Old").put(range(14, 20)).settle()
+    found = shop(world).start().put(range(14), "Old").put(range(14, 20)).settle()
     found.age(2, 8).clean()
     queues, tasks = found.store.queues, []
     forget = queues.forget
@@ -228,9 +222,9 @@ def test_a_put_that_waits_for_a_queue_to_be_removed_begins_the_next_one_and_can_
 
 @simulated()
 def test_the_command_spares_a_queue_that_gets_a_message_as_it_is_looked_at(
-    world: World, shop: Make, short: Make, monkeypatch: pytest.MonkeyPatch
+    world: World, shop: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = shop(world, short()).start().put(range(14), "Old").put(range(14, 20)).settle()
+    found = shop(world).start().put(range(14), "Old").put(range(14, 20)).settle()
     found.age(2, 8).clean()
     queue = found.store.queues.find("Old", 0)
     entry = queue.entry
@@ -249,9 +243,9 @@ def test_the_command_spares_a_queue_that_gets_a_message_as_it_is_looked_at(
 @pytest.mark.parametrize("topic", [SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC])
 @simulated()
 def test_the_command_spares_queues_that_others_number_by_and_those_that_have_no_file(
-    world: World, shop: Make, short: Make, topic: str
+    world: World, shop: Make, topic: str
 ) -> None:
-    found = shop(world, short()).start().put(range(20)).settle()
+    found = shop(world).start().put(range(20)).settle()
     found.store.queues.find_or_create("Asked", 0)
     numbered = found.store.queues.find_or_create(topic, 0)
     numbered.put(0, 100, 0, 0)
@@ -265,9 +259,9 @@ def test_the_command_spares_queues_that_others_number_by_and_those_that_have_no_
 @pytest.mark.parametrize(("method", "times"), [("unlink", 1), ("unlink", 2), ("sync_directory", 1)])
 @simulated()
 def test_a_queue_that_cannot_be_removed_goes_on_counting(
-    world: World, bench: Any, shop: Make, short: Make, method: str, times: int
+    world: World, bench: Any, shop: Make, method: str, times: int
 ) -> None:
-    found = shop(world, short()).start().put(range(14), "Old").put(range(14, 20)).settle()
+    found = shop(world).start().put(range(14), "Old").put(range(14, 20)).settle()
     found.store.retention.queues.run = lambda: None
     found.age(2, 8).clean()
     for _ in range(times):
@@ -281,9 +275,9 @@ def test_a_queue_that_cannot_be_removed_goes_on_counting(
 
 @simulated()
 def test_a_queue_whose_last_file_is_gone_begins_again_though_nobody_knows_whether_it_is_for_good(
-    world: World, bench: Any, shop: Make, short: Make
+    world: World, bench: Any, shop: Make
 ) -> None:
-    found = shop(world, short()).start().put(range(4), "Old").put(range(4, 20)).settle()
+    found = shop(world).start().put(range(4), "Old").put(range(4, 20)).settle()
     found.store.retention.queues.run = lambda: None
     found.age(2, 8).clean()
     bench.failures.plan("sync_directory", "consumequeue/Old")
@@ -293,7 +287,7 @@ def test_a_queue_whose_last_file_is_gone_begins_again_though_nobody_knows_whethe
     found.put(range(20, 21), "Old").settle()
     assert found.bodies(0, "Old") == [20]
     assert found.store.shutdown()
-    assert shop(world, short()).bodies(0, "Old") == [20]
+    assert shop(world).bodies(0, "Old") == [20]
 
 
 @simulated()
@@ -312,9 +306,10 @@ def test_the_command_removes_the_extension_with_the_queue(world: World, shop: Ma
 
 
 @simulated()
-def test_stopping_does_not_wait_for_the_queues_to_be_cleaned(world: World, shop: Make, short: Make) -> None:
-    config = short(delete_consume_queue_files_interval_ms=1_000_000)
-    found = shop(world, config).start().put(range(46)).settle().age(2, 9).clean()
+def test_stopping_does_not_wait_for_the_queues_to_be_cleaned(world: World, shop: Make) -> None:
+    found = (
+        shop(world, delete_consume_queue_files_interval_ms=1_000_000).start().put(range(46)).settle().age(2, 9).clean()
+    )
     before_ms = world.clock.now_ms()
     assert found.store.shutdown()
     assert world.clock.now_ms() - before_ms < 1_000
@@ -322,8 +317,8 @@ def test_stopping_does_not_wait_for_the_queues_to_be_cleaned(world: World, shop:
 
 
 @simulated()
-def test_queues_are_listed_whole_while_one_of_them_goes(world: World, shop: Make, short: Make) -> None:
-    queues = shop(world, short()).store.queues
+def test_queues_are_listed_whole_while_one_of_them_goes(world: World, shop: Make) -> None:
+    queues = shop(world).store.queues
     made = [queues.find_or_create(topic, 0) for topic in ("B", "A", "C")]
     queues.forget(made[0])
     assert [queue.topic for queue in queues.all()] == ["A", "C"]
@@ -333,12 +328,12 @@ def test_queues_are_listed_whole_while_one_of_them_goes(world: World, shop: Make
 @pytest.mark.parametrize("abruptly", [False, True])
 @pytest.mark.parametrize("count", [1, 5, 7, 10, 11])
 def test_a_queue_begins_where_the_log_does_after_its_oldest_segments_were_deleted_by_hand(
-    lab: Make, shop: Make, short: Make, count: int, *, abruptly: bool
+    lab: Make, shop: Make, count: int, *, abruptly: bool
 ) -> None:
     bench = lab()
 
     def fill(world: World) -> None:
-        found = shop(world, short()).start().put(range(24)).settle()
+        found = shop(world).start().put(range(24)).settle()
         assert (found.queue_bases(), found.log_bases()[:12]) == ([0, 10, 20], list(range(12)))
         assert abruptly or found.store.shutdown()
 
@@ -348,7 +343,7 @@ def test_a_queue_begins_where_the_log_does_after_its_oldest_segments_were_delete
     first = 2 * count
 
     def body(world: World) -> None:
-        found = shop(world, short())
+        found = shop(world)
         assert found.report.findings == []
         assert found.store.get_min_offset_in_queue("T", 0) == first
         assert found.store.get_offset_in_queue_by_time("T", 0, 0) == first

@@ -19,9 +19,9 @@ EXPIRED = 6
 PUTS = 24
 
 
-def prepared(shop: Make, short: Make, world: World) -> Any:
+def prepared(shop: Make, world: World) -> Any:
     """Make a store whose first segments have expired; of topic Old nothing but expired messages is left."""
-    found = shop(world, short(delete_commit_log_files_interval_ms=10)).start()
+    found = shop(world, delete_commit_log_files_interval_ms=10).start()
     for number in range(0, PUTS, 2):
         found.put(range(number, number + 1), "Old" if number < EXPIRED * 2 else "T")
         found.put(range(number + 1, number + 2))
@@ -32,13 +32,13 @@ def prepared(shop: Make, short: Make, world: World) -> Any:
 
 
 @pytest.fixture
-def cleaned(lab: Make, shop: Make, short: Make) -> tuple[dict[str, FileImage], Image]:
+def cleaned(lab: Make, shop: Make) -> tuple[dict[str, FileImage], Image]:
     """Return the files of the log before a pass, and the disk after it."""
     bench = lab()
     before: dict[str, FileImage] = {}
 
     def body(world: World) -> None:
-        found = prepared(shop, short, world)
+        found = prepared(shop, world)
         for segment in found.store.log.segments:
             status = world.files.status(segment.file.path)
             before[segment.file.path] = FileImage(world.files.read(segment.file.path), status.mtime_ms)
@@ -57,10 +57,10 @@ def with_back(cleaned: tuple[dict[str, FileImage], Image], *numbers: int) -> Ima
 
 
 def test_a_removed_segment_that_is_back_in_front_of_the_log_is_part_of_it_again(
-    lab: Make, shop: Make, short: Make, cleaned: Any
+    lab: Make, shop: Make, cleaned: Any
 ) -> None:
     def body(world: World) -> None:
-        found = shop(world, short())
+        found = shop(world)
         assert found.store.min_phy_offset == (EXPIRED - 2) * SEGMENT_BYTES
         first = found.store.get_min_offset_in_queue("T", 0)
         assert first == EXPIRED - 2
@@ -73,10 +73,10 @@ def test_a_removed_segment_that_is_back_in_front_of_the_log_is_part_of_it_again(
 
 @pytest.mark.parametrize("back", [(0,), (0, 1), (1, 3), (0, 2, 4)])
 def test_removed_segments_that_are_back_before_a_gap_are_kept_until_retention_removes_them(
-    lab: Make, shop: Make, short: Make, cleaned: Any, back: tuple[int, ...]
+    lab: Make, shop: Make, cleaned: Any, back: tuple[int, ...]
 ) -> None:
     def body(world: World) -> None:
-        found = shop(world, short())
+        found = shop(world)
         assert found.log_bases() == [*back, *range(EXPIRED, PUTS // 2)]
         assert [one.field for one in found.store.last_recovery.findings].count("base offset") == gaps
         found.start().clean(ms=15_000)
@@ -88,13 +88,13 @@ def test_removed_segments_that_are_back_before_a_gap_are_kept_until_retention_re
 
 
 def test_a_gap_after_segments_that_have_not_expired_is_a_finding_and_the_load_removes_no_file(
-    lab: Make, shop: Make, short: Make, cleaned: Any
+    lab: Make, shop: Make, cleaned: Any
 ) -> None:
     image = with_back(cleaned, 0, 1)
     bench = lab(image)
 
     def body(world: World) -> None:
-        found = shop(world, short(file_reserved_time_hours=72))
+        found = shop(world, file_reserved_time_hours=72)
         assert "base offset: expected the next segment" in str(found.store.last_recovery.findings[0])
 
     bench.run(body)
@@ -104,14 +104,12 @@ def test_a_gap_after_segments_that_have_not_expired_is_a_finding_and_the_load_re
     }
 
 
-def test_a_queue_goes_on_behind_what_expired_though_a_crash_took_all_that_came_after(
-    lab: Make, shop: Make, short: Make
-) -> None:
+def test_a_queue_goes_on_behind_what_expired_though_a_crash_took_all_that_came_after(lab: Make, shop: Make) -> None:
     """Were its one file taken for no queue at all, the numbers of messages that consumers know would come again."""
     bench = lab()
 
     def body(world: World) -> None:
-        found = shop(world, short()).start().put(range(10), "Old").settle()
+        found = shop(world).start().put(range(10), "Old").settle()
         found.put(range(10, 11), "Old").settle().age(2, 5).clean()
         assert found.log_bases() == [5, 6], "one is made ahead"
         assert found.queue_bases("Old") == [10]
@@ -123,24 +121,24 @@ def test_a_queue_goes_on_behind_what_expired_though_a_crash_took_all_that_came_a
     zeroed = {path: FileImage(bytes(len(image.files[path].content)), 0) for path in lost}
 
     def again(world: World) -> None:
-        found = shop(world, short()).start()
+        found = shop(world).start()
         assert found.store.get_min_offset_in_queue("Old", 0) == 10
         assert found.store.get_max_offset_in_queue("Old", 0) == 10
         assert found.put(range(11, 13), "Old").settle().bodies(10, "Old") == [11, 12]
         assert found.store.shutdown()
-        assert shop(world, short()).bodies(10, "Old") == [11, 12]
+        assert shop(world).bodies(10, "Old") == [11, 12]
 
     lab(Image({**image.files, **zeroed}, image.directories)).run(again)
 
 
 def test_messages_go_on_where_their_queue_had_counted_to_when_all_of_it_but_its_end_has_expired(
-    lab: Make, shop: Make, short: Make
+    lab: Make, shop: Make
 ) -> None:
     """Were the log removed before a queue's entries are durable, a power cut would make its numbers start over."""
     bench = lab()
 
     def body(world: World) -> None:
-        found = shop(world, short(file_reserved_time_hours=0)).start().put(range(5), "Old").put(range(15))
+        found = shop(world, file_reserved_time_hours=0).start().put(range(5), "Old").put(range(15))
         world.tasks.sleep(100)
         found.store.flush.flush_to(found.store.max_phy_offset)
         found.clean(ms=30_000)
@@ -151,7 +149,7 @@ def test_messages_go_on_where_their_queue_had_counted_to_when_all_of_it_but_its_
     image = bench.disk.crash(PROFILES["strict-posix"])
 
     def again(world: World) -> None:
-        found = shop(world, short()).start()
+        found = shop(world).start()
         result = found.store.put_message(Message.of("Old", b"x"))
         assert result.append is not None
         assert result.append.queue_offset == 5

@@ -52,10 +52,9 @@ def test_a_put_without_room_for_a_segment_is_refused_and_the_next_one_with_room_
 
 @simulated()
 def test_queue_files_that_find_no_room_for_minutes_are_made_when_it_returns(
-    world: World, bench: Any, shop: Make, short: Make
+    world: World, bench: Any, shop: Make
 ) -> None:
-    config = short(message_index_enable=False, disk_space_warning_level_ratio=1.0)
-    found = shop(world, config).start()
+    found = shop(world, message_index_enable=False, disk_space_warning_level_ratio=1.0).start()
     found.put(range(1), "First").settle()
     bench.disk.capacity_bytes = world.files.space("/store").used_bytes
     put = found.store.put_message(Message.of("T", body_of(1)))
@@ -72,10 +71,8 @@ def test_queue_files_that_find_no_room_for_minutes_are_made_when_it_returns(
 
 
 @simulated()
-def test_a_full_disk_refuses_and_forced_cleaning_makes_it_write_again(
-    world: World, bench: Any, shop: Make, short: Make
-) -> None:
-    found = shop(world, short(flush_disk_type=SYNC)).start().put(range(2)).settle()
+def test_a_full_disk_refuses_and_forced_cleaning_makes_it_write_again(world: World, bench: Any, shop: Make) -> None:
+    found = shop(world, flush_disk_type=SYNC).start().put(range(2)).settle()
     bench.disk.capacity_bytes = world.files.space("/store").used_bytes + 40 * 1024
     refused_at, _ = put_until_refused(found, 2)
     world.tasks.sleep(15_000)
@@ -91,11 +88,11 @@ def test_a_full_disk_refuses_and_forced_cleaning_makes_it_write_again(
     assert found.store.shutdown()
 
 
-def test_a_start_on_a_full_disk_fails_with_its_error_and_harms_nothing(lab: Make, shop: Make, short: Make) -> None:
+def test_a_start_on_a_full_disk_fails_with_its_error_and_harms_nothing(lab: Make, shop: Make) -> None:
     bench = lab()
 
     def body(world: World) -> None:
-        found = shop(world, short()).start().put(range(7)).settle()
+        found = shop(world).start().put(range(7)).settle()
         assert found.store.shutdown()
 
     bench.run(body)
@@ -104,13 +101,13 @@ def test_a_start_on_a_full_disk_fails_with_its_error_and_harms_nothing(lab: Make
 
     def full(world: World) -> None:
         with pytest.raises(OSError, match="No space left on device"):
-            shop(world, short()).start()
+            shop(world).start()
 
     bench.run(full)
     image = bench.switch_off(abruptly=True)
 
     def again(world: World) -> None:
-        found = shop(world, short()).start()
+        found = shop(world).start()
         assert found.put(range(7, 9)).settle().bodies(0) == list(range(9))
 
     lab(image).run(again)

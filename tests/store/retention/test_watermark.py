@@ -125,9 +125,9 @@ def test_a_full_disk_and_a_full_quota_are_told_from_other_errors(number: int, fu
 
 @simulated()
 def test_over_the_highest_mark_puts_are_refused_and_segments_go_before_their_time(
-    world: World, bench: Any, shop: Make, short: Make
+    world: World, bench: Any, shop: Make
 ) -> None:
-    found = shop(world, short()).start().put(range(40)).settle()
+    found = shop(world).start().put(range(40)).settle()
     used = world.files.space("/store").used_bytes
     bench.disk.capacity_bytes = int(used / 0.95)
     world.tasks.sleep(15_000)
@@ -145,10 +145,8 @@ def test_over_the_highest_mark_puts_are_refused_and_segments_go_before_their_tim
 
 
 @simulated()
-def test_without_forced_cleaning_nothing_goes_before_its_time(
-    world: World, bench: Any, shop: Make, short: Make
-) -> None:
-    found = shop(world, short(clean_file_forcibly_enable=False)).start().put(range(40)).settle()
+def test_without_forced_cleaning_nothing_goes_before_its_time(world: World, bench: Any, shop: Make) -> None:
+    found = shop(world, clean_file_forcibly_enable=False).start().put(range(40)).settle()
     bench.disk.capacity_bytes = int(world.files.space("/store").used_bytes / 0.95)
     world.tasks.sleep(90_000)
     assert found.log_bases()[0] == 0
@@ -159,8 +157,8 @@ def test_without_forced_cleaning_nothing_goes_before_its_time(
 
 
 @simulated()
-def test_dispatch_goes_on_while_puts_are_refused(world: World, bench: Any, shop: Make, short: Make) -> None:
-    found = shop(world, short()).start().put(range(3))
+def test_dispatch_goes_on_while_puts_are_refused(world: World, bench: Any, shop: Make) -> None:
+    found = shop(world).start().put(range(3))
     found.store.flags.refuse(Refusal.DISK_FULL)
     assert found.settle().bodies(0) == [0, 1, 2]
     bench.disk.capacity_bytes = 1 << 40
@@ -169,13 +167,11 @@ def test_dispatch_goes_on_while_puts_are_refused(world: World, bench: Any, shop:
 
 
 @pytest.mark.parametrize("abruptly", [False, True])
-def test_a_refusing_store_ends_cleanly_and_the_next_one_looks_for_itself(
-    lab: Make, shop: Make, short: Make, abruptly: bool
-) -> None:
+def test_a_refusing_store_ends_cleanly_and_the_next_one_looks_for_itself(lab: Make, shop: Make, abruptly: bool) -> None:
     bench = lab()
 
     def body(world: World) -> None:
-        found = shop(world, short()).start().put(range(6)).settle()
+        found = shop(world).start().put(range(6)).settle()
         bench.disk.capacity_bytes = world.files.space("/store").used_bytes
         world.tasks.sleep(2_000)
         assert found.store.flags.bits == Refusal.DISK_FULL
@@ -186,7 +182,7 @@ def test_a_refusing_store_ends_cleanly_and_the_next_one_looks_for_itself(
     image = bench.switch_off(abruptly=abruptly)
 
     def again(world: World) -> None:
-        found = shop(world, short()).start()
+        found = shop(world).start()
         assert found.put(range(6, 7)).settle().bodies(0) == list(range(7))
 
     lab(image).run(again)
