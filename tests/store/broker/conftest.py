@@ -5,10 +5,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
+from tests.store.services.one_life import call_in_one_life
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.network.hosts import SimNetwork
@@ -175,3 +176,25 @@ def run() -> Iterator[Callable[[Callable[[World, World], None]], None]]:
 
     yield run_it
     kernel.close()
+
+
+@pytest.fixture
+def here(run: Callable[..., None]) -> Callable[..., None]:
+    """Run the test on the first of two machines. The arguments are the worlds of `run`."""
+    return run
+
+
+@pytest.fixture
+def there() -> None:
+    """Have a place among the arguments; see `here`."""
+
+
+@pytest.fixture
+def world(lab: Callable[..., Any]) -> Callable[..., Any]:
+    """Run the test on a machine of a new lab. The argument is its `World`."""
+    machine_run: Callable[..., Any] = lab().run
+    return machine_run
+
+
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    return call_in_one_life(pyfuncitem, ("bench",), ("here", "there"), ("world",))

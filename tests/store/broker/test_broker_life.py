@@ -163,12 +163,9 @@ def test_a_host_for_slaves_that_is_none_leaves_nothing_running(tmp_path: Path) -
     assert begun(real_world(), config).shutdown()
 
 
-def test_plug_ins_stand_between_clients_and_the_store(lab: Make, small: Make) -> None:
-    def life(world: World) -> None:
-        broker = begun(world, small(), message_store_plug_in=f"{__name__}:Refusing")
-        status = broker.store.put_message(Message.of("Orders", b"m")).status
-        assert status is PutMessageStatus.SERVICE_NOT_AVAILABLE
-        assert broker.own_store.put_message(Message.of("Orders", b"m")).is_stored
-        assert broker.shutdown()
-
-    lab().run(life)
+def test_plug_ins_stand_between_clients_and_the_store(world: World, small: Make) -> None:
+    broker = begun(world, small(), message_store_plug_in=f"{__name__}:Refusing")
+    status = broker.store.put_message(Message.of("Orders", b"m")).status
+    assert status is PutMessageStatus.SERVICE_NOT_AVAILABLE
+    assert broker.own_store.put_message(Message.of("Orders", b"m")).is_stored
+    assert broker.shutdown()

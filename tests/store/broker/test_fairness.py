@@ -136,39 +136,36 @@ def test_the_load_is_one_that_a_server_without_this_would_not_bear(
     assert max(waited_ms(hostile, honest, send_limits=PoolLimits(16, 10_000))) > 15 * SEND_MS
 
 
-def test_requests_of_one_host_leave_tasks_for_another_host(run: Run) -> None:
+def test_requests_of_one_host_leave_tasks_for_another_host(here: World, there: World) -> None:
     """Administrators' requests wait for other clients, which may take as long as they like."""
 
-    def body(here: World, there: World) -> None:
-        def wait(command: RemotingCommand, channel: Channel) -> RemotingCommand:
-            if not channel.remote_address.startswith("10.0.0.1"):
-                here.tasks.sleep(5_000)
-            return response_to(command, 0)
+    def wait(command: RemotingCommand, channel: Channel) -> RemotingCommand:
+        if not channel.remote_address.startswith("10.0.0.1"):
+            here.tasks.sleep(5_000)
+        return response_to(command, 0)
 
-        server = RemotingServer(here)
-        server.listen([ADDRESS])
-        server.start({SEND: Route(Pool.ADMIN, wait)})
-        done: list[int] = []
+    server = RemotingServer(here)
+    server.listen([ADDRESS])
+    server.start({SEND: Route(Pool.ADMIN, wait)})
+    done: list[int] = []
 
-        def ask(number: int) -> None:
-            client = RemotingClient(there, ADDRESS)
-            done.append(client.invoke(RemotingCommand(SEND, number), 60_000).opaque)
-            client.close()
+    def ask(number: int) -> None:
+        client = RemotingClient(there, ADDRESS)
+        done.append(client.invoke(RemotingCommand(SEND, number), 60_000).opaque)
+        client.close()
 
-        asking = [there.tasks.spawn(f"ask {number}", partial(ask, number)) for number in range(8)]
-        here.tasks.sleep(100)
-        honest = RemotingClient(here, ADDRESS)
-        begin_ns = here.clock.monotonic_ns()
-        honest.invoke(RemotingCommand(SEND, 100), 60_000)
-        took_ms = (here.clock.monotonic_ns() - begin_ns) / 1e6
-        honest.close()
-        for task in asking:
-            task.join(None)
-        server.shutdown()
-        assert took_ms < 100
-        assert len(done) == 8
-
-    run(body)
+    asking = [there.tasks.spawn(f"ask {number}", partial(ask, number)) for number in range(8)]
+    here.tasks.sleep(100)
+    honest = RemotingClient(here, ADDRESS)
+    begin_ns = here.clock.monotonic_ns()
+    honest.invoke(RemotingCommand(SEND, 100), 60_000)
+    took_ms = (here.clock.monotonic_ns() - begin_ns) / 1e6
+    honest.close()
+    for task in asking:
+        task.join(None)
+    server.shutdown()
+    assert took_ms < 100
+    assert len(done) == 8
 
 
 def test_a_crowd_that_connects_is_accepted_with_pauses(run: Run) -> None:

@@ -1,6 +1,6 @@
 """Waiting puts occupy no task and are answered on completion, in virtual time."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import pytest
 
@@ -20,7 +20,6 @@ from tornlog.store.world import World
 SEND = 310
 ADDRESS = "10.0.0.1:10911"
 TIMEOUT_MS = 5_000
-Run = Callable[[Callable[[World, World], None]], None]
 
 
 class Broker:
@@ -97,202 +96,167 @@ def codes(answers: list[tuple[int, int]]) -> list[int]:
     return [code for code, _ in answers]
 
 
-def test_sends_that_wait_hold_no_task_and_are_answered_by_one_sync(run: Run) -> None:
-    def body(here: World, there: World) -> None:
-        broker = Broker(here, there)
-        answers = broker.ask(20)
-        broker.until_taken(20)
-        here.tasks.sleep(100)
-        assert codes(answers) == [-1] * 20
-        broker.sync(range(20))
-        broker.join()
-        assert codes(answers) == [ResponseCode.SUCCESS] * 20
-        assert max(ms for _, ms in answers) < 200
-        assert broker.server.shutdown()
-        assert broker.server.connections.held_bytes == 0
-
-    run(body)
+def test_sends_that_wait_hold_no_task_and_are_answered_by_one_sync(here: World, there: World) -> None:
+    broker = Broker(here, there)
+    answers = broker.ask(20)
+    broker.until_taken(20)
+    here.tasks.sleep(100)
+    assert codes(answers) == [-1] * 20
+    broker.sync(range(20))
+    broker.join()
+    assert codes(answers) == [ResponseCode.SUCCESS] * 20
+    assert max(ms for _, ms in answers) < 200
+    assert broker.server.shutdown()
+    assert broker.server.connections.held_bytes == 0
 
 
-def test_a_sync_answers_those_that_it_was_for_and_no_others(run: Run) -> None:
-    def body(here: World, there: World) -> None:
-        broker = Broker(here, there)
-        broker.ask(3)
-        broker.until_taken(3)
-        first = RemotingClient(there, ADDRESS).begin(RemotingCommand(SEND, 0))
-        broker.until_taken(4)
-        broker.sync([3])
-        assert first.wait(1_000).code == ResponseCode.SUCCESS
-        broker.sync(range(3), durable=False)
-        broker.join()
-        assert broker.server.shutdown()
-
-    run(body)
+def test_a_sync_answers_those_that_it_was_for_and_no_others(here: World, there: World) -> None:
+    broker = Broker(here, there)
+    broker.ask(3)
+    broker.until_taken(3)
+    first = RemotingClient(there, ADDRESS).begin(RemotingCommand(SEND, 0))
+    broker.until_taken(4)
+    broker.sync([3])
+    assert first.wait(1_000).code == ResponseCode.SUCCESS
+    broker.sync(range(3), durable=False)
+    broker.join()
+    assert broker.server.shutdown()
 
 
 @pytest.mark.parametrize("is_durable", [False, True])
-def test_what_is_known_before_anybody_waits_is_answered_as_it_is(run: Run, is_durable: bool) -> None:
-    def body(here: World, there: World) -> None:
-        broker = Broker(here, there)
-        broker.known_before = is_durable
-        answers = broker.ask(3)
-        broker.join()
-        expected = ResponseCode.SUCCESS if is_durable else ResponseCode.FLUSH_DISK_TIMEOUT
-        assert codes(answers) == [expected] * 3
-        assert max(ms for _, ms in answers) < 100
-        assert broker.server.shutdown()
-
-    run(body)
+def test_what_is_known_before_anybody_waits_is_answered_as_it_is(here: World, there: World, is_durable: bool) -> None:
+    broker = Broker(here, there)
+    broker.known_before = is_durable
+    answers = broker.ask(3)
+    broker.join()
+    expected = ResponseCode.SUCCESS if is_durable else ResponseCode.FLUSH_DISK_TIMEOUT
+    assert codes(answers) == [expected] * 3
+    assert max(ms for _, ms in answers) < 100
+    assert broker.server.shutdown()
 
 
-def test_who_waits_longer_than_settings_say_is_answered_then_and_later_ones_at_theirs(run: Run) -> None:
-    def body(here: World, there: World) -> None:
-        broker = Broker(here, there)
-        answers = broker.ask(3)
-        broker.until_taken(3)
-        broker.sync([1])
-        here.tasks.sleep(2_000)
-        later = RemotingClient(there, ADDRESS).begin(RemotingCommand(SEND, 0))
-        broker.join()
-        begun_ns = there.clock.monotonic_ns()
-        assert sorted(codes(answers)) == [ResponseCode.SUCCESS] + [ResponseCode.FLUSH_DISK_TIMEOUT] * 2
-        assert [ms >= TIMEOUT_MS for code, ms in answers if code] == [True] * 2
-        assert max(ms for _, ms in answers) < TIMEOUT_MS + 100
-        assert later.wait(60_000).code == ResponseCode.FLUSH_DISK_TIMEOUT
-        assert 1_900 < (there.clock.monotonic_ns() - begun_ns) // 1_000_000 < 2_100
-        broker.sync([0, 2])  # too late: the waits have ended
-        assert broker.server.shutdown()
-
-    run(body)
+def test_each_send_is_answered_at_its_own_timeout(here: World, there: World) -> None:
+    broker = Broker(here, there)
+    answers = broker.ask(3)
+    broker.until_taken(3)
+    broker.sync([1])
+    here.tasks.sleep(2_000)
+    later = RemotingClient(there, ADDRESS).begin(RemotingCommand(SEND, 0))
+    broker.join()
+    begun_ns = there.clock.monotonic_ns()
+    assert sorted(codes(answers)) == [ResponseCode.SUCCESS] + [ResponseCode.FLUSH_DISK_TIMEOUT] * 2
+    assert [ms >= TIMEOUT_MS for code, ms in answers if code] == [True] * 2
+    assert max(ms for _, ms in answers) < TIMEOUT_MS + 100
+    assert later.wait(60_000).code == ResponseCode.FLUSH_DISK_TIMEOUT
+    assert 1_900 < (there.clock.monotonic_ns() - begun_ns) // 1_000_000 < 2_100
+    broker.sync([0, 2])  # too late: the waits have ended
+    assert broker.server.shutdown()
 
 
-def test_a_shorter_time_out_than_that_of_those_before_is_kept(run: Run) -> None:
-    def body(here: World, there: World) -> None:
-        broker = Broker(here, there)
-        first = broker.client.begin(RemotingCommand(SEND, 0))
-        broker.until_taken(1)
-        broker._timeout_ms = 100
-        assert codes([(RemotingClient(there, ADDRESS).invoke(RemotingCommand(SEND, 0), 500).code, 0)]) == [
-            ResponseCode.FLUSH_DISK_TIMEOUT
-        ]
-        broker.sync([0])
-        assert first.wait(1_000).code == ResponseCode.SUCCESS
-        assert broker.server.shutdown()
-
-    run(body)
+def test_a_shorter_time_out_than_that_of_those_before_is_kept(here: World, there: World) -> None:
+    broker = Broker(here, there)
+    first = broker.client.begin(RemotingCommand(SEND, 0))
+    broker.until_taken(1)
+    broker._timeout_ms = 100
+    assert codes([(RemotingClient(there, ADDRESS).invoke(RemotingCommand(SEND, 0), 500).code, 0)]) == [
+        ResponseCode.FLUSH_DISK_TIMEOUT
+    ]
+    broker.sync([0])
+    assert first.wait(1_000).code == ResponseCode.SUCCESS
+    assert broker.server.shutdown()
 
 
-def test_a_stop_answers_those_that_wait_as_soon_as_that_is_known(run: Run) -> None:
-    def body(here: World, there: World) -> None:
-        broker = Broker(here, there)
-        answers = broker.ask(3)
-        broker.until_taken(3)
+def test_a_stop_answers_those_that_wait_as_soon_as_that_is_known(here: World, there: World) -> None:
+    broker = Broker(here, there)
+    answers = broker.ask(3)
+    broker.until_taken(3)
 
-        def sync_soon() -> None:
-            here.tasks.sleep(1_000)
-            broker.sync(range(3))
+    def sync_soon() -> None:
+        here.tasks.sleep(1_000)
+        broker.sync(range(3))
 
-        here.tasks.spawn("sync soon", sync_soon)
-        begun_ns = here.clock.monotonic_ns()
-        assert broker.server.shutdown()
-        assert (here.clock.monotonic_ns() - begun_ns) // 1_000_000 < 1_100
-        broker.join()
-        assert codes(answers) == [ResponseCode.SUCCESS] * 3
-        assert broker.server.connections.held_bytes == 0
-
-    run(body)
+    here.tasks.spawn("sync soon", sync_soon)
+    begun_ns = here.clock.monotonic_ns()
+    assert broker.server.shutdown()
+    assert (here.clock.monotonic_ns() - begun_ns) // 1_000_000 < 1_100
+    broker.join()
+    assert codes(answers) == [ResponseCode.SUCCESS] * 3
+    assert broker.server.connections.held_bytes == 0
 
 
-def test_a_server_that_was_stopped_can_be_stopped_again_and_waits_for_nobody(run: Run) -> None:
-    def body(here: World, there: World) -> None:
-        broker = Broker(here, there)
-        assert broker.server.shutdown()
-        begun_ns = here.clock.monotonic_ns()
-        assert all(broker.server.shutdown() for _ in range(3))
-        assert here.clock.monotonic_ns() - begun_ns < 1_000_000_000
-
-    run(body)
+def test_a_server_that_was_stopped_can_be_stopped_again_and_waits_for_nobody(here: World, there: World) -> None:
+    broker = Broker(here, there)
+    assert broker.server.shutdown()
+    begun_ns = here.clock.monotonic_ns()
+    assert all(broker.server.shutdown() for _ in range(3))
+    assert here.clock.monotonic_ns() - begun_ns < 1_000_000_000
 
 
-def test_a_stop_does_not_wait_for_ever_and_answers_nothing_that_is_not_known(run: Run) -> None:
-    def body(here: World, there: World) -> None:
-        broker = Broker(here, there, timeout_ms=10 * DRAIN_MS)
-        answers = broker.ask(3)
-        broker.until_taken(3)
-        begun_ns = here.clock.monotonic_ns()
-        assert not broker.server.shutdown()
-        assert DRAIN_MS <= (here.clock.monotonic_ns() - begun_ns) // 1_000_000 < DRAIN_MS + 100
-        broker.join()
-        assert codes(answers) == [-1] * 3
-        assert broker.server.connections.held_bytes == 0
-        broker.sync(range(3))  # the clients have gone
-
-    run(body)
+def test_a_stop_does_not_wait_for_ever_and_answers_nothing_that_is_not_known(here: World, there: World) -> None:
+    broker = Broker(here, there, timeout_ms=10 * DRAIN_MS)
+    answers = broker.ask(3)
+    broker.until_taken(3)
+    begun_ns = here.clock.monotonic_ns()
+    assert not broker.server.shutdown()
+    assert DRAIN_MS <= (here.clock.monotonic_ns() - begun_ns) // 1_000_000 < DRAIN_MS + 100
+    broker.join()
+    assert codes(answers) == [-1] * 3
+    assert broker.server.connections.held_bytes == 0
+    broker.sync(range(3))  # the clients have gone
 
 
-def test_a_client_that_has_gone_leaves_nothing_behind(run: Run) -> None:
-    def body(here: World, there: World) -> None:
-        broker = Broker(here, there)
-        broker.client.begin(RemotingCommand(SEND, 0))
-        broker.until_taken(1)
-        broker.client.close()
-        here.tasks.sleep(100)
-        broker.sync([0])
-        here.tasks.sleep(100)
-        assert broker.server.connections.held_bytes == 0
-        assert broker.server.shutdown()
-
-    run(body)
+def test_a_client_that_has_gone_leaves_nothing_behind(here: World, there: World) -> None:
+    broker = Broker(here, there)
+    broker.client.begin(RemotingCommand(SEND, 0))
+    broker.until_taken(1)
+    broker.client.close()
+    here.tasks.sleep(100)
+    broker.sync([0])
+    here.tasks.sleep(100)
+    assert broker.server.connections.held_bytes == 0
+    assert broker.server.shutdown()
 
 
-def test_what_wants_no_answer_counts_as_under_way_until_its_put_is_answered(run: Run) -> None:
-    def body(here: World, there: World) -> None:
-        broker = Broker(here, there)
-        broker.client.send_one_way(RemotingCommand(SEND, 0, ONE_WAY_FLAG), 1_000)
-        broker.until_taken(1)
-        here.tasks.sleep(100)
-        assert broker.server.connections.held_bytes > 0
-        broker.sync([0])
-        here.tasks.sleep(100)
-        assert broker.server.connections.held_bytes == 0
-        assert broker.server.shutdown()
-
-    run(body)
+def test_what_wants_no_answer_counts_as_under_way_until_its_put_is_answered(here: World, there: World) -> None:
+    broker = Broker(here, there)
+    broker.client.send_one_way(RemotingCommand(SEND, 0, ONE_WAY_FLAG), 1_000)
+    broker.until_taken(1)
+    here.tasks.sleep(100)
+    assert broker.server.connections.held_bytes > 0
+    broker.sync([0])
+    here.tasks.sleep(100)
+    assert broker.server.connections.held_bytes == 0
+    assert broker.server.shutdown()
 
 
-def test_an_answer_of_which_no_response_can_be_made_is_an_error_of_its_client_alone(run: Run) -> None:
-    def body(here: World, there: World) -> None:
-        broker = Broker(here, there)
-        broker.breaks = True
-        first = broker.client.begin(RemotingCommand(SEND, 0))
-        broker.until_taken(1)
-        broker.sync([0])
-        found = first.wait(1_000)
-        assert (found.code, found.remark) == (ResponseCode.SYSTEM_ERROR, "LookupError: no such thing")
-        assert "LookupError" in broker.printed[-1]
-        broker.breaks = False
-        second = broker.client.begin(RemotingCommand(SEND, 0))
-        broker.until_taken(2)
-        broker.sync([1])
-        assert second.wait(1_000).code == ResponseCode.SUCCESS
-        assert broker.server.shutdown()
-
-    run(body)
+def test_an_answer_of_which_no_response_can_be_made_is_an_error_of_its_client_alone(here: World, there: World) -> None:
+    broker = Broker(here, there)
+    broker.breaks = True
+    first = broker.client.begin(RemotingCommand(SEND, 0))
+    broker.until_taken(1)
+    broker.sync([0])
+    found = first.wait(1_000)
+    assert (found.code, found.remark) == (ResponseCode.SYSTEM_ERROR, "LookupError: no such thing")
+    assert "LookupError" in broker.printed[-1]
+    broker.breaks = False
+    second = broker.client.begin(RemotingCommand(SEND, 0))
+    broker.until_taken(2)
+    broker.sync([1])
+    assert second.wait(1_000).code == ResponseCode.SUCCESS
+    assert broker.server.shutdown()
 
 
-def test_deadlines_of_those_that_were_answered_do_not_gather(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deadlines_of_those_that_were_answered_do_not_gather(
+    here: World, there: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(late_answers, "_LEFTOVERS_MAX", 3)
-
-    def body(here: World, there: World) -> None:
-        broker = Broker(here, there)
-        for number in range(20):
-            waiting = broker.client.begin(RemotingCommand(SEND, 0))
-            broker.until_taken(number + 1)
-            broker.sync([number])
-            assert waiting.wait(1_000).code == ResponseCode.SUCCESS
-            assert len(broker.server._late._due) <= 5
-        last = broker.client.begin(RemotingCommand(SEND, 0))
-        assert last.wait(2 * TIMEOUT_MS).code == ResponseCode.FLUSH_DISK_TIMEOUT
-        assert broker.server.shutdown()
-
-    run(body)
+    broker = Broker(here, there)
+    for number in range(20):
+        waiting = broker.client.begin(RemotingCommand(SEND, 0))
+        broker.until_taken(number + 1)
+        broker.sync([number])
+        assert waiting.wait(1_000).code == ResponseCode.SUCCESS
+        assert len(broker.server._late._due) <= 5
+    last = broker.client.begin(RemotingCommand(SEND, 0))
+    assert last.wait(2 * TIMEOUT_MS).code == ResponseCode.FLUSH_DISK_TIMEOUT
+    assert broker.server.shutdown()

@@ -13,7 +13,6 @@ from tornlog.store.broker.router import Channel
 from tornlog.store.broker.server_counts import Ending, RequestRefusal
 from tornlog.store.errors import AccessDeniedError
 from tornlog.store.formats.remoting.command import ONE_WAY_FLAG, RESPONSE_FLAG, HeaderForm, RemotingCommand
-from tornlog.store.formats.remoting.frame import encode_frame
 
 Serve = Callable[..., Any]
 
@@ -29,17 +28,6 @@ def test_a_request_is_answered_with_its_opaque_and_in_the_form_it_came_in(serve:
     assert response.is_response
     assert response.ext_fields == {"topic": "Örtchen"}
     assert response.body == b"\0body"
-
-
-def test_a_frame_may_come_in_any_pieces(serve: Serve) -> None:
-    served = serve()
-    peer = served.connect()
-    frame = encode_frame(RemotingCommand(served.ECHO, 1, body=b"in pieces"))
-
-    for at in range(len(frame)):
-        peer.socket.sendall(frame[at : at + 1])
-
-    assert peer.receive().body == b"in pieces"
 
 
 def test_many_frames_may_come_in_one_piece_and_each_is_answered_once(serve: Serve) -> None:
@@ -108,12 +96,23 @@ def test_a_stray_response_is_dropped(serve: Serve) -> None:
     assert served.server.counts.refusals[RequestRefusal.STRAY_RESPONSE] == 1
 
 
-def test_a_held_request_is_answered_later_from_any_task(serve: Serve) -> None:
-    served = serve()
+def occupy_the_task(served: Any, peer: Any) -> None:
+    """Send request 0, and wait until it has the only task."""
+    peer.send(RemotingCommand(served.WAIT, 0))
+    served.until(lambda: served.begun == [0])
+
+
+def held(served: Any) -> tuple[Any, Channel]:
+    """Return a peer whose request is held, and its channel."""
     peer = served.connect()
     peer.send(RemotingCommand(served.LATER, 9))
     served.until(lambda: bool(served.held))
-    _, channel = served.held[0]
+    return peer, served.held[0][1]
+
+
+def test_a_held_request_is_answered_later_from_any_task(serve: Serve) -> None:
+    served = serve()
+    peer, channel = held(served)
 
     assert channel.send(RemotingCommand(0, 9, RESPONSE_FLAG, body=b"at last"))
 
@@ -124,10 +123,7 @@ def test_a_held_request_is_answered_later_from_any_task(serve: Serve) -> None:
 
 def test_a_channel_that_has_ended_takes_nothing_and_is_told_once(serve: Serve) -> None:
     served = serve()
-    peer = served.connect()
-    peer.send(RemotingCommand(served.LATER, 9))
-    served.until(lambda: bool(served.held))
-    _, channel = served.held[0]
+    peer, channel = held(served)
 
     peer.socket.close()
     served.until(lambda: bool(served.closed))
@@ -139,11 +135,9 @@ def test_a_channel_that_has_ended_takes_nothing_and_is_told_once(serve: Serve) -
 
 def test_a_processor_may_close_a_channel(serve: Serve) -> None:
     served = serve()
-    peer = served.connect()
-    peer.send(RemotingCommand(served.LATER, 9))
-    served.until(lambda: bool(served.held))
+    peer, channel = held(served)
 
-    served.held[0][1].close()
+    channel.close()
 
     assert peer.is_ended()
     served.until_ended(Ending.BY_PROCESSOR)
@@ -153,8 +147,7 @@ def test_a_full_queue_answers_busy_at_once_while_other_kinds_go_on(serve: Serve)
     served = serve(pools=PoolLimits(1, 3))
     peer = served.connect()
 
-    peer.send(RemotingCommand(served.WAIT, 0))
-    served.until(lambda: served.begun == [0])
+    occupy_the_task(served, peer)
     peer.send(*(RemotingCommand(served.WAIT, n) for n in range(1, 8)))
     refused = [peer.receive() for _ in range(4)]
 
@@ -168,8 +161,7 @@ def test_what_waits_for_too_long_is_answered_busy_though_no_task_is_free(serve: 
     served = serve(pools=PoolLimits(1, 100, wait_ms_max=50))
     peer = served.connect()
 
-    peer.send(RemotingCommand(served.WAIT, 0))
-    served.until(lambda: served.begun == [0])
+    occupy_the_task(served, peer)
     peer.send(*(RemotingCommand(served.WAIT, n) for n in range(1, 3)))
     refused = [peer.receive() for _ in range(2)]
 
@@ -184,8 +176,7 @@ def test_what_waits_for_too_long_is_refused_whoever_s_turn_it_is(serve: Serve) -
     served = serve(pools=PoolLimits(1, 100, wait_ms_max=50))
     first, second = served.connect(), served.connect()
 
-    first.send(RemotingCommand(served.WAIT, 0))
-    served.until(lambda: served.begun == [0])
+    occupy_the_task(served, first)
     first.send(*(RemotingCommand(served.WAIT, n) for n in range(1, 3)))
     second.send(*(RemotingCommand(served.WAIT, n) for n in range(10, 13)))
 
@@ -200,8 +191,7 @@ def test_one_client_s_requests_do_not_stand_in_front_of_another_s(serve: Serve) 
     served = serve(pools=PoolLimits(1, 100))
     greedy, modest = served.connect(), served.connect()
 
-    greedy.send(RemotingCommand(served.WAIT, 0))
-    served.until(lambda: served.begun == [0])
+    occupy_the_task(served, greedy)
     greedy.send(*(RemotingCommand(served.WAIT, n) for n in range(1, 8)))
     served.until(lambda: served.server.counts.requests == 8)
     modest.send(RemotingCommand(served.WAIT, 100))
@@ -243,8 +233,7 @@ def test_what_is_pipelined_takes_half_of_the_tasks_and_leaves_the_others_to_who_
 def test_what_is_pipelined_is_not_kept_waiting_for_ever_by_who_waits_for_answers(serve: Serve) -> None:
     served = serve(pools=PoolLimits(1, 100))
     holder, greedy, many = served.connect(), served.connect(), [served.connect() for _ in range(8)]
-    holder.send(RemotingCommand(served.WAIT, 0))
-    served.until(lambda: served.begun == [0])
+    occupy_the_task(served, holder)
     greedy.send(*(RemotingCommand(served.WAIT, n) for n in (1, 2)))
     served.until(lambda: served.server.counts.requests == 3)
     for number, peer in enumerate(many):

@@ -1,7 +1,5 @@
 """Shutdown of a server with slow requests, in virtual time."""
 
-from collections.abc import Callable
-
 import pytest
 
 from tornlog.store.broker.limits import PoolLimits, ServerLimits
@@ -14,48 +12,44 @@ from tornlog.store.world import World
 
 SEND = 310
 ADDRESS = "10.0.0.1:10911"
-Run = Callable[[Callable[[World, World], None]], None]
 
 
 @pytest.mark.parametrize("takes_ms", [DRAIN_MS - 1_000, DRAIN_MS + 1_000])
 def test_no_request_is_under_way_any_more_when_a_server_has_ended_however_long_it_takes(
-    run: Run, takes_ms: int
+    here: World, there: World, takes_ms: int
 ) -> None:
-    def body(here: World, there: World) -> None:
-        done: list[int] = []
-        told: list[str] = []
+    done: list[int] = []
+    told: list[str] = []
 
-        def process(command: RemotingCommand, _: Channel) -> RemotingCommand:
-            here.tasks.sleep(takes_ms)
-            done.append(command.opaque)
-            return response_to(command, 0)
+    def process(command: RemotingCommand, _: Channel) -> RemotingCommand:
+        here.tasks.sleep(takes_ms)
+        done.append(command.opaque)
+        return response_to(command, 0)
 
-        limits = ServerLimits(pools={pool: PoolLimits(1, 10) for pool in Pool})
-        server = RemotingServer(here, limits, told.append)
-        server.listen([ADDRESS])
-        server.start({SEND: Route(Pool.ADMIN, process)})
-        answers: list[int] = []
+    limits = ServerLimits(pools={pool: PoolLimits(1, 10) for pool in Pool})
+    server = RemotingServer(here, limits, told.append)
+    server.listen([ADDRESS])
+    server.start({SEND: Route(Pool.ADMIN, process)})
+    answers: list[int] = []
 
-        def ask() -> None:
-            client = RemotingClient(there, ADDRESS)
-            first, second = (client.begin(RemotingCommand(SEND, 0)) for _ in range(2))
-            for each in (second, first):
-                try:
-                    answers.append(each.wait(60_000).code)
-                except ConnectionError:
-                    answers.append(-1)
-            client.close()
+    def ask() -> None:
+        client = RemotingClient(there, ADDRESS)
+        first, second = (client.begin(RemotingCommand(SEND, 0)) for _ in range(2))
+        for each in (second, first):
+            try:
+                answers.append(each.wait(60_000).code)
+            except ConnectionError:
+                answers.append(-1)
+        client.close()
 
-        asking = there.tasks.spawn("ask", ask)
-        here.tasks.sleep(100)
-        in_time = server.shutdown()
-        were_done = len(done)
-        asking.join(None)
-        here.tasks.sleep(10 * takes_ms)
+    asking = there.tasks.spawn("ask", ask)
+    here.tasks.sleep(100)
+    in_time = server.shutdown()
+    were_done = len(done)
+    asking.join(None)
+    here.tasks.sleep(10 * takes_ms)
 
-        assert not in_time
-        assert were_done == len(done) == (2 if takes_ms < DRAIN_MS else 1)
-        assert answers == [-1, 0] if takes_ms < DRAIN_MS else answers == [ResponseCode.SYSTEM_BUSY, -1]
-        assert "waited for" in told[-1]
-
-    run(body)
+    assert not in_time
+    assert were_done == len(done) == (2 if takes_ms < DRAIN_MS else 1)
+    assert answers == [-1, 0] if takes_ms < DRAIN_MS else answers == [ResponseCode.SYSTEM_BUSY, -1]
+    assert "waited for" in told[-1]

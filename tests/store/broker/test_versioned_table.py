@@ -118,93 +118,75 @@ def test_a_change_that_the_disk_does_not_keep_is_not_made(lab: Make, step: str) 
     bench.run(life)
 
 
-def test_two_tasks_that_make_a_topic_get_the_same_one(lab: Make) -> None:
-    def life(world: World) -> None:
-        topics = topics_of(world)
-        made: list[TopicConfig | None] = []
+def test_two_tasks_that_make_a_topic_get_the_same_one(world: World) -> None:
+    topics = topics_of(world)
+    made: list[TopicConfig | None] = []
 
-        def make(queues: int) -> None:
-            made.append(topics.create("T", queues))
+    def make(queues: int) -> None:
+        made.append(topics.create("T", queues))
 
-        tasks = [world.tasks.spawn(f"maker {queues}", partial(make, queues)) for queues in (1, 2, 3)]
-        for task in tasks:
-            task.join(None)
-        assert len(made) == 3
-        assert len(set(made)) == 1
-        assert topics.version.counter == 1
-
-    lab().run(life)
+    tasks = [world.tasks.spawn(f"maker {queues}", partial(make, queues)) for queues in (1, 2, 3)]
+    for task in tasks:
+        task.join(None)
+    assert len(made) == 3
+    assert len(set(made)) == 1
+    assert topics.version.counter == 1
 
 
-def test_another_brokers_table_is_taken_over_with_its_version(lab: Make) -> None:
-    def life(world: World) -> None:
-        topics = topics_of(world)
-        topics.put("Own", TopicConfig("Own"))
-        theirs = decode_json_body(REAL_TOPICS)
-        assert topics.replace(theirs)
-        assert not topics.replace(theirs)
-        assert list(topics.table) == ["Made"]
-        assert decode_json_body(encode_json_body(topics.members)).inner("dataVersion").integer("counter") == 7
-        assert topics_of(world).table == topics.table
-
-    lab().run(life)
+def test_another_brokers_table_is_taken_over_with_its_version(world: World) -> None:
+    topics = topics_of(world)
+    topics.put("Own", TopicConfig("Own"))
+    theirs = decode_json_body(REAL_TOPICS)
+    assert topics.replace(theirs)
+    assert not topics.replace(theirs)
+    assert list(topics.table) == ["Made"]
+    assert decode_json_body(encode_json_body(topics.members)).inner("dataVersion").integer("counter") == 7
+    assert topics_of(world).table == topics.table
 
 
-def test_topics_follow_their_example_or_are_not_made(lab: Make) -> None:
-    def life(world: World) -> None:
-        topics = topics_of(world, default_topic_queue_nums=4)
-        assert topics.create_by_example("T", "TBW102", 8) is None
-        topics.add_system_topics()
-        assert topics.create_by_example("T", "TBW102", 8) == TopicConfig("T", 4, 4)
-        assert topics.create_by_example("U", "BenchmarkTest", 8) is None
-        assert topics.create_by_example("T", "nothing", 1) == TopicConfig("T", 4, 4)
-        assert topics.create_by_example("no/such", "TBW102", 8) is None
-        assert topics.create("no/such", 1) is None
-        assert topics.create_by_example("V", "TBW102", -5) == TopicConfig("V", 1, 1)
-        assert topics.create("W", -5) == TopicConfig("W", 0, 0)
-        assert topics.create("X", 70_000) == TopicConfig("X", 65_536, 65_536)
-
-    lab().run(life)
+def test_topics_follow_their_example_or_are_not_made(world: World) -> None:
+    topics = topics_of(world, default_topic_queue_nums=4)
+    assert topics.create_by_example("T", "TBW102", 8) is None
+    topics.add_system_topics()
+    assert topics.create_by_example("T", "TBW102", 8) == TopicConfig("T", 4, 4)
+    assert topics.create_by_example("U", "BenchmarkTest", 8) is None
+    assert topics.create_by_example("T", "nothing", 1) == TopicConfig("T", 4, 4)
+    assert topics.create_by_example("no/such", "TBW102", 8) is None
+    assert topics.create("no/such", 1) is None
+    assert topics.create_by_example("V", "TBW102", -5) == TopicConfig("V", 1, 1)
+    assert topics.create("W", -5) == TopicConfig("W", 0, 0)
+    assert topics.create("X", 70_000) == TopicConfig("X", 65_536, 65_536)
 
 
-def test_topics_are_no_more_made_when_settings_no_more_allow_it(lab: Make) -> None:
-    def life(world: World) -> None:
-        topics_of(world).add_system_topics()
-        closed = topics_of(world, auto_create_topic_enable=False)
-        assert closed.get("TBW102") is not None
-        assert closed.create_by_example("T", "TBW102", 8) is None
-
-    lab().run(life)
+def test_topics_are_no_more_made_when_settings_no_more_allow_it(world: World) -> None:
+    topics_of(world).add_system_topics()
+    closed = topics_of(world, auto_create_topic_enable=False)
+    assert closed.get("TBW102") is not None
+    assert closed.create_by_example("T", "TBW102", 8) is None
 
 
-def test_groups_are_made_where_settings_allow_it(lab: Make) -> None:
-    def life(world: World) -> None:
-        closed = SubscriptionGroupManager(world, CONFIG, BrokerConfig(auto_create_subscription_group=False))
-        assert closed.find("billing") is None
-        assert closed.find("CID_RMQ_SYS_TRANS") == SubscriptionGroupConfig("CID_RMQ_SYS_TRANS")
-        opened = SubscriptionGroupManager(world, CONFIG, BrokerConfig())
-        assert opened.find("billing") == SubscriptionGroupConfig("billing")
-        assert opened.find("b@d") is None
-        assert opened.find("x" * 121) is None
-        assert opened.find("") is None
-
-    lab().run(life)
+def test_groups_are_made_where_settings_allow_it(world: World) -> None:
+    closed = SubscriptionGroupManager(world, CONFIG, BrokerConfig(auto_create_subscription_group=False))
+    assert closed.find("billing") is None
+    assert closed.find("CID_RMQ_SYS_TRANS") == SubscriptionGroupConfig("CID_RMQ_SYS_TRANS")
+    opened = SubscriptionGroupManager(world, CONFIG, BrokerConfig())
+    assert opened.find("billing") == SubscriptionGroupConfig("billing")
+    assert opened.find("b@d") is None
+    assert opened.find("x" * 121) is None
+    assert opened.find("") is None
 
 
-def test_a_topic_that_is_removed_as_soon_as_it_is_made_was_made(lab: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    def life(world: World) -> None:
-        topics = topics_of(world)
-        change = topics.change
+def test_a_topic_that_is_removed_as_soon_as_it_is_made_was_made(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    topics = topics_of(world)
+    change = topics.change
 
-        def change_and_remove(
-            changed: Callable[[dict[str, TopicConfig]], dict[str, TopicConfig]],
-        ) -> Mapping[str, TopicConfig]:
-            made = change(changed)
-            change(lambda table: {})
-            return made
+    def change_and_remove(
+        changed: Callable[[dict[str, TopicConfig]], dict[str, TopicConfig]],
+    ) -> Mapping[str, TopicConfig]:
+        made = change(changed)
+        change(lambda table: {})
+        return made
 
-        monkeypatch.setattr(topics, "change", change_and_remove)
-        assert topics.create("T", 1) == TopicConfig("T", 1, 1)
-        assert topics.get("T") is None
-
-    lab().run(life)
+    monkeypatch.setattr(topics, "change", change_and_remove)
+    assert topics.create("T", 1) == TopicConfig("T", 1, 1)
+    assert topics.get("T") is None

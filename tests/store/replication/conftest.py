@@ -11,10 +11,12 @@ import pytest
 from tornlog.store.config import BrokerRole, StoreConfig
 from tornlog.store.formats.messages import Message, PutMessageResult
 from tornlog.store.message_store import MessageStore
+from tornlog.store.network import Connection
 from tornlog.store.real.world import real_world
 from tornlog.store.replication.ha_service import HAService
 
 SEGMENT_BYTES = 4096
+Connect = Callable[["Node"], Connection]
 
 
 def eventually(holds: Callable[[], bool], what: str, patience_s: float = 120) -> None:
@@ -86,3 +88,19 @@ def node(tmp_path: Path) -> Iterator[Callable[..., Node]]:
     for each in nodes:
         if each.runs:
             each.stop()
+
+
+@pytest.fixture
+def connect() -> Iterator[Connect]:
+    """Connect to a master as a slave would, until the end of the test."""
+    made: list[Connection] = []
+
+    def to(master: Node) -> Connection:
+        network = master.store.world.network
+        assert network is not None
+        made.append(network.connect(master.ha.address, 30_000))
+        return made[-1]
+
+    yield to
+    for connection in made:
+        connection.close()

@@ -1,6 +1,6 @@
 """A master with slaves that send false, malformed or no reports."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -14,26 +14,9 @@ from tornlog.store.formats.replication import (
 from tornlog.store.network import Connection
 from tornlog.store.replication import ha_service
 
-from .conftest import SEGMENT_BYTES, Node, eventually, log_bytes, put
+from .conftest import SEGMENT_BYTES, Connect, Node, eventually, log_bytes, put
 
 Start = Callable[..., Node]
-Connect = Callable[[Node], Connection]
-
-
-@pytest.fixture
-def connect() -> Iterator[Connect]:
-    """Connect to a master as a slave would, until the end of the test."""
-    made: list[Connection] = []
-
-    def to(master: Node) -> Connection:
-        network = master.store.world.network
-        assert network is not None
-        made.append(network.connect(master.ha.address, 30_000))
-        return made[-1]
-
-    yield to
-    for connection in made:
-        connection.close()
 
 
 def receive(connection: Connection, size_bytes: int) -> bytes:

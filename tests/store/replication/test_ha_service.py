@@ -12,7 +12,7 @@ from tornlog.store.config import BrokerRole, FlushDiskType
 from tornlog.store.formats.messages import GetMessageStatus, PutMessageStatus
 from tornlog.store.replication.ha_service import HAConnection, HAService
 
-from .conftest import SEGMENT_BYTES, Node, eventually, log_bytes, put
+from .conftest import SEGMENT_BYTES, Connect, Node, eventually, log_bytes, put
 
 Start = Callable[..., Node]
 
@@ -77,32 +77,27 @@ def test_a_sync_master_without_a_slave_says_so_and_keeps_the_message(node: Start
     assert put(master.store, 1, wait=False).status is PutMessageStatus.PUT_OK
 
 
-@pytest.mark.parametrize("flush", FlushDiskType)
-def test_a_slave_that_takes_nothing_costs_a_put_its_time_out(node: Start, flush: FlushDiskType) -> None:
-    master = node("master", BrokerRole.SYNC_MASTER, flush_disk_type=flush, slave_timeout_ms=50)
-    network = master.store.world.network
-    assert network is not None
-    stubborn = network.connect(master.ha.address, 30_000)
-    stubborn.send(bytes(8), 30_000)
+TIMEOUT, UNAVAILABLE = PutMessageStatus.FLUSH_SLAVE_TIMEOUT, PutMessageStatus.SLAVE_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"flush_disk_type": FlushDiskType.ASYNC_FLUSH}, [TIMEOUT, TIMEOUT]),
+        ({"flush_disk_type": FlushDiskType.SYNC_FLUSH}, [TIMEOUT, TIMEOUT]),
+        ({"ha_slave_fallbehind_max": 1000}, [TIMEOUT, UNAVAILABLE]),
+    ],
+)
+def test_a_put_waits_for_a_slave_that_takes_nothing_until_the_timeout_or_its_limit(
+    node: Start, connect: Connect, settings: dict[str, object], expected: list[PutMessageStatus]
+) -> None:
+    master = node("master", BrokerRole.SYNC_MASTER, slave_timeout_ms=50, **settings)
+    connect(master).send(bytes(8), 30_000)
     eventually(lambda: any(each.reported == 0 for each in master.ha.connections), "a report")
-    result = put(master.store, 0)
-    stubborn.close()
+    results = [put(master.store, number, 600) for number in range(2)]
 
-    assert result.status is PutMessageStatus.FLUSH_SLAVE_TIMEOUT
-    assert result.is_stored
-
-
-def test_a_slave_too_far_behind_is_not_waited_for(node: Start) -> None:
-    master = node("master", BrokerRole.SYNC_MASTER, ha_slave_fallbehind_max=1000, slave_timeout_ms=50)
-    network = master.store.world.network
-    assert network is not None
-    stubborn = network.connect(master.ha.address, 30_000)
-    stubborn.send(bytes(8), 30_000)
-    eventually(lambda: any(each.reported == 0 for each in master.ha.connections), "a report")
-    statuses = [put(master.store, number, 600).status for number in range(2)]
-    stubborn.close()
-
-    assert statuses == [PutMessageStatus.FLUSH_SLAVE_TIMEOUT, PutMessageStatus.SLAVE_NOT_AVAILABLE]
+    assert [result.status for result in results] == expected
+    assert all(result.is_stored for result in results)
 
 
 def test_an_empty_slave_that_comes_late_begins_where_the_last_file_does(node: Start) -> None:

@@ -11,6 +11,7 @@ from tornlog.store.formats.half_message import HALF_TOPIC, OP_TOPIC, EndTransact
 from tornlog.store.formats.message import MessageRecord, decode_record
 from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
+from tornlog.store.services.consumer_filter import ConsumerFilterManager
 from tornlog.store.services.consumer_offsets import ConsumerOffsetManager
 from tornlog.store.services.transaction_check import CHECK_GROUP, TransactionConfig
 from tornlog.store.services.transaction_service import EndTransactionStatus, TransactionalMessageService
@@ -117,5 +118,31 @@ def broker(live: Callable[..., Any]) -> Callable[..., Any]:
     return live
 
 
+@pytest.fixture
+def world(lab: Callable[..., Any]) -> Callable[..., Any]:
+    """Run the test on a machine of a new lab. The argument is its `World`."""
+    run: Callable[..., Any] = lab().run
+    return run
+
+
+@pytest.fixture
+def consumers(lab: Callable[..., Any]) -> Callable[..., None]:
+    """Run the test with a `ConsumerFilterManager` and a list `times`, whose last element is the time."""
+
+    def call(check: Callable[[ConsumerFilterManager, list[int]], None]) -> None:
+        def body(world: World) -> None:
+            times = [1_000]
+            check(ConsumerFilterManager(world.tasks, lambda: times[-1]), times)
+
+        lab().run(body)
+
+    return call
+
+
+@pytest.fixture
+def times() -> None:
+    """Have a place among the arguments; see `consumers`."""
+
+
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    return call_in_one_life(pyfuncitem, "broker")
+    return call_in_one_life(pyfuncitem, ("broker",), ("world",), ("consumers", "times"))

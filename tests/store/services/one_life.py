@@ -1,4 +1,4 @@
-"""Tests that run as one life of a broker, which is one of their arguments."""
+"""Tests that run as one life of a broker or machine, which is among their arguments."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,14 +16,18 @@ def with_settings(**settings: Any) -> Callable[[Callable[..., None]], Callable[.
     return decorated
 
 
-def call_in_one_life(item: pytest.Function, name: str) -> bool | None:
-    """Call a test inside a life if it has an argument of this name, whose fixture returns `live`.
+def call_in_one_life(item: pytest.Function, *stories: tuple[str, ...]) -> bool | None:
+    """Call a test inside a life if it has the arguments of a story; a fixture of the first name returns its runner.
 
-    A fixture cannot yield the broker, because the test body must run on the simulated machine.
+    A fixture cannot yield these arguments, because the test body must run on the simulated machine.
     """
-    if name not in item.funcargs:
+    names = next((each for each in stories if each[0] in item.funcargs), None)
+    if names is None:
         return None
-    live = item.funcargs[name]
-    given = {each: item.funcargs[each] for each in item._fixtureinfo.argnames if each != name}
-    live(lambda living: item.obj(**given, **{name: living}), **getattr(item.obj, "life_settings", {}))
+    run = item.funcargs[names[0]]
+    given = {each: item.funcargs[each] for each in item._fixtureinfo.argnames if each not in names}
+    run(
+        lambda *living: item.obj(**given, **dict(zip(names, living, strict=True))),
+        **getattr(item.obj, "life_settings", {}),
+    )
     return True

@@ -26,41 +26,35 @@ class Ends:
         return self._ends.get((topic, queue_id), 0)
 
 
-def test_a_group_is_told_what_it_committed_last_and_minus_one_before(lab: Make) -> None:
-    def body(world: World) -> None:
-        offsets = ConsumerOffsetManager(world, CONFIG)
-        offsets.load()
-        assert offsets.query_offset("g", "T", 0) == -1
-        offsets.commit_offset("g", "T", 0, 7)
-        offsets.commit_offset("g", "T", 1, 3)
-        offsets.commit_offset("h", "T", 0, 1)
-        offsets.commit_offset("g", "T", 0, 5)  # a consumer that was reset
-        assert [offsets.query_offset("g", "T", queue_id) for queue_id in range(3)] == [5, 3, -1]
-        assert offsets.query_offset("h", "T", 0) == 1
-        assert offsets.query_offset("g", "U", 0) == -1
-
-    lab().run(body)
+def test_a_group_is_told_what_it_committed_last_and_minus_one_before(world: World) -> None:
+    offsets = ConsumerOffsetManager(world, CONFIG)
+    offsets.load()
+    assert offsets.query_offset("g", "T", 0) == -1
+    offsets.commit_offset("g", "T", 0, 7)
+    offsets.commit_offset("g", "T", 1, 3)
+    offsets.commit_offset("h", "T", 0, 1)
+    offsets.commit_offset("g", "T", 0, 5)  # a consumer that was reset
+    assert [offsets.query_offset("g", "T", queue_id) for queue_id in range(3)] == [5, 3, -1]
+    assert offsets.query_offset("h", "T", 0) == 1
+    assert offsets.query_offset("g", "U", 0) == -1
 
 
-def test_the_file_has_the_layout_of_rocketmq_and_is_read_back(lab: Make) -> None:
-    def body(world: World) -> None:
-        offsets = ConsumerOffsetManager(world, CONFIG)
-        for queue_id in (1, 0, 10, 2):
-            offsets.commit_offset("group", "TopicTest", queue_id, 250 + queue_id)
-        offsets.commit_offset("group", "%RETRY%group", 0, 0)
-        assert offsets.persist()
-        assert not offsets.persist()
-        assert world.files.read(PATH) == (
-            b'{\n\t"offsetTable":{\n\t\t"%RETRY%group@group":{0:0\n\t\t},\n'
-            b'\t\t"TopicTest@group":{0:250,1:251,2:252,10:260\n\t\t}\n\t}\n}'
-        )
-        again = ConsumerOffsetManager(world, CONFIG)
-        again.load()
-        assert again.query_offset("group", "TopicTest", 10) == 260
-        assert again.query_offset("group", "%RETRY%group", 0) == 0
-        assert not again.persist()
-
-    lab().run(body)
+def test_the_file_has_the_layout_of_rocketmq_and_is_read_back(world: World) -> None:
+    offsets = ConsumerOffsetManager(world, CONFIG)
+    for queue_id in (1, 0, 10, 2):
+        offsets.commit_offset("group", "TopicTest", queue_id, 250 + queue_id)
+    offsets.commit_offset("group", "%RETRY%group", 0, 0)
+    assert offsets.persist()
+    assert not offsets.persist()
+    assert world.files.read(PATH) == (
+        b'{\n\t"offsetTable":{\n\t\t"%RETRY%group@group":{0:0\n\t\t},\n'
+        b'\t\t"TopicTest@group":{0:250,1:251,2:252,10:260\n\t\t}\n\t}\n}'
+    )
+    again = ConsumerOffsetManager(world, CONFIG)
+    again.load()
+    assert again.query_offset("group", "TopicTest", 10) == 260
+    assert again.query_offset("group", "%RETRY%group", 0) == 0
+    assert not again.persist()
 
 
 def test_offsets_are_persisted_every_interval_and_at_the_end(lab: Make) -> None:
@@ -135,22 +129,19 @@ def test_offsets_beyond_the_end_of_a_queue_are_taken_back_to_it_durably(lab: Mak
     assert bench.disk.is_durable(PATH, 0, 10)
 
 
-def test_a_loaded_store_says_where_its_queues_end(lab: Make, small: Make) -> None:
-    def body(world: World) -> None:
-        store = MessageStore(world, small())
-        store.load()
-        store.start()
-        for _ in range(3):
-            store.put_message(Message.of("T", b"x"))
-        world.tasks.sleep(10)
-        offsets = ConsumerOffsetManager(world, store.config.config_directory)
-        offsets.commit_offset("g", "T", 0, 2)
-        offsets.commit_offset("h", "T", 0, 4)
-        assert offsets.clamp(store) == 1
-        assert (offsets.query_offset("g", "T", 0), offsets.query_offset("h", "T", 0)) == (2, 3)
-        assert store.shutdown()
-
-    lab().run(body)
+def test_a_loaded_store_says_where_its_queues_end(world: World, small: Make) -> None:
+    store = MessageStore(world, small())
+    store.load()
+    store.start()
+    for _ in range(3):
+        store.put_message(Message.of("T", b"x"))
+    world.tasks.sleep(10)
+    offsets = ConsumerOffsetManager(world, store.config.config_directory)
+    offsets.commit_offset("g", "T", 0, 2)
+    offsets.commit_offset("h", "T", 0, 4)
+    assert offsets.clamp(store) == 1
+    assert (offsets.query_offset("g", "T", 0), offsets.query_offset("h", "T", 0)) == (2, 3)
+    assert store.shutdown()
 
 
 def test_what_is_persisted_beside_a_store_that_is_loaded_has_a_durable_directory_above_it(
@@ -170,25 +161,22 @@ def test_what_is_persisted_beside_a_store_that_is_loaded_has_a_durable_directory
     assert not unsure & {"/store", CONFIG, PATH}
 
 
-def test_light_groups_have_a_table_and_a_file_of_their_own(lab: Make) -> None:
-    def body(world: World) -> None:
-        offsets = ConsumerOffsetManager(world, CONFIG, light_queues=True)
-        offsets.commit_offset("%LMQ%me", "%LMQ%in", 0, 12)
-        offsets.commit_offset("g", "T", 3, 4)
-        assert offsets.query_offset("%LMQ%me", "%LMQ%in", 0) == 12
-        assert offsets.query_offset("%LMQ%me", "T", 0) == -1
-        offsets.persist()
-        assert world.files.read(f"{CONFIG}/lmqConsumerOffset.json") == (
-            b'{\n\t"lmqOffsetTable":{\n\t\t"%LMQ%in@%LMQ%me":12\n\t},\n\t"offsetTable":{\n\t\t"T@g":{3:4\n\t\t}\n\t}\n}'
-        )
-        again = ConsumerOffsetManager(world, CONFIG, light_queues=True)
-        again.load()
-        assert again.query_offset("%LMQ%me", "%LMQ%in", 0) == 12
-        assert again.clamp(Ends({("%LMQ%in", 0): 10, ("T", 3): 4})) == 1
-        assert again.query_offset("%LMQ%me", "%LMQ%in", 0) == 10
-        assert again.query_offset("g", "T", 3) == 4
-
-    lab().run(body)
+def test_light_groups_have_a_table_and_a_file_of_their_own(world: World) -> None:
+    offsets = ConsumerOffsetManager(world, CONFIG, light_queues=True)
+    offsets.commit_offset("%LMQ%me", "%LMQ%in", 0, 12)
+    offsets.commit_offset("g", "T", 3, 4)
+    assert offsets.query_offset("%LMQ%me", "%LMQ%in", 0) == 12
+    assert offsets.query_offset("%LMQ%me", "T", 0) == -1
+    offsets.persist()
+    assert world.files.read(f"{CONFIG}/lmqConsumerOffset.json") == (
+        b'{\n\t"lmqOffsetTable":{\n\t\t"%LMQ%in@%LMQ%me":12\n\t},\n\t"offsetTable":{\n\t\t"T@g":{3:4\n\t\t}\n\t}\n}'
+    )
+    again = ConsumerOffsetManager(world, CONFIG, light_queues=True)
+    again.load()
+    assert again.query_offset("%LMQ%me", "%LMQ%in", 0) == 12
+    assert again.clamp(Ends({("%LMQ%in", 0): 10, ("T", 3): 4})) == 1
+    assert again.query_offset("%LMQ%me", "%LMQ%in", 0) == 10
+    assert again.query_offset("g", "T", 3) == 4
 
 
 def load_from(lab: Make, content: bytes, backup: bytes | None = None) -> Any:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from tests.store.services.one_life import call_in_one_life
 from tornlog.store.broker.broker import Broker
 from tornlog.store.broker.broker_config import BrokerConfig
 from tornlog.store.broker.requests import RequestCode
@@ -214,7 +213,3 @@ def live(lab: Callable[..., Any], small: Callable[..., StoreConfig]) -> Callable
 def bench(live: Callable[..., Any]) -> Callable[..., Any]:
     """Run the test within one life of a broker. The argument is its `Bench`."""
     return live
-
-
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    return call_in_one_life(pyfuncitem, "bench")
