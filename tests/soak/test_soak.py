@@ -81,7 +81,7 @@ def test_a_kind_that_was_stuck_or_never_there_is_found(tally: Tally) -> None:
     ("tally", "says_so"),
     [(Tally(made=10), True), (Tally(made=10, closed_by_broker=1), False), (Tally(made=10, left=10), False)],
 )
-def test_a_kind_of_which_none_fell_due_is_told(tally: Tally, says_so: bool) -> None:
+def test_a_kind_without_a_due_connection_is_reported(tally: Tally, says_so: bool) -> None:
     found = soak()
     found.hostile = {"idle connections": tally}
 
@@ -91,7 +91,7 @@ def test_a_kind_of_which_none_fell_due_is_told(tally: Tally, says_so: bool) -> N
 
 
 @pytest.mark.parametrize("left", [{"connections": "2", "heldBytes": "0"}, {"connections": "1", "heldBytes": "9999"}])
-def test_whatever_is_left_is_found(left: dict[str, str]) -> None:
+def test_remaining_connections_or_bytes_are_found(left: dict[str, str]) -> None:
     found = soak()
     found.left = left
 
@@ -105,7 +105,7 @@ def test_a_broker_that_does_not_stop_cleanly_is_found() -> None:
     assert broken(found) == ["the broker stops cleanly"]
 
 
-def test_a_short_soak_meets_every_kind_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_short_soak_runs_every_kind_and_leaves_no_trace(tmp_path: Path) -> None:
     file = tmp_path / "soak.json"
 
     soak_command = typer.Typer()

@@ -15,7 +15,7 @@ def bodies(messages: list[dict[str, Any]]) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
-def test_what_is_sent_is_where_the_answer_says(client: Any, topic: str, kind: str) -> None:
+def test_a_sent_message_is_at_the_answered_position(client: Any, topic: str, kind: str) -> None:
     sent = client.send(topic, "one", "two", "three", kind=kind, queue=2, key="order-17", properties={"colour": "red"})
     assert [(one["status"], one["queue"]) for one in sent] == [(SEND_OK, 2)] * 3
     assert sorted(one["offset"] for one in sent) == [0, 1, 2]
@@ -26,28 +26,28 @@ def test_what_is_sent_is_where_the_answer_says(client: Any, topic: str, kind: st
         assert message["properties"]["KEYS"].strip() == "order-17"
 
 
-def test_sends_without_an_answer_and_batches_arrive(client: Any, topic: str) -> None:
+def test_one_way_sends_and_batches_arrive(client: Any, topic: str) -> None:
     client.send(topic, "one", "two", kind="oneway")
     client.send(topic, "three", "four", kind="batch")
     received = client.received(client.consume(topic, f"{topic}-group"), 4)
     assert bodies(received) == ["four", "one", "three", "two"]
 
 
-def test_a_consumer_gets_the_tags_it_asks_for(client: Any, topic: str) -> None:
+def test_a_consumer_gets_its_tags(client: Any, topic: str) -> None:
     for tag in ("paid", "open", "late"):
         client.send(topic, tag, tag=tag)
     consumer = client.consume(topic, f"{topic}-group", expression="paid || late")
     assert bodies(client.received(consumer, 2)) == ["late", "paid"]
 
 
-def test_a_consumer_gets_what_its_sql_expression_is_true_of(client: Any, topic: str) -> None:
+def test_a_consumer_gets_messages_that_match_its_sql_expression(client: Any, topic: str) -> None:
     for amount in ("5", "50"):
         client.send(topic, amount, properties={"amount": amount})
     consumer = client.consume(topic, f"{topic}-group", kind="SQL92", expression="amount > 10")
     assert bodies(client.received(consumer, 1)) == ["50"]
 
 
-def test_an_orderly_consumer_gets_each_queue_in_order_though_it_fails_at_first(client: Any, topic: str) -> None:
+def test_an_orderly_consumer_keeps_the_order_after_a_failure(client: Any, topic: str) -> None:
     for number in range(20):
         client.send(topic, f"{number:02}", queue=number % 2)
     received = client.received(client.consume(topic, f"{topic}-group", orderly=True, failures=1), 21)
@@ -58,21 +58,21 @@ def test_an_orderly_consumer_gets_each_queue_in_order_though_it_fails_at_first(c
     assert repeated == {queue: [f"{number:02}" for number in range(queue, 20, 2)] for queue in (0, 1)}
 
 
-def test_what_a_consumer_fails_at_comes_back_later(client: Any, topic: str) -> None:
+def test_a_failed_message_is_retried(client: Any, topic: str) -> None:
     consumer = client.consume(topic, f"{topic}-group", failures=1)
     client.send(topic, "twice")
     first, again = client.received(consumer, 2)
     assert (first["body"], first["reconsumed"], again["body"], again["reconsumed"]) == ("twice", 0, "twice", 1)
 
 
-def test_two_broadcasting_consumers_get_everything(client: Any, topic: str) -> None:
+def test_both_broadcasting_consumers_get_all_messages(client: Any, topic: str) -> None:
     client.send(topic, "one", "two")
     consumers = [client.consume(topic, f"{topic}-group", broadcast=True) for _ in range(2)]
     for consumer in consumers:
         assert bodies(client.received(consumer, 2)) == ["one", "two"]
 
 
-def test_a_delayed_message_comes_after_its_delay(client: Any, topic: str) -> None:
+def test_a_delayed_message_arrives_after_its_delay(client: Any, topic: str) -> None:
     consumer = client.consume(topic, f"{topic}-group")
     client.send(topic, "later", delay=1)
     (message,) = client.received(consumer, 1)
@@ -87,7 +87,7 @@ def test_an_undecided_transaction_is_asked_about(client: Any, topic: str, decisi
     assert bodies(received) == [*seen, "whole"]
 
 
-def test_a_group_goes_on_where_it_was(client: Any, topic: str) -> None:
+def test_a_group_continues_at_its_offset(client: Any, topic: str) -> None:
     client.send(topic, "before")
     consumer = client.consume(topic, f"{topic}-group")
     client.received(consumer, 1)

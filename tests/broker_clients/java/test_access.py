@@ -51,7 +51,7 @@ def refused(client: Any, topic: str, **keys: str) -> str:
     return str(told.value)
 
 
-def test_a_signed_producer_and_consumer_are_let_in(client: Any, eventually: Any) -> None:
+def test_a_signed_producer_and_consumer_are_allowed(client: Any, eventually: Any) -> None:
     producer = client.producer(**USER)
     sent = producer.send("both", "signed", tags="T", keys="K")
     batch = [{"topic": "both", "body": body} for body in ("one", "two")]
@@ -63,7 +63,7 @@ def test_a_signed_producer_and_consumer_are_let_in(client: Any, eventually: Any)
     assert len(client.pull("all", topic="both", group="pullers", **USER)["messages"]) == 3
 
 
-def test_whoever_has_no_keys_or_wrong_ones_is_refused(client: Any) -> None:
+def test_missing_or_wrong_keys_are_refused(client: Any) -> None:
     assert "operator" in refused(client, "both", accessKey="operator", secretKey="wrong")
     assert "stranger" in refused(client, "both", accessKey="stranger", secretKey="user-secret")
     refused(client, "both")

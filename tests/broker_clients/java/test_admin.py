@@ -33,7 +33,7 @@ def test_the_cluster_is_this_broker(client: Any) -> None:
     assert [BROKER] in cluster["clusterAddrTable"].values()
 
 
-def test_a_topics_and_a_groups_progress_are_told(client: Any, topic: str, group: str) -> None:
+def test_progress_of_topic_and_group_is_reported(client: Any, topic: str, group: str) -> None:
     producer = client.producer()
     for number in range(10):
         producer.send(topic, f"{number}", "send.ordered", key=number % 2)
@@ -56,7 +56,7 @@ def test_a_topics_and_a_groups_progress_are_told(client: Any, topic: str, group:
     assert progress[1]["consumer"] in (5, 6)
 
 
-def test_who_is_connected_is_told(client: Any, topic: str, group: str) -> None:
+def test_connections_are_listed(client: Any, topic: str, group: str) -> None:
     producer = client.producer(group=f"producers-{group}")
     producer.send(topic, "hello")
     time.sleep(2.5)  # brokers learn of producers by their heartbeats
@@ -77,7 +77,7 @@ def test_a_group_is_set_up(client: Any, group: str) -> None:
     assert admin("groups")["subscriptionGroupTable"][group]["retryMaxTimes"] == 3
 
 
-def test_the_broker_tells_its_state_and_its_settings(client: Any, topic: str) -> None:
+def test_the_broker_shows_its_state_and_settings(client: Any, topic: str) -> None:
     client.producer().send(topic, "counted")
     admin = client.admin()
     runtime = admin("runtime")
@@ -118,7 +118,7 @@ def test_a_groups_offsets_are_set_back_while_it_consumes(client: Any, topic: str
     assert sorted(map(int, consumer.bodies())) == sorted([*range(8)] * 2)
 
 
-def test_a_running_consumer_is_asked_through_the_broker(client: Any, topic: str, group: str) -> None:
+def test_a_running_consumer_is_called_through_the_broker(client: Any, topic: str, group: str) -> None:
     sent = client.producer().send(topic, "once more")
     consumer = client.consumer(topic, group)
     consumer.wait_for(1)
@@ -131,7 +131,7 @@ def test_a_running_consumer_is_asked_through_the_broker(client: Any, topic: str,
     assert admin("groupsOf", topic=topic) == [group]
 
 
-def test_a_topic_that_is_nowhere_is_said_to_be_missing(client: Any) -> None:
+def test_a_missing_topic_is_reported(client: Any) -> None:
     with pytest.raises(RuntimeError, match=r"nowhere") as missing:
         client.admin()("route", topic="nowhere")
     assert missing.value.code == 17  # type: ignore[attr-defined]

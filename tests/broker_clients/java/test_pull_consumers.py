@@ -8,9 +8,7 @@ pytestmark = pytest.mark.ci
 
 
 @pytest.mark.parametrize("header_form", ["JSON", "ROCKETMQ"])
-def test_a_pull_consumer_reads_each_queue_to_its_end_and_goes_on_from_there(
-    client: Any, topic: str, group: str, eventually: Any
-) -> None:
+def test_a_pull_consumer_reads_each_queue_and_continues(client: Any, topic: str, group: str, eventually: Any) -> None:
     def has_dispatched(*ends: int) -> bool:  # a send is answered before its message can be pulled
         beyond = (client.pull("at", topic=topic, group="ends", queueId=queue, offset=1000) for queue in range(4))
         return tuple(one["max"] for one in beyond) == ends
@@ -29,7 +27,7 @@ def test_a_pull_consumer_reads_each_queue_to_its_end_and_goes_on_from_there(
     assert second["offsets"] == {"0": 6, "1": 6, "2": 6, "3": 5}
 
 
-def test_a_pull_with_tags_steps_over_the_others(client: Any, topic: str, group: str) -> None:
+def test_a_pull_with_tags_skips_other_messages(client: Any, topic: str, group: str) -> None:
     producer = client.producer()
     for number in range(20):
         producer.send(topic, f"{number}", "send.ordered", key=0, tags="wanted" if number % 7 == 3 else "other")
@@ -38,7 +36,7 @@ def test_a_pull_with_tags_steps_over_the_others(client: Any, topic: str, group: 
     assert pulled["offsets"]["0"] == 20
 
 
-def test_a_pull_from_beyond_the_end_is_told_where_the_queue_is(client: Any, topic: str, group: str) -> None:
+def test_a_pull_beyond_the_end_gets_the_bounds_of_the_queue(client: Any, topic: str, group: str) -> None:
     client.producer().send(topic, "only", "send.ordered", key=1)
     beyond = client.pull("at", topic=topic, group=group, queueId=1, offset=1000)
     assert beyond == {"status": "OFFSET_ILLEGAL", "next": 1, "min": 0, "max": 1}

@@ -17,7 +17,7 @@ def send_numbers(client: Any, topic: str, count: int) -> list[str]:
 
 
 @pytest.mark.parametrize("header_form", ["JSON", "ROCKETMQ"])
-def test_each_message_is_brought_once(client: Any, topic: str, group: str) -> None:
+def test_each_message_is_delivered_once(client: Any, topic: str, group: str) -> None:
     before = send_numbers(client, topic, 20)
     consumer = client.consumer(topic, group)
     consumer.wait_for(20)
@@ -26,7 +26,7 @@ def test_each_message_is_brought_once(client: Any, topic: str, group: str) -> No
     assert Counter(consumer.bodies()) == Counter(before + after)
 
 
-def test_a_consumer_gets_the_tags_it_asks_for(client: Any, topic: str, group: str) -> None:
+def test_a_consumer_gets_its_tags(client: Any, topic: str, group: str) -> None:
     producer = client.producer()
     for number in range(30):
         producer.send(topic, f"{number}", tags="ABC"[number % 3])
@@ -35,7 +35,7 @@ def test_a_consumer_gets_the_tags_it_asks_for(client: Any, topic: str, group: st
     assert sorted(map(int, consumer.bodies())) == [number for number in range(30) if number % 3 != 1]
 
 
-def test_a_consumer_gets_what_its_sql_expression_is_true_of(client: Any, topic: str, group: str) -> None:
+def test_a_consumer_gets_messages_that_match_its_sql_expression(client: Any, topic: str, group: str) -> None:
     consumer = client.consumer(topic, group, sql="price > 10 AND region IN ('eu', 'us') OR TAGS = 'always'")
     producer = client.producer()
     for price in range(8, 14):
@@ -46,13 +46,13 @@ def test_a_consumer_gets_what_its_sql_expression_is_true_of(client: Any, topic: 
     assert sorted(consumer.bodies()) == ["11 eu", "12 eu", "13 eu", "always"]
 
 
-def test_an_expression_that_is_none_is_refused_when_the_consumer_starts(client: Any, topic: str, group: str) -> None:
+def test_an_invalid_expression_is_refused_at_the_start(client: Any, topic: str, group: str) -> None:
     with pytest.raises(RuntimeError) as refused:
         client.consumer(topic, group, sql="price > > 10")
     assert refused.value.code == 23  # type: ignore[attr-defined]  # SUBSCRIPTION_PARSE_FAILED
 
 
-def test_an_orderly_consumer_keeps_each_queues_order_even_if_it_is_put_off(client: Any, topic: str, group: str) -> None:
+def test_an_orderly_consumer_keeps_the_order_after_a_suspension(client: Any, topic: str, group: str) -> None:
     producer = client.producer()
     for number in range(40):
         later = {"properties": {"later": "2"}} if number in (5, 17) else {}
@@ -77,9 +77,7 @@ def test_two_orderly_consumers_never_hold_the_same_queue(client: Any, topic: str
     assert Counter(one.bodies() + other.bodies()) == Counter(bodies)
 
 
-def test_two_consumers_share_the_queues_and_one_takes_over_what_the_other_leaves(
-    client: Any, topic: str, group: str, eventually: Any
-) -> None:
+def test_two_consumers_share_queues_and_one_takes_over(client: Any, topic: str, group: str, eventually: Any) -> None:
     one, other = client.consumer(topic, group), client.consumer(topic, group)
     eventually(lambda: len(one.queues(topic)) == len(other.queues(topic)) == 2)
     assert sorted(one.queues(topic) + other.queues(topic)) == [0, 1, 2, 3]
@@ -93,7 +91,7 @@ def test_two_consumers_share_the_queues_and_one_takes_over_what_the_other_leaves
     assert Counter(one.bodies() + left) == Counter(bodies)
 
 
-def test_a_group_goes_on_where_it_was(client: Any, topic: str, group: str) -> None:
+def test_a_group_continues_at_its_offset(client: Any, topic: str, group: str) -> None:
     send_numbers(client, topic, 10)
     consumer = client.consumer(topic, group)
     consumer.wait_for(10)
@@ -104,7 +102,7 @@ def test_a_group_goes_on_where_it_was(client: Any, topic: str, group: str) -> No
     assert again.bodies() == ["meanwhile"]
 
 
-def test_a_message_that_is_put_off_comes_again(client: Any, topic: str, group: str) -> None:
+def test_a_failed_message_is_delivered_again(client: Any, topic: str, group: str) -> None:
     consumer = client.consumer(topic, group)
     sent = client.producer().send(topic, "not now", properties={"later": "2"}, tags="T", keys="K")
     attempts = consumer.wait_for(3)
@@ -117,7 +115,7 @@ def test_a_message_that_is_put_off_comes_again(client: Any, topic: str, group: s
     assert all(gap_ms >= 900 for gap_ms in gaps_ms)
 
 
-def test_a_message_that_is_put_off_too_often_is_laid_aside(client: Any, topic: str, group: str) -> None:
+def test_a_message_that_fails_too_often_becomes_a_dead_letter(client: Any, topic: str, group: str) -> None:
     consumer = client.consumer(topic, group, maxReconsumeTimes=1)
     sent = client.producer().send(topic, "never", properties={"later": "99"})
     consumer.wait_for(2)
@@ -126,7 +124,9 @@ def test_a_message_that_is_put_off_too_often_is_laid_aside(client: Any, topic: s
     assert len(consumer.bodies()) == 2
 
 
-def test_broadcasting_brings_each_message_to_everyone(client: Any, topic: str, group: str, eventually: Any) -> None:
+def test_broadcasting_delivers_each_message_to_every_consumer(
+    client: Any, topic: str, group: str, eventually: Any
+) -> None:
     everyone = [client.consumer(topic, group, broadcasting=True) for _ in range(2)]
     eventually(lambda: all(one.queues(topic) == [0, 1, 2, 3] for one in everyone))
     bodies = send_numbers(client, topic, 20)

@@ -39,7 +39,7 @@ def test_a_key_that_no_message_has_is_not_found(client: Any, topic: str) -> None
 
 
 @pytest.mark.parametrize("header_form", ["JSON", "ROCKETMQ"])
-def test_a_message_is_found_by_its_unique_id_and_by_its_place(client: Any, topic: str, eventually: Any) -> None:
+def test_a_message_is_found_by_its_unique_id_and_its_offset_id(client: Any, topic: str, eventually: Any) -> None:
     producer = client.producer()
     producer.send(topic, "another")
     sent = producer.send(topic, "this one", tags="T")
@@ -50,7 +50,7 @@ def test_a_message_is_found_by_its_unique_id_and_by_its_place(client: Any, topic
     assert by_place["commitLogOffset"] == found["commitLogOffset"]
 
 
-def test_a_place_where_no_message_starts_has_none(client: Any, topic: str) -> None:
+def test_an_offset_id_between_messages_finds_none(client: Any, topic: str) -> None:
     producer = client.producer()
     sent = producer.send(topic, "here")
     beside = f"{int(sent['offsetMsgId'], 16) + 1:032X}"
@@ -58,7 +58,7 @@ def test_a_place_where_no_message_starts_has_none(client: Any, topic: str) -> No
         producer.ask("view", topic=topic, msgId=beside)
 
 
-def test_a_queue_says_its_bounds_and_where_a_time_is(client: Any, topic: str, eventually: Any) -> None:
+def test_bounds_and_times_of_a_queue_can_be_queried(client: Any, topic: str, eventually: Any) -> None:
     producer = client.producer()
     places = [producer.send(topic, f"{number}", "send.ordered", key=2) for number in range(5)]
     third = producer.ask("view", topic=topic, msgId=places[2]["offsetMsgId"])

@@ -7,9 +7,7 @@ import pytest
 pytestmark = pytest.mark.ci
 
 
-def test_what_a_synchronous_master_acknowledged_is_read_from_its_slave(
-    serve: Any, connect: Any, eventually: Any
-) -> None:
+def test_messages_acknowledged_by_a_sync_master_are_on_its_slave(serve: Any, connect: Any, eventually: Any) -> None:
     master = serve(brokerRole="SYNC_MASTER")
     client = connect(master)
     client.admin()("createTopic", topic="copied", queues=4)

@@ -17,7 +17,7 @@ ENDINGS: dict[str, Callable[[Any], None]] = {
 
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("flush_disk_type", ["ASYNC_FLUSH", "SYNC_FLUSH"])
-def test_nothing_acknowledged_is_lost_and_order_is_kept_when_the_broker_comes_back(
+def test_acknowledged_messages_survive_a_restart_in_order(
     serve: Any, connect: Any, eventually: Any, ending: str, flush_disk_type: str
 ) -> None:
     broker = serve(flushDiskType=flush_disk_type)
@@ -50,7 +50,7 @@ def test_nothing_acknowledged_is_lost_and_order_is_kept_when_the_broker_comes_ba
         assert in_queue == sorted(in_queue)  # a send with a lost answer is repeated, so numbers may repeat
 
 
-def test_a_consumer_that_was_there_all_along_misses_nothing(serve: Any, connect: Any, eventually: Any) -> None:
+def test_a_connected_consumer_misses_no_message(serve: Any, connect: Any, eventually: Any) -> None:
     broker = serve()
     client = connect(broker)
     client.admin()("createTopic", topic="traffic", queues=4)
@@ -66,7 +66,7 @@ def test_a_consumer_that_was_there_all_along_misses_nothing(serve: Any, connect:
     eventually(lambda: {*consumer.bodies()} >= promised, within_s=60)
 
 
-def test_delayed_undecided_and_put_off_messages_outlive_a_kill(serve: Any, connect: Any, eventually: Any) -> None:
+def test_delayed_undecided_and_failed_messages_survive_a_kill(serve: Any, connect: Any, eventually: Any) -> None:
     broker = serve()
     client = connect(broker)
     client.admin()("createTopic", topic="things", queues=4)
@@ -80,7 +80,7 @@ def test_delayed_undecided_and_put_off_messages_outlive_a_kill(serve: Any, conne
     eventually(lambda: sorted(consumer.bodies()) == ["delayed", "undecided"], within_s=45)
 
 
-def test_consumers_go_on_where_their_group_was_after_a_restart(serve: Any, connect: Any) -> None:
+def test_consumers_continue_at_their_offset_after_a_restart(serve: Any, connect: Any) -> None:
     broker = serve()
     client = connect(broker)
     client.admin()("createTopic", topic="things", queues=4)

@@ -12,7 +12,7 @@ both_forms = pytest.mark.parametrize("header_form", ["JSON", "ROCKETMQ"])
 
 
 @both_forms
-def test_a_synchronous_send_is_told_where_its_message_is(client: Any, topic: str) -> None:
+def test_a_synchronous_send_returns_its_position(client: Any, topic: str) -> None:
     producer = client.producer()
     offsets = defaultdict(list)
     for number in range(8):
@@ -39,7 +39,7 @@ def test_an_asynchronous_send_is_answered_through_its_callback(client: Any, topi
 
 
 @both_forms
-def test_a_one_way_send_is_answered_by_nobody_and_stored(client: Any, topic: str, group: str) -> None:
+def test_a_one_way_send_is_stored_without_an_answer(client: Any, topic: str, group: str) -> None:
     client.producer().send(topic, "and forget", "send.oneway")
     (message,) = client.consumer(topic, group).wait_for(1)
     assert message["body"] == "and forget"
@@ -68,7 +68,7 @@ def test_messages_sent_with_one_key_keep_their_order_in_one_queue(client: Any, t
     assert orders == {key: list(range(key, 24, 3)) for key in range(3)}
 
 
-def test_a_delayed_message_is_seen_after_its_delay_and_not_before(client: Any, topic: str, group: str) -> None:
+def test_a_delayed_message_is_visible_only_after_its_delay(client: Any, topic: str, group: str) -> None:
     consumer = client.consumer(topic, group)
     sent_ms = time.time() * 1000
     client.producer().send(topic, "in a second", delayLevel=1, keys="K", tags="T")
@@ -80,7 +80,7 @@ def test_a_delayed_message_is_seen_after_its_delay_and_not_before(client: Any, t
 
 @both_forms
 @pytest.mark.parametrize("body_bytes", [5_000, 3_000_000])
-def test_a_long_body_travels_and_is_kept_compressed(client: Any, topic: str, group: str, body_bytes: int) -> None:
+def test_a_long_body_is_sent_and_stored_compressed(client: Any, topic: str, group: str, body_bytes: int) -> None:
     body = "tornlog " * (body_bytes // 8)
     client.producer().send(topic, body)
     (message,) = client.consumer(topic, group).wait_for(1)
@@ -88,7 +88,7 @@ def test_a_long_body_travels_and_is_kept_compressed(client: Any, topic: str, gro
     assert message["sysFlag"] & 1
 
 
-def test_a_long_body_that_is_not_compressed_is_kept_as_it_is(client: Any, topic: str, group: str) -> None:
+def test_an_uncompressed_long_body_is_stored_unchanged(client: Any, topic: str, group: str) -> None:
     body = "".join(chr(33 + (number * number) % 90) for number in range(1_000_000))
     client.producer(compressOverBytes=10_000_000).send(topic, body)
     (message,) = client.consumer(topic, group).wait_for(1)
@@ -96,7 +96,7 @@ def test_a_long_body_that_is_not_compressed_is_kept_as_it_is(client: Any, topic:
     assert not message["sysFlag"] & 1
 
 
-def test_a_message_that_is_too_large_is_refused_as_illegal(client: Any, topic: str) -> None:
+def test_a_large_message_is_refused_as_illegal(client: Any, topic: str) -> None:
     producer = client.producer(compressOverBytes=10_000_000, maxMessageBytes=8_000_000)
     with pytest.raises(RuntimeError, match=r"MQBrokerException") as refused:
         producer.send(topic, "x" * 5_000_000)
@@ -104,7 +104,7 @@ def test_a_message_that_is_too_large_is_refused_as_illegal(client: Any, topic: s
     assert producer.send(topic, "small")["queueOffset"] == 0
 
 
-def test_a_topic_comes_into_being_with_its_first_message(client: Any, group: str) -> None:
+def test_the_first_message_creates_its_topic(client: Any, group: str) -> None:
     producer = client.producer()
     assert producer.send(f"new-{group}", "first")["queueOffset"] == 0
     route = client.admin()("route", topic=f"new-{group}")
@@ -118,7 +118,7 @@ def test_a_request_is_answered_by_a_consumers_reply(client: Any, topic: str, gro
     consumer.wait_for(1)
 
 
-def test_a_producer_that_wants_the_fast_port_finds_it(serve: Any, connect: Any) -> None:
+def test_a_producer_can_use_the_vip_port(serve: Any, connect: Any) -> None:
     client = connect(serve("--vip-port"))
     client.admin()("createTopic", topic="fast", queues=1)
     producer = client.producer(vip=True)

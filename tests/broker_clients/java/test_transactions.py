@@ -10,9 +10,7 @@ pytestmark = pytest.mark.ci
 SEEN_S = 15.0
 
 
-def test_a_transaction_is_seen_when_it_is_committed_and_never_when_it_is_rolled_back(
-    client: Any, topic: str, group: str
-) -> None:
+def test_a_transaction_is_visible_only_after_its_commit(client: Any, topic: str, group: str) -> None:
     consumer = client.consumer(topic, group)
     producer = client.producer(group=f"producers-{group}", transactional=True)
     decisions = {"kept": "COMMIT_MESSAGE", "dropped": "ROLLBACK_MESSAGE", "kept too": "COMMIT_MESSAGE"}
@@ -28,7 +26,7 @@ def test_a_transaction_is_seen_when_it_is_committed_and_never_when_it_is_rolled_
 
 
 @pytest.mark.parametrize("decision", ["COMMIT_MESSAGE", "ROLLBACK_MESSAGE"])
-def test_the_broker_asks_about_a_transaction_that_is_undecided(
+def test_the_broker_asks_about_an_undecided_transaction(
     client: Any, topic: str, group: str, decision: str, eventually: Any
 ) -> None:
     consumer = client.consumer(topic, group)

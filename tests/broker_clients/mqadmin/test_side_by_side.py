@@ -57,12 +57,12 @@ def _check(line: Line, real: list[str], ours: list[str]) -> None:
 
 
 @pytest.mark.parametrize("number", range(len(LINES)), ids=[line.text[:80] for line in LINES])
-def test_both_brokers_answer_a_command_line_alike(answers: dict[str, Any], number: int) -> None:
+def test_both_brokers_answer_a_command_line_the_same_way(answers: dict[str, Any], number: int) -> None:
     _check(LINES[number], answers["real"][number], answers["ours"][number])
 
 
 @pytest.mark.parametrize("number", range(len(ACCESS_LINES)), ids=[line.text[:80] for line in ACCESS_LINES])
-def test_both_brokers_answer_an_administrator_of_accounts_alike(answers: dict[str, Any], number: int) -> None:
+def test_both_brokers_answer_account_commands_the_same_way(answers: dict[str, Any], number: int) -> None:
     _check(ACCESS_LINES[number], answers["real with access"][number], answers["ours with access"][number])
 
 
@@ -80,7 +80,7 @@ def test_both_brokers_write_changed_settings_to_their_file(answers: dict[str, An
         assert {"transactionCheckMax=2", "fileReservedTime=48"} <= set(lines)
 
 
-def test_what_is_exported_has_the_same_form_and_settings_and_topics(answers: dict[str, Any]) -> None:
+def test_exports_have_the_same_form_settings_and_topics(answers: dict[str, Any]) -> None:
     real, ours = answers["real: exports"], answers["ours: exports"]
     assert ours.keys() == real.keys() == {"configs.json", "metadata.json", "metrics.json", "topic.json"}
     assert ours["configs.json"] == real["configs.json"]

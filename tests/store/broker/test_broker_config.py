@@ -15,7 +15,7 @@ def test_every_setting_has_a_key_that_a_broker_conf_may_have() -> None:
     assert {one.metadata["key"].name for one in fields(BrokerConfig)} <= BROKER_KEYS
 
 
-def test_a_broker_conf_says_what_the_store_has_no_use_for() -> None:
+def test_a_broker_conf_has_keys_of_the_broker() -> None:
     conf = read_broker_conf(
         "brokerName = b1\nlistenPort=20911\nenablePropertyFilter=true\nflushDiskType=SYNC_FLUSH\nhighSpeedMode=true",
         "/store",
@@ -26,7 +26,7 @@ def test_a_broker_conf_says_what_the_store_has_no_use_for() -> None:
     assert str(config.store_host) == "10.0.0.1|20911"
 
 
-def test_what_a_setting_cannot_be_is_said_by_its_key() -> None:
+def test_an_invalid_value_is_reported_by_its_key() -> None:
     with pytest.raises(ConfigError, match="traceOn: expected true or false, found 'maybe'"):
         BrokerConfig.of({"traceOn": "maybe"})
     with pytest.raises(ConfigError, match="listenPort: expected 0 to 65535, found 70000"):
@@ -47,11 +47,11 @@ def test_name_servers_are_separated_by_semicolons() -> None:
     assert BrokerConfig(namesrv_addr=" a:1; b:2 ;").name_servers == ("a:1", "b:2")
 
 
-def test_settings_are_told_as_a_broker_conf_has_them() -> None:
+def test_settings_round_trip_through_a_broker_conf() -> None:
     config = BrokerConfig(broker_name="b9", trace_on=False)
     assert BrokerConfig.of(settings_of(config)) == config
 
 
-def test_bit_maps_need_queues_that_have_room_for_them() -> None:
+def test_bit_maps_need_queue_extensions() -> None:
     with pytest.raises(ConfigError, match="enableCalcFilterBitMap: expected enableConsumeQueueExt with it"):
         Broker(real_world(), StoreConfig("/none"), BrokerConfig(enable_calc_filter_bit_map=True))

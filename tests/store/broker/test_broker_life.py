@@ -54,9 +54,7 @@ def test_a_damaged_side_file_is_a_finding_and_is_kept(lab: Make, small: Make, na
     lab(Image({path: FileImage(b"{broken", 0)}, ("/store", "/store/config"))).run(life)
 
 
-def test_groups_and_offsets_outlive_a_clean_stop_and_offsets_never_lead_beyond_the_queue(
-    lab: Make, small: Make
-) -> None:
+def test_groups_and_offsets_survive_a_stop_and_offsets_are_clamped(lab: Make, small: Make) -> None:
     first = lab()
 
     def one_life(world: World) -> None:
@@ -79,7 +77,7 @@ def test_groups_and_offsets_outlive_a_clean_stop_and_offsets_never_lead_beyond_t
     lab(first.switch_off()).run(next_life)
 
 
-def test_keys_and_values_outlive_a_stop_and_the_first_one_set_keeps_the_others(lab: Make, small: Make) -> None:
+def test_kv_settings_survive_a_stop_and_further_changes(lab: Make, small: Make) -> None:
     first = lab()
 
     def one_life(world: World) -> None:
@@ -98,7 +96,7 @@ def test_keys_and_values_outlive_a_stop_and_the_first_one_set_keeps_the_others(l
 
 
 @pytest.mark.parametrize("file", ["topics.json", "subscriptionGroup.json", "consumerOffset.json", "kvConfig.json"])
-def test_a_broker_that_cannot_read_its_tables_lets_the_directory_go(lab: Make, small: Make, file: str) -> None:
+def test_unreadable_tables_release_the_directory(lab: Make, small: Make, file: str) -> None:
     damaged = FileImage(b"{", 0)
     path = f"/store/config/{file}"
     image = Image({path: damaged, f"{path}.bak": damaged}, ("/store", "/store/config"))
@@ -116,7 +114,7 @@ def test_a_broker_that_cannot_read_its_tables_lets_the_directory_go(lab: Make, s
 @pytest.mark.parametrize(
     ("call", "file"), [("sync", "topics.json"), ("sync", "subscriptionGroup.json"), ("write", "abort")]
 )
-def test_a_broker_that_cannot_begin_lets_the_directory_go(lab: Make, small: Make, call: str, file: str) -> None:
+def test_a_failed_start_releases_the_directory(lab: Make, small: Make, call: str, file: str) -> None:
     bench = lab()
 
     def life(world: World) -> None:
@@ -131,7 +129,7 @@ def test_a_broker_that_cannot_begin_lets_the_directory_go(lab: Make, small: Make
     bench.run(life)
 
 
-def test_a_port_for_slaves_that_is_taken_is_named(tmp_path: Path) -> None:
+def test_an_ha_port_in_use_is_named(tmp_path: Path) -> None:
     taken = RealNetwork().listen("127.0.0.1:0")
     port = int(taken.address.rpartition(":")[2])
     config = StoreConfig(str(tmp_path / "s"), ha_listen_port=port, mapped_file_size_commit_log=1 << 16)
@@ -145,7 +143,7 @@ def test_a_port_for_slaves_that_is_taken_is_named(tmp_path: Path) -> None:
     assert again.shutdown()
 
 
-def test_slaves_can_be_listened_for_at_an_ipv6_host(tmp_path: Path) -> None:
+def test_the_ha_host_can_be_ipv6(tmp_path: Path) -> None:
     config = StoreConfig(str(tmp_path / "s"), ha_listen_port=0, mapped_file_size_commit_log=1 << 16)
     broker = begun(real_world(), config, ha_host="::1", broker_ip1="::1")
     assert broker.ha is not None
@@ -154,7 +152,7 @@ def test_slaves_can_be_listened_for_at_an_ipv6_host(tmp_path: Path) -> None:
     assert broker.shutdown()
 
 
-def test_a_host_for_slaves_that_is_none_leaves_nothing_running(tmp_path: Path) -> None:
+def test_an_invalid_ha_host_releases_the_directory(tmp_path: Path) -> None:
     config = StoreConfig(str(tmp_path / "s"), ha_listen_port=0, mapped_file_size_commit_log=1 << 16)
     broker = Broker(real_world(), config, BrokerConfig(ha_host=""))
     broker.load()

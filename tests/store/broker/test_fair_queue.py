@@ -13,7 +13,7 @@ def taken(queue: FairQueue[str, int]) -> list[int]:
     return [queue.take() for _ in range(len(queue))]
 
 
-def test_owners_take_turns_however_much_one_has() -> None:
+def test_owners_take_turns() -> None:
     queue: FairQueue[str, int] = FairQueue()
     for item in range(5):
         queue.put("greedy", item)
@@ -24,7 +24,7 @@ def test_owners_take_turns_however_much_one_has() -> None:
     assert taken(queue) == [0, 100, 200, 1, 101, 2, 3, 4]
 
 
-def test_who_comes_back_has_the_last_turn() -> None:
+def test_a_returning_owner_gets_the_last_turn() -> None:
     queue: FairQueue[str, int] = FairQueue()
     queue.put("one", 1)
     assert queue.take() == 1
@@ -49,7 +49,7 @@ def test_an_owner_s_first_item_can_be_dropped_out_of_turn() -> None:
 
 
 @given(st.lists(st.one_of(st.sampled_from("abc"), st.none(), st.sampled_from("ABC")), max_size=60))
-def test_nothing_is_lost_and_each_owner_s_order_is_kept(steps: list[str | None]) -> None:
+def test_no_item_is_lost_and_owners_keep_their_order(steps: list[str | None]) -> None:
     """A small letter puts an item, a capital drops its owner's first item, None takes."""
     queue: FairQueue[str, tuple[str, int]] = FairQueue()
     expected: dict[str, deque[tuple[str, int]]] = {owner: deque() for owner in "abc"}

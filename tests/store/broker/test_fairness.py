@@ -106,7 +106,7 @@ HOSTS = [("10.0.0.2", "10.0.0.2"), ("10.0.0.3", "10.0.0.2")]
 
 
 @pytest.mark.parametrize(("hostile", "honest"), HOSTS, ids=["same host", "another host"])
-def test_an_honest_client_waits_for_few_of_those_that_pipeline(hostile: str, honest: str) -> None:
+def test_an_honest_client_waits_for_few_pipelined_requests(hostile: str, honest: str) -> None:
     took = waited_ms(hostile, honest)
 
     assert len(took) == ASKED
@@ -114,7 +114,7 @@ def test_an_honest_client_waits_for_few_of_those_that_pipeline(hostile: str, hon
 
 
 @pytest.mark.ci
-def test_an_honest_client_waits_for_no_more_than_a_round_of_another_host_s_connections(
+def test_an_honest_client_waits_at_most_a_round_of_another_host(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Waiting clients of one host have one host's share, not one share each."""
@@ -128,7 +128,7 @@ def test_an_honest_client_waits_for_no_more_than_a_round_of_another_host_s_conne
 
 
 @pytest.mark.parametrize(("hostile", "honest"), HOSTS, ids=["same host", "another host"])
-def test_the_load_is_one_that_a_server_without_this_would_not_bear(
+def test_the_load_would_overwhelm_a_server_without_fairness(
     monkeypatch: pytest.MonkeyPatch, hostile: str, honest: str
 ) -> None:
     monkeypatch.setattr(Session, "is_pipelining", False)

@@ -14,7 +14,7 @@ STREAM = b"".join(map(encode_frame, COMMANDS))
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_however_a_stream_is_cut_its_commands_come_out_once_and_in_order(seed: int) -> None:
+def test_a_stream_in_any_pieces_yields_each_command_once_in_order(seed: int) -> None:
     draw = random.Random(seed)
     cuts = sorted(draw.sample(range(1, len(STREAM)), draw.randint(1, 200)))
     reader = CommandReader("stream")
@@ -28,7 +28,7 @@ def test_however_a_stream_is_cut_its_commands_come_out_once_and_in_order(seed: i
     assert reader.held_bytes == 0
 
 
-def test_a_frame_a_byte_at_a_time_comes_out_with_its_last_byte() -> None:
+def test_a_frame_is_complete_with_its_last_byte() -> None:
     reader = CommandReader("stream")
     frame = encode_frame(COMMANDS[3])
 
@@ -40,7 +40,7 @@ def test_a_frame_a_byte_at_a_time_comes_out_with_its_last_byte() -> None:
     assert reader.take() == (COMMANDS[3], len(frame))
 
 
-def test_what_is_not_taken_stays_while_more_is_added() -> None:
+def test_commands_wait_while_more_data_arrives() -> None:
     reader = CommandReader("stream")
     half = len(STREAM) // 2
 
@@ -55,7 +55,7 @@ def test_what_is_not_taken_stays_while_more_is_added() -> None:
     assert [first[0], *rest] == COMMANDS
 
 
-def test_an_impossible_length_is_an_error_as_soon_as_it_is_there() -> None:
+def test_an_impossible_length_is_an_error_at_once() -> None:
     reader = CommandReader("stream")
     reader.add(b"\x01\0\0")
     assert reader.take() is None

@@ -45,7 +45,7 @@ def test_an_impossible_length_closes_the_connection_before_data_is_kept(serve: S
     assert still_answers(served)
 
 
-def test_a_body_that_is_too_large_is_refused_by_name_and_the_connection_stays(serve: Serve) -> None:
+def test_a_large_body_is_refused_and_the_connection_stays(serve: Serve) -> None:
     served = serve()
     peer = served.connect()
 
@@ -67,7 +67,7 @@ def test_a_body_that_is_too_large_is_refused_by_name_and_the_connection_stays(se
         b"\0\0\0\x05\x01\0\0\x01\0",  # a binary header that is cut short
     ],
 )
-def test_a_frame_that_is_none_ends_the_connection(serve: Serve, frame: bytes) -> None:
+def test_a_malformed_frame_closes_the_connection(serve: Serve, frame: bytes) -> None:
     served = serve()
     peer = served.connect()
 
@@ -78,7 +78,7 @@ def test_a_frame_that_is_none_ends_the_connection(serve: Serve, frame: bytes) ->
     assert still_answers(served)
 
 
-def test_garbage_behind_more_requests_than_are_taken_at_a_time_ends_the_connection_later(
+def test_garbage_after_a_paused_request_closes_the_connection_later(
     serve: Serve,
 ) -> None:
     served = serve(ServerLimits(requests_bytes_max=3, request_bytes_least=1))
@@ -96,9 +96,7 @@ def test_garbage_behind_more_requests_than_are_taken_at_a_time_ends_the_connecti
     assert peer.is_ended()
 
 
-def test_an_error_of_the_servers_own_ends_one_connection_and_no_other(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_internal_error_closes_only_its_connection(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     served = serve()
     other = served.connect()
     assert other.ask(RemotingCommand(served.ECHO, 1)).code == 0
@@ -130,7 +128,7 @@ def test_random_bytes_never_hang_or_kill_the_server(serve: Serve) -> None:
     assert still_answers(served)
 
 
-def test_half_a_frame_is_given_up_after_its_time_however_slowly_it_goes_on(serve: Serve) -> None:
+def test_a_slow_frame_is_closed_at_the_timeout(serve: Serve) -> None:
     served = serve(ServerLimits(frame_ms_max=150))
     slow = served.connect()
     frame = encode_frame(RemotingCommand(served.ECHO, 1, body=bytes(1000)))
@@ -151,7 +149,7 @@ def test_half_a_frame_is_given_up_after_its_time_however_slowly_it_goes_on(serve
 
 
 @pytest.mark.ci
-def test_whole_frames_reset_the_time_of_the_next(serve: Serve) -> None:
+def test_a_complete_frame_restarts_the_timeout(serve: Serve) -> None:
     served = serve(ServerLimits(frame_ms_max=3_000))
     peer = served.connect()
     frame = encode_frame(RemotingCommand(served.ECHO, 1))
@@ -179,7 +177,7 @@ def test_an_idle_connection_is_closed_and_a_busy_one_is_not(serve: Serve) -> Non
     assert busy.ask(RemotingCommand(served.ECHO, 1)).code == 0
 
 
-def test_a_client_that_never_reads_is_not_listened_to_and_then_closed(serve: Serve) -> None:
+def test_a_client_that_never_reads_is_paused_and_then_closed(serve: Serve) -> None:
     limits = ServerLimits(output_ms_max=400, output_pause_bytes=64 << 10)
     served = serve(limits)
     deaf = served.connect()
@@ -246,7 +244,7 @@ def test_connections_beyond_the_limit_are_closed(serve: Serve, limits: ServerLim
     assert still_answers(served)
 
 
-def test_when_memory_runs_out_the_slowest_goes_and_others_are_served(serve: Serve) -> None:
+def test_when_memory_runs_out_the_slowest_client_is_closed(serve: Serve) -> None:
     served = serve(ServerLimits(held_bytes_max=1 << 20))
     hoarders = [served.connect() for _ in range(8)]
     half = encode_frame(RemotingCommand(served.ECHO, 1, body=bytes(1 << 20)))[: 300 << 10]
@@ -274,7 +272,7 @@ def test_requests_are_refused_while_too_much_is_held(serve: Serve) -> None:
     assert [peer.receive().code, peer.receive().code] == [0, 0]
 
 
-def test_a_client_with_much_under_way_is_not_listened_to_until_some_is_answered(serve: Serve) -> None:
+def test_a_client_with_many_pending_requests_is_paused(serve: Serve) -> None:
     served = serve(ServerLimits(requests_bytes_max=100_000, request_bytes_least=0))
     peer = served.connect()
     peer.socket.settimeout(0.3)
@@ -290,7 +288,7 @@ def test_a_client_with_much_under_way_is_not_listened_to_until_some_is_answered(
     assert [peer.receive().code for _ in range(50)] == [0] * 50
 
 
-def test_connections_that_come_and_go_leave_nothing(serve: Serve) -> None:
+def test_short_connections_leave_no_trace(serve: Serve) -> None:
     served = serve()
 
     for _ in range(300):
@@ -313,7 +311,7 @@ def left_lying(served: Any, size_bytes: int) -> Any:
     raise AssertionError("the system takes it all")
 
 
-def test_who_goes_for_want_of_memory_while_it_is_heard_is_heard_no_more(serve: Serve) -> None:
+def test_a_client_closed_for_memory_while_it_sends_is_not_read_again(serve: Serve) -> None:
     served = serve(ServerLimits(held_bytes_max=600_000))
     lazy, other = left_lying(served, 150_000), served.connect()
     held = served.server.connections.held_bytes
@@ -329,7 +327,7 @@ def test_who_goes_for_want_of_memory_while_it_is_heard_is_heard_no_more(serve: S
     assert still_answers(served), "the task of the connections goes on"
 
 
-def test_when_memory_runs_out_who_has_just_begun_a_frame_is_not_the_slowest(serve: Serve) -> None:
+def test_a_new_frame_is_not_the_slowest_when_memory_runs_out(serve: Serve) -> None:
     served = serve(ServerLimits(held_bytes_max=600_000))
     lazy, quick, other = left_lying(served, 150_000), served.connect(), served.connect()
     time.sleep(0.2)

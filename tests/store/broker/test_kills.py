@@ -276,7 +276,7 @@ def killed(tmp_path: Path) -> Iterator[Callable[..., Killed]]:
         broker.close()
 
 
-def test_nothing_answered_is_lost_or_out_of_order_and_nothing_invented_over_thirty_kills(
+def test_thirty_kills_lose_reorder_or_invent_no_message(
     killed: Callable[..., Killed],
 ) -> None:
     broker = killed(**SYNC)
@@ -289,7 +289,7 @@ def test_nothing_answered_is_lost_or_out_of_order_and_nothing_invented_over_thir
     assert verified.exit_code == 0, verified.output
 
 
-def test_the_ledger_sees_what_a_broker_loses_that_answers_before_anything_is_in_the_log(
+def test_the_ledger_detects_messages_answered_before_they_are_in_the_log(
     killed: Callable[..., Killed],
 ) -> None:
     broker = killed(**BUFFERED)

@@ -110,7 +110,7 @@ def test_sends_that_wait_hold_no_task_and_are_answered_by_one_sync(here: World, 
     assert broker.server.connections.held_bytes == 0
 
 
-def test_a_sync_answers_those_that_it_was_for_and_no_others(here: World, there: World) -> None:
+def test_a_sync_answers_only_its_own_sends(here: World, there: World) -> None:
     broker = Broker(here, there)
     broker.ask(3)
     broker.until_taken(3)
@@ -124,7 +124,7 @@ def test_a_sync_answers_those_that_it_was_for_and_no_others(here: World, there: 
 
 
 @pytest.mark.parametrize("is_durable", [False, True])
-def test_what_is_known_before_anybody_waits_is_answered_as_it_is(here: World, there: World, is_durable: bool) -> None:
+def test_a_known_result_is_answered_at_once(here: World, there: World, is_durable: bool) -> None:
     broker = Broker(here, there)
     broker.known_before = is_durable
     answers = broker.ask(3)
@@ -153,7 +153,7 @@ def test_each_send_is_answered_at_its_own_timeout(here: World, there: World) -> 
     assert broker.server.shutdown()
 
 
-def test_a_shorter_time_out_than_that_of_those_before_is_kept(here: World, there: World) -> None:
+def test_a_shorter_timeout_than_earlier_ones_is_kept(here: World, there: World) -> None:
     broker = Broker(here, there)
     first = broker.client.begin(RemotingCommand(SEND, 0))
     broker.until_taken(1)
@@ -166,7 +166,7 @@ def test_a_shorter_time_out_than_that_of_those_before_is_kept(here: World, there
     assert broker.server.shutdown()
 
 
-def test_a_stop_answers_those_that_wait_as_soon_as_that_is_known(here: World, there: World) -> None:
+def test_a_stop_waits_for_the_results_of_puts(here: World, there: World) -> None:
     broker = Broker(here, there)
     answers = broker.ask(3)
     broker.until_taken(3)
@@ -184,7 +184,7 @@ def test_a_stop_answers_those_that_wait_as_soon_as_that_is_known(here: World, th
     assert broker.server.connections.held_bytes == 0
 
 
-def test_a_server_that_was_stopped_can_be_stopped_again_and_waits_for_nobody(here: World, there: World) -> None:
+def test_a_second_stop_returns_at_once(here: World, there: World) -> None:
     broker = Broker(here, there)
     assert broker.server.shutdown()
     begun_ns = here.clock.monotonic_ns()
@@ -192,7 +192,7 @@ def test_a_server_that_was_stopped_can_be_stopped_again_and_waits_for_nobody(her
     assert here.clock.monotonic_ns() - begun_ns < 1_000_000_000
 
 
-def test_a_stop_does_not_wait_for_ever_and_answers_nothing_that_is_not_known(here: World, there: World) -> None:
+def test_a_stop_has_a_timeout_and_then_answers_no_pending_send(here: World, there: World) -> None:
     broker = Broker(here, there, timeout_ms=10 * DRAIN_MS)
     answers = broker.ask(3)
     broker.until_taken(3)
@@ -205,7 +205,7 @@ def test_a_stop_does_not_wait_for_ever_and_answers_nothing_that_is_not_known(her
     broker.sync(range(3))  # the clients have gone
 
 
-def test_a_client_that_has_gone_leaves_nothing_behind(here: World, there: World) -> None:
+def test_a_disconnected_client_leaves_no_held_bytes(here: World, there: World) -> None:
     broker = Broker(here, there)
     broker.client.begin(RemotingCommand(SEND, 0))
     broker.until_taken(1)
@@ -217,7 +217,7 @@ def test_a_client_that_has_gone_leaves_nothing_behind(here: World, there: World)
     assert broker.server.shutdown()
 
 
-def test_what_wants_no_answer_counts_as_under_way_until_its_put_is_answered(here: World, there: World) -> None:
+def test_a_one_way_send_is_pending_until_its_put_completes(here: World, there: World) -> None:
     broker = Broker(here, there)
     broker.client.send_one_way(RemotingCommand(SEND, 0, ONE_WAY_FLAG), 1_000)
     broker.until_taken(1)
@@ -229,7 +229,7 @@ def test_what_wants_no_answer_counts_as_under_way_until_its_put_is_answered(here
     assert broker.server.shutdown()
 
 
-def test_an_answer_of_which_no_response_can_be_made_is_an_error_of_its_client_alone(here: World, there: World) -> None:
+def test_a_failed_response_is_an_error_of_its_client_only(here: World, there: World) -> None:
     broker = Broker(here, there)
     broker.breaks = True
     first = broker.client.begin(RemotingCommand(SEND, 0))
@@ -246,7 +246,7 @@ def test_an_answer_of_which_no_response_can_be_made_is_an_error_of_its_client_al
     assert broker.server.shutdown()
 
 
-def test_deadlines_of_those_that_were_answered_do_not_gather(
+def test_deadlines_of_answered_sends_do_not_accumulate(
     here: World, there: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(late_answers, "_LEFTOVERS_MAX", 3)

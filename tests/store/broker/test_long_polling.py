@@ -13,7 +13,7 @@ def pull(channel: Any, due_ns: int, queue_id: int = 0) -> HeldPull:
     return HeldPull(RemotingCommand(11, 1), channel, ("T", queue_id), 0, EVERYTHING, due_ns)
 
 
-def test_those_whose_time_is_over_are_taken_in_order_of_time() -> None:
+def test_due_pulls_are_taken_in_order_of_time() -> None:
     held = HeldPulls()
     pulls = [pull("a", due_ns) for due_ns in (30, 10, 20, 10)]
     for each in pulls:
@@ -38,7 +38,7 @@ def test_a_pull_is_taken_once() -> None:
     assert held.count_of("a") == 0  # type: ignore[arg-type]
 
 
-def test_what_was_taken_long_before_its_time_is_not_kept() -> None:
+def test_pulls_taken_early_do_not_accumulate() -> None:
     held = HeldPulls()
     stays = pull("a", 1 << 62)
     held.add(stays)

@@ -22,7 +22,7 @@ from tornlog.store.broker.operator_log import (
 from tornlog.store.real.world import real_world
 
 
-def test_an_operator_is_told_a_few_lines_and_how_many_more_there_were() -> None:
+def test_further_lines_are_counted_and_not_shown() -> None:
     lines: list[str] = []
     log = OperatorLog(real_world(), lines.append)
     log.start()
@@ -34,7 +34,7 @@ def test_an_operator_is_told_a_few_lines_and_how_many_more_there_were() -> None:
     assert lines == [*(f"line {number}" for number in range(LINES_MAX)), "... and 5 lines more"]
 
 
-def test_what_clients_send_cannot_move_an_operators_cursor_or_fill_the_screen() -> None:
+def test_control_characters_and_long_lines_are_not_shown() -> None:
     lines: list[str] = []
     log = OperatorLog(real_world(), lines.append)
     log.start()
@@ -46,7 +46,7 @@ def test_what_clients_send_cannot_move_an_operators_cursor_or_fill_the_screen() 
     assert len(lines[0]) == LINE_CHARACTERS_MAX
 
 
-def test_a_terminal_that_is_stopped_holds_up_nobody() -> None:
+def test_a_stopped_terminal_delays_no_caller() -> None:
     written = threading.Event()
     log = OperatorLog(real_world(), lambda line: assert_true(written.wait(120)))
     log.start()
@@ -61,7 +61,7 @@ def test_a_terminal_that_is_stopped_holds_up_nobody() -> None:
     written.set()
 
 
-def test_a_line_that_cannot_be_written_is_left_out_and_the_next_is_not() -> None:
+def test_a_failed_line_is_dropped_and_the_next_is_written() -> None:
     lines: list[str] = []
 
     def write(line: str) -> None:
@@ -86,7 +86,7 @@ def assert_true(condition: bool) -> None:
     assert condition
 
 
-def test_lines_below_the_level_are_left_out_and_do_not_count() -> None:
+def test_lines_below_the_level_are_ignored_and_not_counted() -> None:
     lines: list[str] = []
     log = OperatorLog(real_world(), lines.append, Level.WARNING)
     log.start()

@@ -31,7 +31,7 @@ def connect() -> Iterator[Connect]:
         client.close()
 
 
-def test_an_invocation_returns_its_own_response_though_many_are_under_way(serve: Serve, connect: Connect) -> None:
+def test_an_invocation_returns_its_own_response(serve: Serve, connect: Connect) -> None:
     served = serve(pools=PoolLimits(2, 1_000))
     client = connect(served.address)
     commands = [RemotingCommand(served.ECHO, 0, body=b"%d" % n) for n in range(200)]
@@ -63,9 +63,7 @@ def test_several_tasks_may_share_a_client(serve: Serve, connect: Connect) -> Non
     assert served.server.counts.requests == 200
 
 
-def test_a_response_that_does_not_come_in_time_is_given_up_and_passed_over_later(
-    serve: Serve, connect: Connect
-) -> None:
+def test_a_late_response_is_ignored_after_the_timeout(serve: Serve, connect: Connect) -> None:
     served = serve()
     client = connect(served.address)
 
@@ -90,7 +88,7 @@ def test_a_broken_connection_ends_every_wait_and_the_next_request_makes_another(
     assert served.server.counts.accepted == 2
 
 
-def test_a_server_that_sends_garbage_is_left(connect: Connect) -> None:
+def test_garbage_from_a_server_ends_the_connection(connect: Connect) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         client = connect(listener.getsockname())
         under_way = client.begin(RemotingCommand(1, 0))
@@ -101,7 +99,7 @@ def test_a_server_that_sends_garbage_is_left(connect: Connect) -> None:
                 under_way.wait(5_000)
 
 
-def test_nobody_there_is_an_error_at_once(connect: Connect) -> None:
+def test_a_refused_connection_is_an_error_at_once(connect: Connect) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = listener.getsockname()
 
@@ -109,7 +107,7 @@ def test_nobody_there_is_an_error_at_once(connect: Connect) -> None:
         connect(address).invoke(RemotingCommand(1, 0), 5_000)
 
 
-def test_one_way_requests_arrive_and_requests_of_the_server_are_told(serve: Serve, connect: Connect) -> None:
+def test_one_way_requests_work_in_both_directions(serve: Serve, connect: Connect) -> None:
     served = serve()
     told: list[RemotingCommand] = []
     client = connect(served.address, on_request=told.append)
@@ -136,7 +134,7 @@ def test_every_kind_of_request_is_signed(serve: Serve, connect: Connect) -> None
     assert "Signature" in served.held[0][0].ext_fields
 
 
-def test_a_closed_client_sends_nothing_and_leaves_no_connection(serve: Serve, connect: Connect) -> None:
+def test_a_closed_client_refuses_requests(serve: Serve, connect: Connect) -> None:
     served = serve()
     client = connect(served.address)
     under_way = client.begin(RemotingCommand(served.LATER, 0))

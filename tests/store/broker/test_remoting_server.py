@@ -30,7 +30,7 @@ def test_a_request_is_answered_with_its_opaque_and_in_the_form_it_came_in(serve:
     assert response.body == b"\0body"
 
 
-def test_many_frames_may_come_in_one_piece_and_each_is_answered_once(serve: Serve) -> None:
+def test_many_frames_in_one_piece_are_each_answered_once(serve: Serve) -> None:
     served = serve()
     peer = served.connect()
 
@@ -41,7 +41,7 @@ def test_many_frames_may_come_in_one_piece_and_each_is_answered_once(serve: Serv
     assert all(answer.body == b"%d" % answer.opaque for answer in answers)
 
 
-def test_a_frame_of_megabytes_goes_both_ways(serve: Serve) -> None:
+def test_large_frames_work_in_both_directions(serve: Serve) -> None:
     served = serve()
     body = bytes(range(256)) * 40_000
 
@@ -55,7 +55,7 @@ def test_an_unknown_code_is_answered_not_supported(serve: Serve) -> None:
     assert "31999" in response.remark
 
 
-def test_an_exception_is_answered_system_error_with_its_text_and_kills_nothing(serve: Serve) -> None:
+def test_an_exception_is_answered_as_a_system_error(serve: Serve) -> None:
     served = serve()
     peer = served.connect()
 
@@ -68,7 +68,7 @@ def test_an_exception_is_answered_system_error_with_its_text_and_kills_nothing(s
     assert "no such thing" in served.told[0]
 
 
-def test_a_response_that_fits_no_frame_becomes_an_error(serve: Serve) -> None:
+def test_a_response_larger_than_a_frame_becomes_an_error(serve: Serve) -> None:
     response = serve().connect().ask(RemotingCommand(1003, 5, ext_fields={"bytes": str(1 << 24)}))
 
     assert response.code == 1
@@ -121,7 +121,7 @@ def test_a_held_request_is_answered_later_from_any_task(serve: Serve) -> None:
     assert channel.local_address == "{}:{}".format(*served.address)
 
 
-def test_a_channel_that_has_ended_takes_nothing_and_is_told_once(serve: Serve) -> None:
+def test_an_ended_channel_refuses_commands_and_is_reported_once(serve: Serve) -> None:
     served = serve()
     peer, channel = held(served)
 
@@ -157,7 +157,7 @@ def test_a_full_queue_answers_busy_at_once_while_other_kinds_go_on(serve: Serve)
     assert {peer.receive().code for _ in range(4)} == {0}
 
 
-def test_what_waits_for_too_long_is_answered_busy_though_no_task_is_free(serve: Serve) -> None:
+def test_a_request_that_waits_too_long_is_answered_without_a_free_task(serve: Serve) -> None:
     served = serve(pools=PoolLimits(1, 100, wait_ms_max=50))
     peer = served.connect()
 
@@ -172,7 +172,7 @@ def test_what_waits_for_too_long_is_answered_busy_though_no_task_is_free(serve: 
     assert peer.receive().opaque == 0
 
 
-def test_what_waits_for_too_long_is_refused_whoever_s_turn_it_is(serve: Serve) -> None:
+def test_old_requests_are_refused_out_of_turn(serve: Serve) -> None:
     served = serve(pools=PoolLimits(1, 100, wait_ms_max=50))
     first, second = served.connect(), served.connect()
 
@@ -187,7 +187,7 @@ def test_what_waits_for_too_long_is_refused_whoever_s_turn_it_is(serve: Serve) -
     assert second.ask(RemotingCommand(served.WAIT, 13)).code == 0
 
 
-def test_one_client_s_requests_do_not_stand_in_front_of_another_s(serve: Serve) -> None:
+def test_requests_of_clients_take_turns(serve: Serve) -> None:
     served = serve(pools=PoolLimits(1, 100))
     greedy, modest = served.connect(), served.connect()
 
@@ -203,7 +203,7 @@ def test_one_client_s_requests_do_not_stand_in_front_of_another_s(serve: Serve) 
     assert served.begun == [0, 100, 1, 2, 3, 4, 5, 6, 7]
 
 
-def test_a_burst_reaches_every_task_of_its_kind_though_none_ends_yet(serve: Serve) -> None:
+def test_a_burst_uses_every_task_of_its_pool(serve: Serve) -> None:
     served = serve(pools=PoolLimits(4, 100))
     peers = [served.connect() for _ in range(4)]
 
@@ -215,7 +215,7 @@ def test_a_burst_reaches_every_task_of_its_kind_though_none_ends_yet(serve: Serv
     assert {peer.receive().code for peer in peers} == {0}
 
 
-def test_what_is_pipelined_takes_half_of_the_tasks_and_leaves_the_others_to_who_waits(serve: Serve) -> None:
+def test_pipelined_requests_use_half_of_the_tasks(serve: Serve) -> None:
     served = serve(pools=PoolLimits(4, 100))
     greedy, modest = served.connect(), served.connect()
 
@@ -230,7 +230,7 @@ def test_what_is_pipelined_takes_half_of_the_tasks_and_leaves_the_others_to_who_
     assert {greedy.receive().code for _ in range(8)} == {0}
 
 
-def test_what_is_pipelined_is_not_kept_waiting_for_ever_by_who_waits_for_answers(serve: Serve) -> None:
+def test_pipelined_requests_do_not_starve(serve: Serve) -> None:
     served = serve(pools=PoolLimits(1, 100))
     holder, greedy, many = served.connect(), served.connect(), [served.connect() for _ in range(8)]
     occupy_the_task(served, holder)
@@ -246,7 +246,7 @@ def test_what_is_pipelined_is_not_kept_waiting_for_ever_by_who_waits_for_answers
     assert served.begun.index(2) <= 10
 
 
-def test_it_tells_how_many_wait_and_for_how_long_under_the_names_that_tools_read(serve: Serve) -> None:
+def test_queue_figures_have_the_names_that_tools_read(serve: Serve) -> None:
     def told(name: str) -> int:
         now_ns = monotonic_ns()
         fields = {key: value for pool in served.server.pools for key, value in pool.fields(now_ns).items()}
@@ -270,7 +270,7 @@ def test_it_tells_how_many_wait_and_for_how_long_under_the_names_that_tools_read
     assert modest.receive().code == 0
 
 
-def test_what_is_not_allowed_is_answered_so_and_never_processed(serve: Serve) -> None:
+def test_a_denied_request_is_answered_and_not_processed(serve: Serve) -> None:
     def check(command: RemotingCommand, channel: Channel) -> None:
         if command.ext_fields.get("secret") != "yes":
             raise AccessDeniedError(16, "not you")
@@ -286,7 +286,7 @@ def test_what_is_not_allowed_is_answered_so_and_never_processed(serve: Serve) ->
     assert served.server.counts.refusals[RequestRefusal.ACCESS] == 1
 
 
-def test_a_stop_answers_what_has_come_and_ends_every_connection(serve: Serve) -> None:
+def test_a_stop_answers_pending_requests_and_closes_connections(serve: Serve) -> None:
     served = serve()
     peer, idle = served.connect(), served.connect()
     peer.send(RemotingCommand(served.WAIT, 1))
@@ -304,7 +304,7 @@ def test_a_stop_answers_what_has_come_and_ends_every_connection(serve: Serve) ->
     assert served.server.counts.endings[Ending.SHUTDOWN] == 2
 
 
-def test_a_server_listens_at_several_addresses_and_none_if_one_is_taken(serve: Serve) -> None:
+def test_a_server_listens_at_all_addresses_or_none(serve: Serve) -> None:
     served = serve()
     taken = "{}:{}".format(*served.address)
     other = serve()
@@ -316,7 +316,7 @@ def test_a_server_listens_at_several_addresses_and_none_if_one_is_taken(serve: S
     assert first != second
 
 
-def test_a_connection_that_the_system_cannot_wait_for_is_closed_and_costs_no_other_its_server(serve: Serve) -> None:
+def test_a_connection_that_cannot_be_watched_is_closed_alone(serve: Serve) -> None:
     served = serve()
     first = served.connect()
     assert first.ask(RemotingCommand(served.ECHO, 1, body=b"before")).body == b"before"

@@ -122,7 +122,7 @@ def test_all_of_its_threads_are_pinned_to_one_processor_unless_they_may_run_on_a
 
 
 @pytest.mark.ci
-def test_what_was_sent_is_there_in_the_next_life_also_after_a_kill(start: Callable[..., Broker]) -> None:
+def test_messages_survive_a_kill(start: Callable[..., Broker]) -> None:
     first = start()
     client = RemotingClient(real_world(), first.address)
     assert client.invoke(send(), 5_000).code == 0
@@ -139,7 +139,7 @@ def test_what_was_sent_is_there_in_the_next_life_also_after_a_kill(start: Callab
     second.stop()
 
 
-def test_two_signals_at_once_end_it_whichever_thread_they_reach(start: Callable[..., Broker]) -> None:
+def test_two_signals_at_once_end_the_process(start: Callable[..., Broker]) -> None:
     broker = start()
     broker.process.send_signal(signal.SIGSTOP)  # so that both requests are ready at once
     broker.process.send_signal(signal.SIGTERM)
@@ -193,7 +193,7 @@ def test_tls_and_plain_text_are_spoken_on_one_port_unless_tls_is_required(
     broker.stop()
 
 
-def test_a_garbage_client_is_told_of_on_stderr_and_changes_nothing(start: Callable[..., Broker]) -> None:
+def test_a_garbage_client_is_logged(start: Callable[..., Broker]) -> None:
     broker = start()
     host, _, port = broker.address.rpartition(":")
     with socket.create_connection((host, int(port)), timeout=60) as garbage:
@@ -247,7 +247,7 @@ def free_port_with_vip() -> int:
 
 
 @pytest.mark.ci
-def test_it_listens_where_slaves_of_rocketmq_ask_unless_told_not_to(start: Callable[..., Broker]) -> None:
+def test_the_vip_port_is_bound_by_default(start: Callable[..., Broker]) -> None:
     port = free_port_with_vip()
     broker = start("--port", str(port))
     assert broker.ready["addresses"] == [f"127.0.0.1:{port}", f"127.0.0.1:{port - 2}"]
@@ -263,9 +263,7 @@ def test_it_listens_where_slaves_of_rocketmq_ask_unless_told_not_to(start: Calla
     assert len(start().ready["addresses"]) == 1, "of a port of the system's choice nobody can guess another"
 
 
-def test_a_vip_port_that_is_taken_is_said_and_does_without_and_refused_if_it_was_asked_for(
-    start: Callable[..., Broker], tmp_path: Path
-) -> None:
+def test_a_vip_port_in_use_is_logged_or_refused_if_requested(start: Callable[..., Broker], tmp_path: Path) -> None:
     port = free_port_with_vip()
     with socket.create_server(("127.0.0.1", port - 2)):
         assert "in use" in usage_error(str(tmp_path / "other"), "--port", str(port), "--vip-port")
@@ -295,7 +293,7 @@ def test_a_vip_port_that_is_taken_is_said_and_does_without_and_refused_if_it_was
         (["--name", ""], "brokerName"),
     ],
 )
-def test_what_cannot_be_meant_is_a_usage_error(tmp_path: Path, options: list[str], says: str) -> None:
+def test_contradictory_options_are_usage_errors(tmp_path: Path, options: list[str], says: str) -> None:
     assert says in usage_error(str(tmp_path / "store"), *options)
     assert not (tmp_path / "store").exists()
 
@@ -318,7 +316,7 @@ def test_a_bad_broker_conf_is_a_usage_error(tmp_path: Path, conf: str, says: str
     assert file.name in said, "which of several files it is"
 
 
-def test_a_bad_option_is_not_laid_at_the_door_of_the_file(tmp_path: Path) -> None:
+def test_an_error_of_an_option_does_not_name_the_file(tmp_path: Path) -> None:
     file = tmp_path / "broker.conf"
     file.write_text(SMALL)
 
@@ -332,7 +330,7 @@ def test_a_bad_acl_file_is_a_usage_error_that_names_its_line(tmp_path: Path) -> 
     assert "line 5: admin" in usage_error(str(tmp_path / "store"), "--acl", str(file))
 
 
-def test_a_directory_that_is_no_store_is_damage(tmp_path: Path) -> None:
+def test_a_directory_without_a_store_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     (tmp_path / "store" / "checkpoint").mkdir()
 
@@ -371,7 +369,7 @@ OF_BROKERS = ("send message", "pull request hold")
     ("name", "is_name_server"),
     [*((name, False) for name in ENDS), *((name, True) for name in ENDS if name not in OF_BROKERS)],
 )
-def test_a_process_that_loses_a_task_without_which_it_serves_nobody_ends_and_says_why(
+def test_a_process_that_loses_a_necessary_task_exits_with_the_reason(
     tmp_path: Path, name: str, is_name_server: bool
 ) -> None:
     module, owner, method, condition = ENDS[name]

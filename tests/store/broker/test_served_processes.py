@@ -109,7 +109,7 @@ def send(broker: Process, topic: str, messages: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_broker_is_known_to_all_name_servers_that_are_there_whichever_is_away(
+def test_a_broker_registers_with_all_reachable_name_servers(
     start: Callable[..., Process], conf: Callable[..., str]
 ) -> None:
     one, other = (start(name, "--name-server", "--port", "0") for name in ("one", "other"))
@@ -170,7 +170,7 @@ def test_two_name_servers_cannot_have_one_directory(start: Callable[..., Process
 
 
 @pytest.mark.parametrize("option", [("--name", "x"), ("--role", "slave"), ("--metrics", "0")])
-def test_what_is_a_brokers_is_no_option_of_a_name_server(tmp_path: Path, option: tuple[str, str]) -> None:
+def test_broker_options_are_refused_for_a_name_server(tmp_path: Path, option: tuple[str, str]) -> None:
     arguments = ["serve", str(tmp_path), "--name-server", *option]
     result = CliRunner().invoke(application(), arguments, env={"COLUMNS": "200"})
     assert result.exit_code == 2
@@ -178,7 +178,7 @@ def test_what_is_a_brokers_is_no_option_of_a_name_server(tmp_path: Path, option:
 
 
 @pytest.mark.parametrize("text", ["x", "1:2:3", "127.0.0.1:70000", "70000", "127.0.0.1:"])
-def test_an_address_for_figures_that_is_none_is_a_usage_error(tmp_path: Path, text: str) -> None:
+def test_an_invalid_metrics_address_is_a_usage_error(tmp_path: Path, text: str) -> None:
     result = CliRunner().invoke(application(), ["serve", str(tmp_path), "--metrics", text], env={"COLUMNS": "200"})
     assert result.exit_code == 2
     assert "--metrics" in result.output
@@ -196,9 +196,7 @@ def figures_of(broker: Process) -> dict[tuple[str, frozenset[tuple[str, str]]], 
     }
 
 
-def test_monitoring_systems_are_told_the_figures_of_store_queues_and_limits(
-    start: Callable[..., Process], conf: Callable[..., str]
-) -> None:
+def test_metrics_include_store_queues_and_limits(start: Callable[..., Process], conf: Callable[..., str]) -> None:
     broker = start("store", "--port", "0", "--config", conf(), "--metrics", "0")
     assert broker.ready["metrics"].startswith("http://127.0.0.1:")
     send(broker, "Orders", 5)

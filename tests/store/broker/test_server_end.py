@@ -15,9 +15,7 @@ ADDRESS = "10.0.0.1:10911"
 
 
 @pytest.mark.parametrize("takes_ms", [DRAIN_MS - 1_000, DRAIN_MS + 1_000])
-def test_no_request_is_under_way_any_more_when_a_server_has_ended_however_long_it_takes(
-    here: World, there: World, takes_ms: int
-) -> None:
+def test_a_stopped_server_has_no_request_in_progress(here: World, there: World, takes_ms: int) -> None:
     done: list[int] = []
     told: list[str] = []
 

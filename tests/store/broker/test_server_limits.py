@@ -19,7 +19,7 @@ from tornlog.store.real.world import real_world
 from tornlog.store.settings.broker_conf import read_broker_conf
 
 
-def test_a_file_that_says_nothing_leaves_the_defaults() -> None:
+def test_an_empty_file_keeps_the_defaults() -> None:
     assert server_limits_of({}) == ServerLimits()
     assert set(POOL_LIMITS) == set(Pool)
 
@@ -52,14 +52,14 @@ def test_each_key_changes_its_own_limit() -> None:
     assert settings_of_limits(limits)["serverSocketBacklog"] == "13"
 
 
-def test_without_fast_failure_nothing_waits_too_long() -> None:
+def test_without_fast_failure_requests_do_not_expire() -> None:
     limits = server_limits_of({"brokerFastFailureEnable": "false", "waitTimeMillsInSendQueue": "5"})
 
     assert {one.wait_ms_max for one in limits.pools.values()} == {None}
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "1.5", "", "x", "9" * 30, "\u0663"])
-def test_a_value_that_is_no_limit_is_an_error_that_names_its_key(text: str) -> None:
+def test_an_invalid_limit_is_an_error_with_its_key(text: str) -> None:
     with pytest.raises(ConfigError, match="waitTimeMillsInPullQueue"):
         server_limits_of({"waitTimeMillsInPullQueue": text})
 
@@ -70,9 +70,7 @@ def test_a_buffer_of_0_is_the_default_and_a_backlog_of_0_is_an_error() -> None:
         server_limits_of({"serverSocketBacklog": "0"})
 
 
-def test_few_descriptors_are_shared_with_clients_and_the_log_says_for_how_many(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_with_few_descriptors_fewer_clients_can_connect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda what: (256, 256))
     monkeypatch.setattr(resource, "setrlimit", lambda what, limits: None)
     limits, lines = limits_of_process({}), list[str]()
@@ -85,7 +83,7 @@ def test_few_descriptors_are_shared_with_clients_and_the_log_says_for_how_many(
     assert any("only 128 clients can be connected at once" in line for line in lines)
 
 
-def test_the_table_of_descriptors_is_large_enough_before_anybody_connects() -> None:
+def test_the_descriptor_table_grows_before_the_first_connection() -> None:
     script = (
         "from tornlog.store.broker.serve import limits_of_process as limits\n"
         "print(limits({'serverConnectionsMax': '3000'}).connections_max, open('/proc/self/status').read())"
@@ -97,7 +95,7 @@ def test_the_table_of_descriptors_is_large_enough_before_anybody_connects() -> N
     assert size > int(connections_max) > 256, "a process begins with room for 64 or 256"
 
 
-def test_zeros_in_front_make_no_number_smaller() -> None:
+def test_leading_zeros_do_not_bypass_the_limit() -> None:
     with pytest.raises(ConfigError, match="sendMessageThreadPoolNums"):
         server_limits_of({"sendMessageThreadPoolNums": "0" * 17 + "199999"})
 
@@ -109,7 +107,7 @@ def test_the_servers_own_keys_are_known_to_a_file() -> None:
     assert (limits.held_bytes_max, limits.frame_ms_max) == (1 << 20, 1_000)
 
 
-def test_deadlines_come_in_order_and_no_more_at_a_time_than_asked_for() -> None:
+def test_due_deadlines_are_taken_in_order_up_to_a_count() -> None:
     deadlines: Deadlines[str] = Deadlines(10)
     for at, who in enumerate("abcd"):
         deadlines.set(who, at * 1_000_000)

@@ -69,7 +69,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
         yield make
 
 
-def test_a_slave_has_what_its_master_has(serve: Callable[..., Served]) -> None:
+def test_a_slave_copies_its_masters_tables(serve: Callable[..., Served]) -> None:
     master = serve("master", BrokerRole.ASYNC_MASTER)
     slave = serve("slave", BrokerRole.SLAVE, broker_id=1, master_addr=master.address, namesrv_addr=master.address)
     master.broker.topics.put("Orders", TopicConfig("Orders", 2, 2))
@@ -105,7 +105,7 @@ def test_a_slave_has_what_its_master_has(serve: Callable[..., Served]) -> None:
     assert route["brokerDatas"][0]["brokerAddrs"] == {"0": master.address}
 
 
-def test_a_slave_whose_master_does_not_answer_or_refuses_keeps_what_it_has(
+def test_a_slave_keeps_its_tables_if_the_master_fails(
     serve: Callable[..., Served],
 ) -> None:
     master = serve("master", BrokerRole.ASYNC_MASTER)
@@ -128,7 +128,7 @@ def test_a_slave_whose_master_does_not_answer_or_refuses_keeps_what_it_has(
     assert slave.broker.topics.table == known
 
 
-def test_an_address_that_is_none_is_an_error_to_be_seen_and_no_end(
+def test_an_invalid_master_address_is_an_error_and_does_not_end_the_service(
     serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slave_synchronize, "FIRST_MS", 1)
@@ -223,7 +223,7 @@ class Logged:
     ],
     ids=["other bytes", "longer"],
 )
-def test_both_logs_say_that_a_slave_has_diverged_and_stops(tmp_path: Path, bodies: list[bytes], of_master: str) -> None:
+def test_divergence_is_logged_by_master_and_slave(tmp_path: Path, bodies: list[bytes], of_master: str) -> None:
     with ExitStack() as stack:
         master = Logged(tmp_path / "master", BrokerRole.ASYNC_MASTER, [b"message"] * 6)
         stack.callback(master.served.shutdown)

@@ -53,7 +53,7 @@ def with_topics(content: bytes, backup: bytes | None = None) -> Image:
     return Image(files, ("/store", CONFIG))
 
 
-def test_what_rocketmq_wrote_is_read_and_written_in_the_same_bytes(lab: Make) -> None:
+def test_a_file_of_rocketmq_round_trips(lab: Make) -> None:
     def life(world: World) -> bytes:
         topics = topics_of(world)
         assert topics.version == DataVersion(1795309986689, 7)
@@ -70,7 +70,7 @@ def test_what_rocketmq_wrote_is_read_and_written_in_the_same_bytes(lab: Make) ->
 
 
 @pytest.mark.parametrize("cut", [1, 60, 150, len(REAL_TOPICS) - 1])
-def test_a_table_that_is_cut_short_gives_way_to_the_one_before_or_to_none(lab: Make, cut: int) -> None:
+def test_a_truncated_table_is_replaced_by_its_backup_or_empty(lab: Make, cut: int) -> None:
     def life(world: World) -> list[str]:
         topics = topics_of(world)
         assert topics.file.damage is not None
@@ -80,13 +80,13 @@ def test_a_table_that_is_cut_short_gives_way_to_the_one_before_or_to_none(lab: M
     assert lab(with_topics(REAL_TOPICS[:cut], REAL_TOPICS)).run(life) == ["Made"]
 
 
-def test_an_entry_that_is_none_is_an_error_that_names_it_if_there_is_nothing_else(lab: Make) -> None:
+def test_an_invalid_entry_without_a_backup_is_an_error_with_its_name(lab: Make) -> None:
     damaged = REAL_TOPICS.replace(b'"perm":6', b'"perm":"x"')
     with pytest.raises(CorruptFileError, match=r"topicConfigTable\.Made\.perm: expected an integer of 32 bits"):
         lab(with_topics(damaged, damaged)).run(lambda world: topics_of(world))
 
 
-def test_a_change_counts_once_and_none_counts_nothing(lab: Make) -> None:
+def test_only_real_changes_increment_the_version(lab: Make) -> None:
     def life(world: World) -> list[int]:
         topics = topics_of(world)
         counters = [topics.version.counter]
@@ -100,7 +100,7 @@ def test_a_change_counts_once_and_none_counts_nothing(lab: Make) -> None:
 
 
 @pytest.mark.parametrize("step", ["write", "sync", "rename", "sync_directory"])
-def test_a_change_that_the_disk_does_not_keep_is_not_made(lab: Make, step: str) -> None:
+def test_a_failed_write_leaves_the_table_unchanged(lab: Make, step: str) -> None:
     bench = lab()
 
     def life(world: World) -> None:
@@ -118,7 +118,7 @@ def test_a_change_that_the_disk_does_not_keep_is_not_made(lab: Make, step: str) 
     bench.run(life)
 
 
-def test_two_tasks_that_make_a_topic_get_the_same_one(world: World) -> None:
+def test_concurrent_creations_return_the_same_topic(world: World) -> None:
     topics = topics_of(world)
     made: list[TopicConfig | None] = []
 
@@ -133,7 +133,7 @@ def test_two_tasks_that_make_a_topic_get_the_same_one(world: World) -> None:
     assert topics.version.counter == 1
 
 
-def test_another_brokers_table_is_taken_over_with_its_version(world: World) -> None:
+def test_a_copied_table_has_its_original_version(world: World) -> None:
     topics = topics_of(world)
     topics.put("Own", TopicConfig("Own"))
     theirs = decode_json_body(REAL_TOPICS)
@@ -144,7 +144,7 @@ def test_another_brokers_table_is_taken_over_with_its_version(world: World) -> N
     assert topics_of(world).table == topics.table
 
 
-def test_topics_follow_their_example_or_are_not_made(world: World) -> None:
+def test_topics_are_created_after_a_template(world: World) -> None:
     topics = topics_of(world, default_topic_queue_nums=4)
     assert topics.create_by_example("T", "TBW102", 8) is None
     topics.add_system_topics()
@@ -158,14 +158,14 @@ def test_topics_follow_their_example_or_are_not_made(world: World) -> None:
     assert topics.create("X", 70_000) == TopicConfig("X", 65_536, 65_536)
 
 
-def test_topics_are_no_more_made_when_settings_no_more_allow_it(world: World) -> None:
+def test_a_stored_template_does_not_override_the_settings(world: World) -> None:
     topics_of(world).add_system_topics()
     closed = topics_of(world, auto_create_topic_enable=False)
     assert closed.get("TBW102") is not None
     assert closed.create_by_example("T", "TBW102", 8) is None
 
 
-def test_groups_are_made_where_settings_allow_it(world: World) -> None:
+def test_groups_are_created_if_settings_allow(world: World) -> None:
     closed = SubscriptionGroupManager(world, CONFIG, BrokerConfig(auto_create_subscription_group=False))
     assert closed.find("billing") is None
     assert closed.find("CID_RMQ_SYS_TRANS") == SubscriptionGroupConfig("CID_RMQ_SYS_TRANS")
@@ -176,7 +176,7 @@ def test_groups_are_made_where_settings_allow_it(world: World) -> None:
     assert opened.find("") is None
 
 
-def test_a_topic_that_is_removed_as_soon_as_it_is_made_was_made(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topic_removed_right_after_its_creation_is_returned(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     topics = topics_of(world)
     change = topics.change
 

@@ -19,7 +19,7 @@ class _Connection:
         """No-op."""
 
 
-def test_what_the_old_master_was_found_to_be_is_not_held_against_the_new_one(
+def test_divergence_from_an_old_master_does_not_affect_the_new_one(
     node: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slave = node("slave", BrokerRole.SLAVE)

@@ -41,7 +41,7 @@ def master(node: Start) -> Node:
     return master
 
 
-def test_zero_asks_for_the_last_file_and_any_other_offset_for_itself(master: Node, connect: Connect) -> None:
+def test_a_report_of_zero_requests_the_last_file(master: Node, connect: Connect) -> None:
     last = master.store.log.segments[-1].base_offset
     for report, begin in ((0, last), (100, 100), (last + 7, last + 7)):
         connection = connect(master)
@@ -68,7 +68,7 @@ def test_a_frame_has_the_batch_size_at_most_and_bytes_of_one_file(master: Node, 
     ]
 
 
-def test_a_slave_that_is_longer_is_told_where_the_log_ends_and_turned_away(master: Node, connect: Connect) -> None:
+def test_a_longer_slave_gets_the_end_of_the_log_and_is_closed(master: Node, connect: Connect) -> None:
     end = master.store.log.max_offset
     connection = connect(master)
     connection.send(encode_report(end + 1), 30_000)
@@ -87,16 +87,14 @@ def test_a_slave_that_is_longer_is_told_where_the_log_ends_and_turned_away(maste
         ((1 << 64) - 1, "slave_offset: expected 0 or more, found -1"),
     ],
 )
-def test_a_report_that_cannot_be_true_ends_the_connection(
-    master: Node, connect: Connect, second: int, reason: str
-) -> None:
+def test_a_false_report_closes_the_connection(master: Node, connect: Connect, second: int, reason: str) -> None:
     connection = connect(master)
     connection.send(encode_report(100), 30_000)
     connection.send(second.to_bytes(8, "big"), 30_000)
     eventually(lambda: reason in master.ha.last_closed, reason)
 
 
-def test_a_slave_that_says_nothing_is_given_up(node: Start, connect: Connect) -> None:
+def test_a_silent_slave_is_closed(node: Start, connect: Connect) -> None:
     master = node("quiet", BrokerRole.ASYNC_MASTER, ha_housekeeping_interval_ms=50)
     connection = connect(master)
 
@@ -104,7 +102,7 @@ def test_a_slave_that_says_nothing_is_given_up(node: Start, connect: Connect) ->
     eventually(lambda: "no report for 50 ms" in master.ha.last_closed, "the reason")
 
 
-def test_an_idle_master_says_where_it_is(node: Start, connect: Connect) -> None:
+def test_an_idle_master_sends_heartbeats(node: Start, connect: Connect) -> None:
     master = node("idle", BrokerRole.ASYNC_MASTER, ha_send_heartbeat_interval_ms=20)
     connection = connect(master)
     connection.send(encode_report(0), 30_000)
@@ -113,7 +111,7 @@ def test_an_idle_master_says_where_it_is(node: Start, connect: Connect) -> None:
 
 
 @pytest.mark.ci
-def test_a_slave_that_reads_nothing_costs_others_nothing(node: Start, connect: Connect) -> None:
+def test_a_slave_that_never_reads_does_not_delay_others(node: Start, connect: Connect) -> None:
     master = node("master", BrokerRole.SYNC_MASTER, ha_housekeeping_interval_ms=2_000)
     deaf = connect(master)
     deaf.send(encode_report(0), 30_000)
@@ -125,7 +123,7 @@ def test_a_slave_that_reads_nothing_costs_others_nothing(node: Start, connect: C
     eventually(lambda: len(master.ha.connections) == 1, "the end of the deaf one")
 
 
-def test_there_is_an_end_to_slaves(node: Start, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_slaves_is_limited(node: Start, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ha_service, "CONNECTIONS_MAX", 2)
     master = node("master", BrokerRole.ASYNC_MASTER)
     for _ in range(2):
@@ -136,7 +134,7 @@ def test_there_is_an_end_to_slaves(node: Start, connect: Connect, monkeypatch: p
     assert third.receive(1, 60_000) == b""
 
 
-def test_a_task_that_another_spawns_while_it_is_waited_for_is_waited_for_too(master: Node, connect: Connect) -> None:
+def test_join_waits_for_tasks_started_meanwhile(master: Node, connect: Connect) -> None:
     connect(master)
     eventually(lambda: len(master.ha.connections) == 1, "the slave")
     (connection,) = master.ha.connections

@@ -30,7 +30,7 @@ def following(node: Start, master: Node, name: str = "slave", **settings: object
     return slave
 
 
-def test_a_slave_gets_every_byte_of_the_log_and_has_the_same_files(node: Start) -> None:
+def test_a_slave_gets_the_whole_log_in_the_same_files(node: Start) -> None:
     master = node("master", BrokerRole.ASYNC_MASTER)
     slave = following(node, master)
     for number in range(60):
@@ -59,7 +59,7 @@ def test_a_slave_answers_pulls_and_queries_and_refuses_puts(node: Start) -> None
     assert put(slave.store, 0).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
 
 
-def test_a_sync_master_is_told_when_a_slave_has_it(node: Start) -> None:
+def test_a_put_on_a_sync_master_waits_for_the_slave(node: Start) -> None:
     master = node("master", BrokerRole.SYNC_MASTER)
     slave = following(node, master)
     results = [put(master.store, number) for number in range(10)]
@@ -68,7 +68,7 @@ def test_a_sync_master_is_told_when_a_slave_has_it(node: Start) -> None:
     assert log_bytes(slave.store) == log_bytes(master.store)
 
 
-def test_a_sync_master_without_a_slave_says_so_and_keeps_the_message(node: Start) -> None:
+def test_a_sync_master_without_a_slave_stores_the_message(node: Start) -> None:
     master = node("master", BrokerRole.SYNC_MASTER)
     result = put(master.store, 0)
 
@@ -88,7 +88,7 @@ TIMEOUT, UNAVAILABLE = PutMessageStatus.FLUSH_SLAVE_TIMEOUT, PutMessageStatus.SL
         ({"ha_slave_fallbehind_max": 1000}, [TIMEOUT, UNAVAILABLE]),
     ],
 )
-def test_a_put_waits_for_a_slave_that_takes_nothing_until_the_timeout_or_its_limit(
+def test_a_put_waits_for_an_unresponsive_slave_until_timeout_or_limit(
     node: Start, connect: Connect, settings: dict[str, object], expected: list[PutMessageStatus]
 ) -> None:
     master = node("master", BrokerRole.SYNC_MASTER, slave_timeout_ms=50, **settings)
@@ -100,7 +100,7 @@ def test_a_put_waits_for_a_slave_that_takes_nothing_until_the_timeout_or_its_lim
     assert all(result.is_stored for result in results)
 
 
-def test_an_empty_slave_that_comes_late_begins_where_the_last_file_does(node: Start) -> None:
+def test_an_empty_slave_starts_at_the_last_file(node: Start) -> None:
     master = node("master", BrokerRole.ASYNC_MASTER)
     for number in range(60):
         put(master.store, number)
@@ -122,7 +122,7 @@ def test_an_empty_slave_that_comes_late_begins_where_the_last_file_does(node: St
     assert again.store.min_phy_offset == last.base_offset
 
 
-def test_an_empty_slave_is_sent_the_last_file_also_where_a_blank_ends_it_and_nothing_follows_yet(node: Start) -> None:
+def test_an_empty_slave_gets_the_last_file_even_if_it_ends_in_a_blank(node: Start) -> None:
     master = node("master", BrokerRole.ASYNC_MASTER)
     for number in range(30):
         put(master.store, number)
@@ -142,7 +142,7 @@ def test_an_empty_slave_is_sent_the_last_file_also_where_a_blank_ends_it_and_not
     caught_up(slave, again)
 
 
-def test_a_slave_that_restarts_goes_on_where_it_was(node: Start) -> None:
+def test_a_restarted_slave_continues(node: Start) -> None:
     master = node("master", BrokerRole.ASYNC_MASTER)
     slave = following(node, master)
     for number in range(20):
@@ -158,7 +158,7 @@ def test_a_slave_that_restarts_goes_on_where_it_was(node: Start) -> None:
     eventually(lambda: again.client_state == "following", "following")
 
 
-def test_a_slave_follows_its_master_again_after_the_master_was_away(node: Start) -> None:
+def test_a_slave_follows_a_restarted_master(node: Start) -> None:
     master = node("master", BrokerRole.ASYNC_MASTER)
     slave = node("slave", BrokerRole.SLAVE, master)
     put(master.store, 0)
@@ -172,7 +172,7 @@ def test_a_slave_follows_its_master_again_after_the_master_was_away(node: Start)
     assert log_bytes(slave.store) == log_bytes(back.store)
 
 
-def test_a_blank_record_comes_with_what_follows_it_and_not_alone(node: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_blank_record_is_sent_only_with_the_next_record(node: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     master = node("master", BrokerRole.ASYNC_MASTER)
     slave = node("slave", BrokerRole.SLAVE, master, ha_send_heartbeat_interval_ms=20)
     put(master.store, 0, 2000)
@@ -204,7 +204,7 @@ def test_the_batch_size_may_cut_records_anywhere(node: Start) -> None:
     assert log_bytes(slave.store) == log_bytes(master.store)
 
 
-def test_a_sync_flush_slave_reports_what_is_durable(node: Start) -> None:
+def test_a_sync_flush_slave_reports_durable_offsets(node: Start) -> None:
     master = node("master", BrokerRole.SYNC_MASTER, flush_disk_type=FlushDiskType.SYNC_FLUSH)
     slave = following(node, master, flush_disk_type=FlushDiskType.SYNC_FLUSH)
     for number in range(10):
@@ -215,7 +215,7 @@ def test_a_sync_flush_slave_reports_what_is_durable(node: Start) -> None:
         assert slave.store.log.flushed_where.get() >= end
 
 
-def test_a_longer_slave_is_never_believed_and_says_that_it_is_longer(node: Start) -> None:
+def test_a_longer_slave_diverges_and_is_not_counted(node: Start) -> None:
     master = node("master", BrokerRole.ASYNC_MASTER)
     slave = following(node, master)
     for number in range(8):
@@ -233,7 +233,7 @@ def test_a_longer_slave_is_never_believed_and_says_that_it_is_longer(node: Start
     assert "goes on at" in longer.client_state
 
 
-def test_a_slave_with_another_history_is_not_spliced(node: Start) -> None:
+def test_a_slave_with_another_history_diverges(node: Start) -> None:
     master = node("master", BrokerRole.ASYNC_MASTER)
     slave = following(node, master)
     for number in range(3):
@@ -253,7 +253,7 @@ def test_a_slave_with_another_history_is_not_spliced(node: Start) -> None:
     assert log_bytes(diverged.store) == log_bytes(master.store)
 
 
-def test_puts_that_wait_for_a_slave_are_answered_when_replication_stops(node: Start) -> None:
+def test_waiting_puts_are_answered_when_replication_stops(node: Start) -> None:
     master = node("master", BrokerRole.SYNC_MASTER)
     slave = following(node, master)
     slave.ha.shutdown()
@@ -264,7 +264,7 @@ def test_puts_that_wait_for_a_slave_are_answered_when_replication_stops(node: St
     assert put(master.store, 0).status is PutMessageStatus.SLAVE_NOT_AVAILABLE
 
 
-def test_runtime_info_names_slaves_and_how_it_stands_with_the_master(node: Start) -> None:
+def test_runtime_info_has_slaves_and_client_state(node: Start) -> None:
     master = node("master", BrokerRole.ASYNC_MASTER)
     slave = node("slave", BrokerRole.SLAVE, master)
     put(master.store, 0)
@@ -278,7 +278,7 @@ def test_runtime_info_names_slaves_and_how_it_stands_with_the_master(node: Start
     assert slave.ha.runtime_info()["haMasterAddress"] == master.ha.address
 
 
-def test_files_of_another_size_are_refused_by_name(node: Start) -> None:
+def test_another_segment_size_is_a_divergence(node: Start) -> None:
     master = node("master", BrokerRole.ASYNC_MASTER)
     for number in range(60):
         put(master.store, number)
@@ -298,7 +298,7 @@ def test_two_slaves_follow_one_master(node: Start) -> None:
         assert log_bytes(slave.store) == log_bytes(master.store)
 
 
-def test_a_pool_ships_what_is_committed(node: Start) -> None:
+def test_committed_buffers_of_a_pool_are_replicated(node: Start) -> None:
     master = node(
         "master",
         BrokerRole.SYNC_MASTER,
@@ -314,7 +314,7 @@ def test_a_pool_ships_what_is_committed(node: Start) -> None:
     assert replace(master.config).is_transient_store_pool_effective
 
 
-def test_an_address_that_is_none_is_no_reason_to_die(node: Start) -> None:
+def test_an_invalid_master_address_does_not_end_the_client(node: Start) -> None:
     master = node("master", BrokerRole.ASYNC_MASTER)
     slave = node("slave", BrokerRole.SLAVE, ha_master_address="nonsense")
     eventually(lambda: "expected host:port" in slave.client_state, "the reason")
@@ -323,7 +323,7 @@ def test_an_address_that_is_none_is_no_reason_to_die(node: Start) -> None:
     caught_up(slave, master)
 
 
-def test_a_slave_begins_in_the_middle_though_a_file_was_made_and_never_used(node: Start) -> None:
+def test_a_slave_with_an_unused_file_starts_at_the_last_file(node: Start) -> None:
     empty = node("empty", BrokerRole.ASYNC_MASTER)
     slave = node("slave", BrokerRole.SLAVE, empty)
     assert slave.store.commit_log.append_replicated(0, b"", 0)
@@ -339,9 +339,7 @@ def test_a_slave_begins_in_the_middle_though_a_file_was_made_and_never_used(node
     caught_up(again, master)
 
 
-def test_a_stop_waits_for_the_tasks_of_a_connection_that_is_just_ending(
-    node: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stop_waits_for_the_tasks_of_an_ending_connection(node: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     on_closed, ending = HAService._on_closed, threading.Event()
 
     def on_closed_slowly(self: HAService, connection: HAConnection) -> None:

@@ -135,7 +135,7 @@ def test_our_slave_has_the_bytes_of_a_real_master_and_answers_its_puts(
     eventually(lambda: slave.store.get_max_offset_in_queue("T", 0) == 60, "dispatch", _PATIENCE_S)
 
 
-def test_our_slave_goes_on_where_it_was_with_a_real_master(node: Start, real: Callable[..., RealNode]) -> None:
+def test_our_restarted_slave_continues_with_a_real_master(node: Start, real: Callable[..., RealNode]) -> None:
     master = real("master", BrokerRole.ASYNC_MASTER)
     slave = node("slave", BrokerRole.SLAVE, ha_master_address=master.address)
     for number in range(20):
@@ -151,7 +151,7 @@ def test_our_slave_goes_on_where_it_was_with_a_real_master(node: Start, real: Ca
     assert again.client_state == "following"
 
 
-def test_our_slave_finds_that_another_real_master_is_not_its_own(node: Start, real: Callable[..., RealNode]) -> None:
+def test_our_slave_diverges_from_another_real_master(node: Start, real: Callable[..., RealNode]) -> None:
     master = node("master", BrokerRole.ASYNC_MASTER)
     slave = node("slave", BrokerRole.SLAVE, master)
     eventually(lambda: bool(master.ha.connections), "a slave", _PATIENCE_S)
@@ -174,7 +174,7 @@ def test_our_slave_finds_that_another_real_master_is_not_its_own(node: Start, re
     assert log_bytes(slave.store) == before
 
 
-def test_a_real_slave_that_is_killed_comes_back_and_has_all(node: Start, real: Callable[..., RealNode]) -> None:
+def test_a_killed_real_slave_catches_up(node: Start, real: Callable[..., RealNode]) -> None:
     master = node("master", BrokerRole.SYNC_MASTER, slave_timeout_ms=20_000)
     slave = real("slave", BrokerRole.SLAVE, master.ha.address)
     eventually(lambda: bool(master.ha.connections), "a slave", _PATIENCE_S)

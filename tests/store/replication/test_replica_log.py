@@ -75,7 +75,7 @@ def test_bytes_in_pieces_of_any_size_become_the_same_log(master: MessageStore, s
     assert log.is_verified
 
 
-def test_a_record_counts_when_it_is_whole(master: MessageStore, slave: MessageStore) -> None:
+def test_a_record_counts_when_complete(master: MessageStore, slave: MessageStore) -> None:
     data, log = log_bytes(master), ReplicaLog(slave.commit_log)
     first_bytes = int.from_bytes(data[:4], "big")
     log.begin(EVERYTHING)
@@ -86,9 +86,7 @@ def test_a_record_counts_when_it_is_whole(master: MessageStore, slave: MessageSt
     assert slave.log.max_offset > first_bytes
 
 
-def test_half_a_record_is_dropped_with_its_connection_and_asked_for_again(
-    master: MessageStore, slave: MessageStore
-) -> None:
+def test_a_partial_record_is_dropped_and_requested_again(master: MessageStore, slave: MessageStore) -> None:
     data, log = log_bytes(master), ReplicaLog(slave.commit_log)
     second = int.from_bytes(data[:4], "big")
     log.begin(EVERYTHING)
@@ -99,7 +97,7 @@ def test_half_a_record_is_dropped_with_its_connection_and_asked_for_again(
     assert log_bytes(slave) == data
 
 
-def test_a_slave_asks_for_its_last_record_again(master: MessageStore, slave: MessageStore) -> None:
+def test_a_slave_requests_its_last_record_again(master: MessageStore, slave: MessageStore) -> None:
     data, log = log_bytes(master), ReplicaLog(slave.commit_log)
     log.begin(EVERYTHING)
     ship(log, data, 0, len(data))
@@ -111,7 +109,7 @@ def test_a_slave_asks_for_its_last_record_again(master: MessageStore, slave: Mes
     assert not log.is_verified
 
 
-def test_a_slave_asks_for_no_more_than_it_keeps(master: MessageStore, slave: MessageStore) -> None:
+def test_a_slave_requests_at_most_its_durable_end(master: MessageStore, slave: MessageStore) -> None:
     data, log = log_bytes(master), ReplicaLog(slave.commit_log)
     assert log.begin(0) == 0
     ship(log, data, 0, len(data))
@@ -125,7 +123,7 @@ def test_a_slave_asks_for_no_more_than_it_keeps(master: MessageStore, slave: Mes
 
 
 @pytest.mark.parametrize("is_sector_end", [False, True])
-def test_what_comes_behind_a_compared_record_is_torn_where_sectors_of_its_file_end(
+def test_a_record_after_the_compared_one_is_checked_by_file_sectors(
     master: MessageStore, slave: MessageStore, *, is_sector_end: bool
 ) -> None:
     begin = master.log.max_offset
@@ -156,9 +154,7 @@ def begun(slave: MessageStore, data: bytes, end: int) -> tuple[ReplicaLog, int]:
     return log, log.begin(EVERYTHING)
 
 
-def test_a_last_record_that_differs_is_divergence_and_changes_nothing(
-    master: MessageStore, slave: MessageStore
-) -> None:
+def test_a_different_last_record_is_a_divergence(master: MessageStore, slave: MessageStore) -> None:
     data = log_bytes(master)
     log, begin = begun(slave, data, len(data))
     other = bytearray(data)
@@ -169,7 +165,7 @@ def test_a_last_record_that_differs_is_divergence_and_changes_nothing(
     assert log_bytes(slave) == data
 
 
-def test_a_stream_that_goes_on_elsewhere_is_divergence(master: MessageStore, slave: MessageStore) -> None:
+def test_a_gap_in_the_stream_is_a_divergence(master: MessageStore, slave: MessageStore) -> None:
     data = log_bytes(master)
     log, begin = begun(slave, data, len(data))
 
@@ -177,7 +173,9 @@ def test_a_stream_that_goes_on_elsewhere_is_divergence(master: MessageStore, sla
         log.take(TransferPiece(begin - 1, memoryview(b"")))
 
 
-def test_a_master_that_has_nothing_more_to_compare_is_shorter(master: MessageStore, slave: MessageStore) -> None:
+def test_idle_heartbeats_before_the_end_of_the_log_mean_a_shorter_master(
+    master: MessageStore, slave: MessageStore
+) -> None:
     data = log_bytes(master)
     log, begin = begun(slave, data, len(data))
     log.take(TransferPiece(begin, memoryview(b"")))
@@ -186,7 +184,7 @@ def test_a_master_that_has_nothing_more_to_compare_is_shorter(master: MessageSto
         log.take(TransferPiece(begin, memoryview(b"")))
 
 
-def test_heartbeats_mean_nothing_when_the_log_has_been_compared(master: MessageStore, slave: MessageStore) -> None:
+def test_heartbeats_after_the_comparison_are_ignored(master: MessageStore, slave: MessageStore) -> None:
     data = log_bytes(master)
     log, begin = begun(slave, data, len(data))
     ship(log, data, begin, len(data))
@@ -205,7 +203,7 @@ def test_heartbeats_mean_nothing_when_the_log_has_been_compared(master: MessageS
         (300, 0x00, "bodyCRC"),
     ],
 )
-def test_a_record_that_does_not_check_never_counts(
+def test_an_invalid_record_is_never_appended(
     master: MessageStore, slave: MessageStore, at: int, value: int, expected: str
 ) -> None:
     data = bytearray(log_bytes(master))
@@ -221,7 +219,7 @@ def test_a_record_that_does_not_check_never_counts(
     assert log_bytes(slave) == data[:second]
 
 
-def test_an_empty_slave_begins_at_the_front_of_a_file_only(slave: MessageStore) -> None:
+def test_an_empty_slave_starts_only_at_the_start_of_a_file(slave: MessageStore) -> None:
     log = ReplicaLog(slave.commit_log)
     log.begin(EVERYTHING)
 
@@ -233,7 +231,7 @@ def test_an_empty_log_has_no_last_record(slave: MessageStore) -> None:
     assert last_record_offset(slave.log) is None
 
 
-def test_a_closed_log_takes_nothing(master: MessageStore, slave: MessageStore) -> None:
+def test_a_closed_log_is_not_appended_to(master: MessageStore, slave: MessageStore) -> None:
     data, log = log_bytes(master), ReplicaLog(slave.commit_log)
     log.begin(EVERYTHING)
     slave.commit_log.close()
@@ -247,7 +245,7 @@ def without_segments(store: MessageStore, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("records", [1, 3])
-def test_a_slave_without_room_goes_on_behind_its_own_last_record(
+def test_a_slave_without_room_continues_after_its_last_record(
     master: MessageStore, slave: MessageStore, monkeypatch: pytest.MonkeyPatch, records: int
 ) -> None:
     data, log = log_bytes(master), ReplicaLog(slave.commit_log)
@@ -268,7 +266,7 @@ def test_a_slave_without_room_goes_on_behind_its_own_last_record(
     assert log_bytes(slave) == data
 
 
-def test_damage_that_hides_the_last_record_lets_no_log_pass(master: MessageStore, slave: MessageStore) -> None:
+def test_damage_that_hides_the_last_record_is_a_divergence(master: MessageStore, slave: MessageStore) -> None:
     data, log = log_bytes(master), ReplicaLog(slave.commit_log)
     log.begin(EVERYTHING)
     ship(log, data, 0, len(data))

@@ -15,9 +15,7 @@ from tornlog.store.services.consumer_filter import (
 )
 
 
-def test_a_consumer_is_known_by_topic_and_group_with_the_bits_of_both(
-    consumers: ConsumerFilterManager, times: list[int]
-) -> None:
+def test_a_consumer_has_the_bits_of_its_topic_and_group(consumers: ConsumerFilterManager, times: list[int]) -> None:
     data = consumers.register("T", "g", "a > 1")
 
     assert data.positions == BloomFilter.of().positions("g#T")
@@ -28,7 +26,7 @@ def test_a_consumer_is_known_by_topic_and_group_with_the_bits_of_both(
     assert consumers.register("T", "h", "a > 2") in consumers.of_topic("T")
 
 
-def test_a_bad_expression_changes_nothing(consumers: ConsumerFilterManager, times: list[int]) -> None:
+def test_an_invalid_expression_is_not_registered(consumers: ConsumerFilterManager, times: list[int]) -> None:
     data = consumers.register("T", "g", "a > 1")
     with pytest.raises(FilterExpressionError):
         consumers.register("T", "g", "a >", 1)
@@ -36,9 +34,7 @@ def test_a_bad_expression_changes_nothing(consumers: ConsumerFilterManager, time
     assert consumers.of_topic("T") == (data,)
 
 
-def test_a_newer_expression_is_born_anew_and_the_old_one_says_nothing_more(
-    consumers: ConsumerFilterManager, times: list[int]
-) -> None:
+def test_a_newer_expression_replaces_the_old_one(consumers: ConsumerFilterManager, times: list[int]) -> None:
     old = consumers.register("T", "g", "a > 1", 1)
     times.append(2_000)
     new = consumers.register("T", "g", "a > 2", 2)
@@ -49,7 +45,7 @@ def test_a_newer_expression_is_born_anew_and_the_old_one_says_nothing_more(
 
 
 @pytest.mark.parametrize(("expression", "version"), [("a > 1", 2), ("a > 1", 1), ("a > 2", 1), ("a > 2", 0)])
-def test_an_expression_that_is_the_same_or_not_newer_changes_nothing(
+def test_an_equal_or_older_expression_is_ignored(
     consumers: ConsumerFilterManager, times: list[int], expression: str, version: int
 ) -> None:
     data = consumers.register("T", "g", "a > 1", 1)
@@ -60,9 +56,7 @@ def test_an_expression_that_is_the_same_or_not_newer_changes_nothing(
     assert data.client_version == max(version, 1)
 
 
-def test_a_consumer_that_comes_back_soon_goes_on_and_one_that_stays_away_is_forgotten(
-    consumers: ConsumerFilterManager, times: list[int]
-) -> None:
+def test_a_consumer_is_forgotten_only_after_a_long_absence(consumers: ConsumerFilterManager, times: list[int]) -> None:
     back, gone = consumers.register("T", "back", "a > 1"), consumers.register("T", "gone", "a > 1")
     consumers.unregister("back")
     consumers.unregister("gone")
@@ -126,7 +120,7 @@ def test_a_map_without_the_consumers_bits_rules_a_message_out() -> None:
     assert not wanted.matches_queue(0, unit(BORN_MS + 1, "h#T"))
 
 
-def test_a_map_that_is_older_or_of_another_length_or_missing_says_nothing() -> None:
+def test_an_old_missing_or_differently_sized_map_is_ignored() -> None:
     wanted = SqlMessageFilter.of_consumer(consumer())
 
     assert wanted.matches_queue(0, unit(BORN_MS))
@@ -136,7 +130,7 @@ def test_a_map_that_is_older_or_of_another_length_or_missing_says_nothing() -> N
     assert wanted.matches_queue(None, None)
 
 
-def test_an_expression_that_nobody_has_registered_is_evaluated_on_every_record() -> None:
+def test_an_unregistered_expression_is_evaluated_on_every_record() -> None:
     wanted = SqlMessageFilter.parse("a > 1")
 
     assert wanted.matches_queue(0, unit(BORN_MS + 1))
@@ -146,7 +140,7 @@ def test_an_expression_that_nobody_has_registered_is_evaluated_on_every_record()
     assert SqlMessageFilter.parse("a = '\ufffd'").matches_record(record(b"a\x01\xff"))
 
 
-def test_a_record_that_cannot_be_read_has_no_properties() -> None:
+def test_an_unreadable_record_has_no_properties() -> None:
     raw = record(b"a\x012")
 
     assert not SqlMessageFilter.parse("a > 1").matches_record(raw[:-3])

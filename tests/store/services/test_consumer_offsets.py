@@ -26,7 +26,7 @@ class Ends:
         return self._ends.get((topic, queue_id), 0)
 
 
-def test_a_group_is_told_what_it_committed_last_and_minus_one_before(world: World) -> None:
+def test_a_query_returns_the_last_commit_or_minus_one(world: World) -> None:
     offsets = ConsumerOffsetManager(world, CONFIG)
     offsets.load()
     assert offsets.query_offset("g", "T", 0) == -1
@@ -88,7 +88,7 @@ def test_offsets_are_persisted_every_interval_and_at_the_end(lab: Make) -> None:
     bench.run(body)
 
 
-def test_a_kill_takes_back_no_more_than_one_interval(lab: Make) -> None:
+def test_a_kill_loses_at_most_one_interval(lab: Make) -> None:
     bench = lab()
 
     def body(world: World) -> None:
@@ -110,7 +110,7 @@ def test_a_kill_takes_back_no_more_than_one_interval(lab: Make) -> None:
     assert 85 <= lab(image).run(again) <= 99
 
 
-def test_offsets_beyond_the_end_of_a_queue_are_taken_back_to_it_durably(lab: Make) -> None:
+def test_offsets_beyond_the_end_of_a_queue_are_clamped_durably(lab: Make) -> None:
     bench = lab()
 
     def body(world: World) -> None:
@@ -129,7 +129,7 @@ def test_offsets_beyond_the_end_of_a_queue_are_taken_back_to_it_durably(lab: Mak
     assert bench.disk.is_durable(PATH, 0, 10)
 
 
-def test_a_loaded_store_says_where_its_queues_end(world: World, small: Make) -> None:
+def test_offsets_are_clamped_to_a_loaded_store(world: World, small: Make) -> None:
     store = MessageStore(world, small())
     store.load()
     store.start()
@@ -144,9 +144,7 @@ def test_a_loaded_store_says_where_its_queues_end(world: World, small: Make) -> 
     assert store.shutdown()
 
 
-def test_what_is_persisted_beside_a_store_that_is_loaded_has_a_durable_directory_above_it(
-    lab: Make, small: Make
-) -> None:
+def test_the_directory_of_the_offsets_is_durable(lab: Make, small: Make) -> None:
     def body(world: World) -> None:
         store = MessageStore(world, small())
         store.load()
@@ -202,7 +200,7 @@ def test_a_file_without_offsets_is_an_empty_one(lab: Make, content: bytes) -> No
     "content",
     [b'{"offsetTable":{"T@g":{0:1,1:', b'{"offsetTable":{"T@g":{0:"x"}}}', b'{"offsetTable":{"T@g":7}}'],
 )
-def test_a_damaged_file_gives_way_to_the_version_before_and_without_one_to_none(lab: Make, content: bytes) -> None:
+def test_a_corrupt_file_is_replaced_by_its_backup_or_empty(lab: Make, content: bytes) -> None:
     bench, body = load_from(lab, content, b'{"offsetTable":{"T@g":{"0":5}}}')
     assert bench.run(lambda world: body(world).query_offset("g", "T", 0)) == 5
     bench, body = load_from(lab, content)

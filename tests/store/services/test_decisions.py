@@ -51,7 +51,7 @@ def test_the_first_decision_counts_whether_the_check_has_passed_it_or_not(decisi
     assert decide(decisions, half_at(4)), "the check has not come upon it"
 
 
-def test_the_first_decision_about_what_an_earlier_life_left_counts_when_the_check_has_passed_it(
+def test_the_first_decision_counts_for_half_messages_of_earlier_lives(
     decisions: Decisions,
 ) -> None:
     assert decide(decisions, half_at(1))
@@ -61,7 +61,7 @@ def test_the_first_decision_about_what_an_earlier_life_left_counts_when_the_chec
     assert not decide(decisions, half_at(7, first_offset=1)), "it is the same one"
 
 
-def test_a_half_message_that_was_put_back_waits_for_its_decision_wherever_the_check_is(
+def test_a_put_back_half_message_can_be_decided_at_any_time(
     decisions: Decisions,
 ) -> None:
     with decisions.lock:
@@ -77,7 +77,7 @@ def test_a_half_message_that_was_put_back_waits_for_its_decision_wherever_the_ch
     assert not decide(decisions, half_at(2))
 
 
-def test_an_older_copy_that_is_passed_leaves_the_newest_to_be_decided(decisions: Decisions) -> None:
+def test_passing_an_older_copy_keeps_the_newest_open(decisions: Decisions) -> None:
     with decisions.lock:
         decisions.was_put_back(half_at(2), 5)
         decisions.was_put_back(half_at(5, first_offset=2), 7)
@@ -87,7 +87,7 @@ def test_an_older_copy_that_is_passed_leaves_the_newest_to_be_decided(decisions:
     assert decide(decisions, half_at(7, first_offset=2))
 
 
-def test_a_half_message_that_was_given_up_can_still_be_decided(decisions: Decisions) -> None:
+def test_a_given_up_half_message_can_still_be_decided(decisions: Decisions) -> None:
     with decisions.lock:
         decisions.was_given_up(half_at(2))
     pass_all(decisions, range(2, 4))
@@ -98,7 +98,7 @@ def test_a_half_message_that_was_given_up_can_still_be_decided(decisions: Decisi
     assert not decide(decisions, half_at(2)), "once is enough, however far the check has come"
 
 
-def test_an_attempt_that_came_to_nothing_leaves_everything_open(decisions: Decisions) -> None:
+def test_an_abandoned_decision_leaves_the_message_open(decisions: Decisions) -> None:
     half = half_at(7, first_offset=2)
     assert decisions.begin(half, VISIBLE_OPS)
     assert not decisions.begin(half_at(2), VISIBLE_OPS)
@@ -107,7 +107,7 @@ def test_an_attempt_that_came_to_nothing_leaves_everything_open(decisions: Decis
     assert decide(decisions, half_at(2))
 
 
-def test_a_half_queue_that_counts_anew_has_nothing_to_do_with_what_was_decided(decisions: Decisions) -> None:
+def test_a_new_half_queue_has_no_decisions(decisions: Decisions) -> None:
     assert decide(decisions, half_at(2))
     pass_all(decisions, range(4))
     with decisions.lock:
@@ -120,7 +120,7 @@ def test_a_half_queue_that_counts_anew_has_nothing_to_do_with_what_was_decided(d
         assert decide(decisions, half_at(offset))
 
 
-def test_what_the_check_has_passed_is_not_decided_a_second_time(broker: Any) -> None:
+def test_a_passed_decision_is_not_repeated(broker: Any) -> None:
     assert broker.check() == []  # later messages belong to this life
     request = broker.prepare("one")
     broker.commit(request)

@@ -75,7 +75,7 @@ def test_decided_transactions_are_not_asked_about(broker: Any) -> None:
     assert broker.visible() == ["one"]
 
 
-def test_a_young_one_ends_the_pass_and_is_asked_about_later(broker: Any) -> None:
+def test_a_young_message_ends_the_pass(broker: Any) -> None:
     broker.prepare("old")
     broker.world.tasks.sleep(7_000)
     broker.prepare("young")
@@ -83,7 +83,7 @@ def test_a_young_one_ends_the_pass_and_is_asked_about_later(broker: Any) -> None
     assert broker.check(after_ms=6_000) == ["young", "old"]
 
 
-def test_a_limit_that_passes_while_a_half_message_is_judged_does_not_let_it_slip_through(broker: Any) -> None:
+def test_a_limit_that_passes_during_a_verdict_skips_no_message(broker: Any) -> None:
     broker.prepare("one", **IMMUNE)
     born_ms = broker.records(HALF_TOPIC)[0].born_timestamp_ms
     checker, clock = broker.transactions.checker, broker.world.clock
@@ -104,7 +104,7 @@ def test_a_limit_that_passes_while_a_half_message_is_judged_does_not_let_it_slip
     assert broker.check() == ["one"]
 
 
-def test_an_immune_one_is_put_back_without_being_asked_about_and_lets_others_pass(broker: Any) -> None:
+def test_an_immune_message_is_put_back_without_a_question(broker: Any) -> None:
     broker.prepare("immune", **IMMUNE)
     broker.prepare("other")
     assert broker.check() == ["other"]
@@ -116,7 +116,7 @@ def test_an_immune_one_is_put_back_without_being_asked_about_and_lets_others_pas
 
 
 @with_settings(transaction_check_max=2)
-def test_immunity_that_outlasts_all_questions_does_not_use_them_up(broker: Any) -> None:
+def test_immunity_uses_up_no_questions(broker: Any) -> None:
     broker.prepare("immune", **IMMUNE)
     for _ in range(5):
         assert broker.check() == []
@@ -124,7 +124,7 @@ def test_immunity_that_outlasts_all_questions_does_not_use_them_up(broker: Any) 
 
 
 @pytest.mark.parametrize("decide", ["commit", "rollback"])
-def test_a_decision_about_the_first_record_ends_one_that_was_put_back(broker: Any, decide: str) -> None:
+def test_a_decision_on_the_first_record_ends_its_copy(broker: Any, decide: str) -> None:
     first = broker.prepare("one", **IMMUNE)
     assert broker.check() == []
     getattr(broker, decide)(first)
@@ -133,7 +133,7 @@ def test_a_decision_about_the_first_record_ends_one_that_was_put_back(broker: An
     assert broker.visible() == (["one"] if decide == "commit" else [])
 
 
-def test_a_decision_about_an_earlier_question_ends_what_was_put_back_since(broker: Any) -> None:
+def test_a_decision_on_an_earlier_question_ends_later_copies(broker: Any) -> None:
     broker.prepare("one")
     assert broker.check() == ["one"]
     earlier = broker.last_asked()
@@ -144,7 +144,7 @@ def test_a_decision_about_an_earlier_question_ends_what_was_put_back_since(broke
     assert broker.visible() == ["one"]
 
 
-def test_of_two_answers_that_cross_only_one_is_carried_out(broker: Any) -> None:
+def test_only_one_of_two_concurrent_answers_counts(broker: Any) -> None:
     first = broker.prepare("one")
     assert broker.check() == ["one"]
     broker.commit(first)
@@ -155,7 +155,7 @@ def test_of_two_answers_that_cross_only_one_is_carried_out(broker: Any) -> None:
     assert broker.visible() == ["one", "another"]
 
 
-def test_an_answer_from_within_the_question_is_carried_out(broker: Any) -> None:
+def test_an_answer_within_the_callback_counts(broker: Any) -> None:
     def answer(record: Any) -> None:
         broker.asked.append(record)
         broker.commit(broker.last_asked())
@@ -182,7 +182,7 @@ def test_a_listener_that_fails_does_not_end_the_pass(broker: Any) -> None:
 
 
 @with_settings(transaction_check_max=2)
-def test_one_asked_about_too_often_is_given_up(broker: Any) -> None:
+def test_a_message_is_given_up_after_too_many_questions(broker: Any) -> None:
     broker.prepare("one")
     assert [broker.check() for _ in range(4)] == [["one"], ["one"], [], []]
     (record,) = broker.records(GIVEN_UP_TOPIC)
@@ -204,7 +204,7 @@ def resume(broker: Any, record: Any) -> Any:
 
 
 @with_settings(transaction_check_max=2)
-def test_one_that_was_given_up_is_asked_about_as_often_again_once_an_operator_wants_it(broker: Any) -> None:
+def test_a_resumed_message_gets_all_questions_again(broker: Any) -> None:
     _, record = given_up(broker)
     assert resume(broker, record) is None
     assert [broker.check() for _ in range(3)] == [["one"], ["one"], []]
@@ -219,7 +219,7 @@ def test_one_that_was_given_up_is_asked_about_as_often_again_once_an_operator_wa
 
 
 @with_settings(transaction_check_max=1)
-def test_one_that_was_resumed_is_decided_once_under_whichever_of_its_names(broker: Any) -> None:
+def test_a_resumed_message_is_decided_once(broker: Any) -> None:
     request, record = given_up(broker)
     assert resume(broker, record) is None
     broker.commit(request)
@@ -229,7 +229,7 @@ def test_one_that_was_resumed_is_decided_once_under_whichever_of_its_names(broke
 
 
 @with_settings(transaction_check_max=1)
-def test_one_is_not_resumed_that_is_decided_or_on_its_way_or_no_given_up_message(broker: Any) -> None:
+def test_only_an_open_given_up_message_is_resumed(broker: Any) -> None:
     request, record = given_up(broker)
     halves = broker.records(HALF_TOPIC)
     assert GIVEN_UP_TOPIC in resume(broker, halves[0])
@@ -246,7 +246,7 @@ def test_one_is_not_resumed_that_is_decided_or_on_its_way_or_no_given_up_message
     assert broker.check() == ["two"]
 
 
-def test_one_that_was_given_up_in_an_earlier_life_is_resumed(lab: Any, live: Live) -> None:
+def test_a_message_given_up_in_an_earlier_life_is_resumed(lab: Any, live: Live) -> None:
     def given(broker: Any) -> None:
         given_up(broker)
         broker.flush()
@@ -267,7 +267,7 @@ def test_one_that_was_given_up_in_an_earlier_life_is_resumed(lab: Any, live: Liv
     live(body, lab(bench.switch_off()), transaction_check_max=1)
 
 
-def test_one_older_than_messages_are_kept_is_given_up(broker: Any) -> None:
+def test_an_expired_message_is_given_up(broker: Any) -> None:
     message = Message.of("Orders", b"ancient", properties={"PGROUP": "g"})  # born in 1970
     broker.transactions.prepare(message)
     assert broker.check() == []
@@ -276,7 +276,7 @@ def test_one_older_than_messages_are_kept_is_given_up(broker: Any) -> None:
 
 @pytest.mark.parametrize("topic", [HALF_TOPIC, GIVEN_UP_TOPIC])
 @with_settings(transaction_check_max=1)
-def test_one_that_cannot_be_put_back_or_given_up_now_is_not_passed_over(broker: Any, topic: str) -> None:
+def test_a_temporarily_refused_put_is_retried(broker: Any, topic: str) -> None:
     broker.prepare("one")
     broker.prepare("two")
     if topic == GIVEN_UP_TOPIC:
@@ -290,7 +290,7 @@ def test_one_that_cannot_be_put_back_or_given_up_now_is_not_passed_over(broker: 
         assert found == ["one", "two"]
 
 
-def test_one_that_has_no_room_for_more_properties_is_put_back_as_it_was(broker: Any) -> None:
+def test_a_full_message_is_put_back_unchanged(broker: Any) -> None:
     full = {"PGROUP": "g", "REAL_TOPIC": "Orders", "REAL_QID": "1", "X": "x"}
     message = Message.of(HALF_TOPIC, b"full", properties=full)
     message.body = bytes(16_384 - 8 - 91 - len(HALF_TOPIC) - len(message.properties))
@@ -305,7 +305,7 @@ def test_one_that_has_no_room_for_more_properties_is_put_back_as_it_was(broker: 
 
 
 @with_settings(transaction_check_max=0)
-def test_one_that_fits_nowhere_is_passed_over_when_it_is_given_up(broker: Any) -> None:
+def test_a_message_that_cannot_be_stored_is_skipped_when_given_up(broker: Any) -> None:
     broker.prepare("one")
     broker.prepare("two")
     refusing(broker, GIVEN_UP_TOPIC, PutMessageStatus.MESSAGE_ILLEGAL, times=1)
@@ -313,7 +313,7 @@ def test_one_that_fits_nowhere_is_passed_over_when_it_is_given_up(broker: Any) -
     assert broker.visible(GIVEN_UP_TOPIC, 0) == ["two"]
 
 
-def test_one_that_can_never_be_put_back_is_given_up_and_does_not_hold_up_those_behind_it(broker: Any) -> None:
+def test_a_message_that_cannot_be_put_back_is_given_up(broker: Any) -> None:
     broker.prepare("one")
     broker.prepare("two")
     refusing(
@@ -323,7 +323,7 @@ def test_one_that_can_never_be_put_back_is_given_up_and_does_not_hold_up_those_b
     assert broker.visible(GIVEN_UP_TOPIC, 0) == ["one"]
 
 
-def test_an_empty_op_queue_and_a_consumed_one_reset_nothing(broker: Any) -> None:
+def test_an_empty_or_consumed_op_queue_keeps_the_progress(broker: Any) -> None:
     for name in ("one", "two"):
         broker.commit(broker.prepare(name))
         for _ in range(3):
@@ -334,12 +334,12 @@ def test_an_empty_op_queue_and_a_consumed_one_reset_nothing(broker: Any) -> None
     assert broker.visible() == ["one", "two"]
 
 
-def test_nothing_is_published_for_queues_that_were_never_used(broker: Any) -> None:
+def test_no_progress_is_published_for_unused_queues(broker: Any) -> None:
     broker.check()
     assert broker.progress() == (-1, -1)
 
 
-def test_progress_is_published_once_what_it_rests_upon_is_durable(broker: Any) -> None:
+def test_progress_is_published_after_its_log_is_durable(broker: Any) -> None:
     broker.store.flush.shutdown()  # only this test flushes
     broker.commit(broker.prepare("one"))
     broker.prepare("two")
@@ -361,7 +361,7 @@ POOLED = StoreConfig(
 
 
 @pytest.mark.parametrize("config", [POOLED])
-def test_progress_with_a_pool_is_published_once_what_is_in_its_buffers_is_durable(broker: Any) -> None:
+def test_progress_with_a_pool_is_published_after_its_buffers_are_durable(broker: Any) -> None:
     broker.store.flush.shutdown()  # only this test flushes
     broker.prepare("one")
     broker.world.tasks.sleep(7_000)
@@ -378,7 +378,7 @@ def test_progress_with_a_pool_is_published_once_what_is_in_its_buffers_is_durabl
 
 
 @pytest.mark.parametrize("config", [POOLED])
-def test_with_a_pool_nobody_is_asked_about_what_a_look_up_does_not_find_yet(broker: Any) -> None:
+def test_with_a_pool_questions_wait_until_the_record_is_readable(broker: Any) -> None:
     readable: list[int] = []
 
     def answer(record: Any) -> None:
@@ -397,7 +397,7 @@ def test_with_a_pool_nobody_is_asked_about_what_a_look_up_does_not_find_yet(brok
 
 
 @pytest.mark.parametrize("config", [POOLED])
-def test_a_buffer_that_is_never_committed_holds_a_pass_up_for_a_while_only(broker: Any) -> None:
+def test_a_pass_waits_only_some_time_for_a_buffer(broker: Any) -> None:
     broker.prepare("one")
     broker.world.tasks.sleep(7_000)
     broker.store.commit.shutdown()
@@ -407,7 +407,7 @@ def test_a_buffer_that_is_never_committed_holds_a_pass_up_for_a_while_only(broke
     assert broker.world.clock.now_ms() - began_ms == pytest.approx(5_000, abs=100)
 
 
-def test_an_op_is_needed_as_long_as_what_it_decided_may_come_up_again(broker: Any) -> None:
+def test_an_op_is_needed_while_its_half_message_may_come_up_again(broker: Any) -> None:
     broker.prepare("filler")
     first = broker.prepare("one", **IMMUNE)
     broker.commit(EndTransaction("sellers", 0, 0))
@@ -423,7 +423,7 @@ def test_an_op_is_needed_as_long_as_what_it_decided_may_come_up_again(broker: An
     assert broker.progress() == (3, 2)
 
 
-def test_ops_that_name_no_half_message_are_passed_over(broker: Any) -> None:
+def test_ops_without_a_half_message_are_skipped(broker: Any) -> None:
     for text, tags in ((b"x", "d"), (b"", "d"), (b"0", "e"), (b"99", "d"), (b"\xff", "d")):
         broker.store.put_message(Message.of(OP_TOPIC, text, tags=tags))
     broker.prepare("one")
@@ -433,9 +433,7 @@ def test_ops_that_name_no_half_message_are_passed_over(broker: Any) -> None:
     assert broker.progress()[1] == 5
 
 
-def test_a_half_message_that_left_the_log_while_a_pass_had_it_is_done_with(
-    broker: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_half_message_that_expires_during_a_pass_is_skipped(broker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     broker.prepare("one")
     broker.prepare("two")
     two = broker.records(HALF_TOPIC)[1]
@@ -451,7 +449,7 @@ def test_an_op_message_of_rocketmq_5_decides_several(broker: Any) -> None:
     assert broker.check() == ["two"]
 
 
-def test_a_decision_whose_op_cannot_be_pulled_yet_is_waited_for(broker: Any) -> None:
+def test_a_decision_without_a_visible_op_ends_the_pass(broker: Any) -> None:
     request = broker.prepare("one")
     broker.prepare("two")
     broker.world.tasks.sleep(10_000)
@@ -467,7 +465,7 @@ def test_a_decision_whose_op_cannot_be_pulled_yet_is_waited_for(broker: Any) -> 
     assert broker.check() == ["two"]
 
 
-def test_a_decision_that_arrives_while_a_pass_is_under_way_counts(broker: Any) -> None:
+def test_a_decision_during_a_pass_counts(broker: Any) -> None:
     broker.prepare("one")
     second = broker.prepare("two")
 
@@ -480,7 +478,7 @@ def test_a_decision_that_arrives_while_a_pass_is_under_way_counts(broker: Any) -
     assert broker.check() == ["one"]
 
 
-def test_a_pass_ends_after_a_minute_and_the_next_goes_on(broker: Any) -> None:
+def test_a_pass_ends_after_a_minute_and_the_next_continues(broker: Any) -> None:
     broker.transactions.on_check = lambda record: (
         broker.asked.append(record),
         broker.world.tasks.sleep(40_000),
@@ -491,7 +489,7 @@ def test_a_pass_ends_after_a_minute_and_the_next_goes_on(broker: Any) -> None:
     assert broker.check() == ["three", "one"]
 
 
-def test_damaged_half_messages_are_passed_over(broker: Any) -> None:
+def test_corrupt_half_messages_are_skipped(broker: Any) -> None:
     broker.prepare("one")
     broker.prepare("two")
     get = broker.store.get_message
@@ -518,7 +516,7 @@ def test_damaged_half_messages_are_passed_over(broker: Any) -> None:
         (GetMessageStatus.OFFSET_OVERFLOW_BADLY, 0, []),
     ],
 )
-def test_every_answer_to_a_pull_leads_on_or_ends_the_reading(
+def test_every_status_of_a_pull_advances_or_ends_the_iteration(
     broker: Any, status: GetMessageStatus, following: int, expected: list[tuple[int, bool]]
 ) -> None:
     for number in range(4):
@@ -535,7 +533,7 @@ def test_every_answer_to_a_pull_leads_on_or_ends_the_reading(
 
 
 @pytest.mark.parametrize("skipped", [1, 5])
-def test_a_pass_asks_once_about_half_messages_around_numbers_that_their_queue_skips(broker: Any, skipped: int) -> None:
+def test_a_pass_asks_once_around_skipped_queue_offsets(broker: Any, skipped: int) -> None:
     one = broker.prepare("one")
     broker.store.queues.find(HALF_TOPIC, 0).append_entries(bytes(ENTRY_BYTES) * skipped)
     broker.store.commit_log.topic_queue_table[HALF_TOPIC, 0] = end = 1 + skipped
@@ -547,7 +545,7 @@ def test_a_pass_asks_once_about_half_messages_around_numbers_that_their_queue_sk
     assert broker.check() == ["one", "two"]
 
 
-def test_progress_beyond_queues_that_began_anew_goes_back_with_them(broker: Any) -> None:
+def test_progress_is_reset_with_its_queues(broker: Any) -> None:
     broker.offsets.commit_offset(check_module.CHECK_GROUP, HALF_TOPIC, 0, 50)
     broker.offsets.commit_offset(check_module.CHECK_GROUP, OP_TOPIC, 0, 50)
     assert broker.check() == []
@@ -556,7 +554,7 @@ def test_progress_beyond_queues_that_began_anew_goes_back_with_them(broker: Any)
     assert broker.check() == ["one"]
 
 
-def test_an_op_queue_that_lost_its_end_is_read_from_its_beginning(broker: Any) -> None:
+def test_a_truncated_op_queue_is_read_from_its_start(broker: Any) -> None:
     broker.store.put_message(Message.of(OP_TOPIC, b"3", tags="d"))
     broker.settle()
     ops = OpQueue(broker.store, 20)
@@ -565,7 +563,7 @@ def test_an_op_queue_that_lost_its_end_is_read_from_its_beginning(broker: Any) -
 
 
 @with_settings(transaction_check_interval_ms=10_000)
-def test_a_pass_that_cannot_read_is_survived_and_the_next_goes_on(broker: Any) -> None:
+def test_a_failed_pass_does_not_end_the_service(broker: Any) -> None:
     broker.prepare("one")
     get = broker.store.get_message
 
@@ -582,7 +580,7 @@ def test_a_pass_that_cannot_read_is_survived_and_the_next_goes_on(broker: Any) -
     broker.stop()
 
 
-def test_the_service_asks_every_interval_and_stops_when_told(broker: Any) -> None:
+def test_the_service_asks_in_every_interval_until_its_shutdown(broker: Any) -> None:
     broker.transactions.start()
     broker.prepare("one")
     broker.world.tasks.sleep(181_000)

@@ -35,7 +35,7 @@ def later(lab: Make, image: Image) -> Any:
     return bench
 
 
-def test_after_a_kill_before_the_commit_both_the_producer_and_the_check_can_go_on(lab: Make, live: Live) -> None:
+def test_after_a_kill_before_the_commit_producer_and_check_continue(lab: Make, live: Live) -> None:
     def first(broker: Any) -> EndTransaction:
         broker.prepare("forgotten")
         request: EndTransaction = broker.prepare("one")
@@ -80,7 +80,7 @@ def test_after_a_kill_between_commit_and_op_the_answer_to_the_check_commits_once
 
 
 @pytest.mark.parametrize("decide", ["commit", "rollback"])
-def test_after_a_kill_behind_the_op_nothing_is_asked(lab: Make, live: Live, decide: str) -> None:
+def test_after_a_kill_after_the_op_no_question_is_asked(lab: Make, live: Live, decide: str) -> None:
     image, _ = killed(lab, live, lambda broker: getattr(broker, decide)(broker.prepare("one")))
 
     def second(broker: Any) -> None:
@@ -109,7 +109,7 @@ def test_after_a_kill_before_progress_is_persisted_one_answer_ends_both_records(
     live(second, later(lab, image))
 
 
-def test_after_a_kill_behind_persisted_progress_the_check_goes_on_from_there(lab: Make, live: Live) -> None:
+def test_after_a_kill_the_check_continues_at_its_persisted_progress(lab: Make, live: Live) -> None:
     def first(broker: Any) -> None:
         broker.commit(broker.prepare("one"))
         broker.prepare("two")
@@ -128,7 +128,7 @@ def test_after_a_kill_behind_persisted_progress_the_check_goes_on_from_there(lab
     live(second, later(lab, image))
 
 
-def test_an_op_from_an_earlier_life_decides_what_was_put_back_in_it(lab: Make, live: Live) -> None:
+def test_an_op_of_an_earlier_life_decides_its_copies(lab: Make, live: Live) -> None:
     def first(broker: Any) -> None:
         request = broker.prepare("one", CHECK_IMMUNITY_TIME_IN_SECONDS="60")
         assert broker.check() == []
@@ -147,7 +147,7 @@ def test_an_op_from_an_earlier_life_decides_what_was_put_back_in_it(lab: Make, l
     live(second, later(lab, image))
 
 
-def test_ops_are_kept_while_an_earlier_life_may_have_put_back_what_they_decided(lab: Make, live: Live) -> None:
+def test_ops_are_kept_while_an_earlier_life_may_have_copies(lab: Make, live: Live) -> None:
     def first(broker: Any) -> None:
         request = broker.prepare("one", CHECK_IMMUNITY_TIME_IN_SECONDS="60")
         broker.world.tasks.sleep(10_000)
@@ -174,7 +174,7 @@ def test_ops_are_kept_while_an_earlier_life_may_have_put_back_what_they_decided(
     live(second, bench)
 
 
-def test_a_power_cut_after_the_check_does_not_lose_what_it_put_back(lab: Make, live: Live) -> None:
+def test_a_power_cut_after_the_check_loses_no_copy(lab: Make, live: Live) -> None:
     bench = lab()
 
     def first(broker: Any) -> None:
@@ -290,7 +290,7 @@ class Lives:
 
 @pytest.mark.parametrize("flush", list(FlushDiskType))
 @pytest.mark.parametrize("block", range(3))
-def test_after_any_crash_every_transaction_ends_as_its_producer_meant(
+def test_after_any_crash_every_transaction_ends_as_decided(
     lab: Make, small: Make, block: int, flush: FlushDiskType
 ) -> None:
     from .conftest import Broker

@@ -38,7 +38,7 @@ def refusing(store: MessageStore, topic: str, times: int = 1) -> None:
     store.put_message = put_message  # type: ignore[method-assign]
 
 
-def test_a_prepared_message_is_seen_by_nobody_until_it_is_committed(broker: Any) -> None:
+def test_a_prepared_message_is_invisible_until_its_commit(broker: Any) -> None:
     request = broker.prepare("one")
     assert broker.visible() == []
     result = broker.transactions.commit(request)
@@ -53,14 +53,14 @@ def test_a_prepared_message_is_seen_by_nobody_until_it_is_committed(broker: Any)
     assert op.physical_offset > record.physical_offset
 
 
-def test_a_rolled_back_message_is_never_seen(broker: Any) -> None:
+def test_a_rolled_back_message_stays_invisible(broker: Any) -> None:
     result = broker.transactions.rollback(broker.prepare("one"))
     assert result == (DECIDED, None, True)
     assert broker.visible() == []
     assert [op.body for op in broker.records(OP_TOPIC)] == [b"0"]
 
 
-def test_a_delay_counts_from_the_commit_on(broker: Any) -> None:
+def test_a_delay_starts_at_the_commit(broker: Any) -> None:
     request = broker.prepare("one", DELAY="2")
     assert [record.topic for record in broker.records(HALF_TOPIC)] == [HALF_TOPIC]
     broker.commit(request)
@@ -87,7 +87,7 @@ def test_a_decision_has_to_name_group_queue_offset_and_log_offset_of_a_half_mess
     broker.commit(request)
 
 
-def test_a_half_message_without_a_producer_group_is_nobodys_to_decide(broker: Any) -> None:
+def test_a_half_message_without_a_producer_group_cannot_be_decided(broker: Any) -> None:
     append = broker.transactions.prepare(Message.of("Orders", b"")).append
     request = EndTransaction("", append.queue_offset, append.wrote_offset)
     assert broker.transactions.commit(request).status is EndTransactionStatus.PRODUCER_GROUP_WRONG
@@ -112,7 +112,7 @@ def test_a_second_decision_does_not_count_whether_the_check_has_passed_the_first
     assert broker.visible() == ["one"]
 
 
-def test_a_decision_made_while_another_is_carried_out_does_not_count(broker: Any) -> None:
+def test_a_decision_during_another_one_does_not_count(broker: Any) -> None:
     request, put, found = broker.prepare("one"), broker.store.put_message, []
 
     def put_message(message: Message) -> PutMessageResult:
@@ -125,7 +125,7 @@ def test_a_decision_made_while_another_is_carried_out_does_not_count(broker: Any
     assert broker.visible() == ["one"]
 
 
-def test_a_commit_that_is_not_stored_leaves_the_transaction_undecided(broker: Any) -> None:
+def test_a_failed_commit_leaves_the_transaction_undecided(broker: Any) -> None:
     request = broker.prepare("one")
     refusing(broker.store, "Orders")
     result = broker.transactions.commit(request)
@@ -152,7 +152,7 @@ def test_a_commit_whose_put_raises_leaves_the_transaction_undecided(broker: Any)
     assert [op.body for op in broker.records(OP_TOPIC)] == [b"0"]
 
 
-def test_an_op_that_was_not_stored_is_put_by_the_next_check_which_does_not_ask(broker: Any) -> None:
+def test_the_next_check_stores_a_missing_op(broker: Any) -> None:
     request = broker.prepare("one")
     refusing(broker.store, OP_TOPIC, times=2)
     result = broker.transactions.commit(request)
@@ -166,7 +166,7 @@ def test_an_op_that_was_not_stored_is_put_by_the_next_check_which_does_not_ask(b
     assert broker.visible() == ["one"]
 
 
-def test_a_half_message_that_does_not_say_where_it_belongs_cannot_be_committed(broker: Any) -> None:
+def test_a_half_message_without_its_topic_cannot_be_committed(broker: Any) -> None:
     append = broker.store.put_message(Message.of(HALF_TOPIC, b"", properties={"PGROUP": "g"})).append
     result = broker.transactions.commit(EndTransaction("g", append.queue_offset, append.wrote_offset))
     assert (result.status, result.put) == (EndTransactionStatus.PUT_FAILED, None)
@@ -183,14 +183,14 @@ def test_a_half_message_that_does_not_say_where_it_belongs_cannot_be_committed(b
         (Message("T", properties="K\x01" + "v" * 32_700), PutMessageStatus.PROPERTIES_SIZE_EXCEEDED),
     ],
 )
-def test_what_could_not_be_committed_or_put_back_later_is_not_prepared(
+def test_a_message_too_long_for_its_commit_is_not_prepared(
     broker: Any, message: Message, status: PutMessageStatus
 ) -> None:
     assert broker.transactions.prepare(message) == PutMessageResult(status)
     assert broker.store.max_phy_offset == 0
 
 
-def test_a_slave_decides_and_asks_nothing(lab: Callable[..., Any], live: Live, config: StoreConfig) -> None:
+def test_a_slave_makes_no_decision_and_no_check(lab: Callable[..., Any], live: Live, config: StoreConfig) -> None:
     def body(broker: Any) -> EndTransaction:
         request: EndTransaction = broker.prepare("one")
         broker.stop()
@@ -221,7 +221,7 @@ class NoOffsets:
         raise AssertionError
 
 
-def test_a_store_that_is_shut_down_cannot_be_asked_for_the_half_message(broker: Any) -> None:
+def test_a_decision_needs_a_readable_store(broker: Any) -> None:
     request = broker.prepare("one")
     broker.stop()
     with pytest.raises(StoreNotReadableError):

@@ -40,11 +40,11 @@ def test_a_half_message_is_due_between_the_timeout_and_the_time_messages_are_kep
     ("times", "expected"),
     [("2", HalfMessageVerdict.DUE), ("3", HalfMessageVerdict.HOPELESS), ("?", HalfMessageVerdict.DUE)],
 )
-def test_a_half_message_asked_about_too_often_is_hopeless(times: str, expected: HalfMessageVerdict) -> None:
+def test_too_many_questions_are_hopeless(times: str, expected: HalfMessageVerdict) -> None:
     assert judged(7_000, TRANSACTION_CHECK_TIMES=times) is expected
 
 
-def test_being_asked_about_too_often_counts_more_than_being_young() -> None:
+def test_too_many_questions_count_more_than_a_young_age() -> None:
     assert judged(10, TRANSACTION_CHECK_TIMES="3") is HalfMessageVerdict.HOPELESS
 
 
@@ -58,9 +58,9 @@ def test_being_asked_about_too_often_counts_more_than_being_young() -> None:
         (30_000, HalfMessageVerdict.DUE),
     ],
 )
-def test_immunity_takes_the_place_of_the_timeout(age_ms: int, expected: HalfMessageVerdict) -> None:
+def test_immunity_replaces_the_timeout(age_ms: int, expected: HalfMessageVerdict) -> None:
     assert judged(age_ms, CHECK_IMMUNITY_TIME_IN_SECONDS="30") is expected
 
 
-def test_an_immunity_that_is_no_number_is_none() -> None:
+def test_an_invalid_immunity_is_ignored() -> None:
     assert judged(5_999, CHECK_IMMUNITY_TIME_IN_SECONDS="soon") is HalfMessageVerdict.TOO_YOUNG

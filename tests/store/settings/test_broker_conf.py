@@ -35,7 +35,7 @@ diskSpaceWarningLevelRatio=0.95
 """
 
 
-def test_a_typical_file_gives_settings_and_hands_the_brokers_keys_on() -> None:
+def test_a_typical_file_is_split_into_store_and_broker_keys() -> None:
     conf = read_broker_conf(TYPICAL, "/unused")
 
     assert conf.store == StoreConfig(
@@ -66,7 +66,7 @@ def test_a_typical_file_gives_settings_and_hands_the_brokers_keys_on() -> None:
     assert len(conf.lines) == 13
 
 
-def test_an_empty_file_leaves_every_default_below_the_root_that_is_given() -> None:
+def test_an_empty_file_keeps_all_defaults() -> None:
     conf = read_broker_conf("", "/var/store")
 
     assert conf.store == StoreConfig("/var/store")
@@ -125,14 +125,14 @@ def test_an_empty_file_leaves_every_default_below_the_root_that_is_given() -> No
         ("haMasterAddress=a\0b", "line 1: haMasterAddress: expected no zero byte, found 'a\\x00b'"),
     ],
 )
-def test_what_no_store_can_have_is_told_by_line_key_expectation_and_fact(text: str, message: str) -> None:
+def test_an_error_has_line_key_expectation_and_fact(text: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         read_broker_conf(text, "/store")
 
     assert str(caught.value) == message
 
 
-def test_an_error_does_not_repeat_a_long_value_whole() -> None:
+def test_an_error_truncates_a_long_value() -> None:
     for text in ("maxMessageSize=" + "9" * 9999, "k" * 9999 + "=1", "deleteWhen=" + "9" * 9999):
         with pytest.raises(ConfigError) as caught:
             read_broker_conf(text, "/store")
@@ -140,7 +140,7 @@ def test_an_error_does_not_repeat_a_long_value_whole() -> None:
         assert len(str(caught.value)) < 250
 
 
-def test_a_setting_wrong_only_beside_another_is_told_without_a_line_if_no_line_sets_it() -> None:
+def test_an_invalid_combination_has_a_line_only_if_one_sets_it() -> None:
     with pytest.raises(ConfigError, match=r"^maxIndexNum: expected an index file") as caught:
         read_broker_conf("maxHashSlotNum=2000000000", "/store")
 

@@ -2,7 +2,7 @@ from tornlog.store.formats.java_properties import parse_properties
 from tornlog.store.settings.conf_file import changed_text
 
 
-def test_a_character_that_ends_no_line_in_java_moves_no_change_to_another_line() -> None:
+def test_lines_are_split_as_in_java() -> None:
     text = "# page\x0c one\u2028 two\x85\nfirst=1\n# kept\nsecond=2\r\nthird=3\r"
 
     changed = changed_text(text, {"first": "10", "third": "30", "fourth": "4"})

@@ -32,7 +32,7 @@ def test_a_row_has_key_value_default_unit_and_meaning() -> None:
     assert [row.key for row in rows.values() if row.own] == ["physicalMemoryBytes", "recoverWholeLog"]
 
 
-def test_without_a_file_every_default_is_shown_and_nothing_is_marked() -> None:
+def test_without_a_file_all_defaults_are_shown_unmarked() -> None:
     result = run()
 
     assert result.exit_code == 0
@@ -42,7 +42,7 @@ def test_without_a_file_every_default_is_shown_and_nothing_is_marked() -> None:
     assert "without use here" not in result.stdout
 
 
-def test_what_a_file_changes_is_marked_and_the_brokers_own_keys_are_listed(conf: Path) -> None:
+def test_changed_settings_are_marked_and_broker_keys_are_listed(conf: Path) -> None:
     result = run("--config", str(conf))
     marked = [line for line in result.stdout.splitlines() if "(default" in line]
 
@@ -78,7 +78,7 @@ def test_json_has_every_setting_as_a_plain_value(conf: Path, tmp_path: Path) -> 
         (b"\xff", "utf-8"),
     ],
 )
-def test_a_file_that_makes_no_sense_is_a_usage_error(tmp_path: Path, content: bytes, message: str) -> None:
+def test_an_invalid_file_is_a_usage_error(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "broker.conf"
     path.write_bytes(content)
     result = run("--config", str(path))

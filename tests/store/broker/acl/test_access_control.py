@@ -51,7 +51,7 @@ def test_a_file_that_changes_is_read_again_and_a_bad_one_leaves_the_rules(tmp_pa
 
 
 @pytest.mark.parametrize("operation", ["status", "read"])
-def test_a_disk_that_fails_for_a_while_is_told_of_once_and_the_file_read_when_it_can_be(
+def test_a_read_error_is_logged_once_and_the_file_is_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
     path = tmp_path / "plain_acl.yml"

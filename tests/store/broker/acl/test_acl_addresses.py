@@ -51,13 +51,13 @@ def test_a_pattern_means_these_addresses_and_no_others(pattern: str, inside: lis
         "host.example",
     ],
 )
-def test_what_means_no_addresses_is_an_error_that_shows_it(pattern: str) -> None:
+def test_an_invalid_pattern_is_quoted_in_its_error(pattern: str) -> None:
     with pytest.raises(AddressPatternError) as refused:
         parse_address_pattern(pattern)
     assert repr(pattern) in str(refused.value)
 
 
-def test_what_is_no_address_matches_only_what_everybody_matches() -> None:
+def test_a_host_that_is_not_an_address_matches_only_the_wildcard() -> None:
     assert address_parts("host.example") is None
     assert parse_address_pattern("*").matches(None)
     assert not parse_address_pattern("10.*.*.*").matches(None)

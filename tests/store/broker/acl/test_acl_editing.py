@@ -86,7 +86,7 @@ def test_an_account_is_removed_and_the_white_list_set(access: AccessControl) -> 
         ),
     ],
 )
-def test_what_would_be_no_rules_is_refused_and_nothing_changes(
+def test_an_invalid_change_is_refused_and_the_file_stays(
     access: AccessControl, do: str, fields: dict[str, str], code: ResponseCode
 ) -> None:
     with pytest.raises(RequestRefusedError) as refused:
@@ -95,14 +95,14 @@ def test_what_would_be_no_rules_is_refused_and_nothing_changes(
     assert Path(access.path).read_text() == FILE
 
 
-def test_a_file_that_has_become_wrong_is_not_written_over(access: AccessControl) -> None:
+def test_an_invalid_file_is_not_overwritten(access: AccessControl) -> None:
     Path(access.path).write_text("accounts: none\n")
     with pytest.raises(PlainAclError):
         access.change(lambda text: text)
     assert Path(access.path).read_text() == "accounts: none\n"
 
 
-def test_version_and_accounts_are_told(access: AccessControl) -> None:
+def test_version_and_accounts_are_listed(access: AccessControl) -> None:
     ask(access, "update", accessKey="order-service", secretKey="87654321")
     told = ask(access, "info").ext_fields
     assert json.loads(told["version"])["counter"] == 1
@@ -112,7 +112,7 @@ def test_version_and_accounts_are_told(access: AccessControl) -> None:
     assert [account["accessKey"] for account in body["plainAccessConfigs"]] == ["RocketMQ", "order-service"]
 
 
-def test_without_access_control_there_is_nothing_to_change() -> None:
+def test_changes_are_refused_without_access_control() -> None:
     with pytest.raises(RequestRefusedError, match="no access control"):
         ask(None, "info")
 

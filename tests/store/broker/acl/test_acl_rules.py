@@ -69,7 +69,7 @@ def heartbeat(group: str, *topics: str) -> RemotingCommand:
 SEND_B = request(310, a="producers", b="topicB")
 
 
-def test_who_has_no_key_or_an_unknown_or_a_wrong_one_is_denied() -> None:
+def test_a_missing_unknown_or_wrong_key_is_denied() -> None:
     assert why_denied(SEND_B, None) == "No accessKey is configured"
     assert why_denied(SEND_B, "nobody") == "No acl config for nobody"
     forged = signer("RocketMQ", "not the key")(SEND_B)
@@ -105,7 +105,7 @@ def test_white_addresses_need_no_key_and_those_of_an_account_no_signature() -> N
         request(35, clientID="c"),
     ],
 )
-def test_what_an_account_has_permissions_for_is_allowed(allowed: RemotingCommand) -> None:
+def test_a_request_with_permission_is_allowed(allowed: RemotingCommand) -> None:
     assert why_denied(allowed) is None
 
 
@@ -131,7 +131,7 @@ def test_what_an_account_has_permissions_for_is_allowed(allowed: RemotingCommand
         (heartbeat("groupB", "topicB", "topicA"), "topic:topicA"),
     ],
 )
-def test_what_it_has_no_permission_for_is_denied(denied: RemotingCommand, of: str) -> None:
+def test_a_request_without_permission_is_denied(denied: RemotingCommand, of: str) -> None:
     assert why_denied(denied) == f"No default permission for {of}"
 
 
@@ -151,7 +151,7 @@ def test_an_administrator_without_listed_permissions_may_do_everything_one_with_
     "body",
     [b"", b"[]", b'{"consumerDataSet":7}', b'{"consumerDataSet":[{}]}', b'{"consumerDataSet":[7]}', b"\xff"],
 )
-def test_a_heartbeat_that_is_none_is_an_error_and_never_allowed(body: bytes) -> None:
+def test_a_malformed_heartbeat_is_an_error_and_never_allowed(body: bytes) -> None:
     with pytest.raises(CorruptFileError):
         why_denied(RemotingCommand(34, 1, body=body))
 
@@ -160,7 +160,7 @@ def test_a_secret_key_is_not_shown() -> None:
     assert "12345678" not in repr(RULES)
 
 
-def test_where_a_topic_is_is_told_to_anyone() -> None:
+def test_route_queries_need_no_key() -> None:
     """A denied client would report a missing route, and hide the real cause."""
     assert why_denied(request(105, topic="topicA"), None) is None
     assert why_denied(request(105, topic="topicA"), "nobody") is None

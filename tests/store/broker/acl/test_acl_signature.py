@@ -39,7 +39,7 @@ def test_a_security_token_is_signed_too() -> None:
         {"body": b"another"},
     ],
 )
-def test_whatever_is_changed_breaks_the_signature(changed: dict[str, object]) -> None:
+def test_any_change_breaks_the_signature(changed: dict[str, object]) -> None:
     signed = signer("RocketMQ", "12345678")(COMMAND)
     forged = replace(signed, **changed)  # type: ignore[arg-type]
     own = {name: signed.ext_fields[name] for name in ("AccessKey", "Signature")}

@@ -30,7 +30,7 @@ TOPIC = {
 }
 
 
-def test_a_topic_is_made_changed_and_removed(bench: Any) -> None:
+def test_a_topic_is_created_changed_and_removed(bench: Any) -> None:
     client = bench.client()
     assert client.answer(RequestCode.UPDATE_AND_CREATE_TOPIC, **TOPIC).code == ResponseCode.SUCCESS
     told = json.loads(client.answer(RequestCode.GET_ALL_TOPIC_CONFIG).body)
@@ -64,14 +64,14 @@ def test_a_topic_is_made_changed_and_removed(bench: Any) -> None:
         {"topicFilterType": "NO_TAG"},
     ],
 )
-def test_no_operator_makes_a_topic_that_cannot_be(bench: Any, wrong: dict[str, object]) -> None:
+def test_an_invalid_topic_is_refused(bench: Any, wrong: dict[str, object]) -> None:
     before = bench.broker.topics.version
     answer = bench.client().answer(RequestCode.UPDATE_AND_CREATE_TOPIC, **{**TOPIC, **wrong})
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert bench.broker.topics.version == before
 
 
-def test_messages_of_a_removed_topic_are_there_again_with_it(bench: Any) -> None:
+def test_a_topic_created_again_has_its_old_messages(bench: Any) -> None:
     client = bench.client()
     client.send_message(b"m")
     client.answer(RequestCode.DELETE_TOPIC_IN_BROKER, topic="Orders")
@@ -80,7 +80,7 @@ def test_messages_of_a_removed_topic_are_there_again_with_it(bench: Any) -> None
     assert [record.body for record in client.pulled()] == [b"m", b"n"]
 
 
-def test_topic_stats_are_keyed_by_queue_in_the_form_that_java_clients_read(bench: Any) -> None:
+def test_topic_stats_are_keyed_by_queue_as_java_clients_expect(bench: Any) -> None:
     client = bench.client()
     client.send_message(b"m", e=1, d=2)
     stored_ms = client.pulled(queueId=1)[0].store_timestamp_ms
@@ -94,7 +94,7 @@ def test_topic_stats_are_keyed_by_queue_in_the_form_that_java_clients_read(bench
     assert client.answer(RequestCode.GET_TOPIC_STATS_INFO, topic="No").code == ResponseCode.TOPIC_NOT_EXIST
 
 
-def test_a_group_is_made_told_of_and_removed_with_its_offsets(bench: Any) -> None:
+def test_a_group_is_created_listed_and_removed_with_its_offsets(bench: Any) -> None:
     client = bench.client()
     client.send_message(b"m")
     group = {"groupName": GROUP, "retryMaxTimes": 3}
@@ -118,7 +118,7 @@ def test_a_group_is_made_told_of_and_removed_with_its_offsets(bench: Any) -> Non
     assert bench.broker.offsets.members == {"offsetTable": {}}
 
 
-def test_connections_are_told_as_tools_read_them(bench: Any) -> None:
+def test_connections_are_listed_as_tools_expect(bench: Any) -> None:
     client = bench.client()
     client.heartbeat(expression="A || B", version=5)
     connection = {
@@ -155,7 +155,7 @@ def test_connections_are_told_as_tools_read_them(bench: Any) -> None:
     assert json.loads(who.body) == {"groupList": [GROUP]}
 
 
-def test_progress_is_told_and_reset(bench: Any) -> None:
+def test_progress_is_reported_and_reset(bench: Any) -> None:
     client = bench.client()
     for _ in range(3):
         client.send_message(b"m", d=1)
@@ -202,7 +202,7 @@ def test_a_groups_rate_is_that_of_the_last_minute(bench: Any) -> None:
     assert rate() == 0.0
 
 
-def test_slaves_are_given_what_they_copy(bench: Any) -> None:
+def test_slaves_can_copy_consumer_and_delay_offsets(bench: Any) -> None:
     client = bench.client()
     client.send_message(b"m", properties={"DELAY": "1"})
     bench.sleep(2_000)
@@ -214,7 +214,7 @@ def test_slaves_are_given_what_they_copy(bench: Any) -> None:
     assert delays["offsetTable"]["1"] == 1
 
 
-def test_a_broker_tells_its_settings_and_how_it_is(bench: Any) -> None:
+def test_a_broker_shows_its_settings_and_runtime_figures(bench: Any) -> None:
     client = bench.client()
     client.send_message(b"m")
     answer = client.answer(RequestCode.GET_BROKER_CONFIG)
@@ -239,7 +239,7 @@ def test_a_group_with_too_many_or_too_few_retry_queues_is_refused(bench: Any, qu
 
 @pytest.mark.parametrize("topic", ["broker-a", "DefaultCluster", "DefaultCluster_REPLY_TOPIC", "my_traces", "TBW102"])
 @with_settings(trace_topic_enable=True, msg_trace_topic_name="my_traces")
-def test_topics_that_a_broker_has_by_its_settings_are_the_systems(bench: Any, topic: str) -> None:
+def test_topics_named_by_settings_are_system_topics(bench: Any, topic: str) -> None:
     client = bench.client()
     answer = client.answer(RequestCode.DELETE_TOPIC_IN_BROKER, topic=topic)
     assert answer.code == ResponseCode.SYSTEM_ERROR
@@ -274,7 +274,7 @@ class Days:
 
 
 @pytest.mark.parametrize("zone_hours", [0, 9, -5])
-def test_totals_are_told_as_of_two_local_midnights_and_now(live: Live, zone_hours: int) -> None:
+def test_totals_are_reported_for_two_local_midnights_and_now(live: Live, zone_hours: int) -> None:
     def body(bench: Any) -> list[list[str]]:
         client, clock, told = bench.client(), Days(zone_hours), []
         clock.hours = 100 * 24 - zone_hours
@@ -336,7 +336,7 @@ def test_the_log_counts_slow_puts_and_long_holds_of_the_lock_every_ten_seconds(l
     assert {level_of(line) for line in lines} == {Level.WARNING}
 
 
-def test_a_full_disk_and_a_segment_that_cannot_be_made_are_told_once_and_when_they_are_over(
+def test_a_full_disk_and_a_missing_segment_are_logged_once_and_when_they_end(
     live: Live,
 ) -> None:
     def body(bench: Any) -> list[str]:

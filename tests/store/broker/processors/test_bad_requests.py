@@ -118,7 +118,7 @@ def junk_fields(random: Random) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("code", CODES, ids=lambda code: code.name)
-def test_junk_is_answered_and_nothing_else_comes_of_it(live: Live, code: RequestCode) -> None:
+def test_malformed_requests_are_answered_and_store_no_message(live: Live, code: RequestCode) -> None:
     random = Random(f"junk {code}")
 
     def body(bench: Any) -> None:
@@ -134,7 +134,7 @@ def test_junk_is_answered_and_nothing_else_comes_of_it(live: Live, code: Request
 
 
 @pytest.mark.parametrize("code", CODES, ids=lambda code: code.name)
-def test_a_request_without_anything_is_answered(bench: Any, code: RequestCode) -> None:
+def test_an_empty_request_is_answered(bench: Any, code: RequestCode) -> None:
     end = bench.broker.store.max_phy_offset
     assert bench.ask(bench.client(), code, b"", 409, {}) is not None
     assert bench.broker.store.max_phy_offset == end

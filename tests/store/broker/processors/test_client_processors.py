@@ -28,7 +28,7 @@ def test_a_heartbeat_makes_a_member_and_the_groups_retry_topic(bench: Any) -> No
     assert [info.client_id for info in bench.broker.producers.clients("sellers")] == [client.client_id]
 
 
-def test_members_are_told_when_one_comes_or_goes_and_not_otherwise(bench: Any) -> None:
+def test_members_are_notified_only_when_one_joins_or_leaves(bench: Any) -> None:
     first, second = bench.client(), bench.client()
     first.heartbeat()
     first.heartbeat()
@@ -67,7 +67,7 @@ def test_a_heartbeat_over_a_connection_that_has_ended_leaves_no_member(bench: An
     assert members(bench.client()) == []
 
 
-def test_a_client_that_falls_silent_is_dead_after_two_minutes(bench: Any) -> None:
+def test_a_silent_client_expires_after_two_minutes(bench: Any) -> None:
     first, second = bench.client(), bench.client()
     first.heartbeat()
     second.heartbeat()
@@ -78,14 +78,14 @@ def test_a_client_that_falls_silent_is_dead_after_two_minutes(bench: Any) -> Non
     assert members(first) == [first.client_id]
 
 
-def test_a_message_that_no_frame_can_hold_is_not_sent_and_harms_nobody(bench: Any) -> None:
+def test_a_push_larger_than_a_frame_is_not_sent(bench: Any) -> None:
     client = bench.client()
     assert not bench.broker.pushes.send(client, CHANGED, {"consumerGroup": "g" * (16 << 20)})
     assert bench.broker.pushes.send(client, CHANGED, {"consumerGroup": GROUP})
     assert client.codes() == [CHANGED]
 
 
-def test_a_producer_group_may_be_as_long_as_its_client_lets_it_be(bench: Any) -> None:
+def test_a_producer_group_may_have_255_characters(bench: Any) -> None:
     """A tracing client adds a producer group, with a prefix before the name of the first one."""
     group = "_INNER_TRACE_PRODUCER-" + "g" * 233
     said = {"clientID": "c", "producerDataSet": [{"groupName": group}]}
@@ -94,7 +94,7 @@ def test_a_producer_group_may_be_as_long_as_its_client_lets_it_be(bench: Any) ->
     assert list(bench.broker.producers.groups) == [group]
 
 
-def test_a_group_may_want_not_to_be_told(bench: Any) -> None:
+def test_a_group_can_disable_notifications(bench: Any) -> None:
     client = bench.client()
     group = {"groupName": GROUP, "notifyConsumerIdsChangedEnable": False}
     client.answer(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, json.dumps(group).encode())
@@ -124,13 +124,13 @@ def test_a_group_may_want_not_to_be_told(bench: Any) -> None:
         (b'{"clientID":"c","consumerDataSet":[{"groupName":"a@b"}]}', "group: expected letters"),
     ],
 )
-def test_a_heartbeat_that_is_none_is_answered_with_what_is_wrong(bench: Any, heartbeat: bytes, word: str) -> None:
+def test_a_malformed_heartbeat_is_answered_with_its_fault(bench: Any, heartbeat: bytes, word: str) -> None:
     answer = bench.client().answer(RequestCode.HEART_BEAT, heartbeat)
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert word in answer.remark
 
 
-def test_a_client_learns_whether_messages_can_be_filtered_as_it_wants(live: Live) -> None:
+def test_a_client_can_check_its_filter(live: Live) -> None:
     def check(bench: Any, kind: str, expression: str) -> int:
         subscription = {"topic": "Orders", "subString": expression, "expressionType": kind, "subVersion": 1}
         request = {"clientId": "c", "group": GROUP, "subscriptionData": subscription}
@@ -153,7 +153,7 @@ def test_a_client_learns_whether_messages_can_be_filtered_as_it_wants(live: Live
 # -- offsets ---------------------------------------------------------------------------------------
 
 
-def test_a_group_that_is_new_begins_at_0_if_nothing_has_gone(bench: Any) -> None:
+def test_a_new_group_starts_at_0_in_a_complete_queue(bench: Any) -> None:
     client = bench.client()
     client.send_message(b"m")
     query = {"consumerGroup": GROUP, "topic": "Orders", "queueId": 0}
@@ -163,7 +163,7 @@ def test_a_group_that_is_new_begins_at_0_if_nothing_has_gone(bench: Any) -> None
 
 
 @with_settings(store={"physical_memory_bytes": 2048})
-def test_a_group_that_is_new_to_a_queue_far_behind_is_not_told_to_begin_there(bench: Any) -> None:
+def test_a_new_group_does_not_start_at_0_outside_of_memory(bench: Any) -> None:
     client = bench.client()
     for _ in range(20):
         client.send_message(b"x" * 100)
@@ -171,7 +171,7 @@ def test_a_group_that_is_new_to_a_queue_far_behind_is_not_told_to_begin_there(be
     assert client.answer(RequestCode.QUERY_CONSUMER_OFFSET, **query).code == ResponseCode.QUERY_NOT_FOUND
 
 
-def test_offsets_are_kept_for_queues_that_exist_only(bench: Any) -> None:
+def test_offsets_are_stored_only_for_existing_queues(bench: Any) -> None:
     client = bench.client()
     client.send_message(b"m")
     for fields, code in (
@@ -199,7 +199,7 @@ def lock(client: Any, *queue_ids: int, code: int = RequestCode.LOCK_BATCH_MQ) ->
     return [queue["queueId"] for queue in json.loads(answer.body)["lockOKMQSet"]] if answer.body else []
 
 
-def test_a_queue_is_locked_by_one_client_until_it_gives_it_back_or_forgets_it(bench: Any) -> None:
+def test_a_queue_is_locked_by_one_client_until_unlock_or_expiry(bench: Any) -> None:
     first, second = bench.client(), bench.client()
     first.send_message(b"m")
     assert lock(first, 0, 1) == [0, 1]
@@ -215,7 +215,7 @@ def test_a_queue_is_locked_by_one_client_until_it_gives_it_back_or_forgets_it(be
     assert lock(first, 4, -1) == []
 
 
-def test_a_client_that_says_another_id_over_its_connection_has_that_one(bench: Any) -> None:
+def test_a_client_can_change_its_id(bench: Any) -> None:
     client = bench.client()
     client.heartbeat()
     before, client.client_id = client.client_id, "renamed"

@@ -26,7 +26,7 @@ def answers_with(bench: Any, consumer: Any, code: int, body: bytes) -> list[Any]
     return asked
 
 
-def test_what_a_consumer_answers_is_handed_back(bench: Any) -> None:
+def test_a_consumers_answer_is_passed_on(bench: Any) -> None:
     operator, consumer = bench.client(), bench.client()
     consumer.heartbeat()
     asked = answers_with(bench, consumer, 5, b"{}")
@@ -35,7 +35,7 @@ def test_what_a_consumer_answers_is_handed_back(bench: Any) -> None:
     assert asked[0].ext_fields["jstackEnable"] == "false"
 
 
-def test_a_consumer_is_given_one_message_to_deal_with(bench: Any) -> None:
+def test_a_consumer_can_be_given_one_message(bench: Any) -> None:
     operator, consumer = bench.client(), bench.client()
     consumer.heartbeat()
     message_id = operator.send_message(b"this one").ext_fields["msgId"]
@@ -47,7 +47,7 @@ def test_a_consumer_is_given_one_message_to_deal_with(bench: Any) -> None:
         assert "msgId" in ask(operator, consumer, directly, msgId=wrong).remark
 
 
-def test_a_consumer_that_is_not_there_or_does_not_answer_is_said_to_be_so(bench: Any) -> None:
+def test_an_offline_or_silent_consumer_is_reported(bench: Any) -> None:
     operator, consumer = bench.client(), bench.client()
     assert ask(operator, consumer).code == ResponseCode.SYSTEM_ERROR
     consumer.heartbeat()
@@ -58,7 +58,7 @@ def test_a_consumer_that_is_not_there_or_does_not_answer_is_said_to_be_so(bench:
     assert not bench.broker.calls.answered(consumer, response_to(question, 0))
 
 
-def test_few_calls_are_under_way_at_a_time_and_only_the_one_asked_answers(bench: Any) -> None:
+def test_few_calls_are_in_flight_and_only_their_client_can_answer(bench: Any) -> None:
     operator, consumer, other = (bench.client() for _ in range(3))
     consumer.heartbeat()
     consumer.got.clear()
@@ -86,7 +86,7 @@ def status(operator: Any, client_id: str = "") -> Any:
     return operator.answer(STATUS, topic="Orders", group=GROUP, **more)
 
 
-def test_how_far_each_member_of_a_group_says_it_is_comes_in_one_table(bench: Any) -> None:
+def test_the_offsets_of_all_members_are_one_table(bench: Any) -> None:
     operator, one, other = (bench.client() for _ in range(3))
     assert status(operator).code == ResponseCode.CONSUMER_NOT_ONLINE
     one.heartbeat()
@@ -103,7 +103,7 @@ def test_how_far_each_member_of_a_group_says_it_is_comes_in_one_table(bench: Any
     assert '"consumerTable":{}' in status(operator, "nobody").body.decode()
 
 
-def test_members_that_do_not_answer_are_waited_for_together_and_left_out(bench: Any) -> None:
+def test_silent_members_share_one_timeout_and_are_left_out(bench: Any) -> None:
     operator, sound, failing, garbled = (bench.client() for _ in range(4))
     silent = [bench.client() for _ in range(5)]
     for client in (sound, failing, garbled, *silent):

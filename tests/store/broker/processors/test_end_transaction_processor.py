@@ -45,7 +45,7 @@ def test_a_commit_makes_the_message_visible_once(bench: Any) -> None:
     assert (record.body, record.prepared_transaction_offset) == (b"half", named["commitLogOffset"])
 
 
-def test_a_rollback_leaves_nothing_to_see(bench: Any) -> None:
+def test_a_rolled_back_message_stays_invisible(bench: Any) -> None:
     client = bench.client()
     named = prepare(client)
     assert decide(client, named, TRANSACTION_ROLLBACK).code == ResponseCode.SUCCESS
@@ -65,7 +65,7 @@ def test_a_rollback_leaves_nothing_to_see(bench: Any) -> None:
         {"commitLogOffset": "x"},
     ],
 )
-def test_a_decision_about_something_else_decides_nothing(bench: Any, wrong: dict[str, object]) -> None:
+def test_a_decision_with_wrong_fields_is_refused(bench: Any, wrong: dict[str, object]) -> None:
     client = bench.client()
     fields = {**prepare(client), "commitOrRollback": TRANSACTION_COMMIT, **wrong}
     assert client.answer(RequestCode.END_TRANSACTION, **fields).code == ResponseCode.SYSTEM_ERROR
@@ -74,7 +74,7 @@ def test_a_decision_about_something_else_decides_nothing(bench: Any, wrong: dict
 
 
 @with_settings(transaction_timeout_ms=1_000, transaction_check_interval_ms=2_000)
-def test_a_producer_that_does_not_decide_is_asked_and_its_answer_counts(bench: Any) -> None:
+def test_an_undecided_producer_is_asked_and_can_commit(bench: Any) -> None:
     producer, other = bench.client(), bench.client()
     producer.heartbeat()
     producer.got.clear()
@@ -113,13 +113,13 @@ def test_members_of_the_producers_group_are_asked_in_turn(live: Live) -> None:
 
 
 @with_settings(reject_transaction_message=True)
-def test_a_broker_that_takes_no_transactions_says_so(bench: Any) -> None:
+def test_transactions_can_be_disabled(bench: Any) -> None:
     answer = bench.client().send_message(b"half", properties=HALF)
     assert answer.code == ResponseCode.NO_PERMISSION
 
 
 @with_settings(transaction_check_max=1, transaction_check_interval_ms=3_600_000)
-def test_an_operator_has_a_message_that_was_given_up_asked_about_again(bench: Any) -> None:
+def test_an_operator_can_resume_a_given_up_message(bench: Any) -> None:
     client, operator = bench.client(), bench.client()
     client.heartbeat()
     client.got.clear()

@@ -34,7 +34,7 @@ def test_messages_are_counted_by_topic_by_group_and_for_the_broker(bench: Any) -
         assert "not exist" in statistics(client, *wrong)
 
 
-def test_what_was_a_while_ago_counts_in_the_hour_and_no_more_in_the_minute(bench: Any) -> None:
+def test_old_messages_count_in_the_hour_but_not_in_the_minute(bench: Any) -> None:
     client = bench.client()
     client.send_message(b"early")
     bench.sleep(300_000)
@@ -54,7 +54,7 @@ def test_a_message_sent_back_is_counted(bench: Any) -> None:
     assert statistics(client, "SNDBCK_PUT_NUMS", f"Orders@{GROUP}")["statsMinute"]["sum"] == 1
 
 
-def test_how_far_every_group_is_in_ordered_topics_and_in_the_others(bench: Any) -> None:
+def test_progress_of_all_groups_in_ordered_or_other_topics(bench: Any) -> None:
     client = bench.client()
     client.heartbeat()
     for _ in range(3):
@@ -73,7 +73,7 @@ def test_how_far_every_group_is_in_ordered_topics_and_in_the_others(bench: Any) 
     assert '"totalDiff":0' in ordered
 
 
-def test_how_late_a_group_is_in_each_queue(bench: Any) -> None:
+def test_the_delay_of_a_group_is_reported_per_queue(bench: Any) -> None:
     client = bench.client()
     client.send_message(b"first", e=1)
     bench.sleep(2_000)
@@ -92,7 +92,7 @@ def test_how_late_a_group_is_in_each_queue(bench: Any) -> None:
     assert none.code == ResponseCode.TOPIC_NOT_EXIST
 
 
-def test_the_least_offset_of_all_groups_is_told_unless_one_to_compare_is_behind_it(bench: Any) -> None:
+def test_the_lowest_offset_of_all_groups_is_corrected_by_a_compared_group(bench: Any) -> None:
     client = bench.client()
     client.send_message(b"m", e=0)
     for group, offset in (("one", 3), ("two", 2), ("behind", 1)):
@@ -108,7 +108,7 @@ def test_the_least_offset_of_all_groups_is_told_unless_one_to_compare_is_behind_
     assert asked("", "behind") == {"0": 1}
 
 
-def test_entries_of_a_queue_are_shown_with_what_a_group_wants(bench: Any) -> None:
+def test_queue_entries_are_shown_with_a_groups_subscription(bench: Any) -> None:
     client = bench.client()
     client.heartbeat()
     for number in range(3):
@@ -126,7 +126,7 @@ def test_entries_of_a_queue_are_shown_with_what_a_group_wants(bench: Any) -> Non
         assert remark in client.answer(RequestCode.QUERY_CONSUME_QUEUE, **{**fields, **wrong}).remark
 
 
-def test_a_group_is_made_as_far_as_another(bench: Any) -> None:
+def test_offsets_of_a_group_can_be_cloned(bench: Any) -> None:
     client = bench.client()
     client.send_message(b"m", e=0)
     bench.broker.offsets.commit_offset("one", "Orders", 0, 1)
@@ -135,7 +135,7 @@ def test_a_group_is_made_as_far_as_another(bench: Any) -> None:
     assert bench.broker.offsets.query_offset("two", "Orders", 1) == -1
 
 
-def test_how_long_puts_took_is_told_of_the_last_whole_minute(bench: Any) -> None:
+def test_put_latency_is_reported_for_the_last_full_minute(bench: Any) -> None:
     stats = bench.broker.own_store.stats
     for ms in (*[5] * 98, 30, 700):
         stats.put_was_slow(ms * 1_000_000)

@@ -54,7 +54,7 @@ def watched(bench: Any, *hooks: Watch) -> None:
         bench.broker.hooks.register_consume_message_hook(hook)
 
 
-def test_a_send_is_seen_before_it_is_stored_and_after_it_is_answered(bench: Any) -> None:
+def test_a_send_is_observed_before_storing_and_after_its_answer(bench: Any) -> None:
     watch = Watch()
     watched(bench, watch)
     answer = bench.client().send_message(b"hello", properties={"KEYS": "k"})
@@ -67,7 +67,7 @@ def test_a_send_is_seen_before_it_is_stored_and_after_it_is_answered(bench: Any)
     assert (stored.code, stored.message_id, stored.queue_offset) == (0, answer.ext_fields["msgId"], 0)
 
 
-def test_a_send_that_is_refused_is_seen_with_its_code_and_remark(bench: Any) -> None:
+def test_a_refused_send_is_observed_with_code_and_remark(bench: Any) -> None:
     watch = Watch()
     watched(bench, watch)
     answer = bench.client().send_message(b"hello", e=99)
@@ -91,7 +91,7 @@ def test_a_hook_may_change_the_properties_that_are_stored(live: Live) -> None:
     live(body)
 
 
-def test_pulls_are_seen_when_they_are_answered_and_messages_that_are_sent_back(bench: Any) -> None:
+def test_answered_pulls_and_sent_back_messages_are_observed(bench: Any) -> None:
     watch = Watch()
     watched(bench, watch)
     client = bench.client()
@@ -110,7 +110,7 @@ def test_pulls_are_seen_when_they_are_answered_and_messages_that_are_sent_back(b
     assert (moment, back.topic, back.message_id) == ("consume after", "Orders", "ID")
 
 
-def test_a_pull_that_is_held_is_seen_once_when_it_is_answered(bench: Any) -> None:
+def test_a_held_pull_is_observed_once(bench: Any) -> None:
     watch = Watch()
     client = bench.client()
     client.send_message(b"one")

@@ -31,7 +31,7 @@ def shown(client: Any) -> dict[str, str]:
     return dict(line.split("=", 1) for line in text.splitlines())
 
 
-def test_a_change_counts_from_the_next_request_on_and_is_shown(bench: Any) -> None:
+def test_a_change_applies_to_the_next_request_and_is_shown(bench: Any) -> None:
     client = bench.client()
     before = client.answer(RequestCode.GET_BROKER_CONFIG).ext_fields["version"]
     assert client.send_message(b"m", topic="First").code == ResponseCode.SUCCESS
@@ -43,7 +43,7 @@ def test_a_change_counts_from_the_next_request_on_and_is_shown(bench: Any) -> No
     assert ('"counter":0' in before, '"counter":1' in after) == (True, True)
 
 
-def test_settings_of_which_there_are_copies_change_there_too(bench: Any) -> None:
+def test_copies_of_settings_are_updated(bench: Any) -> None:
     change(bench.client(), "transactionCheckMax=3\ntransactionTimeOut=77\nflushConsumerOffsetInterval=88")
     broker = bench.broker
     assert broker.transactions.checker.config.transaction_check_max == 3
@@ -51,7 +51,7 @@ def test_settings_of_which_there_are_copies_change_there_too(bench: Any) -> None
     assert broker.offsets.flush_interval_ms == 88
 
 
-def test_a_change_of_what_the_broker_permits_is_another_version_of_its_topics(bench: Any) -> None:
+def test_a_new_broker_permission_is_a_new_version_of_the_topics(bench: Any) -> None:
     before = bench.broker.topics.version
     change(bench.client(), "brokerPermission=4")
     assert bench.broker.topics.version.counter == before.counter + 1
@@ -59,9 +59,7 @@ def test_a_change_of_what_the_broker_permits_is_another_version_of_its_topics(be
     assert b'"perm":4' in route
 
 
-def test_what_the_broker_permits_counts_though_another_version_of_its_topics_cannot_be_written(
-    live: Live, lab: Live
-) -> None:
+def test_a_new_broker_permission_applies_even_if_the_topics_cannot_be_written(live: Live, lab: Live) -> None:
     made = lab()
 
     def body(bench: Any) -> None:
@@ -92,7 +90,7 @@ def test_what_the_broker_permits_counts_though_another_version_of_its_topics_can
         ("a=\\u12", ResponseCode.SYSTEM_ERROR, "line 2: expected four"),
     ],
 )
-def test_what_cannot_change_is_refused_by_name_and_nothing_else_changes(
+def test_a_fixed_or_invalid_setting_is_refused_with_the_whole_request(
     bench: Any, text: str, code: ResponseCode, remark: str
 ) -> None:
     client = bench.client()
@@ -103,13 +101,13 @@ def test_what_cannot_change_is_refused_by_name_and_nothing_else_changes(
     assert shown(client) == before
 
 
-def test_what_a_setting_is_already_is_no_change(bench: Any) -> None:
+def test_an_equal_value_is_no_change(bench: Any) -> None:
     client = bench.client()
     assert change(client, "brokerName=broker-a\nbrokerRole=ASYNC_MASTER").code == ResponseCode.SUCCESS
     assert bench.broker.settings.version.counter == 0
 
 
-def test_a_change_is_written_to_the_file_before_it_counts(bench: Any) -> None:
+def test_a_change_is_written_to_the_file_before_it_applies(bench: Any) -> None:
     client, settings, told = bench.client(), bench.broker.settings, []
     bench.world.files.make_directories("/etc")
     bench.world.files.write("/etc/broker.conf", b"# ours\ntraceOn = true\nbrokerName=broker-a\n")
@@ -137,7 +135,7 @@ def test_a_change_is_written_to_the_file_before_it_counts(bench: Any) -> None:
         ("path=x\n", {"path": "c:\\d"}, "path=c:\\\\d\n"),
     ],
 )
-def test_only_what_changes_is_written_anew(text: str, wanted: dict[str, str], found: str) -> None:
+def test_only_changed_lines_are_rewritten(text: str, wanted: dict[str, str], found: str) -> None:
     assert changed_text(text, wanted) == found
 
 
@@ -149,7 +147,7 @@ def _reads_at_construction(path: Path, names: set[str]) -> Iterator[str]:
                     yield f"{path.name}:{node.lineno}: {node.attr}"
 
 
-def test_nobody_keeps_a_copy_of_a_setting_that_can_change() -> None:
+def test_no_constructor_copies_a_live_setting() -> None:
     names = {*live_settings._LIVE_OF_STORE.split(), *live_settings._LIVE_OF_BROKER.split()} - HANDED_ON
     assert len(names) + len(HANDED_ON) == len(LIVE_KEYS) > 50
     store = Path(live_settings.__file__).parents[1]

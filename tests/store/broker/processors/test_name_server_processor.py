@@ -47,7 +47,7 @@ def test_a_route_names_broker_and_queues(bench: Any) -> None:
     assert '"perm":7,"readQueueNums":8' in route(client, "TBW102")
 
 
-def test_clients_of_old_get_broker_ids_without_quotes_unless_they_ask_for_them(bench: Any) -> None:
+def test_old_clients_get_unquoted_broker_ids_by_default(bench: Any) -> None:
     client = bench.client()
     assert '{0:"127.0.0.1:10911"}' in route(client, "TBW102", version=400)
     assert '{"0":"127.0.0.1:10911"}' in route(client, "TBW102", version=401)
@@ -55,11 +55,11 @@ def test_clients_of_old_get_broker_ids_without_quotes_unless_they_ask_for_them(b
 
 
 @with_settings(broker_permission=4)
-def test_a_broker_that_may_not_be_written_says_so_in_its_routes(bench: Any) -> None:
+def test_routes_show_the_brokers_permission(bench: Any) -> None:
     assert '"perm":4' in route(bench.client(), "TBW102")
 
 
-def test_producers_are_led_away_from_a_broker_and_back(bench: Any) -> None:
+def test_write_permission_in_routes_can_be_removed_and_restored(bench: Any) -> None:
     client = bench.client()
     client.send_message(b"m")
     wiped = client.answer(RequestCode.WIPE_WRITE_PERM_OF_BROKER, brokerName="broker-a")
@@ -71,7 +71,7 @@ def test_producers_are_led_away_from_a_broker_and_back(bench: Any) -> None:
     assert none.ext_fields == {"wipeTopicCount": "0"}
 
 
-def test_cluster_and_topics_are_told(bench: Any) -> None:
+def test_cluster_and_topics_are_listed(bench: Any) -> None:
     client = bench.client()
     assert client.answer(RequestCode.GET_BROKER_CLUSTER_INFO).body.decode() == (
         '{"brokerAddrTable":{"broker-a":{"brokerAddrs":{0:"127.0.0.1:10911"},"brokerName":"broker-a",'
@@ -89,7 +89,7 @@ def test_cluster_and_topics_are_told(bench: Any) -> None:
     assert system["brokerAddr"] == "127.0.0.1:10911"
 
 
-def test_a_slave_registers_is_told_its_master_and_shows_up_beside_it(bench: Any) -> None:
+def test_a_registered_slave_gets_its_master_and_joins_the_route(bench: Any) -> None:
     client = bench.client()
     client.send_message(b"m")
     answer = register(client, {"Orders": {"topicName": "Orders", "perm": 4}})
@@ -102,7 +102,7 @@ def test_a_slave_registers_is_told_its_master_and_shows_up_beside_it(bench: Any)
     assert json.loads(route(client))["brokerDatas"][0]["brokerAddrs"] == {"0": "127.0.0.1:10911"}
 
 
-def test_a_broker_that_falls_silent_is_gone_after_two_minutes(bench: Any) -> None:
+def test_a_silent_broker_expires_after_two_minutes(bench: Any) -> None:
     client = bench.client()
     register(client, {"Theirs": {"topicName": "Theirs"}}, brokerName="broker-b", brokerId=0)
     assert "broker-b" in route(client, "Theirs")
@@ -115,7 +115,7 @@ def test_a_broker_that_falls_silent_is_gone_after_two_minutes(bench: Any) -> Non
     assert answer.code == ResponseCode.TOPIC_NOT_EXIST
 
 
-def test_a_broker_whose_connection_ends_is_gone_unless_it_has_registered_over_another(bench: Any) -> None:
+def test_the_end_of_a_connection_removes_its_broker_unless_registered_again(bench: Any) -> None:
     other, client = {"brokerName": "broker-b", "brokerId": 0}, bench.client()
     first, second = bench.client(), bench.client()
     topics = {"Theirs": {"topicName": "Theirs"}}
@@ -130,14 +130,14 @@ def test_a_broker_whose_connection_ends_is_gone_unless_it_has_registered_over_an
     assert answer.code == ResponseCode.TOPIC_NOT_EXIST, "a registration that outlives its connection"
 
 
-def test_a_registration_that_is_damaged_is_refused(bench: Any) -> None:
+def test_a_corrupt_registration_is_refused(bench: Any) -> None:
     client = bench.client()
     assert register(client, {}, bodyCrc32=1).code == ResponseCode.SYSTEM_ERROR
     assert register(client, {"T": 7}).code == ResponseCode.SYSTEM_ERROR
     assert register(client, {}, compressed="true").code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
 
 
-def test_a_broker_that_goes_and_comes_back_may_be_sent_to_again(bench: Any) -> None:
+def test_a_broker_that_registers_again_is_writable_again(bench: Any) -> None:
     client, name_server = bench.client(), bench.broker.name_server
     other = {"brokerName": "broker-b", "brokerId": 0}
     topics = {"Theirs": {"topicName": "Theirs", "perm": 6}}
@@ -156,7 +156,7 @@ def test_a_broker_that_goes_and_comes_back_may_be_sent_to_again(bench: Any) -> N
     assert name_server._read_only == {"broker-a"}
 
 
-def test_values_are_kept_by_namespace_and_key(bench: Any) -> None:
+def test_values_are_stored_by_namespace_and_key(bench: Any) -> None:
     client = bench.client()
     for key, value in (("north", "1"), ("south", "2")):
         client.answer(RequestCode.PUT_KV_CONFIG, namespace="PLACES", key=key, value=value)
@@ -195,7 +195,7 @@ def test_a_topic_is_ordered_while_it_has_a_value_in_the_order_configuration(benc
     assert not topics.table["Orders"].order
 
 
-def test_settings_of_the_name_server_are_shown_and_what_cannot_change_is_refused_by_name(bench: Any) -> None:
+def test_fixed_settings_of_the_name_server_are_shown_and_refused_by_name(bench: Any) -> None:
     client = bench.client()
     told = client.answer(RequestCode.GET_NAMESRV_CONFIG).body.decode()
     assert "listenPort=10911\n" in told
@@ -212,7 +212,7 @@ def test_settings_of_the_name_server_are_shown_and_what_cannot_change_is_refused
     assert "orderMessageEnable=false\n" in client.answer(RequestCode.GET_NAMESRV_CONFIG).body.decode()
 
 
-def test_a_broker_asks_whether_it_need_register(bench: Any) -> None:
+def test_a_broker_can_check_whether_its_registration_is_current(bench: Any) -> None:
     client = bench.client()
 
     def asked(counter: int) -> Any:
@@ -226,7 +226,7 @@ def test_a_broker_asks_whether_it_need_register(bench: Any) -> None:
     assert asked(2).ext_fields == {"changed": "true"}
 
 
-def test_topics_of_units_are_told_by_their_flags(bench: Any) -> None:
+def test_unit_topics_are_listed_by_their_flags(bench: Any) -> None:
     client = bench.client()
     register(client, {name: {"topicName": name, "topicSysFlag": flag} for name, flag in (("a", 1), ("b", 2), ("c", 3))})
 

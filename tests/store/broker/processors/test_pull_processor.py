@@ -19,7 +19,7 @@ Live = Callable[..., Any]
 MAY_WAIT = 4 | 2
 
 
-def test_a_pull_gives_records_as_they_are_in_the_log_and_where_to_go_on(bench: Any) -> None:
+def test_a_pull_returns_log_records_and_the_next_offset(bench: Any) -> None:
     client = bench.client()
     for number in range(3):
         client.send_message(b"%d" % number)
@@ -35,7 +35,7 @@ def test_a_pull_gives_records_as_they_are_in_the_log_and_where_to_go_on(bench: A
     assert len(client.pulled(0, maxMsgNums=2)) == 2
 
 
-def test_codes_follow_what_the_store_found(bench: Any) -> None:
+def test_response_codes_follow_the_stores_status(bench: Any) -> None:
     client = bench.client()
     client.send_message(b"m", properties={"TAGS": "A"})
 
@@ -51,7 +51,7 @@ def test_codes_follow_what_the_store_found(bench: Any) -> None:
     assert told(5, queueId=2) == (21, "NO_MESSAGE_IN_QUEUE", "0")
 
 
-def test_a_consumer_that_is_sent_elsewhere_leaves_an_event(bench: Any) -> None:
+def test_a_moved_offset_is_stored_as_an_event(bench: Any) -> None:
     client = bench.client()
     client.send_message(b"m")
     client.pull(7)
@@ -88,7 +88,9 @@ def test_a_consumer_that_is_sent_elsewhere_leaves_an_event(bench: Any) -> None:
         ({"queueOffset": "x"}, ResponseCode.SYSTEM_ERROR, "queueOffset"),
     ],
 )
-def test_what_is_wrong_with_a_pull_is_said(bench: Any, fields: dict[str, Any], code: ResponseCode, word: str) -> None:
+def test_an_invalid_pull_is_answered_with_its_fault(
+    bench: Any, fields: dict[str, Any], code: ResponseCode, word: str
+) -> None:
     client = bench.client()
     client.send_message(b"m")
     answer = client.pull(**fields)
@@ -97,7 +99,7 @@ def test_what_is_wrong_with_a_pull_is_said(bench: Any, fields: dict[str, Any], c
 
 
 @with_settings(enable_property_filter=True)
-def test_tags_and_expressions_choose_messages(bench: Any) -> None:
+def test_tags_and_expressions_select_messages(bench: Any) -> None:
     client = bench.client()
     for tag, amount in (("A", 1), ("B", 5), ("C", 9)):
         client.send_message(tag.encode(), properties={"TAGS": tag, "amount": str(amount)})
@@ -106,7 +108,7 @@ def test_tags_and_expressions_choose_messages(bench: Any) -> None:
     assert [each.body for each in client.pulled(**sql)] == [b"B", b"C"]
 
 
-def test_what_a_heartbeat_subscribed_to_counts_where_the_pull_does_not_say(bench: Any) -> None:
+def test_a_pull_without_a_subscription_uses_that_of_the_heartbeat(bench: Any) -> None:
     client = bench.client()
     for tag in ("A", "B"):
         client.send_message(tag.encode(), properties={"TAGS": tag})
@@ -117,7 +119,7 @@ def test_what_a_heartbeat_subscribed_to_counts_where_the_pull_does_not_say(bench
     assert other.code == ResponseCode.SUBSCRIPTION_NOT_EXIST
 
 
-def test_bit_maps_pass_over_what_registered_expressions_do_not_want(live: Live) -> None:
+def test_bit_maps_skip_messages_that_do_not_match(live: Live) -> None:
     def body(bench: Any) -> None:
         client = bench.client()
         client.heartbeat(expression="amount > 4", kind="SQL92")
@@ -131,7 +133,7 @@ def test_bit_maps_pass_over_what_registered_expressions_do_not_want(live: Live) 
     live(body, store={"enable_consume_queue_ext": True}, **settings)
 
 
-def test_an_expression_that_is_none_costs_only_the_pulls_that_it_is_for(live: Live) -> None:
+def test_an_invalid_expression_fails_only_its_own_pulls(live: Live) -> None:
     def body(bench: Any) -> None:
         client = bench.client()
         client.send_message(b"m")
@@ -143,7 +145,7 @@ def test_an_expression_that_is_none_costs_only_the_pulls_that_it_is_for(live: Li
     live(body, store={"enable_consume_queue_ext": True}, **settings)
 
 
-def test_an_answer_that_cannot_be_sent_costs_only_its_client(bench: Any) -> None:
+def test_an_answer_that_cannot_be_sent_closes_only_its_client(bench: Any) -> None:
     broken, sound = bench.client(), bench.client()
     sound.send_message(b"old")
     broken.send = lambda command: 1 // 0
@@ -156,7 +158,7 @@ def test_an_answer_that_cannot_be_sent_costs_only_its_client(bench: Any) -> None
     assert isinstance(bench.broker.held_pulls.last_error, ZeroDivisionError)
 
 
-def test_a_group_that_may_not_consume_does_not(bench: Any) -> None:
+def test_a_disabled_group_cannot_pull(bench: Any) -> None:
     client = bench.client()
     client.send_message(b"m")
     group = {"groupName": GROUP, "consumeEnable": False}
@@ -181,7 +183,7 @@ def test_a_held_pull_is_answered_when_a_message_arrives(bench: Any) -> None:
 
 
 @with_settings(enable_property_filter=True)
-def test_a_held_pull_waits_on_for_a_message_that_it_does_not_want(bench: Any) -> None:
+def test_a_held_pull_ignores_messages_that_do_not_match(bench: Any) -> None:
     client = bench.client()
     client.send_message(b"old")
     sql = {"expressionType": "SQL92", "subscription": "amount > 4"}
@@ -195,7 +197,7 @@ def test_a_held_pull_waits_on_for_a_message_that_it_does_not_want(bench: Any) ->
     assert [[record.body for record in records_of(answer)] for answer in client.got] == [[b"wanted"]] * 2
 
 
-def test_a_held_pull_is_answered_when_its_time_is_over_and_never_held_again(bench: Any) -> None:
+def test_a_held_pull_is_answered_at_its_timeout(bench: Any) -> None:
     client = bench.client()
     client.send_message(b"old")
     assert client.pull(1, sysFlag=MAY_WAIT, suspendTimeoutMillis=700) is None
@@ -206,7 +208,7 @@ def test_a_held_pull_is_answered_when_its_time_is_over_and_never_held_again(benc
     assert answer.code == ResponseCode.PULL_NOT_FOUND
 
 
-def test_a_message_that_nobody_told_of_is_found_by_the_scan(bench: Any) -> None:
+def test_a_message_without_a_notification_is_found_by_the_scan(bench: Any) -> None:
     client = bench.client()
     client.send_message(b"old")
     assert client.pull(1, sysFlag=MAY_WAIT) is None
@@ -226,7 +228,7 @@ def test_without_long_polling_a_pull_waits_a_second(bench: Any) -> None:
 
 
 @with_settings(held_pulls_max=2, held_pulls_of_client_max=1)
-def test_no_more_pulls_are_held_than_settings_allow(bench: Any) -> None:
+def test_the_number_of_held_pulls_is_limited(bench: Any) -> None:
     first, second, third = (bench.client() for _ in range(3))
     first.send_message(b"old")
     assert first.pull(1, sysFlag=MAY_WAIT) is None
@@ -238,7 +240,7 @@ def test_no_more_pulls_are_held_than_settings_allow(bench: Any) -> None:
     assert third.pull(1, sysFlag=MAY_WAIT) is None
 
 
-def test_a_broker_that_stops_lets_nobody_wait(bench: Any) -> None:
+def test_a_stopping_broker_answers_held_pulls(bench: Any) -> None:
     client = bench.client()
     client.send_message(b"old")
     assert client.pull(1, sysFlag=MAY_WAIT) is None
@@ -248,7 +250,7 @@ def test_a_broker_that_stops_lets_nobody_wait(bench: Any) -> None:
     assert client.pull(1, sysFlag=MAY_WAIT).code == ResponseCode.PULL_NOT_FOUND
 
 
-def test_a_connection_that_closed_while_its_pull_was_carried_out_leaves_nothing_held(bench: Any) -> None:
+def test_a_pull_of_a_closed_connection_is_not_held(bench: Any) -> None:
     client = bench.client()
     client.send_message(b"old")
     client.close()
@@ -259,7 +261,7 @@ def test_a_connection_that_closed_while_its_pull_was_carried_out_leaves_nothing_
 # -- offsets ---------------------------------------------------------------------------------------
 
 
-def test_a_pull_commits_the_offset_that_it_brings_once(bench: Any) -> None:
+def test_a_pull_commits_its_offset_once(bench: Any) -> None:
     client = bench.client()
     client.send_message(b"m")
     query = {"consumerGroup": GROUP, "topic": "Orders", "queueId": 0}
@@ -272,13 +274,13 @@ def test_a_pull_commits_the_offset_that_it_brings_once(bench: Any) -> None:
     assert client.answer(RequestCode.QUERY_CONSUMER_OFFSET, **query).ext_fields == {"offset": "1"}
 
 
-def test_clients_of_old_do_as_well(bench: Any) -> None:
+def test_old_clients_can_pull(bench: Any) -> None:
     client = bench.client()
     client.send_message(b"m", version=VERSION)
     assert len(client.pulled(version=63)) == 1
 
 
-def test_of_a_held_pull_little_is_kept_and_one_of_which_that_is_much_is_answered_at_once(bench: Any) -> None:
+def test_a_held_pull_keeps_no_body_and_a_large_one_is_not_held(bench: Any) -> None:
     client = bench.client()
     client.send_message(b"m")
     fields = pull_fields(1, sysFlag=MAY_WAIT)
@@ -292,7 +294,7 @@ def test_of_a_held_pull_little_is_kept_and_one_of_which_that_is_much_is_answered
 
 
 @pytest.mark.parametrize("may_be_read", [True, False])
-def test_a_slave_that_may_not_be_read_sends_consumers_to_the_master_from_where_they_are(
+def test_an_unreadable_slave_sends_consumers_to_the_master_at_their_offset(
     live: Live, monkeypatch: pytest.MonkeyPatch, may_be_read: bool
 ) -> None:
     def found(topic: str, queue_id: int, offset: int, *_: object, **__: object) -> GetMessageResult:
@@ -314,7 +316,7 @@ def test_a_slave_that_may_not_be_read_sends_consumers_to_the_master_from_where_t
 
 
 @pytest.mark.parametrize("is_checked", [True, False])
-def test_a_slave_that_is_behind_sends_a_consumer_to_the_master_from_where_it_is(live: Live, is_checked: bool) -> None:
+def test_a_lagging_slave_sends_consumers_to_the_master_at_their_offset(live: Live, is_checked: bool) -> None:
     def body(bench: Any) -> None:
         bench.broker.topics.put("Orders", TopicConfig("Orders", 1, 1))
         answer = bench.client().pull(5)
@@ -332,7 +334,7 @@ def test_a_slave_that_is_behind_sends_a_consumer_to_the_master_from_where_it_is(
     )
 
 
-def test_a_pull_that_wants_no_answer_is_not_held(bench: Any) -> None:
+def test_a_one_way_pull_is_not_held(bench: Any) -> None:
     client = bench.client()
     client.send_message(b"m")
     held = client.pull(1, sysFlag=MAY_WAIT)

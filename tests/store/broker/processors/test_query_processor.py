@@ -23,7 +23,7 @@ def test_a_key_leads_to_its_messages(bench: Any) -> None:
 
 
 @with_settings(store={"default_query_max_num": 2})
-def test_a_producers_id_is_looked_for_as_widely_as_settings_say(bench: Any) -> None:
+def test_a_query_by_unique_key_uses_the_configured_limit(bench: Any) -> None:
     client = bench.client()
     for _ in range(3):
         client.send_message(b"m", properties={"UNIQ_KEY": "U"})
@@ -31,7 +31,7 @@ def test_a_producers_id_is_looked_for_as_widely_as_settings_say(bench: Any) -> N
     assert len(records_of(client.answer(RequestCode.QUERY_MESSAGE, **fields))) == 2
 
 
-def test_a_message_is_viewed_by_its_offset_and_nothing_else_is(bench: Any) -> None:
+def test_a_message_is_viewed_only_by_its_exact_offset(bench: Any) -> None:
     client = bench.client()
     client.send_message(b"one")
     client.send_message(b"two")
@@ -43,7 +43,7 @@ def test_a_message_is_viewed_by_its_offset_and_nothing_else_is(bench: Any) -> No
         assert (answer.code, answer.body) == (ResponseCode.SYSTEM_ERROR, b"")
 
 
-def test_queues_tell_where_they_begin_and_end(bench: Any) -> None:
+def test_bounds_and_times_of_a_queue_are_reported(bench: Any) -> None:
     client = bench.client()
     for _ in range(3):
         client.send_message(b"m")
@@ -64,7 +64,7 @@ def test_queues_tell_where_they_begin_and_end(bench: Any) -> None:
     assert told(RequestCode.GET_EARLIEST_MSG_STORETIME) == earliest
 
 
-def test_a_queue_that_does_not_exist_is_empty_and_is_not_made_by_asking(bench: Any) -> None:
+def test_a_missing_queue_is_empty_and_not_created_by_queries(bench: Any) -> None:
     client = bench.client()
     before = [queue.topic for queue in bench.broker.own_store.queues.all()]
     for topic, queue_id in (("Nothing", 0), ("../../etc", 0), ("TBW102", 99), ("TBW102", -1)):

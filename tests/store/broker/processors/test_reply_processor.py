@@ -30,7 +30,7 @@ def reply(client: Any, to: str, body: bytes = b"yes") -> Any:
     return client.answer(RequestCode.SEND_REPLY_MESSAGE_V2, body, **fields)
 
 
-def test_a_reply_is_pushed_to_the_client_it_is_for_and_stored(bench: Any) -> None:
+def test_a_reply_is_pushed_to_its_client_and_stored(bench: Any) -> None:
     asking, answering = bench.client(), bench.client()
     asking.heartbeat()
     asking.got.clear()
@@ -43,14 +43,14 @@ def test_a_reply_is_pushed_to_the_client_it_is_for_and_stored(bench: Any) -> Non
     assert [record.body for record in asking.pulled(topic=TOPIC)] == [b"yes"]
 
 
-def test_a_reply_to_nobody_is_said_to_be_one(bench: Any) -> None:
+def test_a_reply_to_an_unknown_client_is_refused(bench: Any) -> None:
     answer = reply(bench.client(), "gone")
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert "'gone'" in answer.remark
 
 
 @with_settings(store_reply_message_enable=False)
-def test_replies_are_not_stored_where_settings_say_so(bench: Any) -> None:
+def test_storing_replies_can_be_disabled(bench: Any) -> None:
     asking = bench.client()
     asking.heartbeat()
     end = bench.broker.store.max_phy_offset
@@ -61,7 +61,7 @@ def test_replies_are_not_stored_where_settings_say_so(bench: Any) -> None:
 
 
 @pytest.mark.parametrize("fault", [None, OSError(5, "Input/output error")])
-def test_a_reply_that_was_pushed_and_cannot_be_stored_is_a_success(
+def test_a_pushed_reply_is_a_success_even_if_storing_fails(
     live: Live, monkeypatch: pytest.MonkeyPatch, fault: OSError | None
 ) -> None:
     def put_message(message: Message) -> PutMessageResult:

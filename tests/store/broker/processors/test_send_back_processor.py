@@ -15,7 +15,7 @@ Live = Callable[..., Any]
 RETRY, DEAD = f"%RETRY%{GROUP}", f"%DLQ%{GROUP}"
 
 
-def test_a_message_comes_back_after_the_delay_that_its_consumer_asks_for(bench: Any) -> None:
+def test_a_message_is_retried_after_the_requested_delay(bench: Any) -> None:
     client = bench.client()
     sent = client.send_message(b"hard", properties={"TAGS": "A"}).ext_fields["msgId"]
     answer = client.answer(RequestCode.CONSUMER_SEND_MSG_BACK, offset=0, group=GROUP, delayLevel=1)
@@ -33,7 +33,7 @@ def test_a_message_comes_back_after_the_delay_that_its_consumer_asks_for(bench: 
     assert properties["TAGS"] == "A"
 
 
-def test_without_a_wish_the_delay_grows_with_each_time(live: Live) -> None:
+def test_the_default_delay_grows_with_each_retry(live: Live) -> None:
     def body(bench: Any) -> list[str]:
         client = bench.client()
         client.send_message(b"hard")
@@ -53,7 +53,7 @@ def test_without_a_wish_the_delay_grows_with_each_time(live: Live) -> None:
     assert live(body) == ["3", "4", "5"]
 
 
-def test_a_hopeless_message_goes_to_the_dead_letters_at_once(bench: Any) -> None:
+def test_a_negative_level_or_no_retries_means_dead_letters(bench: Any) -> None:
     client = bench.client()
     client.send_message(b"hopeless")
     client.send_message(b"too often")
@@ -66,7 +66,7 @@ def test_a_hopeless_message_goes_to_the_dead_letters_at_once(bench: Any) -> None
     assert [record.body for record in client.pulled(topic=DEAD)] == [b"hopeless", b"too often"]
 
 
-def test_only_what_a_consumer_can_have_seen_is_sent_back(bench: Any) -> None:
+def test_only_visible_messages_can_be_sent_back(bench: Any) -> None:
     client = bench.client()
     client.send_message(b"half", properties={"TRAN_MSG": "true", "PGROUP": "sellers"})
     end = bench.broker.store.max_phy_offset
@@ -77,7 +77,7 @@ def test_only_what_a_consumer_can_have_seen_is_sent_back(bench: Any) -> None:
 
 
 @pytest.mark.parametrize(("topic", "level"), [(RETRY, 1), (DEAD, -1)])
-def test_a_message_does_not_go_back_to_a_topic_without_queues(bench: Any, topic: str, level: int) -> None:
+def test_a_retry_topic_without_queues_is_refused(bench: Any, topic: str, level: int) -> None:
     client = bench.client()
     client.send_message(b"hard")
     bench.broker.topics.put(topic, TopicConfig(topic, 0, 0))

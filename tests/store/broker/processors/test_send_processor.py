@@ -16,7 +16,7 @@ from tornlog.store.formats.properties import decode_properties
 Live = Callable[..., Any]
 
 
-def test_a_send_is_answered_with_where_the_message_is(bench: Any) -> None:
+def test_a_send_is_answered_with_its_position(bench: Any) -> None:
     client = bench.client()
     client.send_message(b"one")
     answer = client.send_message(b"two")
@@ -33,7 +33,7 @@ def test_a_send_is_answered_with_where_the_message_is(bench: Any) -> None:
     assert (str(record.born_host), str(record.store_host)) == ("10.0.0.1|50000", "127.0.0.1|10911")
 
 
-def test_long_names_of_fields_do_as_well_as_letters(bench: Any) -> None:
+def test_long_field_names_are_accepted(bench: Any) -> None:
     client = bench.client()
     answer = client.answer(
         RequestCode.SEND_MESSAGE,
@@ -64,7 +64,7 @@ def test_properties_gain_the_cluster_lose_wait_and_have_the_order_of_a_java_map(
     assert live(body) == "KEYS\x01k0\x02UNIQ_KEY\x01U\x02CLUSTER\x01DefaultCluster\x02TAGS\x01TagA"
 
 
-def test_a_topic_is_made_by_the_first_message_with_as_many_queues_as_its_producer_likes(bench: Any) -> None:
+def test_the_first_message_creates_a_topic_with_the_producers_queues(bench: Any) -> None:
     bench.client().send_message(b"m", d=3)
     made = bench.broker.topics.get("Orders")
     assert (made.read_queue_nums, made.write_queue_nums, made.perm) == (3, 3, 6)
@@ -73,7 +73,7 @@ def test_a_topic_is_made_by_the_first_message_with_as_many_queues_as_its_produce
 
 
 @with_settings(auto_create_topic_enable=False)
-def test_a_topic_that_may_not_be_made_does_not_exist(bench: Any) -> None:
+def test_creation_of_topics_by_messages_can_be_disabled(bench: Any) -> None:
     answer = bench.client().send_message(b"m")
     assert answer.code == ResponseCode.TOPIC_NOT_EXIST
     assert "Orders" in answer.remark
@@ -94,7 +94,7 @@ def test_a_topic_that_may_not_be_made_does_not_exist(bench: Any) -> None:
         ({"g": "9" * 20}, ResponseCode.SYSTEM_ERROR, "g: expected an integer of 64 bits"),
     ],
 )
-def test_what_is_wrong_with_a_send_is_said_and_nothing_is_stored(
+def test_an_invalid_send_is_refused_with_its_fault(
     bench: Any, fields: dict[str, object], code: ResponseCode, word: str
 ) -> None:
     before = bench.broker.store.max_phy_offset
@@ -110,12 +110,12 @@ def test_a_message_without_a_topic_field_is_refused_by_the_fields_name(bench: An
 
 
 @with_settings(store={"max_message_size": 100})
-def test_a_body_that_is_too_long_is_illegal(bench: Any) -> None:
+def test_a_long_body_is_illegal(bench: Any) -> None:
     assert bench.client().send_message(b"x" * 101).code == ResponseCode.MESSAGE_ILLEGAL
     assert bench.client().send_message(b"x" * 100).code == ResponseCode.SUCCESS
 
 
-def test_any_queue_means_each_in_its_turn(live: Live) -> None:
+def test_a_negative_queue_id_means_round_robin(live: Live) -> None:
     def body(bench: Any) -> list[str]:
         client = bench.client()
         return [client.send_message(b"m", e=-1).ext_fields["queueId"] for _ in range(8)]
@@ -124,7 +124,7 @@ def test_any_queue_means_each_in_its_turn(live: Live) -> None:
     assert sorted(queues) == ["0", "0", "1", "1", "2", "2", "3", "3"]
 
 
-def test_a_batch_becomes_records_side_by_side_with_an_id_each(bench: Any) -> None:
+def test_a_batch_becomes_adjacent_records_with_ids(bench: Any) -> None:
     client = bench.client()
     units = encode_batch([BatchUnit(0, b"b1", b"TAGS\x01A"), BatchUnit(5, b"b2", b"")])
     fields = {"a": "sellers", "b": "Orders", "c": "TBW102", "d": 4, "e": 2, "f": 0, "g": 1, "h": 0}
@@ -137,7 +137,7 @@ def test_a_batch_becomes_records_side_by_side_with_an_id_each(bench: Any) -> Non
     assert decode_properties(second.properties) == {"WAIT": "true", "CLUSTER": "DefaultCluster"}
 
 
-def test_a_batch_that_is_none_is_illegal(bench: Any) -> None:
+def test_a_malformed_batch_is_illegal(bench: Any) -> None:
     fields = {"a": "sellers", "b": "Orders", "c": "TBW102", "d": 4, "e": 2, "f": 0, "g": 1, "h": 0}
     for units in (b"", b"half a unit", b"\xff" * 64):
         answer = bench.client().answer(RequestCode.SEND_BATCH_MESSAGE, units, m="true", **fields)
@@ -153,7 +153,7 @@ def test_transaction_bits_of_a_client_hide_no_message(bench: Any) -> None:
     assert [record.body for record in client.pulled()] == [b"seen"]
 
 
-def test_a_message_that_came_back_too_often_goes_to_the_dead_letters(bench: Any) -> None:
+def test_too_many_retries_lead_to_the_dead_letters(bench: Any) -> None:
     client = bench.client()
     topic = "%RETRY%billing"
     assert client.send_message(b"again", topic, j=2, l=3).code == ResponseCode.SUCCESS
@@ -165,7 +165,7 @@ def test_a_message_that_came_back_too_often_goes_to_the_dead_letters(bench: Any)
 
 
 @with_settings(broker_permission=4)
-def test_a_broker_that_is_to_be_emptied_takes_no_more_of_topics_in_order(bench: Any) -> None:
+def test_a_read_only_broker_refuses_ordered_topics_and_retries(bench: Any) -> None:
     client = bench.client()
     topic = {"topic": "Ordered", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6, "order": "true"}
     client.answer(RequestCode.UPDATE_AND_CREATE_TOPIC, **topic)
@@ -176,7 +176,7 @@ def test_a_broker_that_is_to_be_emptied_takes_no_more_of_topics_in_order(bench: 
 
 
 @with_settings(start_accept_send_request_time_stamp_ms=1 << 62)
-def test_no_message_is_taken_before_the_time_that_settings_name(bench: Any) -> None:
+def test_no_message_is_accepted_before_the_configured_time(bench: Any) -> None:
     assert bench.client().send_message(b"m").code == ResponseCode.SYSTEM_ERROR
 
 
@@ -192,7 +192,7 @@ def test_topics_outlive_the_broker(live: Live, lab: Callable[..., Any]) -> None:
     live(body, lab(image))
 
 
-def test_a_topic_that_cannot_be_made_durable_is_not_there(live: Live, lab: Callable[..., Any]) -> None:
+def test_a_topic_that_cannot_be_stored_does_not_exist(live: Live, lab: Callable[..., Any]) -> None:
     bench_lab = lab()
 
     def body(bench: Any) -> None:
@@ -223,7 +223,7 @@ def test_a_topic_without_queues_takes_no_messages(bench: Any, queue_id: int) -> 
 
 
 @pytest.mark.parametrize("name", ["TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"])
-def test_a_message_that_is_to_come_at_a_time_of_its_own_is_refused_by_name(bench: Any, name: str) -> None:
+def test_a_message_with_a_delivery_time_is_refused_by_property(bench: Any, name: str) -> None:
     client = bench.client()
     timed = {"KEYS": "k", name: "5"}
     plain = client.send_message(b"m", properties=timed)
