@@ -168,10 +168,7 @@ class Broker(BrokerParts):
                 Code.SEND_BATCH_MESSAGE: sends.send,
                 Code.CONSUMER_SEND_MSG_BACK: sends.send_back,
             },
-            Pool.REPLY_MESSAGE: {
-                Code.SEND_REPLY_MESSAGE: sends.reply,
-                Code.SEND_REPLY_MESSAGE_V2: sends.reply,
-            },
+            Pool.REPLY_MESSAGE: {Code.SEND_REPLY_MESSAGE: sends.reply, Code.SEND_REPLY_MESSAGE_V2: sends.reply},
             Pool.PULL_MESSAGE: {Code.PULL_MESSAGE: PullMessageProcessor(self)},
             Pool.QUERY_MESSAGE: {Code.QUERY_MESSAGE: query.query, Code.VIEW_MESSAGE_BY_ID: query.view},
             Pool.HEARTBEAT: {Code.HEART_BEAT: clients.heartbeat},

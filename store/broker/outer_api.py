@@ -53,11 +53,7 @@ class BrokerRegistration(Service):
     """
 
     def __init__(
-        self,
-        parts: BrokerParts,
-        address: str,
-        ha_address: Callable[[], str],
-        on_master: Callable[[str, str], None],
+        self, parts: BrokerParts, address: str, ha_address: Callable[[], str], on_master: Callable[[str, str], None]
     ) -> None:
         self.name = f"broker registration at {address}"
         super().__init__(parts.world)

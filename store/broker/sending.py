@@ -26,15 +26,7 @@ from .topic_names import PERM_READ_WRITE, PERM_WRITE, RETRY_GROUP_PREFIX, is_clo
 from .topics import MULTI_TAG, TopicConfig, unit_flag
 
 _FIELDS = (
-    *(
-        "producerGroup",
-        "topic",
-        "defaultTopic",
-        "defaultTopicQueueNums",
-        "queueId",
-        "sysFlag",
-        "bornTimestamp",
-    ),
+    *("producerGroup", "topic", "defaultTopic", "defaultTopicQueueNums", "queueId", "sysFlag", "bornTimestamp"),
     *("flag", "properties", "reconsumeTimes", "unitMode", "maxReconsumeTimes", "batch"),
 )
 """In the order of their letters, from a on."""

@@ -267,12 +267,7 @@ def store_config_of(conf: BrokerConf, role: Role | None, master: str | None, por
 
 
 def broker_config_of(
-    others: Mapping[str, str],
-    name: str | None,
-    role: Role | None,
-    master: str | None,
-    advertise: str | None,
-    host: str,
+    others: Mapping[str, str], name: str | None, role: Role | None, master: str | None, advertise: str | None, host: str
 ) -> BrokerConfig:
     """Return the broker's settings. The command line overrides the file."""
     settings: dict[str, Any] = {}

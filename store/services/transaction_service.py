@@ -70,11 +70,7 @@ class TransactionalMessageService:
     """Prepares messages, executes decisions, and asks for missing ones. Thread-safe."""
 
     def __init__(
-        self,
-        world: World,
-        store: MessageStore,
-        offsets: ConsumerOffsetManager,
-        config: TransactionConfig | None = None,
+        self, world: World, store: MessageStore, offsets: ConsumerOffsetManager, config: TransactionConfig | None = None
     ) -> None:
         self.config = config or TransactionConfig()
         self._world = world

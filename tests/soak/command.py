@@ -22,8 +22,7 @@ def soak(
     time: Annotated[str, typer.Option("--time", help="How long, such as 60s or 10m.")] = "60s",
     idle: Annotated[int, typer.Option(min=0, help="Idle connections to hold.")] = 10_000,
     directory: Annotated[
-        Path | None,
-        typer.Option("--dir", exists=True, file_okay=False, help="Serve a store below DIR, not in /tmp."),
+        Path | None, typer.Option("--dir", exists=True, file_okay=False, help="Serve a store below DIR, not in /tmp.")
     ] = None,
     only: Annotated[
         list[str] | None,
@@ -38,10 +37,7 @@ def soak(
     """Serve honest clients among hostile ones, and say whether these cost the others anything, or leave anything."""
     seconds = seconds_in(time)
     place = None if directory is None else str(directory.resolve())
-    with (
-        tempfile.TemporaryDirectory(prefix="tornlog-soak-", dir=place) as root,
-        progress_shown() as update,
-    ):
+    with tempfile.TemporaryDirectory(prefix="tornlog-soak-", dir=place) as root, progress_shown() as update:
         try:
             found = run_soak(root, seconds, idle, lambda phase: update(description=phase), only or ())
         except ProcessError as error:

@@ -117,12 +117,7 @@ class Hostility:
             kind.tally.left += 1
             return
         link = _Link(
-            made,
-            now + kind.allowed + _GRACE_SECONDS,
-            kind.reads,
-            first,
-            kind.pieces(),
-            memoryview(kind.flood()),
+            made, now + kind.allowed + _GRACE_SECONDS, kind.reads, first, kind.pieces(), memoryview(kind.flood())
         )
         self._links[kind][made.fileno()] = link
         self._kind_of[made.fileno()] = kind

@@ -65,6 +65,8 @@ class Kind:
     """All connections leave together, with resets, at this number; 0: never."""
     sources: tuple[str, ...] = ("",)
     """Source addresses, used in turn. Empty: the host of the honest clients, if that is this machine."""
+    allowed = 0.0
+    """Seconds after which the broker must have closed a connection."""
 
     def __init__(self, limits: Limits, draw: random.Random) -> None:
         self.limits = limits
@@ -92,11 +94,6 @@ class Kind:
     def flood(self) -> bytes:
         """Return data to repeat without a pause."""
         return b""
-
-    @property
-    def allowed(self) -> float:
-        """Return the time after which the broker must have closed a connection."""
-        return 0.0
 
 
 class OversizedLengths(Kind):
@@ -132,9 +129,9 @@ class HalfFrames(Kind):
         whole = encode_frame(RemotingCommand(RequestCode.SEND_MESSAGE_V2, 1, body=bytes(1 << 18)))
         return whole[: len(whole) // 2]
 
-    @property
-    def allowed(self) -> float:
-        return self.limits.frame
+    def __init__(self, limits: Limits, draw: random.Random) -> None:
+        super().__init__(limits, draw)
+        self.allowed = limits.frame
 
 
 class SlowLoris(HalfFrames):
@@ -162,10 +159,9 @@ class NeverReads(Kind):
         """Return more pulls than any buffer can hold answers for."""
         return pull_frame(0, 0) * 400
 
-    @property
-    def allowed(self) -> float:
-        """Return the output timeout plus an eighth, the interval of the broker's checks."""
-        return self.limits.output * 1.25 + 5
+    def __init__(self, limits: Limits, draw: random.Random) -> None:
+        super().__init__(limits, draw)
+        self.allowed = limits.output * 1.25 + 5  # the broker checks eight times per timeout
 
 
 class Pipelines(Kind):
@@ -177,14 +173,11 @@ class Pipelines(Kind):
     sources = ("", "127.0.0.2")
     """Half of them share the host of the honest clients."""
 
+    allowed = inf  # it may stay as long as its answers fit the system's buffers
+
     def flood(self) -> bytes:
         """Return as many small sends as are worth a call."""
         return bytes(Sends(_FLOOD_BODY_BYTES, 0, 1).request()) * 100
-
-    @property
-    def allowed(self) -> float:
-        """Return no limit: it may stay as long as its answers fit the system's buffers."""
-        return inf
 
 
 class Churn(Kind):
@@ -202,11 +195,7 @@ class Idle(Kind):
     def __init__(self, limits: Limits, draw: random.Random, held: int) -> None:
         super().__init__(limits, draw)
         self.held = held
-
-    @property
-    def allowed(self) -> float:
-        """Return the idle timeout plus an eighth, the interval of the broker's checks."""
-        return self.limits.idle * 1.25
+        self.allowed = limits.idle * 1.25  # the broker checks eight times per timeout
 
 
 class HugeSettings(Kind):
@@ -214,15 +203,11 @@ class HugeSettings(Kind):
 
     name = "huge settings"
     held = 1
+    allowed = inf  # requests are refused, and the connection may stay
 
     def pieces(self) -> Iterator[bytes]:
         body = b"k" * _SETTINGS_BYTES + b"=1\n"
         return cycle((encode_frame(RemotingCommand(RequestCode.UPDATE_BROKER_CONFIG, 1, body=body)) * 2,))
-
-    @property
-    def allowed(self) -> float:
-        """Return no limit: requests are refused, and the connection may stay."""
-        return inf
 
 
 class JsonBombs(Kind):
@@ -230,17 +215,13 @@ class JsonBombs(Kind):
 
     name = "JSON bombs"
     held = 3
+    allowed = inf  # bodies may be refused, and the connection may stay
 
     def pieces(self) -> Iterator[bytes]:
         """Yield all forms of bombs, starting with another one on each connection."""
         bombs = [*map(_frame_of_header, _json_bombs()), *map(_frame_of_body, _json_bombs())]
         begin = self.tally.made % len(bombs)
         return cycle(bombs[begin:] + bombs[:begin])
-
-    @property
-    def allowed(self) -> float:
-        """Return no limit: bodies may be refused, and the connection may stay."""
-        return inf
 
 
 def _json_bombs() -> list[bytes]:
@@ -270,12 +251,8 @@ class Crowd(Kind):
     sources = ("127.0.0.3",)
     wave = 14_000
     """More than one host may have."""
+    allowed = inf  # the crowd leaves before the idle timeout
 
     def owes(self, passed: float, seconds: float, held: int) -> int:
         """Return the number of connections for this turn, independent of time."""
         return _CROWD_TURN
-
-    @property
-    def allowed(self) -> float:
-        """Return no limit: the crowd leaves before the idle timeout."""
-        return inf

@@ -25,7 +25,7 @@ from tornlog.store.formats.remoting.command import RemotingCommand
 from tornlog.store.real.world import real_world
 
 from .hostile_kinds import Tally
-from .hostile_process import HostileProcess
+from .hostile_main import HostileProcess
 
 GROWTH_MAX = 0.05
 RESIDENT_BYTES_MAX = 250 << 20

@@ -42,15 +42,7 @@ from ...log.put_wait import PutWait
 from ...services.transaction_service import EndTransactionStatus
 from ..hooks import SendMessageContext
 from ..parts import BrokerParts
-from ..requests import (
-    ExtFields,
-    RequestCode,
-    RequestRefusedError,
-    ResponseCode,
-    refuse_if,
-    response_to,
-    success,
-)
+from ..requests import ExtFields, RequestCode, RequestRefusedError, ResponseCode, refuse_if, response_to, success
 from ..router import Channel, LateResponse
 from ..sending import (
     MAX_RECONSUME_TIMES_VERSION,

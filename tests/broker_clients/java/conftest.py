@@ -46,10 +46,7 @@ class Driver:
     def __init__(self, program: JavaProgram, logs: Path, *properties: str) -> None:
         logs.mkdir()
         self._complaints = (logs / "stderr").open("w")
-        places = (
-            f"-Drocketmq.client.logRoot={logs}",
-            f"-Drocketmq.client.localOffsetStoreDir={logs / 'offsets'}",
-        )
+        places = (f"-Drocketmq.client.logRoot={logs}", f"-Drocketmq.client.localOffsetStoreDir={logs / 'offsets'}")
         command = [program.java, *JVM_OPTIONS, *places, *properties]
         self._process = subprocess.Popen(
             [*command, "-cp", program.class_path, "Driver"],

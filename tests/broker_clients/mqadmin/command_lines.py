@@ -99,9 +99,7 @@ LINES = [
     Line("addWritePerm -n {n} -b missing"),
     # groups
     Line("updateSubGroup -n {n} -b {b} -g billing"),
-    Line(
-        "updateSubGroup -n {n} -c DefaultCluster -g auditors -s true -m false -d false -q 2 -r 3 -i 0 -w 1 -a true",
-    ),
+    Line("updateSubGroup -n {n} -c DefaultCluster -g auditors -s true -m false -d false -q 2 -r 3 -i 0 -w 1 -a true"),
     Line("updateSubGroup -n {n} -b {b} -g idle"),
     Line("getConsumerConfig -n {n} -g auditors"),
     Line("getConsumerConfig -n {n} -g missing"),

@@ -135,10 +135,7 @@ def serve() -> Iterator[Callable[..., Served]]:
     running: list[Served] = []
 
     def start(
-        limits: ServerLimits | None = None,
-        *,
-        pools: PoolLimits | None = None,
-        check: AccessCheck | None = None,
+        limits: ServerLimits | None = None, *, pools: PoolLimits | None = None, check: AccessCheck | None = None
     ) -> Served:
         all_pools = {pool: pools or PoolLimits(2, 100) for pool in Pool}
         told: list[str] = []

@@ -114,9 +114,7 @@ def test_an_honest_client_waits_for_few_pipelined_requests(hostile: str, honest:
 
 
 @pytest.mark.ci
-def test_an_honest_client_waits_at_most_a_round_of_another_host(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_honest_client_waits_at_most_a_round_of_another_host(monkeypatch: pytest.MonkeyPatch) -> None:
     """Waiting clients of one host have one host's share, not one share each."""
     fair = max(waited_ms("10.0.0.3", "10.0.0.2", pipelines=False))
     put = HostFairQueue.put

@@ -78,9 +78,7 @@ def test_a_malformed_frame_closes_the_connection(serve: Serve, frame: bytes) -> 
     assert still_answers(served)
 
 
-def test_garbage_after_a_paused_request_closes_the_connection_later(
-    serve: Serve,
-) -> None:
+def test_garbage_after_a_paused_request_closes_the_connection_later(serve: Serve) -> None:
     served = serve(ServerLimits(requests_bytes_max=3, request_bytes_least=1))
     peer = served.connect()
 

@@ -276,9 +276,7 @@ def killed(tmp_path: Path) -> Iterator[Callable[..., Killed]]:
         broker.close()
 
 
-def test_thirty_kills_lose_reorder_or_invent_no_message(
-    killed: Callable[..., Killed],
-) -> None:
+def test_thirty_kills_lose_reorder_or_invent_no_message(killed: Callable[..., Killed]) -> None:
     broker = killed(**SYNC)
     stored = killed_again_and_again(broker, KILLS)
     assert broker.ledger.breaches(stored) == []
@@ -289,9 +287,7 @@ def test_thirty_kills_lose_reorder_or_invent_no_message(
     assert verified.exit_code == 0, verified.output
 
 
-def test_the_ledger_detects_messages_answered_before_they_are_in_the_log(
-    killed: Callable[..., Killed],
-) -> None:
+def test_the_ledger_detects_messages_answered_before_they_are_in_the_log(killed: Callable[..., Killed]) -> None:
     broker = killed(**BUFFERED)
     stored = killed_again_and_again(broker, 3)
     breaches = broker.ledger.breaches(stored)

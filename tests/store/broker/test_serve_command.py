@@ -36,10 +36,7 @@ class Broker:
         conf.write_text(SMALL)
         command = [sys.executable, "-m", "tornlog", "serve", str(directory), "--config", str(conf)]
         self.process = subprocess.Popen(
-            [*command, "--port", "0", "--json", *options],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+            [*command, "--port", "0", "--json", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()

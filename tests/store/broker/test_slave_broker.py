@@ -45,9 +45,7 @@ class Served:
         self.broker.load()
         self.broker.start()
         self.server.start(
-            self.broker.routes(),
-            on_channel_closed=self.broker.channel_closed,
-            on_response=self.broker.calls.answered,
+            self.broker.routes(), on_channel_closed=self.broker.channel_closed, on_response=self.broker.calls.answered
         )
 
     def stop(self) -> None:
@@ -105,9 +103,7 @@ def test_a_slave_copies_its_masters_tables(serve: Callable[..., Served]) -> None
     assert route["brokerDatas"][0]["brokerAddrs"] == {"0": master.address}
 
 
-def test_a_slave_keeps_its_tables_if_the_master_fails(
-    serve: Callable[..., Served],
-) -> None:
+def test_a_slave_keeps_its_tables_if_the_master_fails(serve: Callable[..., Served]) -> None:
     master = serve("master", BrokerRole.ASYNC_MASTER)
     slave = serve("slave", BrokerRole.SLAVE, broker_id=1, master_addr=master.address)
     synchronize = slave.broker.synchronize

@@ -5,12 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tornlog.store.config import BrokerRole
-from tornlog.store.formats.replication import (
-    FRAME_HEADER_BYTES,
-    FrameHeader,
-    decode_frame_header,
-    encode_report,
-)
+from tornlog.store.formats.replication import FRAME_HEADER_BYTES, FrameHeader, decode_frame_header, encode_report
 from tornlog.store.network import Connection
 from tornlog.store.replication import ha_service
 

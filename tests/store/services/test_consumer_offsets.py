@@ -197,8 +197,7 @@ def test_a_file_without_offsets_is_an_empty_one(lab: Make, content: bytes) -> No
 
 
 @pytest.mark.parametrize(
-    "content",
-    [b'{"offsetTable":{"T@g":{0:1,1:', b'{"offsetTable":{"T@g":{0:"x"}}}', b'{"offsetTable":{"T@g":7}}'],
+    "content", [b'{"offsetTable":{"T@g":{0:1,1:', b'{"offsetTable":{"T@g":{0:"x"}}}', b'{"offsetTable":{"T@g":7}}']
 )
 def test_a_corrupt_file_is_replaced_by_its_backup_or_empty(lab: Make, content: bytes) -> None:
     bench, body = load_from(lab, content, b'{"offsetTable":{"T@g":{"0":5}}}')

@@ -51,9 +51,7 @@ def test_the_first_decision_counts_whether_the_check_has_passed_it_or_not(decisi
     assert decide(decisions, half_at(4)), "the check has not come upon it"
 
 
-def test_the_first_decision_counts_for_half_messages_of_earlier_lives(
-    decisions: Decisions,
-) -> None:
+def test_the_first_decision_counts_for_half_messages_of_earlier_lives(decisions: Decisions) -> None:
     assert decide(decisions, half_at(1))
     pass_all(decisions, range(2, 4))
 
@@ -61,9 +59,7 @@ def test_the_first_decision_counts_for_half_messages_of_earlier_lives(
     assert not decide(decisions, half_at(7, first_offset=1)), "it is the same one"
 
 
-def test_a_put_back_half_message_can_be_decided_at_any_time(
-    decisions: Decisions,
-) -> None:
+def test_a_put_back_half_message_can_be_decided_at_any_time(decisions: Decisions) -> None:
     with decisions.lock:
         decisions.was_put_back(half_at(2), 7)
     pass_all(decisions, range(2, 6))

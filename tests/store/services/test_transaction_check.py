@@ -453,10 +453,7 @@ def test_a_decision_without_a_visible_op_ends_the_pass(broker: Any) -> None:
     request = broker.prepare("one")
     broker.prepare("two")
     broker.world.tasks.sleep(10_000)
-    dispatch, broker.store.dispatch.dispatch_available = (
-        broker.store.dispatch.dispatch_available,
-        lambda: False,
-    )
+    dispatch, broker.store.dispatch.dispatch_available = (broker.store.dispatch.dispatch_available, lambda: False)
     broker.commit(request)
     broker.transactions.checker.check()
     assert broker.asked == []
@@ -479,10 +476,7 @@ def test_a_decision_during_a_pass_counts(broker: Any) -> None:
 
 
 def test_a_pass_ends_after_a_minute_and_the_next_continues(broker: Any) -> None:
-    broker.transactions.on_check = lambda record: (
-        broker.asked.append(record),
-        broker.world.tasks.sleep(40_000),
-    )
+    broker.transactions.on_check = lambda record: (broker.asked.append(record), broker.world.tasks.sleep(40_000))
     for name in ("one", "two", "three"):
         broker.prepare(name)
     assert broker.check() == ["one", "two"]

@@ -86,17 +86,11 @@ def test_an_empty_file_keeps_all_defaults() -> None:
             "flushDiskType=sync_flush",
             "line 1: flushDiskType: expected one of SYNC_FLUSH, ASYNC_FLUSH, found 'sync_flush'",
         ),
-        (
-            "brokerRole=MASTER",
-            "line 1: brokerRole: expected one of ASYNC_MASTER, SYNC_MASTER, SLAVE, found 'MASTER'",
-        ),
+        ("brokerRole=MASTER", "line 1: brokerRole: expected one of ASYNC_MASTER, SYNC_MASTER, SLAVE, found 'MASTER'"),
         ("maxMessageSize=4MB", "line 1: maxMessageSize: expected an integer, found '4MB'"),
         ("maxMessageSize=", "line 1: maxMessageSize: expected an integer, found ''"),
         ("maxMessageSize=0", "line 1: maxMessageSize: expected 1 or more, found 0"),
-        (
-            "maxMessageSize=2147483648",
-            "line 1: maxMessageSize: expected 2147483647 or less, found 2147483648",
-        ),
+        ("maxMessageSize=2147483648", "line 1: maxMessageSize: expected 2147483647 or less, found 2147483648"),
         ("messageIndexEnable=yes", "line 1: messageIndexEnable: expected true or false, found 'yes'"),
         ("diskSpaceWarningLevelRatio=x", "line 1: diskSpaceWarningLevelRatio: expected a number, found 'x'"),
         (
@@ -112,10 +106,7 @@ def test_an_empty_file_keeps_all_defaults() -> None:
             "enableDLegerCommitLog=true",
             "line 1: enableDLegerCommitLog: expected false: DLedger logs are not served, found True",
         ),
-        (
-            "brokerId=1\nbrokerId=2",
-            "line 2: brokerId: expected one value, that of line 1, found '2'",
-        ),
+        ("brokerId=1\nbrokerId=2", "line 2: brokerId: expected one value, that of line 1, found '2'"),
         (
             "mappedFileSizeCommitLog=4096\nmapedFileSizeCommitLog=4096",
             "line 2: mapedFileSizeCommitLog: expected one value, that of line 1, found '4096'",

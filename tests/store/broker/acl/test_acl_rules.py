@@ -43,10 +43,7 @@ KEYS = {"RocketMQ": "12345678", "rocketmq2": "12345678", "rocketmq3": "87654321"
 
 
 def why_denied(
-    command: RemotingCommand,
-    access_key: str | None = "RocketMQ",
-    host: str = "127.0.0.1",
-    rules: AccessRules = RULES,
+    command: RemotingCommand, access_key: str | None = "RocketMQ", host: str = "127.0.0.1", rules: AccessRules = RULES
 ) -> str | None:
     """Return why a signed request is denied, or None."""
     signed = command if access_key is None else signer(access_key, KEYS.get(access_key, "wrong"))(command)
@@ -148,8 +145,7 @@ def test_an_administrator_without_listed_permissions_may_do_everything_one_with_
 
 
 @pytest.mark.parametrize(
-    "body",
-    [b"", b"[]", b'{"consumerDataSet":7}', b'{"consumerDataSet":[{}]}', b'{"consumerDataSet":[7]}', b"\xff"],
+    "body", [b"", b"[]", b'{"consumerDataSet":7}', b'{"consumerDataSet":[{}]}', b'{"consumerDataSet":[7]}', b"\xff"]
 )
 def test_a_malformed_heartbeat_is_an_error_and_never_allowed(body: bytes) -> None:
     with pytest.raises(CorruptFileError):

@@ -191,10 +191,7 @@ def live(lab: Callable[..., Any], small: Callable[..., StoreConfig]) -> Callable
     """
 
     def run(
-        body: Callable[[Bench], Any],
-        bench: Any = None,
-        store: dict[str, Any] | None = None,
-        **settings: Any,
+        body: Callable[[Bench], Any], bench: Any = None, store: dict[str, Any] | None = None, **settings: Any
     ) -> Any:
         sizes = {"mapped_file_size_commit_log": 32_768, **(store or {})}
 

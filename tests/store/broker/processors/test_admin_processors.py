@@ -121,12 +121,7 @@ def test_a_group_is_created_listed_and_removed_with_its_offsets(bench: Any) -> N
 def test_connections_are_listed_as_tools_expect(bench: Any) -> None:
     client = bench.client()
     client.heartbeat(expression="A || B", version=5)
-    connection = {
-        "clientAddr": client.remote_address,
-        "clientId": client.client_id,
-        "language": "JAVA",
-        "version": 409,
-    }
+    connection = {"clientAddr": client.remote_address, "clientId": client.client_id, "language": "JAVA", "version": 409}
     consumers = json.loads(client.answer(RequestCode.GET_CONSUMER_CONNECTION_LIST, consumerGroup=GROUP).body)
     assert consumers == {
         "connectionSet": [connection],
@@ -244,10 +239,7 @@ def test_topics_named_by_settings_are_system_topics(bench: Any, topic: str) -> N
     answer = client.answer(RequestCode.DELETE_TOPIC_IN_BROKER, topic=topic)
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert bench.broker.topics.get(topic) is not None
-    for code in (
-        RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER,
-        RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS,
-    ):
+    for code in (RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS):
         assert json.loads(client.answer(code).body)["topicList"].count(topic) == 1
 
 
@@ -336,9 +328,7 @@ def test_the_log_counts_slow_puts_and_long_holds_of_the_lock_every_ten_seconds(l
     assert {level_of(line) for line in lines} == {Level.WARNING}
 
 
-def test_a_full_disk_and_a_missing_segment_are_logged_once_and_when_they_end(
-    live: Live,
-) -> None:
+def test_a_full_disk_and_a_missing_segment_are_logged_once_and_when_they_end(live: Live) -> None:
     def body(bench: Any) -> list[str]:
         told: list[str] = []
         bench.broker.watch.emit = told.append

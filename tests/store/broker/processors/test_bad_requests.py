@@ -32,62 +32,17 @@ NASTY = (
 FIELDS = (
     *"abcdefghijklmn",
     *("topic", "queueId", "consumerGroup", "producerGroup", "group", "groupName", "key", "maxNum", "offset"),
-    *(
-        "queueOffset",
-        "maxMsgNums",
-        "sysFlag",
-        "commitOffset",
-        "suspendTimeoutMillis",
-        "subscription",
-        "subVersion",
-    ),
+    *("queueOffset", "maxMsgNums", "sysFlag", "commitOffset", "suspendTimeoutMillis", "subscription", "subVersion"),
     *("expressionType", "beginTimestamp", "endTimestamp", "timestamp", "isForce", "delayLevel", "clientID"),
-    *(
-        "tranStateTableOffset",
-        "commitLogOffset",
-        "commitOrRollback",
-        "msgId",
-        "cluster",
-        "brokerName",
-        "brokerAddr",
-    ),
-    *(
-        "brokerId",
-        "clusterName",
-        "haServerAddr",
-        "bodyCrc32",
-        "compressed",
-        "readQueueNums",
-        "writeQueueNums",
-    ),
+    *("tranStateTableOffset", "commitLogOffset", "commitOrRollback", "msgId", "cluster", "brokerName", "brokerAddr"),
+    *("brokerId", "clusterName", "haServerAddr", "bodyCrc32", "compressed", "readQueueNums", "writeQueueNums"),
     *("perm", "topicFilterType", "topicSysFlag", "order", "removeOffset", "defaultTopic", "properties"),
 )
-NASTY_JSON: tuple[Any, ...] = (
-    None,
-    True,
-    7,
-    1 << 40,
-    -1,
-    1.5,
-    "x",
-    "Orders",
-    "\x00",
-    [],
-    [7],
-    [[]],
-    {},
-    {"a": 1},
-)
+NASTY_JSON: tuple[Any, ...] = (None, True, 7, 1 << 40, -1, 1.5, "x", "Orders", "\x00", [], [7], [[]], {}, {"a": 1})
 MEMBERS = (
     *("clientID", "clientId", "consumerGroup", "mqSet", "producerDataSet", "consumerDataSet", "groupName"),
     *("subscriptionDataSet", "topic", "subString", "expressionType", "subVersion", "brokerName", "queueId"),
-    *(
-        "subscriptionData",
-        "retryQueueNums",
-        "consumeEnable",
-        "topicConfigSerializeWrapper",
-        "topicConfigTable",
-    ),
+    *("subscriptionData", "retryQueueNums", "consumeEnable", "topicConfigSerializeWrapper", "topicConfigTable"),
 )
 CODES = [code for code in RequestCode if code.name not in (
     "CHECK_TRANSACTION_STATE",

@@ -38,10 +38,7 @@ def test_members_are_notified_only_when_one_joins_or_leaves(bench: Any) -> None:
     assert first.got[-1].ext_fields == {"consumerGroup": GROUP}
     assert members(first) == [first.client_id, second.client_id]
     second.answer(
-        RequestCode.UNREGISTER_CLIENT,
-        clientID=second.client_id,
-        consumerGroup=GROUP,
-        producerGroup="sellers",
+        RequestCode.UNREGISTER_CLIENT, clientID=second.client_id, consumerGroup=GROUP, producerGroup="sellers"
     )
     assert (first.codes(), second.codes()) == ([CHANGED] * 3, [CHANGED])
     assert members(first) == [first.client_id]

@@ -8,22 +8,13 @@ from tests.store.services.one_life import with_settings
 from tornlog.store.broker.kv_config import KVConfig
 from tornlog.store.broker.requests import RequestCode, ResponseCode
 
-SLAVE = {
-    "brokerName": "broker-a",
-    "clusterName": "DefaultCluster",
-    "brokerId": 1,
-    "brokerAddr": "10.0.0.9:10911",
-}
+SLAVE = {"brokerName": "broker-a", "clusterName": "DefaultCluster", "brokerId": 1, "brokerAddr": "10.0.0.9:10911"}
 
 
 def register(client: Any, topics: dict[str, object], **fields: Any) -> Any:
     table = {"topicConfigTable": topics, "dataVersion": {"counter": 1, "timestamp": 2}}
     body = json.dumps({"topicConfigSerializeWrapper": table, "filterServerList": []}).encode()
-    check = {
-        "compressed": "false",
-        "bodyCrc32": zlib.crc32(body) & 0x7FFFFFFF,
-        "haServerAddr": "10.0.0.9:10912",
-    }
+    check = {"compressed": "false", "bodyCrc32": zlib.crc32(body) & 0x7FFFFFFF, "haServerAddr": "10.0.0.9:10912"}
     return client.answer(RequestCode.REGISTER_BROKER, body, **{**SLAVE, **check, **fields})
 
 
@@ -164,10 +155,7 @@ def test_values_are_stored_by_namespace_and_key(bench: Any) -> None:
     client.answer(RequestCode.DELETE_KV_CONFIG, namespace="PLACES", key="south")
     client.answer(RequestCode.DELETE_KV_CONFIG, namespace="NONE", key="south")
     none = client.answer(RequestCode.GET_KV_CONFIG, namespace="PLACES", key="south")
-    assert (none.code, none.remark) == (
-        ResponseCode.QUERY_NOT_FOUND,
-        "No config item, Namespace: PLACES Key: south",
-    )
+    assert (none.code, none.remark) == (ResponseCode.QUERY_NOT_FOUND, "No config item, Namespace: PLACES Key: south")
     for wrong in ({"namespace": "PLACES"}, {"namespace": "PLACES", "key": "east"}):
         assert client.answer(RequestCode.PUT_KV_CONFIG, **wrong).code == ResponseCode.SYSTEM_ERROR
 

@@ -74,11 +74,7 @@ def test_a_moved_offset_is_stored_as_an_event(bench: Any) -> None:
         ({"consumerGroup": "no/such"}, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "no/such"),
         ({"sysFlag": 0}, ResponseCode.SUBSCRIPTION_NOT_EXIST, "heartbeat"),
         ({"expressionType": "SQL92", "subscription": "a >"}, ResponseCode.SUBSCRIPTION_PARSE_FAILED, "a >"),
-        (
-            {"expressionType": "SQL92", "subscription": "a > 1"},
-            ResponseCode.SYSTEM_ERROR,
-            "enablePropertyFilter",
-        ),
+        ({"expressionType": "SQL92", "subscription": "a > 1"}, ResponseCode.SYSTEM_ERROR, "enablePropertyFilter"),
         (
             {"subscription": "A" * 65_537},
             ResponseCode.SUBSCRIPTION_PARSE_FAILED,

@@ -16,17 +16,7 @@ TOPIC = "DefaultCluster_REPLY_TOPIC"
 
 def reply(client: Any, to: str, body: bytes = b"yes") -> Any:
     properties = encode_properties({"REPLY_TO_CLIENT": to, "CORRELATION_ID": "c1"})
-    fields = {
-        "a": "sellers",
-        "b": TOPIC,
-        "c": "TBW102",
-        "d": 4,
-        "e": 0,
-        "f": 0,
-        "g": 1,
-        "h": 0,
-        "i": properties,
-    }
+    fields = {"a": "sellers", "b": TOPIC, "c": "TBW102", "d": 4, "e": 0, "f": 0, "g": 1, "h": 0, "i": properties}
     return client.answer(RequestCode.SEND_REPLY_MESSAGE_V2, body, **fields)
 
 
