@@ -49,7 +49,6 @@ class Broker(BrokerParts):
         )
         self.name_server.kv.on_changed = self._follow_order
         self.synchronize: SlaveSynchronize | None = None
-        """Copies the master's tables on a slave."""
         if self.is_slave and world.network is not None:
             self.synchronize = SlaveSynchronize(self)
         self.registrations = [
@@ -65,7 +64,6 @@ class Broker(BrokerParts):
             service.on_failure = self.own_store.flags.service_failed
 
     findings: Sequence[CorruptFileError] = ()
-    """The damage that `load` found."""
 
     def load(self) -> None:
         """Load all files and recover the store.

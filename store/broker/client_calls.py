@@ -43,7 +43,6 @@ class ClientCalls:
         self._opaques = world.tasks.cell("opaques of calls")
         self._calls: dict[tuple[Channel, int], _Call] = {}
         self._operators = 0
-        """How many operators have calls in flight."""
 
     def call(self, channel: Channel, code: int, fields: Mapping[str, str], body: bytes) -> RemotingCommand:
         """Return the response of one client. Refuses the operator's request after a timeout or at CALLS_MAX."""

@@ -49,7 +49,6 @@ class ClientChannelInfo:
 
 
 def _expired(groups: Iterable[Mapping[Channel, ClientChannelInfo]], now_ns: int) -> list[Channel]:
-    """Return the connections of expired clients, without duplicates."""
     silent_ns = now_ns - CHANNEL_EXPIRED_MS * _NS_PER_MS
     clients = (client for group in groups for client in group.values())
     return list(dict.fromkeys(client.channel for client in clients if client.heartbeat_ns < silent_ns))

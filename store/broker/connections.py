@@ -332,7 +332,6 @@ class Connections(Service):
             self._patience.look_at(session, now_ns)
 
     def _look_at(self, session: Session, now_ns: int) -> None:
-        """Update the watched events of a session, or remove it if it has ended."""
         if session.is_open and session.reader.held_bytes and session.is_listened_to:
             self._hand_on(session, now_ns)
         if not session.is_open:
@@ -345,7 +344,6 @@ class Connections(Service):
             self._watch(session, receives=wanted[0], sends=wanted[1])
 
     def _watch(self, session: Session, *, receives: bool, sends: bool) -> None:
-        """Watch a session. Close it if the poller has no capacity."""
         try:
             self._poller.watch(session.connection, receives=receives, sends=sends)
         except OSError as error:  # ENOSPC: fs.epoll.max_user_watches, or no kernel memory

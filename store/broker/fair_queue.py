@@ -23,7 +23,7 @@ class FairQueue(Generic[_Owner, _Item]):
 
     def __init__(self) -> None:
         self._of: OrderedDict[_Owner, deque[_Item]] = OrderedDict()
-        """Owners in the order of their turns."""
+        """In the order of their turns."""
         self._count = 0
 
     def __len__(self) -> int:
@@ -72,7 +72,7 @@ class HostFairQueue(Generic[_Owner, _Item]):
 
     def __init__(self) -> None:
         self._of: OrderedDict[str, FairQueue[_Owner, _Item]] = OrderedDict()
-        """Active hosts in the order of their turns."""
+        """Active hosts, in the order of their turns."""
         self._paused: dict[str, FairQueue[_Owner, _Item]] = {}
         self._count = 0
 

@@ -70,12 +70,10 @@ class ConsumeMessageContext:
     queue_id: int = -1
     """-1 for a message that was sent back."""
     offset: int = -1
-    """The queue offset of the pull."""
     code: ResponseCode | int = ResponseCode.SUCCESS
     body_length: int = 0
     """The bytes of all messages in the answer to a pull."""
     message_id: str = ""
-    """The id of the message that was sent back."""
 
 
 _Context = TypeVar("_Context", SendMessageContext, ConsumeMessageContext)

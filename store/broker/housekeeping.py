@@ -72,7 +72,6 @@ class PutLatency:
         self._begun_ns = world.clock.monotonic_ns()
         self._at_begin = stats.put_latency_counts
         self._last = [0] * len(self._at_begin)
-        """Counts per bucket in the last full minute."""
 
     def note(self) -> None:
         """Roll over if a minute has passed."""

@@ -32,7 +32,6 @@ class KVConfig:
 
     def __init__(self, world: World, path: str | None = None) -> None:
         self.on_changed: Callable[[str], None] = do_nothing
-        """Called with the namespace that has changed."""
         self.file = None if path is None else SideFile(world.files, path)
         self._lock = world.tasks.lock("kv config")
         self._namespaces: Namespaces = {}

@@ -41,7 +41,6 @@ class LateAnswers(Service):
         self._count = 0
         """The next number."""
         self._notified: list[int] = []
-        """Numbers to check."""
         self._due: list[tuple[int, int]] = []
         """A heap of deadlines and numbers. Answered requests stay for a while, so the task need not wake for the next
         deadline.
@@ -116,7 +115,6 @@ class LateAnswers(Service):
             self._answer(*each)
 
     def _take_looks(self, now_ns: int) -> list[int]:
-        """Return the pending requests that were notified or whose deadline has passed."""
         with self._lock:
             looks, self._notified = dict.fromkeys(self._notified), []
             while self._due and self._due[0][0] <= now_ns:

@@ -57,7 +57,6 @@ class LiveSettings:
 
     def __init__(self, world: World, store: StoreConfig, config: BrokerConfig) -> None:
         self.emit: Emit = lambda line: None
-        """Writes a line about a change to the log."""
         self.on_changed: Callable[[frozenset[str]], None] = lambda names: None
         """Called with the names of the changed fields of both configs."""
         self.others: Mapping[str, str] = {}
@@ -103,7 +102,6 @@ class LiveSettings:
             self.on_changed(frozenset((*store, *config)))
 
     def _checked(self, changes: Mapping[str, str], table: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the changed fields of both configs after validation. Raises SettingChangeError."""
         store: dict[str, Any] = {}
         config: dict[str, Any] = {}
         for key, text in changes.items():

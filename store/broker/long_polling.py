@@ -141,7 +141,6 @@ class PullRequestHoldService(Service):
         self.answer: Callable[[RemotingCommand, Channel], None] = lambda request, channel: None
         """Runs a pull and sends the answer."""
         self.last_error: Exception | None = None
-        """The last error while an answer was sent."""
         self._store = store
         self._config = config
         self._held = HeldPulls()
@@ -239,7 +238,6 @@ class PullRequestHoldService(Service):
                 self._answer(pull)
 
     def _scan(self) -> None:
-        """End the waits for arrivals that were not announced."""
         with self._lock:
             queues = self._held.queues
         for queue in queues:

@@ -35,9 +35,8 @@ class RegisteredBroker:
     ha_address: str
     topics: Mapping[str, TopicConfig]
     heard_ns: int
-    """Monotonic time of the last message from it."""
     version: DataVersion | None = None
-    """Version of its topics."""
+    """Of its topics."""
     channel: Channel | None = None
     """Connection of the registration. None: the built-in name server's own broker."""
 
@@ -57,7 +56,6 @@ class NameServer:
         file of KV settings.
         """
         self.ha_address = ""
-        """The HA address of this broker."""
         self.kv = KVConfig(world, kv_path)
         port = {} if config is None else {"listenPort": str(config.listen_port)}
         self.settings = NameServerSettings({"kvConfigPath": kv_path or "", **port})
@@ -115,7 +113,6 @@ class NameServer:
         return len({topic for broker in self._brokers() if broker.name == name for topic in broker.topics})
 
     def _brokers(self) -> list[RegisteredBroker]:
-        """Return all brokers, the master of each name first."""
         own = self._own()
         with self._lock:
             self._forget_expired()

@@ -59,9 +59,7 @@ class BrokerRegistration(Service):
         super().__init__(parts.world)
         self.address = address
         self.registered = 0
-        """Number of successful registrations."""
         self.last_error: Exception | None = None
-        """Error of the last attempt, or None."""
         self._parts = parts
         self._ha_address = ha_address
         self.emit: Emit = lambda line: None
@@ -132,9 +130,7 @@ class SlaveSynchronize(Service):
         self.master_address = parts.config.master_addr
         """The master's `host:port`. Empty: no master is known."""
         self.synchronized = 0
-        """Number of complete copies."""
         self.last_error: Exception | None = None
-        """Error of the last attempt, or None."""
         self._parts = parts
         self._wait_ms = FIRST_MS
         self._client: RemotingClient | None = None

@@ -70,11 +70,9 @@ class BrokerParts:
         self.access: AccessControl | None = None
         """Access control, set by the server. None: every request is allowed."""
         self.ha: HAService | None = None
-        """Replication, if the world has a network."""
         if world.network is not None:
             self.ha = HAService(store, config.ha_host)
         self.server_info: Callable[[], Mapping[str, str]] = dict
-        """Runtime figures of the server."""
         self.held_pulls = PullRequestHoldService(world, self.store, config)
         self.consumers.on_changed = self.pushes.consumer_ids_changed
         self.consumers.on_registered = self._register_filters

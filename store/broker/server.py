@@ -197,7 +197,6 @@ class RemotingServer:
             self._finish(request, response)
 
     def _answer_late(self, request: PooledRequest, late: LateResponse, result: PutMessageResult) -> None:
-        """Answer a request whose put has completed."""
         try:
             response = late.respond(result)
         except Exception as error:
@@ -215,7 +214,6 @@ class RemotingServer:
             self._answer(request, ResponseCode.SYSTEM_ERROR, str(error))
 
     def _refuse(self, request: PooledRequest, refusal: RequestRefusal, remark: str) -> None:
-        """Answer a request with SYSTEM_BUSY."""
         self.counts.refused(refusal)
         self._emit(debug(f"{request.session.remote_address}: request {request.command.code}: {refusal.value}"))
         request.session.done_request(request.size_bytes)
@@ -235,7 +233,6 @@ class RemotingServer:
             return self._failed(request, error)
 
     def _failed(self, request: PooledRequest, error: Exception) -> RemotingCommand:
-        """Return the response to a request whose processor raised an unexpected error."""
         self.counts.refused(RequestRefusal.FAILED)
         text = f"{type(error).__name__}: {error}"[:REMARK_CHARACTERS_MAX]
         self._emit(failure(f"{request.session.remote_address}: request {request.command.code}: {text}"))

@@ -42,9 +42,7 @@ class ServerCounts:
     def __init__(self, tasks: Tasks) -> None:
         self._lock = tasks.lock("server counts")
         self.endings = dict.fromkeys(Ending, 0)
-        """Number of ended connections by reason."""
         self.refusals = dict.fromkeys(RequestRefusal, 0)
-        """Number of refused requests by reason."""
         self.accepted = 0
         """Accepted connections. Like the two counters below, written only by the poller task."""
         self.requests = 0

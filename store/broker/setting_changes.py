@@ -17,7 +17,6 @@ class SettingChangeError(ValueError):
     """A setting change that is not possible. The message names the setting."""
 
     code = ResponseCode.SYSTEM_ERROR
-    """Response code."""
 
 
 class SettingFixedError(SettingChangeError):

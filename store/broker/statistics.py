@@ -49,8 +49,6 @@ class _Total(NamedTuple):
 
 @dataclass(slots=True)
 class _Series:
-    """Samples of one key, by span."""
-
     samples: tuple[deque[_Total], ...] = field(
         default_factory=lambda: tuple(deque(maxlen=span.samples_max) for span in _SPANS)
     )

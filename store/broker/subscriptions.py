@@ -37,7 +37,7 @@ TEXT_CHARACTERS_MAX = 255
 GROUPS_MAX = 256
 """Groups of each kind in a heartbeat. A new consumer group and its retry topic are written to disk one by one."""
 TOPICS_MAX = 4096
-"""Subscriptions of one group."""
+"""Of one group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,6 @@ class SubscriptionData:
 
     @property
     def _fault(self) -> str | None:
-        """Return the fault of the expression, or None."""
         if self.is_tag:
             most, found = EXPRESSION_CHARACTERS_MAX, len(self.expression)
             too_long = f"subscription expression: expected at most {most} characters, found {found}"

@@ -19,7 +19,6 @@ from .replica_log import ReplicaLog
 RECONNECT_MS = 5_000  # RocketMQ HAClient.run
 """Pause of a slave between two attempts to connect."""
 CONNECT_MS = 5_000
-"""Timeout of one attempt."""
 STATES = DIVERGED, NOT_CONNECTED, COMPARING, FOLLOWING = ("diverged", "not connected", "comparing", "following")
 _RECEIVE_BYTES = 1 << 16
 _NS_PER_MS = 1_000_000
@@ -45,7 +44,6 @@ class HAClient(Service):
         self.on_diverged: Callable[[str, DivergedError], None] = do_nothing
         """Called with the master's address when the logs diverge."""
         self.last_error = ""
-        """Why the last connection ended or failed."""
         self._lock = store.world.tasks.lock("ha-client connection")
         self._connection: Connection | None = None
         """Guarded by the lock."""

@@ -229,7 +229,6 @@ class HAService:
         self._ended: list[HAConnection] = []
         """Connections whose tasks may still run."""
         self.last_closed = ""
-        """The last closed connection and its reason."""
         self.on_slave_gone: Callable[[HAConnection], None] = do_nothing
         """Called with each connection that ends before `shutdown`."""
         self._accepted = 0
@@ -296,7 +295,6 @@ class HAService:
             raise
 
     def _accept_all(self, listener: Listener) -> None:
-        """Accept slaves until the listener closes."""
         while True:
             try:
                 accepted = listener.accept(None)

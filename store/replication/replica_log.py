@@ -44,7 +44,6 @@ class ReplicaLog:
         self._expected = 0
         """Log offset of the next byte in the stream, unless the log is empty."""
         self._begun = False
-        """Whether the first piece of the stream has arrived."""
         self._heartbeats = 0
         self._pending = bytearray()
         """Bytes after the log's end of an incomplete record, preceded by zeros back to the start of a sector."""
@@ -99,7 +98,6 @@ class ReplicaLog:
         return self._append_whole_records()
 
     def _begin_empty(self, piece: TransferPiece) -> None:
-        """Begin at the start of the master's last file."""
         if piece.log_offset % self._log.segment_bytes:
             expected = f"files of {self._log.segment_bytes} bytes"
             raise DivergedError(piece.log_offset, expected, "a file that begins here")
@@ -115,7 +113,6 @@ class ReplicaLog:
             raise DivergedError(self._expected, expected, found)
 
     def _compared(self, data: memoryview) -> int:
-        """Compare bytes that the log already has. Return their number."""
         at = self._expected
         size_bytes = min(len(data), max(self._log.max_offset - at, 0))
         if not size_bytes:

@@ -150,9 +150,7 @@ class ConsumerFilterData:
     expression: SqlExpression
     client_version: int
     positions: tuple[int, ...]
-    """Its bit numbers in a bit map."""
     map_bytes: int
-    """Length of these bit maps."""
     born_timestamp_ms: int = _NEVER_MS
     """All messages stored after this time were dispatched with the expression registered."""
     dead_timestamp_ms: int | None = None

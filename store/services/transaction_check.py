@@ -90,7 +90,6 @@ class TransactionalMessageCheckService(Service):
         self.on_check: Callable[[MessageRecord], None] = do_nothing
         """Called with each half message whose producer group must be asked, as it was put back."""
         self.last_error: Exception | None = None
-        """The last error of a pass or of `on_check`."""
         self.config = config
         self._store = store
         self._offsets = offsets
@@ -179,7 +178,6 @@ class TransactionalMessageCheckService(Service):
         self._note_progress(ops)
 
     def _note_progress(self, ops: OpQueue) -> None:
-        """Record the progress of the pass, and publish it if its log is durable."""
         rests_on = max(self._store.max_phy_offset, self._put_end)
         self._unpublished = _Progress(self._half_offset, ops.needed_from, rests_on)
         self._publish()
@@ -203,7 +201,6 @@ class TransactionalMessageCheckService(Service):
         return half_offset >= self._store.commit_log.topic_queue_table.get((HALF_TOPIC, QUEUE_ID), 0)
 
     def _publish(self) -> None:
-        """Store the progress of the last pass if its log is durable."""
         done = self._unpublished
         if done is None or self._store.log.flushed_where.get() < done.log_offset:
             return
@@ -305,7 +302,6 @@ class TransactionalMessageCheckService(Service):
             self._put_question(record)
 
     def _wait_committed(self, log_offset: int) -> None:
-        """Wait until the log is committed up to an offset, at most _COMMIT_MS_MAX."""
         clock = self.world.clock
         due_ns = clock.monotonic_ns() + _COMMIT_MS_MAX * 1_000_000
         while self._store.max_phy_offset < log_offset and clock.monotonic_ns() < due_ns:

@@ -142,7 +142,6 @@ class Decisions:
         return first_offset in self._passed and not is_kept
 
     def _prune(self, visible_ops: int) -> None:
-        """Forget the oldest decisions whose ops can be pulled."""
         while self._ops:
             half_offset, op_offset = next(iter(self._ops.items()))
             if not 0 <= op_offset < visible_ops:

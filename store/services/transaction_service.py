@@ -61,7 +61,6 @@ class EndTransactionResult(NamedTuple):
 
     status: EndTransactionStatus
     put: PutMessageResult | None = None
-    """Result of the put of a committed message."""
     op_is_stored: bool = False
     """Whether the op is in the log. If not, the check retries, and a crash before that undoes the decision."""
 

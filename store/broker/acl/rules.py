@@ -57,7 +57,6 @@ PERMISSIONS: Mapping[str, Permission] = {
     "PUB|SUB": Permission.PUB | Permission.SUB,
     "SUB|PUB": Permission.PUB | Permission.SUB,
 }
-"""By their spelling in plain_acl.yml."""
 
 
 class Need(NamedTuple):
@@ -103,7 +102,6 @@ ADMIN_CODES = frozenset(
         RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG,
     )
 )
-"""Requests reserved for administrators."""
 
 OPEN_CODES = frozenset((RequestCode.GET_ROUTEINFO_BY_TOPIC,))
 """Name server requests open to everyone: a client without a route would blame its topic, not its access key."""
