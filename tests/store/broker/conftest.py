@@ -158,6 +158,17 @@ def serve() -> Iterator[Callable[..., Served]]:
 
 
 @pytest.fixture
+def served(serve: Callable[..., Served]) -> Served:
+    """Start a server with default limits."""
+    return serve()
+
+
+@pytest.fixture
+def peer(served: Served) -> Peer:
+    return served.connect()
+
+
+@pytest.fixture
 def run() -> Iterator[Callable[[Callable[[World, World], None]], None]]:
     """Run a body with two simulated machines: one can listen, the other can connect."""
     kernel = Kernel(RandomWalk(Choices("a server's end").stream("schedule"), 8))
@@ -194,4 +205,5 @@ def world(lab: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    return call_in_one_life(pyfuncitem, ("bench",), ("here", "there"), ("world",))
+    client = {"client": lambda bench: bench.client()}
+    return call_in_one_life(pyfuncitem, ("bench",), ("here", "there"), ("world",), more=client)

@@ -32,10 +32,9 @@ def still_answers(served: Any) -> bool:
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "gRPC clients of 5.x"),
     ],
 )
-def test_an_impossible_length_closes_the_connection_before_data_is_kept(serve: Serve, head: bytes, hint: str) -> None:
-    served = serve()
-    peer = served.connect()
-
+def test_an_impossible_length_closes_the_connection_before_data_is_kept(
+    served: Any, peer: Any, head: bytes, hint: str
+) -> None:
     peer.socket.sendall(head)
 
     assert peer.is_ended()
@@ -45,10 +44,7 @@ def test_an_impossible_length_closes_the_connection_before_data_is_kept(serve: S
     assert still_answers(served)
 
 
-def test_a_large_body_is_refused_and_the_connection_stays(serve: Serve) -> None:
-    served = serve()
-    peer = served.connect()
-
+def test_a_large_body_is_refused_and_the_connection_stays(served: Any, peer: Any) -> None:
     refused = peer.ask(RemotingCommand(served.SIZED, 1, ext_fields={"bytes": "7"}, body=bytes(BODY_BYTES_MAX + 1)))
 
     assert refused.remark == "body: expected 262144 bytes or fewer, found 262145"
@@ -67,10 +63,7 @@ def test_a_large_body_is_refused_and_the_connection_stays(serve: Serve) -> None:
         b"\0\0\0\x05\x01\0\0\x01\0",  # a binary header that is cut short
     ],
 )
-def test_a_malformed_frame_closes_the_connection(serve: Serve, frame: bytes) -> None:
-    served = serve()
-    peer = served.connect()
-
+def test_a_malformed_frame_closes_the_connection(served: Any, peer: Any, frame: bytes) -> None:
     peer.socket.sendall(frame)
 
     assert peer.is_ended()
@@ -94,8 +87,7 @@ def test_garbage_after_a_paused_request_closes_the_connection_later(serve: Serve
     assert peer.is_ended()
 
 
-def test_an_internal_error_closes_only_its_connection(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    served = serve()
+def test_an_internal_error_closes_only_its_connection(served: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     other = served.connect()
     assert other.ask(RemotingCommand(served.ECHO, 1)).code == 0
 
@@ -286,9 +278,7 @@ def test_a_client_with_many_pending_requests_is_paused(serve: Serve) -> None:
     assert [peer.receive().code for _ in range(50)] == [0] * 50
 
 
-def test_short_connections_leave_no_trace(serve: Serve) -> None:
-    served = serve()
-
+def test_short_connections_leave_no_trace(served: Any) -> None:
     for _ in range(300):
         served.connect().socket.close()
         served.peers.pop()

@@ -41,8 +41,7 @@ def test_an_invocation_returns_its_own_response(serve: Serve, connect: Connect) 
     assert [one.wait(5_000).body for one in under_way] == [command.body for command in commands]
 
 
-def test_several_tasks_may_share_a_client(serve: Serve, connect: Connect) -> None:
-    served = serve()
+def test_several_tasks_may_share_a_client(served: Any, connect: Connect) -> None:
     client = connect(served.address)
     wrong: list[bytes] = []
 
@@ -63,8 +62,7 @@ def test_several_tasks_may_share_a_client(serve: Serve, connect: Connect) -> Non
     assert served.server.counts.requests == 200
 
 
-def test_a_late_response_is_ignored_after_the_timeout(serve: Serve, connect: Connect) -> None:
-    served = serve()
+def test_a_late_response_is_ignored_after_the_timeout(served: Any, connect: Connect) -> None:
     client = connect(served.address)
 
     with pytest.raises(TimeoutError, match="50 ms"):
@@ -74,8 +72,7 @@ def test_a_late_response_is_ignored_after_the_timeout(serve: Serve, connect: Con
     assert client.invoke(RemotingCommand(served.ECHO, 0, body=b"next"), 5_000).body == b"next"
 
 
-def test_a_broken_connection_ends_every_wait_and_the_next_request_makes_another(serve: Serve, connect: Connect) -> None:
-    served = serve()
+def test_a_broken_connection_ends_every_wait_and_the_next_request_makes_another(served: Any, connect: Connect) -> None:
     client = connect(served.address)
     under_way = client.begin(RemotingCommand(served.LATER, 0))
     served.until(lambda: bool(served.held))
@@ -107,8 +104,7 @@ def test_a_refused_connection_is_an_error_at_once(connect: Connect) -> None:
         connect(address).invoke(RemotingCommand(1, 0), 5_000)
 
 
-def test_one_way_requests_work_in_both_directions(serve: Serve, connect: Connect) -> None:
-    served = serve()
+def test_one_way_requests_work_in_both_directions(served: Any, connect: Connect) -> None:
     told: list[RemotingCommand] = []
     client = connect(served.address, on_request=told.append)
 
@@ -122,8 +118,7 @@ def test_one_way_requests_work_in_both_directions(serve: Serve, connect: Connect
     assert told[0].ext_fields == {"consumerGroup": "g"}
 
 
-def test_every_kind_of_request_is_signed(serve: Serve, connect: Connect) -> None:
-    served = serve()
+def test_every_kind_of_request_is_signed(served: Any, connect: Connect) -> None:
     client = connect(served.address, sign=signer("RocketMQ", "12345678"))
 
     fields = client.invoke(RemotingCommand(served.ECHO, 0, ext_fields={"topic": "T"}), 5_000).ext_fields
@@ -134,8 +129,7 @@ def test_every_kind_of_request_is_signed(serve: Serve, connect: Connect) -> None
     assert "Signature" in served.held[0][0].ext_fields
 
 
-def test_a_closed_client_refuses_requests(serve: Serve, connect: Connect) -> None:
-    served = serve()
+def test_a_closed_client_refuses_requests(served: Any, connect: Connect) -> None:
     client = connect(served.address)
     under_way = client.begin(RemotingCommand(served.LATER, 0))
     served.until(lambda: bool(served.held))
@@ -149,8 +143,7 @@ def test_a_closed_client_refuses_requests(serve: Serve, connect: Connect) -> Non
     served.until_ended(Ending.BY_CLIENT)
 
 
-def test_a_closed_client_leaves_no_task_of_a_connection_that_broke_before(serve: Serve, connect: Connect) -> None:
-    served = serve()
+def test_a_closed_client_leaves_no_task_of_a_connection_that_broke_before(served: Any, connect: Connect) -> None:
     entered, gate = threading.Event(), threading.Event()
 
     def hold_up(_: RemotingCommand) -> None:

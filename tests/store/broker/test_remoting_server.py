@@ -18,8 +18,7 @@ Serve = Callable[..., Any]
 
 
 @pytest.mark.parametrize("form", HeaderForm)
-def test_a_request_is_answered_with_its_opaque_and_in_the_form_it_came_in(serve: Serve, form: HeaderForm) -> None:
-    served = serve()
+def test_a_request_is_answered_with_its_opaque_and_in_the_form_it_came_in(served: Any, form: HeaderForm) -> None:
     request = RemotingCommand(served.ECHO, 77, ext_fields={"topic": "Örtchen"}, body=b"\0body", form=form)
 
     response = served.connect().ask(request)
@@ -30,10 +29,7 @@ def test_a_request_is_answered_with_its_opaque_and_in_the_form_it_came_in(serve:
     assert response.body == b"\0body"
 
 
-def test_many_frames_in_one_piece_are_each_answered_once(serve: Serve) -> None:
-    served = serve()
-    peer = served.connect()
-
+def test_many_frames_in_one_piece_are_each_answered_once(served: Any, peer: Any) -> None:
     peer.send(*(RemotingCommand(served.ECHO, n, body=b"%d" % n) for n in range(100)))
 
     answers = [peer.receive() for _ in range(100)]
@@ -41,8 +37,7 @@ def test_many_frames_in_one_piece_are_each_answered_once(serve: Serve) -> None:
     assert all(answer.body == b"%d" % answer.opaque for answer in answers)
 
 
-def test_large_frames_work_in_both_directions(serve: Serve) -> None:
-    served = serve()
+def test_large_frames_work_in_both_directions(served: Any) -> None:
     body = bytes(range(256)) * 40_000
 
     assert served.connect().ask(RemotingCommand(served.ECHO, 1, body=body)).body == body
@@ -55,10 +50,7 @@ def test_an_unknown_code_is_answered_not_supported(serve: Serve) -> None:
     assert "31999" in response.remark
 
 
-def test_an_exception_is_answered_as_a_system_error(serve: Serve) -> None:
-    served = serve()
-    peer = served.connect()
-
+def test_an_exception_is_answered_as_a_system_error(served: Any, peer: Any) -> None:
     for _ in range(10):  # more than there are tasks
         response = peer.ask(RemotingCommand(served.FAIL, 5))
         assert (response.code, response.remark) == (1, "LookupError: no such thing")
@@ -75,10 +67,7 @@ def test_a_response_larger_than_a_frame_becomes_an_error(serve: Serve) -> None:
     assert "16777216" in response.remark
 
 
-def test_a_one_way_request_is_processed_and_not_answered(serve: Serve) -> None:
-    served = serve()
-    peer = served.connect()
-
+def test_a_one_way_request_is_processed_and_not_answered(served: Any, peer: Any) -> None:
     peer.send(RemotingCommand(served.FAIL, 1, ONE_WAY_FLAG), RemotingCommand(31999, 2, ONE_WAY_FLAG))
     peer.send(RemotingCommand(served.ECHO, 3))
 
@@ -86,10 +75,7 @@ def test_a_one_way_request_is_processed_and_not_answered(serve: Serve) -> None:
     served.until_refused(RequestRefusal.FAILED)
 
 
-def test_a_stray_response_is_dropped(serve: Serve) -> None:
-    served = serve()
-    peer = served.connect()
-
+def test_a_stray_response_is_dropped(served: Any, peer: Any) -> None:
     peer.send(RemotingCommand(served.ECHO, 1, RESPONSE_FLAG))
 
     assert peer.ask(RemotingCommand(served.ECHO, 2)).opaque == 2
@@ -110,8 +96,7 @@ def held(served: Any) -> tuple[Any, Channel]:
     return peer, served.held[0][1]
 
 
-def test_a_held_request_is_answered_later_from_any_task(serve: Serve) -> None:
-    served = serve()
+def test_a_held_request_is_answered_later_from_any_task(served: Any) -> None:
     peer, channel = held(served)
 
     assert channel.send(RemotingCommand(0, 9, RESPONSE_FLAG, body=b"at last"))
@@ -121,8 +106,7 @@ def test_a_held_request_is_answered_later_from_any_task(serve: Serve) -> None:
     assert channel.local_address == "{}:{}".format(*served.address)
 
 
-def test_an_ended_channel_refuses_commands_and_is_reported_once(serve: Serve) -> None:
-    served = serve()
+def test_an_ended_channel_refuses_commands_and_is_reported_once(served: Any) -> None:
     peer, channel = held(served)
 
     peer.socket.close()
@@ -133,8 +117,7 @@ def test_an_ended_channel_refuses_commands_and_is_reported_once(serve: Serve) ->
     assert not channel.send(RemotingCommand(0, 9, RESPONSE_FLAG))
 
 
-def test_a_processor_may_close_a_channel(serve: Serve) -> None:
-    served = serve()
+def test_a_processor_may_close_a_channel(served: Any) -> None:
     peer, channel = held(served)
 
     channel.close()
@@ -286,8 +269,7 @@ def test_a_denied_request_is_answered_and_not_processed(serve: Serve) -> None:
     assert served.server.counts.refusals[RequestRefusal.ACCESS] == 1
 
 
-def test_a_stop_answers_pending_requests_and_closes_connections(serve: Serve) -> None:
-    served = serve()
+def test_a_stop_answers_pending_requests_and_closes_connections(served: Any) -> None:
     peer, idle = served.connect(), served.connect()
     peer.send(RemotingCommand(served.WAIT, 1))
     served.until(lambda: served.server.counts.requests == 1)
@@ -316,8 +298,7 @@ def test_a_server_listens_at_all_addresses_or_none(serve: Serve) -> None:
     assert first != second
 
 
-def test_a_connection_that_cannot_be_watched_is_closed_alone(serve: Serve) -> None:
-    served = serve()
+def test_a_connection_that_cannot_be_watched_is_closed_alone(served: Any) -> None:
     first = served.connect()
     assert first.ask(RemotingCommand(served.ECHO, 1, body=b"before")).body == b"before"
     poller = served.server.connections._poller

@@ -210,3 +210,8 @@ def live(lab: Callable[..., Any], small: Callable[..., StoreConfig]) -> Callable
 def bench(live: Callable[..., Any]) -> Callable[..., Any]:
     """Run the test within one life of a broker. The argument is its `Bench`."""
     return live
+
+
+@pytest.fixture
+def client(bench: Callable[..., Any]) -> None:
+    """Connect the first client of `bench`."""

@@ -30,8 +30,7 @@ TOPIC = {
 }
 
 
-def test_a_topic_is_created_changed_and_removed(bench: Any) -> None:
-    client = bench.client()
+def test_a_topic_is_created_changed_and_removed(client: Any) -> None:
     assert client.answer(RequestCode.UPDATE_AND_CREATE_TOPIC, **TOPIC).code == ResponseCode.SUCCESS
     told = json.loads(client.answer(RequestCode.GET_ALL_TOPIC_CONFIG).body)
     assert told["topicConfigTable"]["Made"] == {
@@ -71,8 +70,7 @@ def test_an_invalid_topic_is_refused(bench: Any, wrong: dict[str, object]) -> No
     assert bench.broker.topics.version == before
 
 
-def test_a_topic_created_again_has_its_old_messages(bench: Any) -> None:
-    client = bench.client()
+def test_a_topic_created_again_has_its_old_messages(client: Any) -> None:
     client.send_message(b"m")
     client.answer(RequestCode.DELETE_TOPIC_IN_BROKER, topic="Orders")
     assert client.pull().code == ResponseCode.TOPIC_NOT_EXIST
@@ -80,8 +78,7 @@ def test_a_topic_created_again_has_its_old_messages(bench: Any) -> None:
     assert [record.body for record in client.pulled()] == [b"m", b"n"]
 
 
-def test_topic_stats_are_keyed_by_queue_as_java_clients_expect(bench: Any) -> None:
-    client = bench.client()
+def test_topic_stats_are_keyed_by_queue_as_java_clients_expect(client: Any) -> None:
     client.send_message(b"m", e=1, d=2)
     stored_ms = client.pulled(queueId=1)[0].store_timestamp_ms
     answer = client.answer(RequestCode.GET_TOPIC_STATS_INFO, topic="Orders")
@@ -94,8 +91,7 @@ def test_topic_stats_are_keyed_by_queue_as_java_clients_expect(bench: Any) -> No
     assert client.answer(RequestCode.GET_TOPIC_STATS_INFO, topic="No").code == ResponseCode.TOPIC_NOT_EXIST
 
 
-def test_a_group_is_created_listed_and_removed_with_its_offsets(bench: Any) -> None:
-    client = bench.client()
+def test_a_group_is_created_listed_and_removed_with_its_offsets(bench: Any, client: Any) -> None:
     client.send_message(b"m")
     group = {"groupName": GROUP, "retryMaxTimes": 3}
     client.answer(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, json.dumps(group).encode())
@@ -118,8 +114,7 @@ def test_a_group_is_created_listed_and_removed_with_its_offsets(bench: Any) -> N
     assert bench.broker.offsets.members == {"offsetTable": {}}
 
 
-def test_connections_are_listed_as_tools_expect(bench: Any) -> None:
-    client = bench.client()
+def test_connections_are_listed_as_tools_expect(bench: Any, client: Any) -> None:
     client.heartbeat(expression="A || B", version=5)
     connection = {"clientAddr": client.remote_address, "clientId": client.client_id, "language": "JAVA", "version": 409}
     consumers = json.loads(client.answer(RequestCode.GET_CONSUMER_CONNECTION_LIST, consumerGroup=GROUP).body)
@@ -150,8 +145,7 @@ def test_connections_are_listed_as_tools_expect(bench: Any) -> None:
     assert json.loads(who.body) == {"groupList": [GROUP]}
 
 
-def test_progress_is_reported_and_reset(bench: Any) -> None:
-    client = bench.client()
+def test_progress_is_reported_and_reset(bench: Any, client: Any) -> None:
     for _ in range(3):
         client.send_message(b"m", d=1)
         bench.sleep(1000)
@@ -178,8 +172,7 @@ def test_progress_is_reported_and_reset(bench: Any) -> None:
     assert client.answer(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, **forced).body.endswith(b":3}}")
 
 
-def test_a_groups_rate_is_that_of_the_last_minute(bench: Any) -> None:
-    client = bench.client()
+def test_a_groups_rate_is_that_of_the_last_minute(bench: Any, client: Any) -> None:
     for _ in range(5):
         client.send_message(b"m")
     bench.sleep(10_000)
@@ -197,8 +190,7 @@ def test_a_groups_rate_is_that_of_the_last_minute(bench: Any) -> None:
     assert rate() == 0.0
 
 
-def test_slaves_can_copy_consumer_and_delay_offsets(bench: Any) -> None:
-    client = bench.client()
+def test_slaves_can_copy_consumer_and_delay_offsets(bench: Any, client: Any) -> None:
     client.send_message(b"m", properties={"DELAY": "1"})
     bench.sleep(2_000)
     commit = {"consumerGroup": GROUP, "topic": "Orders", "queueId": 0, "commitOffset": 1}
@@ -209,8 +201,7 @@ def test_slaves_can_copy_consumer_and_delay_offsets(bench: Any) -> None:
     assert delays["offsetTable"]["1"] == 1
 
 
-def test_a_broker_shows_its_settings_and_runtime_figures(bench: Any) -> None:
-    client = bench.client()
+def test_a_broker_shows_its_settings_and_runtime_figures(client: Any) -> None:
     client.send_message(b"m")
     answer = client.answer(RequestCode.GET_BROKER_CONFIG)
     lines = answer.body.decode().splitlines()
@@ -234,8 +225,7 @@ def test_a_group_with_too_many_or_too_few_retry_queues_is_refused(bench: Any, qu
 
 @pytest.mark.parametrize("topic", ["broker-a", "DefaultCluster", "DefaultCluster_REPLY_TOPIC", "my_traces", "TBW102"])
 @with_settings(trace_topic_enable=True, msg_trace_topic_name="my_traces")
-def test_topics_named_by_settings_are_system_topics(bench: Any, topic: str) -> None:
-    client = bench.client()
+def test_topics_named_by_settings_are_system_topics(bench: Any, client: Any, topic: str) -> None:
     answer = client.answer(RequestCode.DELETE_TOPIC_IN_BROKER, topic=topic)
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert bench.broker.topics.get(topic) is not None

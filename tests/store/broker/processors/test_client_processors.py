@@ -20,8 +20,7 @@ def members(client: Any, group: str = GROUP) -> list[str]:
     return json.loads(answer.body)["consumerIdList"] if answer.code == ResponseCode.SUCCESS else []
 
 
-def test_a_heartbeat_makes_a_member_and_the_groups_retry_topic(bench: Any) -> None:
-    client = bench.client()
+def test_a_heartbeat_makes_a_member_and_the_groups_retry_topic(bench: Any, client: Any) -> None:
     assert client.heartbeat().code == ResponseCode.SUCCESS
     assert members(client) == [client.client_id]
     assert bench.broker.topics.get(f"%RETRY%{GROUP}").read_queue_nums == 1
@@ -57,8 +56,7 @@ def test_a_closed_connection_takes_its_client_out_of_every_group(bench: Any) -> 
     assert bench.broker.producers.groups == {}
 
 
-def test_a_heartbeat_over_a_connection_that_has_ended_leaves_no_member(bench: Any) -> None:
-    client = bench.client()
+def test_a_heartbeat_over_a_connection_that_has_ended_leaves_no_member(bench: Any, client: Any) -> None:
     client.is_open = False
     client.heartbeat()
     assert members(bench.client()) == []
@@ -75,8 +73,7 @@ def test_a_silent_client_expires_after_two_minutes(bench: Any) -> None:
     assert members(first) == [first.client_id]
 
 
-def test_a_push_larger_than_a_frame_is_not_sent(bench: Any) -> None:
-    client = bench.client()
+def test_a_push_larger_than_a_frame_is_not_sent(bench: Any, client: Any) -> None:
     assert not bench.broker.pushes.send(client, CHANGED, {"consumerGroup": "g" * (16 << 20)})
     assert bench.broker.pushes.send(client, CHANGED, {"consumerGroup": GROUP})
     assert client.codes() == [CHANGED]
@@ -91,8 +88,7 @@ def test_a_producer_group_may_have_255_characters(bench: Any) -> None:
     assert list(bench.broker.producers.groups) == [group]
 
 
-def test_a_group_can_disable_notifications(bench: Any) -> None:
-    client = bench.client()
+def test_a_group_can_disable_notifications(client: Any) -> None:
     group = {"groupName": GROUP, "notifyConsumerIdsChangedEnable": False}
     client.answer(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, json.dumps(group).encode())
     client.heartbeat()
@@ -150,8 +146,7 @@ def test_a_client_can_check_its_filter(live: Live) -> None:
 # -- offsets ---------------------------------------------------------------------------------------
 
 
-def test_a_new_group_starts_at_0_in_a_complete_queue(bench: Any) -> None:
-    client = bench.client()
+def test_a_new_group_starts_at_0_in_a_complete_queue(client: Any) -> None:
     client.send_message(b"m")
     query = {"consumerGroup": GROUP, "topic": "Orders", "queueId": 0}
     assert client.answer(RequestCode.QUERY_CONSUMER_OFFSET, **query).ext_fields == {"offset": "0"}
@@ -160,16 +155,14 @@ def test_a_new_group_starts_at_0_in_a_complete_queue(bench: Any) -> None:
 
 
 @with_settings(store={"physical_memory_bytes": 2048})
-def test_a_new_group_does_not_start_at_0_outside_of_memory(bench: Any) -> None:
-    client = bench.client()
+def test_a_new_group_does_not_start_at_0_outside_of_memory(client: Any) -> None:
     for _ in range(20):
         client.send_message(b"x" * 100)
     query = {"consumerGroup": GROUP, "topic": "Orders", "queueId": 0}
     assert client.answer(RequestCode.QUERY_CONSUMER_OFFSET, **query).code == ResponseCode.QUERY_NOT_FOUND
 
 
-def test_offsets_are_stored_only_for_existing_queues(bench: Any) -> None:
-    client = bench.client()
+def test_offsets_are_stored_only_for_existing_queues(bench: Any, client: Any) -> None:
     client.send_message(b"m")
     for fields, code in (
         ({"topic": "Nothing", "queueId": 0, "commitOffset": 1}, ResponseCode.TOPIC_NOT_EXIST),
@@ -212,8 +205,7 @@ def test_a_queue_is_locked_by_one_client_until_unlock_or_expiry(bench: Any) -> N
     assert lock(first, 4, -1) == []
 
 
-def test_a_client_can_change_its_id(bench: Any) -> None:
-    client = bench.client()
+def test_a_client_can_change_its_id(bench: Any, client: Any) -> None:
     client.heartbeat()
     before, client.client_id = client.client_id, "renamed"
     client.heartbeat()

@@ -34,8 +34,7 @@ def decide(client: Any, named: dict[str, object], decision: int) -> Any:
     return client.ask(RequestCode.END_TRANSACTION, commitOrRollback=decision, **named)
 
 
-def test_a_commit_makes_the_message_visible_once(bench: Any) -> None:
-    client = bench.client()
+def test_a_commit_makes_the_message_visible_once(bench: Any, client: Any) -> None:
     named = prepare(client)
     assert client.pulled(queueId=2) == []
     assert decide(client, named, TRANSACTION_COMMIT).code == ResponseCode.SUCCESS
@@ -45,8 +44,7 @@ def test_a_commit_makes_the_message_visible_once(bench: Any) -> None:
     assert (record.body, record.prepared_transaction_offset) == (b"half", named["commitLogOffset"])
 
 
-def test_a_rolled_back_message_stays_invisible(bench: Any) -> None:
-    client = bench.client()
+def test_a_rolled_back_message_stays_invisible(bench: Any, client: Any) -> None:
     named = prepare(client)
     assert decide(client, named, TRANSACTION_ROLLBACK).code == ResponseCode.SUCCESS
     decide(client, named, TRANSACTION_COMMIT)
@@ -65,8 +63,7 @@ def test_a_rolled_back_message_stays_invisible(bench: Any) -> None:
         {"commitLogOffset": "x"},
     ],
 )
-def test_a_decision_with_wrong_fields_is_refused(bench: Any, wrong: dict[str, object]) -> None:
-    client = bench.client()
+def test_a_decision_with_wrong_fields_is_refused(bench: Any, client: Any, wrong: dict[str, object]) -> None:
     fields = {**prepare(client), "commitOrRollback": TRANSACTION_COMMIT, **wrong}
     assert client.answer(RequestCode.END_TRANSACTION, **fields).code == ResponseCode.SYSTEM_ERROR
     bench.settle()

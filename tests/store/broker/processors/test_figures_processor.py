@@ -14,8 +14,7 @@ def statistics(client: Any, name: str, key: str) -> Any:
     return json.loads(answer.body) if answer.code == ResponseCode.SUCCESS else answer.remark
 
 
-def test_messages_are_counted_by_topic_by_group_and_for_the_broker(bench: Any) -> None:
-    client = bench.client()
+def test_messages_are_counted_by_topic_by_group_and_for_the_broker(bench: Any, client: Any) -> None:
     assert statistics(client, "TOPIC_PUT_NUMS", "Orders") == "The stats <TOPIC_PUT_NUMS> <Orders> not exist"
     for number in range(5):
         client.send_message(b"%d" % number)
@@ -34,8 +33,7 @@ def test_messages_are_counted_by_topic_by_group_and_for_the_broker(bench: Any) -
         assert "not exist" in statistics(client, *wrong)
 
 
-def test_old_messages_count_in_the_hour_but_not_in_the_minute(bench: Any) -> None:
-    client = bench.client()
+def test_old_messages_count_in_the_hour_but_not_in_the_minute(bench: Any, client: Any) -> None:
     client.send_message(b"early")
     bench.sleep(300_000)
     client.send_message(b"late")
@@ -45,8 +43,7 @@ def test_old_messages_count_in_the_hour_but_not_in_the_minute(bench: Any) -> Non
     assert found["statsHour"]["sum"] == found["statsDay"]["sum"] == 2
 
 
-def test_a_message_sent_back_is_counted(bench: Any) -> None:
-    client = bench.client()
+def test_a_message_sent_back_is_counted(client: Any) -> None:
     client.heartbeat()
     client.send_message(b"m")
     back = {"group": GROUP, "originTopic": "Orders", "offset": 0, "delayLevel": 0, "originMsgId": "x"}
@@ -54,8 +51,7 @@ def test_a_message_sent_back_is_counted(bench: Any) -> None:
     assert statistics(client, "SNDBCK_PUT_NUMS", f"Orders@{GROUP}")["statsMinute"]["sum"] == 1
 
 
-def test_progress_of_all_groups_in_ordered_or_other_topics(bench: Any) -> None:
-    client = bench.client()
+def test_progress_of_all_groups_in_ordered_or_other_topics(bench: Any, client: Any) -> None:
     client.heartbeat()
     for _ in range(3):
         client.send_message(b"m", e=0)
@@ -73,8 +69,7 @@ def test_progress_of_all_groups_in_ordered_or_other_topics(bench: Any) -> None:
     assert '"totalDiff":0' in ordered
 
 
-def test_the_delay_of_a_group_is_reported_per_queue(bench: Any) -> None:
-    client = bench.client()
+def test_the_delay_of_a_group_is_reported_per_queue(bench: Any, client: Any) -> None:
     client.send_message(b"first", e=1)
     bench.sleep(2_000)
     client.send_message(b"second", e=1)
@@ -92,8 +87,7 @@ def test_the_delay_of_a_group_is_reported_per_queue(bench: Any) -> None:
     assert none.code == ResponseCode.TOPIC_NOT_EXIST
 
 
-def test_the_lowest_offset_of_all_groups_is_corrected_by_a_compared_group(bench: Any) -> None:
-    client = bench.client()
+def test_the_lowest_offset_of_all_groups_is_corrected_by_a_compared_group(bench: Any, client: Any) -> None:
     client.send_message(b"m", e=0)
     for group, offset in (("one", 3), ("two", 2), ("behind", 1)):
         bench.broker.offsets.commit_offset(group, "Orders", 0, offset)
@@ -108,8 +102,7 @@ def test_the_lowest_offset_of_all_groups_is_corrected_by_a_compared_group(bench:
     assert asked("", "behind") == {"0": 1}
 
 
-def test_queue_entries_are_shown_with_a_groups_subscription(bench: Any) -> None:
-    client = bench.client()
+def test_queue_entries_are_shown_with_a_groups_subscription(client: Any) -> None:
     client.heartbeat()
     for number in range(3):
         client.send_message(b"%d" % number, e=0)
@@ -126,8 +119,7 @@ def test_queue_entries_are_shown_with_a_groups_subscription(bench: Any) -> None:
         assert remark in client.answer(RequestCode.QUERY_CONSUME_QUEUE, **{**fields, **wrong}).remark
 
 
-def test_offsets_of_a_group_can_be_cloned(bench: Any) -> None:
-    client = bench.client()
+def test_offsets_of_a_group_can_be_cloned(bench: Any, client: Any) -> None:
     client.send_message(b"m", e=0)
     bench.broker.offsets.commit_offset("one", "Orders", 0, 1)
     client.answer(RequestCode.CLONE_GROUP_OFFSET, srcGroup="one", destGroup="two", topic="")

@@ -31,8 +31,7 @@ def shown(client: Any) -> dict[str, str]:
     return dict(line.split("=", 1) for line in text.splitlines())
 
 
-def test_a_change_applies_to_the_next_request_and_is_shown(bench: Any) -> None:
-    client = bench.client()
+def test_a_change_applies_to_the_next_request_and_is_shown(client: Any) -> None:
     before = client.answer(RequestCode.GET_BROKER_CONFIG).ext_fields["version"]
     assert client.send_message(b"m", topic="First").code == ResponseCode.SUCCESS
     assert change(client, "autoCreateTopicEnable=false\nmaxMessageSize=2").code == ResponseCode.SUCCESS
@@ -91,9 +90,8 @@ def test_a_new_broker_permission_applies_even_if_the_topics_cannot_be_written(li
     ],
 )
 def test_a_fixed_or_invalid_setting_is_refused_with_the_whole_request(
-    bench: Any, text: str, code: ResponseCode, remark: str
+    client: Any, text: str, code: ResponseCode, remark: str
 ) -> None:
-    client = bench.client()
     before = shown(client)
     answer = change(client, f"traceOn=false\n{text}" if text else text)
     assert answer.code == code
@@ -101,8 +99,7 @@ def test_a_fixed_or_invalid_setting_is_refused_with_the_whole_request(
     assert shown(client) == before
 
 
-def test_an_equal_value_is_no_change(bench: Any) -> None:
-    client = bench.client()
+def test_an_equal_value_is_no_change(bench: Any, client: Any) -> None:
     assert change(client, "brokerName=broker-a\nbrokerRole=ASYNC_MASTER").code == ResponseCode.SUCCESS
     assert bench.broker.settings.version.counter == 0
 

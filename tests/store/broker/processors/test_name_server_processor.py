@@ -25,8 +25,7 @@ def route(client: Any, topic: str = "Orders", **given: Any) -> str:
     return text
 
 
-def test_a_route_names_broker_and_queues(bench: Any) -> None:
-    client = bench.client()
+def test_a_route_names_broker_and_queues(client: Any) -> None:
     answer = client.answer(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic="Orders")
     assert answer.code == ResponseCode.TOPIC_NOT_EXIST
     client.send_message(b"m")
@@ -38,8 +37,7 @@ def test_a_route_names_broker_and_queues(bench: Any) -> None:
     assert '"perm":7,"readQueueNums":8' in route(client, "TBW102")
 
 
-def test_old_clients_get_unquoted_broker_ids_by_default(bench: Any) -> None:
-    client = bench.client()
+def test_old_clients_get_unquoted_broker_ids_by_default(client: Any) -> None:
     assert '{0:"127.0.0.1:10911"}' in route(client, "TBW102", version=400)
     assert '{"0":"127.0.0.1:10911"}' in route(client, "TBW102", version=401)
     assert '{"0":"127.0.0.1:10911"}' in route(client, "TBW102", version=1, acceptStandardJsonOnly="true")
@@ -50,8 +48,7 @@ def test_routes_show_the_brokers_permission(bench: Any) -> None:
     assert '"perm":4' in route(bench.client(), "TBW102")
 
 
-def test_write_permission_in_routes_can_be_removed_and_restored(bench: Any) -> None:
-    client = bench.client()
+def test_write_permission_in_routes_can_be_removed_and_restored(bench: Any, client: Any) -> None:
     client.send_message(b"m")
     wiped = client.answer(RequestCode.WIPE_WRITE_PERM_OF_BROKER, brokerName="broker-a")
     assert wiped.ext_fields == {"wipeTopicCount": str(len(bench.broker.topics.table))}
@@ -62,8 +59,7 @@ def test_write_permission_in_routes_can_be_removed_and_restored(bench: Any) -> N
     assert none.ext_fields == {"wipeTopicCount": "0"}
 
 
-def test_cluster_and_topics_are_listed(bench: Any) -> None:
-    client = bench.client()
+def test_cluster_and_topics_are_listed(client: Any) -> None:
     assert client.answer(RequestCode.GET_BROKER_CLUSTER_INFO).body.decode() == (
         '{"brokerAddrTable":{"broker-a":{"brokerAddrs":{0:"127.0.0.1:10911"},"brokerName":"broker-a",'
         '"cluster":"DefaultCluster"}},"clusterAddrTable":{"DefaultCluster":["broker-a"]}}'
@@ -80,8 +76,7 @@ def test_cluster_and_topics_are_listed(bench: Any) -> None:
     assert system["brokerAddr"] == "127.0.0.1:10911"
 
 
-def test_a_registered_slave_gets_its_master_and_joins_the_route(bench: Any) -> None:
-    client = bench.client()
+def test_a_registered_slave_gets_its_master_and_joins_the_route(client: Any) -> None:
     client.send_message(b"m")
     answer = register(client, {"Orders": {"topicName": "Orders", "perm": 4}})
     assert answer.ext_fields["masterAddr"] == "127.0.0.1:10911"
@@ -93,8 +88,7 @@ def test_a_registered_slave_gets_its_master_and_joins_the_route(bench: Any) -> N
     assert json.loads(route(client))["brokerDatas"][0]["brokerAddrs"] == {"0": "127.0.0.1:10911"}
 
 
-def test_a_silent_broker_expires_after_two_minutes(bench: Any) -> None:
-    client = bench.client()
+def test_a_silent_broker_expires_after_two_minutes(bench: Any, client: Any) -> None:
     register(client, {"Theirs": {"topicName": "Theirs"}}, brokerName="broker-b", brokerId=0)
     assert "broker-b" in route(client, "Theirs")
     client.answer(RequestCode.DELETE_TOPIC_IN_NAMESRV, topic="Theirs")
@@ -121,8 +115,7 @@ def test_the_end_of_a_connection_removes_its_broker_unless_registered_again(benc
     assert answer.code == ResponseCode.TOPIC_NOT_EXIST, "a registration that outlives its connection"
 
 
-def test_a_corrupt_registration_is_refused(bench: Any) -> None:
-    client = bench.client()
+def test_a_corrupt_registration_is_refused(client: Any) -> None:
     assert register(client, {}, bodyCrc32=1).code == ResponseCode.SYSTEM_ERROR
     assert register(client, {"T": 7}).code == ResponseCode.SYSTEM_ERROR
     assert register(client, {}, compressed="true").code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
@@ -147,8 +140,7 @@ def test_a_broker_that_registers_again_is_writable_again(bench: Any) -> None:
     assert name_server._read_only == {"broker-a"}
 
 
-def test_values_are_stored_by_namespace_and_key(bench: Any) -> None:
-    client = bench.client()
+def test_values_are_stored_by_namespace_and_key(bench: Any, client: Any) -> None:
     for key, value in (("north", "1"), ("south", "2")):
         client.answer(RequestCode.PUT_KV_CONFIG, namespace="PLACES", key=key, value=value)
     assert client.answer(RequestCode.GET_KV_CONFIG, namespace="PLACES", key="north").ext_fields == {"value": "1"}
@@ -183,8 +175,7 @@ def test_a_topic_is_ordered_while_it_has_a_value_in_the_order_configuration(benc
     assert not topics.table["Orders"].order
 
 
-def test_fixed_settings_of_the_name_server_are_shown_and_refused_by_name(bench: Any) -> None:
-    client = bench.client()
+def test_fixed_settings_of_the_name_server_are_shown_and_refused_by_name(client: Any) -> None:
     told = client.answer(RequestCode.GET_NAMESRV_CONFIG).body.decode()
     assert "listenPort=10911\n" in told
     assert "orderMessageEnable=false\n" in told
@@ -200,8 +191,7 @@ def test_fixed_settings_of_the_name_server_are_shown_and_refused_by_name(bench: 
     assert "orderMessageEnable=false\n" in client.answer(RequestCode.GET_NAMESRV_CONFIG).body.decode()
 
 
-def test_a_broker_can_check_whether_its_registration_is_current(bench: Any) -> None:
-    client = bench.client()
+def test_a_broker_can_check_whether_its_registration_is_current(client: Any) -> None:
 
     def asked(counter: int) -> Any:
         version = json.dumps({"counter": counter, "timestamp": 2}).encode()
@@ -214,8 +204,7 @@ def test_a_broker_can_check_whether_its_registration_is_current(bench: Any) -> N
     assert asked(2).ext_fields == {"changed": "true"}
 
 
-def test_unit_topics_are_listed_by_their_flags(bench: Any) -> None:
-    client = bench.client()
+def test_unit_topics_are_listed_by_their_flags(client: Any) -> None:
     register(client, {name: {"topicName": name, "topicSysFlag": flag} for name, flag in (("a", 1), ("b", 2), ("c", 3))})
 
     def topics(code: RequestCode) -> list[str]:

@@ -19,8 +19,7 @@ Live = Callable[..., Any]
 MAY_WAIT = 4 | 2
 
 
-def test_a_pull_returns_log_records_and_the_next_offset(bench: Any) -> None:
-    client = bench.client()
+def test_a_pull_returns_log_records_and_the_next_offset(client: Any) -> None:
     for number in range(3):
         client.send_message(b"%d" % number)
     answer = client.pull(1)
@@ -35,8 +34,7 @@ def test_a_pull_returns_log_records_and_the_next_offset(bench: Any) -> None:
     assert len(client.pulled(0, maxMsgNums=2)) == 2
 
 
-def test_response_codes_follow_the_stores_status(bench: Any) -> None:
-    client = bench.client()
+def test_response_codes_follow_the_stores_status(client: Any) -> None:
     client.send_message(b"m", properties={"TAGS": "A"})
 
     def told(offset: int, **fields: Any) -> tuple[int, str, str]:
@@ -51,8 +49,7 @@ def test_response_codes_follow_the_stores_status(bench: Any) -> None:
     assert told(5, queueId=2) == (21, "NO_MESSAGE_IN_QUEUE", "0")
 
 
-def test_a_moved_offset_is_stored_as_an_event(bench: Any) -> None:
-    client = bench.client()
+def test_a_moved_offset_is_stored_as_an_event(bench: Any, client: Any) -> None:
     client.send_message(b"m")
     client.pull(7)
     bench.settle()
@@ -85,9 +82,8 @@ def test_a_moved_offset_is_stored_as_an_event(bench: Any) -> None:
     ],
 )
 def test_an_invalid_pull_is_answered_with_its_fault(
-    bench: Any, fields: dict[str, Any], code: ResponseCode, word: str
+    client: Any, fields: dict[str, Any], code: ResponseCode, word: str
 ) -> None:
-    client = bench.client()
     client.send_message(b"m")
     answer = client.pull(**fields)
     assert answer.code == code
@@ -95,8 +91,7 @@ def test_an_invalid_pull_is_answered_with_its_fault(
 
 
 @with_settings(enable_property_filter=True)
-def test_tags_and_expressions_select_messages(bench: Any) -> None:
-    client = bench.client()
+def test_tags_and_expressions_select_messages(client: Any) -> None:
     for tag, amount in (("A", 1), ("B", 5), ("C", 9)):
         client.send_message(tag.encode(), properties={"TAGS": tag, "amount": str(amount)})
     assert [each.body for each in client.pulled(subscription="A || C")] == [b"A", b"C"]
@@ -104,8 +99,7 @@ def test_tags_and_expressions_select_messages(bench: Any) -> None:
     assert [each.body for each in client.pulled(**sql)] == [b"B", b"C"]
 
 
-def test_a_pull_without_a_subscription_uses_that_of_the_heartbeat(bench: Any) -> None:
-    client = bench.client()
+def test_a_pull_without_a_subscription_uses_that_of_the_heartbeat(client: Any) -> None:
     for tag in ("A", "B"):
         client.send_message(tag.encode(), properties={"TAGS": tag})
     client.heartbeat(expression="B", version=7)
@@ -154,8 +148,7 @@ def test_an_answer_that_cannot_be_sent_closes_only_its_client(bench: Any) -> Non
     assert isinstance(bench.broker.held_pulls.last_error, ZeroDivisionError)
 
 
-def test_a_disabled_group_cannot_pull(bench: Any) -> None:
-    client = bench.client()
+def test_a_disabled_group_cannot_pull(client: Any) -> None:
     client.send_message(b"m")
     group = {"groupName": GROUP, "consumeEnable": False}
     client.answer(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, json.dumps(group).encode())
@@ -165,8 +158,7 @@ def test_a_disabled_group_cannot_pull(bench: Any) -> None:
 # -- held pulls ------------------------------------------------------------------------------------
 
 
-def test_a_held_pull_is_answered_when_a_message_arrives(bench: Any) -> None:
-    client = bench.client()
+def test_a_held_pull_is_answered_when_a_message_arrives(bench: Any, client: Any) -> None:
     client.send_message(b"old")
     assert client.pull(1, sysFlag=MAY_WAIT) is None
     bench.sleep(1000)
@@ -179,8 +171,7 @@ def test_a_held_pull_is_answered_when_a_message_arrives(bench: Any) -> None:
 
 
 @with_settings(enable_property_filter=True)
-def test_a_held_pull_ignores_messages_that_do_not_match(bench: Any) -> None:
-    client = bench.client()
+def test_a_held_pull_ignores_messages_that_do_not_match(bench: Any, client: Any) -> None:
     client.send_message(b"old")
     sql = {"expressionType": "SQL92", "subscription": "amount > 4"}
     assert client.pull(1, sysFlag=MAY_WAIT, subscription="B") is None
@@ -193,8 +184,7 @@ def test_a_held_pull_ignores_messages_that_do_not_match(bench: Any) -> None:
     assert [[record.body for record in records_of(answer)] for answer in client.got] == [[b"wanted"]] * 2
 
 
-def test_a_held_pull_is_answered_at_its_timeout(bench: Any) -> None:
-    client = bench.client()
+def test_a_held_pull_is_answered_at_its_timeout(bench: Any, client: Any) -> None:
     client.send_message(b"old")
     assert client.pull(1, sysFlag=MAY_WAIT, suspendTimeoutMillis=700) is None
     bench.sleep(690)
@@ -204,8 +194,7 @@ def test_a_held_pull_is_answered_at_its_timeout(bench: Any) -> None:
     assert answer.code == ResponseCode.PULL_NOT_FOUND
 
 
-def test_a_message_without_a_notification_is_found_by_the_scan(bench: Any) -> None:
-    client = bench.client()
+def test_a_message_without_a_notification_is_found_by_the_scan(bench: Any, client: Any) -> None:
     client.send_message(b"old")
     assert client.pull(1, sysFlag=MAY_WAIT) is None
     bench.broker.store.on_arriving.remove(bench.broker.held_pulls.on_arriving)
@@ -215,8 +204,7 @@ def test_a_message_without_a_notification_is_found_by_the_scan(bench: Any) -> No
 
 
 @with_settings(store={"long_polling_enable": False})
-def test_without_long_polling_a_pull_waits_a_second(bench: Any) -> None:
-    client = bench.client()
+def test_without_long_polling_a_pull_waits_a_second(bench: Any, client: Any) -> None:
     client.send_message(b"old")
     assert client.pull(1, sysFlag=MAY_WAIT) is None
     bench.sleep(1001)
@@ -236,8 +224,7 @@ def test_the_number_of_held_pulls_is_limited(bench: Any) -> None:
     assert third.pull(1, sysFlag=MAY_WAIT) is None
 
 
-def test_a_stopping_broker_answers_held_pulls(bench: Any) -> None:
-    client = bench.client()
+def test_a_stopping_broker_answers_held_pulls(bench: Any, client: Any) -> None:
     client.send_message(b"old")
     assert client.pull(1, sysFlag=MAY_WAIT) is None
     assert client.pull(0, queueId=1, sysFlag=MAY_WAIT) is None
@@ -246,8 +233,7 @@ def test_a_stopping_broker_answers_held_pulls(bench: Any) -> None:
     assert client.pull(1, sysFlag=MAY_WAIT).code == ResponseCode.PULL_NOT_FOUND
 
 
-def test_a_pull_of_a_closed_connection_is_not_held(bench: Any) -> None:
-    client = bench.client()
+def test_a_pull_of_a_closed_connection_is_not_held(bench: Any, client: Any) -> None:
     client.send_message(b"old")
     client.close()
     client.pull(1, sysFlag=MAY_WAIT)
@@ -257,8 +243,7 @@ def test_a_pull_of_a_closed_connection_is_not_held(bench: Any) -> None:
 # -- offsets ---------------------------------------------------------------------------------------
 
 
-def test_a_pull_commits_its_offset_once(bench: Any) -> None:
-    client = bench.client()
+def test_a_pull_commits_its_offset_once(bench: Any, client: Any) -> None:
     client.send_message(b"m")
     query = {"consumerGroup": GROUP, "topic": "Orders", "queueId": 0}
     client.pull(1, sysFlag=4 | 1, commitOffset=1)
@@ -270,14 +255,12 @@ def test_a_pull_commits_its_offset_once(bench: Any) -> None:
     assert client.answer(RequestCode.QUERY_CONSUMER_OFFSET, **query).ext_fields == {"offset": "1"}
 
 
-def test_old_clients_can_pull(bench: Any) -> None:
-    client = bench.client()
+def test_old_clients_can_pull(client: Any) -> None:
     client.send_message(b"m", version=VERSION)
     assert len(client.pulled(version=63)) == 1
 
 
-def test_a_held_pull_keeps_no_body_and_a_large_one_is_not_held(bench: Any) -> None:
-    client = bench.client()
+def test_a_held_pull_keeps_no_body_and_a_large_one_is_not_held(bench: Any, client: Any) -> None:
     client.send_message(b"m")
     fields = pull_fields(1, sysFlag=MAY_WAIT)
     assert client.ask(RequestCode.PULL_MESSAGE, bytes(1_000_000), **fields) is None
@@ -330,8 +313,7 @@ def test_a_lagging_slave_sends_consumers_to_the_master_at_their_offset(live: Liv
     )
 
 
-def test_a_one_way_pull_is_not_held(bench: Any) -> None:
-    client = bench.client()
+def test_a_one_way_pull_is_not_held(bench: Any, client: Any) -> None:
     client.send_message(b"m")
     held = client.pull(1, sysFlag=MAY_WAIT)
     assert held is None

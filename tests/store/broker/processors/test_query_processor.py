@@ -10,8 +10,7 @@ from .conftest import records_of
 EVER = {"beginTimestamp": 0, "endTimestamp": (1 << 63) - 1}
 
 
-def test_a_key_leads_to_its_messages(bench: Any) -> None:
-    client = bench.client()
+def test_a_key_leads_to_its_messages(client: Any) -> None:
     for number in range(3):
         client.send_message(b"%d" % number, properties={"KEYS": "k1" if number else "k0"})
     found = client.answer(RequestCode.QUERY_MESSAGE, topic="Orders", key="k1", maxNum=10, **EVER)
@@ -23,16 +22,14 @@ def test_a_key_leads_to_its_messages(bench: Any) -> None:
 
 
 @with_settings(store={"default_query_max_num": 2})
-def test_a_query_by_unique_key_uses_the_configured_limit(bench: Any) -> None:
-    client = bench.client()
+def test_a_query_by_unique_key_uses_the_configured_limit(client: Any) -> None:
     for _ in range(3):
         client.send_message(b"m", properties={"UNIQ_KEY": "U"})
     fields = {"topic": "Orders", "key": "U", "maxNum": 1, "_UNIQUE_KEY_QUERY": "true", **EVER}
     assert len(records_of(client.answer(RequestCode.QUERY_MESSAGE, **fields))) == 2
 
 
-def test_a_message_is_viewed_only_by_its_exact_offset(bench: Any) -> None:
-    client = bench.client()
+def test_a_message_is_viewed_only_by_its_exact_offset(client: Any) -> None:
     client.send_message(b"one")
     client.send_message(b"two")
     offset = client.pulled(1)[0].physical_offset
@@ -43,8 +40,7 @@ def test_a_message_is_viewed_only_by_its_exact_offset(bench: Any) -> None:
         assert (answer.code, answer.body) == (ResponseCode.SYSTEM_ERROR, b"")
 
 
-def test_bounds_and_times_of_a_queue_are_reported(bench: Any) -> None:
-    client = bench.client()
+def test_bounds_and_times_of_a_queue_are_reported(bench: Any, client: Any) -> None:
     for _ in range(3):
         client.send_message(b"m")
         bench.sleep(100)
@@ -64,8 +60,7 @@ def test_bounds_and_times_of_a_queue_are_reported(bench: Any) -> None:
     assert told(RequestCode.GET_EARLIEST_MSG_STORETIME) == earliest
 
 
-def test_a_missing_queue_is_empty_and_not_created_by_queries(bench: Any) -> None:
-    client = bench.client()
+def test_a_missing_queue_is_empty_and_not_created_by_queries(bench: Any, client: Any) -> None:
     before = [queue.topic for queue in bench.broker.own_store.queues.all()]
     for topic, queue_id in (("Nothing", 0), ("../../etc", 0), ("TBW102", 99), ("TBW102", -1)):
         for code, found in (

@@ -15,8 +15,7 @@ Live = Callable[..., Any]
 RETRY, DEAD = f"%RETRY%{GROUP}", f"%DLQ%{GROUP}"
 
 
-def test_a_message_is_retried_after_the_requested_delay(bench: Any) -> None:
-    client = bench.client()
+def test_a_message_is_retried_after_the_requested_delay(bench: Any, client: Any) -> None:
     sent = client.send_message(b"hard", properties={"TAGS": "A"}).ext_fields["msgId"]
     answer = client.answer(RequestCode.CONSUMER_SEND_MSG_BACK, offset=0, group=GROUP, delayLevel=1)
     assert answer.code == ResponseCode.SUCCESS
@@ -53,8 +52,7 @@ def test_the_default_delay_grows_with_each_retry(live: Live) -> None:
     assert live(body) == ["3", "4", "5"]
 
 
-def test_a_negative_level_or_no_retries_means_dead_letters(bench: Any) -> None:
-    client = bench.client()
+def test_a_negative_level_or_no_retries_means_dead_letters(bench: Any, client: Any) -> None:
     client.send_message(b"hopeless")
     client.send_message(b"too often")
     back = RequestCode.CONSUMER_SEND_MSG_BACK
@@ -66,8 +64,7 @@ def test_a_negative_level_or_no_retries_means_dead_letters(bench: Any) -> None:
     assert [record.body for record in client.pulled(topic=DEAD)] == [b"hopeless", b"too often"]
 
 
-def test_only_visible_messages_can_be_sent_back(bench: Any) -> None:
-    client = bench.client()
+def test_only_visible_messages_can_be_sent_back(bench: Any, client: Any) -> None:
     client.send_message(b"half", properties={"TRAN_MSG": "true", "PGROUP": "sellers"})
     end = bench.broker.store.max_phy_offset
     for offset in (0, 1, end, -5, 1 << 62):
@@ -77,8 +74,7 @@ def test_only_visible_messages_can_be_sent_back(bench: Any) -> None:
 
 
 @pytest.mark.parametrize(("topic", "level"), [(RETRY, 1), (DEAD, -1)])
-def test_a_retry_topic_without_queues_is_refused(bench: Any, topic: str, level: int) -> None:
-    client = bench.client()
+def test_a_retry_topic_without_queues_is_refused(bench: Any, client: Any, topic: str, level: int) -> None:
     client.send_message(b"hard")
     bench.broker.topics.put(topic, TopicConfig(topic, 0, 0))
     end = bench.broker.store.max_phy_offset

@@ -16,8 +16,7 @@ from tornlog.store.formats.properties import decode_properties
 Live = Callable[..., Any]
 
 
-def test_a_send_is_answered_with_its_position(bench: Any) -> None:
-    client = bench.client()
+def test_a_send_is_answered_with_its_position(client: Any) -> None:
     client.send_message(b"one")
     answer = client.send_message(b"two")
     assert answer.code == ResponseCode.SUCCESS
@@ -33,8 +32,7 @@ def test_a_send_is_answered_with_its_position(bench: Any) -> None:
     assert (str(record.born_host), str(record.store_host)) == ("10.0.0.1|50000", "127.0.0.1|10911")
 
 
-def test_long_field_names_are_accepted(bench: Any) -> None:
-    client = bench.client()
+def test_long_field_names_are_accepted(bench: Any, client: Any) -> None:
     answer = client.answer(
         RequestCode.SEND_MESSAGE,
         b"hello",
@@ -124,8 +122,7 @@ def test_a_negative_queue_id_means_round_robin(live: Live) -> None:
     assert sorted(queues) == ["0", "0", "1", "1", "2", "2", "3", "3"]
 
 
-def test_a_batch_becomes_adjacent_records_with_ids(bench: Any) -> None:
-    client = bench.client()
+def test_a_batch_becomes_adjacent_records_with_ids(bench: Any, client: Any) -> None:
     units = encode_batch([BatchUnit(0, b"b1", b"TAGS\x01A"), BatchUnit(5, b"b2", b"")])
     fields = {"a": "sellers", "b": "Orders", "c": "TBW102", "d": 4, "e": 2, "f": 0, "g": 1, "h": 0}
     answer = client.answer(RequestCode.SEND_BATCH_MESSAGE, units, i="WAIT\x01true", m="true", **fields)
@@ -147,14 +144,12 @@ def test_a_malformed_batch_is_illegal(bench: Any) -> None:
     assert answer.code == ResponseCode.MESSAGE_ILLEGAL
 
 
-def test_transaction_bits_of_a_client_hide_no_message(bench: Any) -> None:
-    client = bench.client()
+def test_transaction_bits_of_a_client_hide_no_message(client: Any) -> None:
     client.send_message(b"seen", f=12)
     assert [record.body for record in client.pulled()] == [b"seen"]
 
 
-def test_too_many_retries_lead_to_the_dead_letters(bench: Any) -> None:
-    client = bench.client()
+def test_too_many_retries_lead_to_the_dead_letters(client: Any) -> None:
     topic = "%RETRY%billing"
     assert client.send_message(b"again", topic, j=2, l=3).code == ResponseCode.SUCCESS
     assert client.send_message(b"dead", topic, j=3, l=3).code == ResponseCode.SUCCESS
@@ -165,8 +160,7 @@ def test_too_many_retries_lead_to_the_dead_letters(bench: Any) -> None:
 
 
 @with_settings(broker_permission=4)
-def test_a_read_only_broker_refuses_ordered_topics_and_retries(bench: Any) -> None:
-    client = bench.client()
+def test_a_read_only_broker_refuses_ordered_topics_and_retries(client: Any) -> None:
     topic = {"topic": "Ordered", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6, "order": "true"}
     client.answer(RequestCode.UPDATE_AND_CREATE_TOPIC, **topic)
     assert client.send_message(b"m", "Ordered").code == ResponseCode.NO_PERMISSION
@@ -223,8 +217,7 @@ def test_a_topic_without_queues_takes_no_messages(bench: Any, queue_id: int) -> 
 
 
 @pytest.mark.parametrize("name", ["TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS"])
-def test_a_message_with_a_delivery_time_is_refused_by_property(bench: Any, name: str) -> None:
-    client = bench.client()
+def test_a_message_with_a_delivery_time_is_refused_by_property(client: Any, name: str) -> None:
     timed = {"KEYS": "k", name: "5"}
     plain = client.send_message(b"m", properties=timed)
     half = client.send_message(b"m", properties={**timed, "TRAN_MSG": "true", "PGROUP": "sellers"})
