@@ -1,4 +1,4 @@
-"""The browser that looks at pages, a fixture for the folders of tests that import it."""
+"""Browser fixture, for the test folders that import it."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ _CHROMIUM_OPTIONS = (
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """The system's Chromium, without a window. Where there is none, tests are skipped; but not in CI."""
+    """The system's headless Chromium. Without one, tests are skipped, except in CI."""
     if _CHROMIUM is None:
         reason = "no browser to look at pages with: neither chromium nor google-chrome is on the path"
         if os.environ.get("CI"):

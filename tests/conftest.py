@@ -1,4 +1,4 @@
-"""The source tree, what pyproject.toml says about it, the wheel that is built from it, and environments for it."""
+"""The source tree, pyproject.toml, the built wheel, and environments for it."""
 
 import os
 import shutil
@@ -39,14 +39,14 @@ def pyproject() -> dict[str, Any]:
 
 @pytest.fixture(scope="session")
 def packages(source: Path) -> list[str]:
-    """Every package by its dotted name, the root first: each folder of modules below the five."""
+    """Dotted names of all packages, the root first."""
     folders = ("sim", "store", "faults", "scenarios", "reports")
     found = {path.parent for folder in folders for path in (source / folder).rglob("*.py")}
     return ["tornlog", *sorted("tornlog." + ".".join(path.relative_to(source).parts) for path in found)]
 
 
 def is_installed(requirement: str) -> bool:
-    """Return whether this environment has what a line of `build-system.requires` asks for."""
+    """Return whether this environment satisfies a line of `build-system.requires`."""
     wanted = Requirement(requirement)
     probe = f"from importlib.metadata import version; print(version({wanted.name!r}))"
     found = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=False, timeout=60)
@@ -54,7 +54,7 @@ def is_installed(requirement: str) -> bool:
 
 
 def copy_of(source: Path, target: Path) -> Path:
-    """Copy what a build sees, tests too: a build in place would leave its own traces, and find older ones."""
+    """Copy the inputs of a build, including tests: a build in place would leave files and find older ones."""
     left_out = shutil.ignore_patterns(".*", "__pycache__", "*.egg-info", "*.so", "build", "dist", "out", "golden")
     shutil.copytree(source, target, ignore=left_out)
     return target
@@ -62,9 +62,9 @@ def copy_of(source: Path, target: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def build(source: Path, pyproject: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """Build a wheel or an sdist from a tree, or from a copy of the source, with environment variables of its own.
+    """Build a wheel or an sdist from a tree, or from a copy of the source, with extra environment variables.
 
-    Without network where the environment has the build's needs.
+    Works offline if the environment has the build's requirements.
     """
     offline = all(is_installed(requirement) for requirement in pyproject["build-system"]["requires"])
     options = ["--no-isolation"] if offline else []
@@ -87,12 +87,11 @@ def build(source: Path, pyproject: dict[str, Any], tmp_path_factory: pytest.Temp
 
 @pytest.fixture(scope="session")
 def wheel(build: Callable[..., Path]) -> Path:
-    """A wheel built from a copy of the source."""
     return build("wheel")
 
 
 def environment_beside_tornlog(place: Path) -> Path:
-    """Make an environment with all that is installed beside tornlog, and without tornlog; return its Python."""
+    """Make an environment with all installed packages except tornlog; return its Python."""
     venv.create(place, symlinks=True)
     paths = sysconfig.get_paths(vars={"base": str(place), "platbase": str(place)})
     for installed in Path(sysconfig.get_paths()["purelib"]).iterdir():
@@ -103,13 +102,13 @@ def environment_beside_tornlog(place: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Python of an environment with all that is installed beside tornlog, and without tornlog."""
+    """The Python of an environment with all installed packages except tornlog."""
     return environment_beside_tornlog(tmp_path_factory.mktemp("bare"))
 
 
 @pytest.fixture(scope="session")
 def users_python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Python of an environment into which a user has installed the wheel, `pytest` and `tornlog` beside it."""
+    """The Python of an environment with the wheel and the commands `pytest` and `tornlog`."""
     python = environment_beside_tornlog(tmp_path_factory.mktemp("user"))
     install = ["--python", str(python), "install", "--quiet", "--no-index", "--no-deps", str(wheel)]
     subprocess.run([sys.executable, "-m", "pip", *install], check=True, capture_output=True, timeout=120)
@@ -121,7 +120,7 @@ def users_python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def shell(users_python: Path, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Return what runs a line of shell in a directory, in the user's environment and without the test's own."""
+    """Runs a line of shell in a directory, in the user's environment without the test's own."""
     environment = {
         "PATH": os.pathsep.join((str(users_python.parent), os.defpath)),
         "HOME": str(tmp_path),
@@ -144,7 +143,7 @@ def shell(users_python: Path, tmp_path: Path) -> Callable[..., subprocess.Comple
 
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with `server.pem` and `server.key` for this machine, and `authority.pem`, which vouches for them."""
+    """A directory with `server.pem` and `server.key` for this machine, and their `authority.pem`."""
     directory = tmp_path_factory.mktemp("certificates")
     authority = trustme.CA()
     authority.cert_pem.write_to_path(directory / "authority.pem")
@@ -157,7 +156,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def fetched() -> Callable[[Callable[[], JavaProgram]], JavaProgram]:
-    """Makes a Java program over public jars; the test is skipped, and says why, where they are out of reach."""
+    """Makes a Java program over public jars; skips the test with the reason if they are out of reach."""
 
     def fetch(make: Callable[[], JavaProgram]) -> JavaProgram:
         try:

@@ -1,4 +1,4 @@
-"""Plans without surprises, and ways to run them; the command line."""
+"""Plans without faults, functions that run them, and the command line."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -47,7 +47,7 @@ QUIET = Ranges(
     policy=("random-walk",),
     heals=(True,),
 )
-"""Two producers, sync flush, one clean stop, and nothing that goes wrong."""
+"""Two producers, sync flush, one clean stop, no faults."""
 
 
 @pytest.fixture(scope="session")
@@ -62,7 +62,7 @@ def quiet_plan() -> Plan:
 
 @pytest.fixture(scope="session")
 def crash_plan(quiet_plan: Plan) -> Plan:
-    """The same with a power cut at rest in place of the stop."""
+    """The same with a power cut at rest instead of the stop."""
     return replace(quiet_plan, lives=(Life(LifeEnding.CRASH_AT_REST, "strict-posix", -1, "after", 6),))
 
 
@@ -90,13 +90,13 @@ def quiet_scenario() -> Scenario:
 
 @pytest.fixture(scope="session")
 def broken_scenario() -> Scenario:
-    """A scenario that the harness itself fails on: there is nothing to draw the number of producers from."""
+    """A scenario on which the harness itself fails: it has no range for the number of producers."""
     return Scenario("broken", "a harness that fails says so", QUIET.replace(producers=()))
 
 
 @pytest.fixture(scope="session")
 def failure(quiet_scenario: Scenario) -> Failure:
-    """What is left of a seed in which puts are answered before they are durable."""
+    """The failure of a seed in which puts are answered before they are durable."""
     assert "ack-before-flush" in MUTANTS
     result = run_seed(quiet_scenario, 1, mutant="ack-before-flush")
     assert result.failure is not None, result
@@ -105,7 +105,7 @@ def failure(quiet_scenario: Scenario) -> Failure:
 
 @pytest.fixture(scope="session")
 def make_put() -> Callable[..., PutEntry]:
-    """Make a ledger entry of 200 bytes or less, named and placed at will."""
+    """Make a ledger entry of at most 200 bytes."""
 
     def make(
         name: str, *, at: int | None = None, status: PutMessageStatus | None = None, wait: bool = True
@@ -120,7 +120,7 @@ def make_put() -> Callable[..., PutEntry]:
 
 @pytest.fixture
 def impatient_producers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let what producers do depend on how many producers there have ever been."""
+    """Make producers depend on the number of producers made so far in the process."""
     producers = count(1)
     producer = Traffic._producer
 
@@ -131,14 +131,14 @@ def impatient_producers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class History:
-    """A store whose log holds what was done about transactions, and the ledger of it, record by record."""
+    """A store with transaction records, and their ledger."""
 
     def __init__(self) -> None:
         self.evidence = Evidence(Ledger(), RecoveredStore(min_offset=0))
         self._queue_ends: dict[str, int] = {}
 
     def add(self, topic: str, properties: bytes, body: bytes, sys_flag: int = 0, prepared: int = 0) -> FoundRecord:
-        """Append a record of 500 bytes; prepared: where the half message is, of a committed one."""
+        """Append a record of 500 bytes; prepared: offset of the half message of a committed one."""
         store = self.evidence.store
         at, queue_offset = len(store.records) * 500, self._queue_ends.get(topic, 0)
         head = PLAIN.head(body)._replace(prepared_transaction_offset=prepared)
@@ -164,13 +164,13 @@ class History:
         return named + "".join(f"\2{key}\1{value}" for key, value in added.items()).encode()
 
     def put_back(self, name: str, times: int, topic: str = HALF_TOPIC) -> FoundRecord:
-        """Put a half message back, or give it up, after so many questions."""
+        """Put a half message back, or give it up, after so many checks."""
         put = self.evidence.ledger.by_name[name]
         added = {"TRAN_PREPARED_QUEUE_OFFSET": put.queue_offset, "TRANSACTION_CHECK_TIMES": times}
         return self.add(topic, self._waiting(name, **added), put.body)
 
     def copy(self, name: str) -> FoundRecord:
-        """Make what was committed visible."""
+        """Make a committed message visible."""
         half = self.evidence.ledger.by_name[name].physical_offset
         assert half is not None, name
         return self.add("T0", self._waiting(name), name.encode(), TRANSACTION_COMMIT, half)
@@ -186,7 +186,7 @@ class History:
         commits: bool = True,
         status: EndTransactionStatus | None = EndTransactionStatus.DECIDED,
     ) -> TransactionDecision:
-        """Note that its producer decided."""
+        """Note the decision of its producer."""
         transactions = self.evidence.ledger.transactions
         decision = transactions.ask(transactions.by_name[name], commits=commits, now_ns=0)
         decision.status = status
@@ -207,7 +207,7 @@ def transaction_plan(quiet_plan: Plan) -> Plan:
 
 @pytest.fixture(scope="module")
 def tornlog() -> Callable[..., Result]:
-    """Run the command line, and let pass what is no exit."""
+    """Run the command line and raise its exceptions, except exits."""
     app, runner = application(), CliRunner()
 
     def run(*arguments: object) -> Result:

@@ -1,4 +1,4 @@
-"""The command line: what there is, what it costs to ask, and that every name can be read, completed and guessed at."""
+"""Command line: its commands, their start-up costs, and completion of names."""
 
 import os
 import re
@@ -22,7 +22,7 @@ from tornlog.scenarios.fuzz.mutants import FUZZED
 from tornlog.scenarios.fuzz.targets import TARGETS
 
 STARTS_MAX = 10
-"""As many starts of a bare interpreter: 0.3 s where one takes 30 ms, and what is slow today is slow for both."""
+"""In starts of a bare interpreter: 0.3 s where one takes 30 ms. A slow day slows both."""
 ENTRIES = {
     " ".join((name, *inner)): entry
     for name, value in COMMANDS.items()
@@ -31,7 +31,7 @@ ENTRIES = {
 
 
 def completions(words: str, *, count: int | None = None) -> list[str]:
-    """Return what a shell is given for the last of some words."""
+    """Return the shell's completions for the last of some words."""
     environment = {
         **os.environ,
         "_TORNLOG_COMPLETE": "complete_bash",
@@ -82,13 +82,13 @@ main()
 """
 SIMULATOR = ("tornlog.sim", "tornlog.faults", "tornlog.store", "tornlog.scenarios")
 QUICK = ("run", "list", "replay", "shrink", "explore", "mutants", "fuzz", "sweep", "analyze")
-"""Commands whose options can be said without what carries them out."""
+"""Commands whose options are known without the modules that run them."""
 HEAVY = ("numpy", "matplotlib", "pyspark", "pyarrow", "jinja2", "asyncio", "hypothesis", "pytest")
-"""Libraries that a few options need, and that no command imports before it has met one of these."""
+"""Libraries for a few options. A command imports them only for these."""
 
 
 def imported_by(program: str, *names: str, status: int = 0) -> list[str]:
-    """Return the modules of some packages that there are when a program in Python ends, which it has to by a status."""
+    """Return the imported modules of some packages at the end of a Python program with the given exit status."""
     at_exit = "lambda: sys.stderr.write('\\n'.join(['imported:', *sys.modules]))"
     text = f"import atexit, sys; atexit.register({at_exit}); {program}"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
@@ -99,7 +99,6 @@ def imported_by(program: str, *names: str, status: int = 0) -> list[str]:
 
 
 def program_of(words: list[str]) -> str:
-    """Return the program that a command line is."""
     return f"import runpy; sys.argv[1:] = {words!r}; runpy.run_module('tornlog', run_name='__main__', alter_sys=True)"
 
 

@@ -1,1 +1,1 @@
-"""Measurements of what the harness and the store do in a second: medians of several rounds, beside floors."""
+"""Measurements of the harness and the store: rates as medians of several rounds, with floors."""

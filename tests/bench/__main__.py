@@ -1,4 +1,4 @@
-"""`python -m tests.bench`: what the harness and the store do in a second."""
+"""`python -m tests.bench`: rates of the harness and the store."""
 
 from tornlog.__main__ import run
 from tornlog.command_line import application_of

@@ -1,9 +1,9 @@
-"""Another checkout beside this one: each figure of both, measured in turns, and their ratio.
+"""Comparison of two checkouts: figures of both, measured in turns, and their ratio.
 
-Machines of one kind differ by a factor of two from day to day, and one machine from minute to minute. So a figure says
-something only beside another one of the same run. Rounds alternate: this checkout, the other one, and so on, each in a
-process of its own under the Python that runs now. A ratio is of two measurements that followed each other. Of a rate,
-processor time is compared as well: neighbours of a busy machine change it less than they change the rate.
+Machines of one kind differ by a factor of two from day to day, and one machine from minute to minute. So only figures
+of the same run are comparable. Rounds alternate between this checkout and the other one, each in its own process under
+the present Python. A ratio is of two successive measurements. For rates, processor time is compared as well: other
+users of the machine change it less than the rate.
 """
 
 import json
@@ -30,28 +30,27 @@ _THIS = Path(__file__).resolve().parents[2]
 
 
 class OtherCheckoutError(Exception):
-    """It cannot be run, or does not say what it has measured."""
+    """The other checkout does not run, or prints no figures."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One figure of both checkouts, a sample of each for every round."""
+    """One figure of both checkouts, with a sample for every round."""
 
     name: str
     unit: str
     this: list[float] = field(default_factory=list)
     other: list[float] = field(default_factory=list)
     cpu_ratios: list[float] = field(default_factory=list)
-    """How many times less processor time a unit takes in this one, round by round; empty if one does not say it."""
+    """Processor time per unit, the other checkout's by ours, per round; empty if one checkout does not report it."""
 
     @property
     def ratios(self) -> list[float]:
-        """Return how many times better this one is, round by round."""
+        """Return the factor by which this checkout is better, per round."""
         pairs = zip(self.this, self.other, strict=True)
         return [theirs / ours if self.unit in _LESS_IS_BETTER else ours / theirs for ours, theirs in pairs]
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON takes it."""
         fields = {"name": self.name, "unit": self.unit, "this": self.this, "other": self.other}
         cpu = {"cpu_ratio": median(self.cpu_ratios)} if self.cpu_ratios else {}
         return {**fields, "ratio": median(self.ratios), **cpu}
@@ -67,16 +66,16 @@ class Measured(NamedTuple):
 
 
 class Checkout:
-    """A checkout whose command line is run as it stands there, with the libraries of this Python."""
+    """A checkout whose command line runs with the libraries of the present Python."""
 
     def __init__(self, path: Path) -> None:
-        """OtherCheckoutError if there is none at path."""
+        """OtherCheckoutError if path has none."""
         self._root = path.resolve()
         if not (self._root / ".types" / "tornlog").exists():
             raise OtherCheckoutError(f"{path}: expected a checkout of tornlog, found none")
 
     def run(self, module: str, *arguments: str) -> tuple[Any, float]:
-        """Run a module that writes JSON; return that, and the CPU time in s that it took with its children."""
+        """Run a module that writes JSON; return that, and its CPU time in s including children."""
         environment = {**os.environ, "PYTHONPATH": f"{self._root / '.types'}{os.pathsep}{self._root}"}
         before = cpu_seconds_spent()
         with tempfile.TemporaryDirectory() as scratch:
@@ -97,7 +96,6 @@ class Checkout:
         return found, spent
 
     def scenarios(self) -> list[str]:
-        """Return the names of its scenarios."""
         return list(self.run("tornlog", "list")[0]["scenarios"])
 
     def figures(self, arguments: Sequence[str]) -> dict[str, "Measured"]:
@@ -106,7 +104,7 @@ class Checkout:
         return {one["name"]: Measured(one["unit"], one["median"], one.get("cpu_us")) for one in found["figures"]}
 
     def seeds_per_s(self, scenarios: Sequence[str], first: int) -> float:
-        """Return how many seeds of some scenarios a second of CPU buys, from a seed on."""
+        """Return the seeds of some scenarios per second of CPU time, from a seed on."""
         last = first + SEEDS_EACH
         return SEEDS_EACH * len(scenarios) / self.run("tornlog", "run", *scenarios, "--seeds", f"{first}:{last}")[1]
 
@@ -114,7 +112,7 @@ class Checkout:
 def compare(
     other: Path, rounds: int, only: Sequence[str], arguments: Sequence[str], on_begin: Callable[[str], None]
 ) -> list[Compared]:
-    """Measure what both checkouts can measure, in turns; only: parts of names, none for all.
+    """Measure the common figures of both checkouts, in turns. only: parts of names; empty: all.
 
     arguments: further ones of `python -m tests.bench`. Raises OtherCheckoutError.
     """
@@ -145,7 +143,7 @@ def compare(
 
 
 def table_of(compared: Sequence[Compared], rounds: int) -> Table:
-    """Return one row a figure: medians of both, and how many times better this checkout is."""
+    """Return one row per figure: medians of both, and the factor by which this checkout is better."""
     table = plain_table(
         f"medians of {rounds}, in turns; a ratio above 1 is better",
         ("what",),

@@ -18,22 +18,22 @@ from .workplace import Workplace
 
 _FILL_CONNECTIONS = QUEUES
 _WARM_UP_SECONDS = 0.5
-"""In which a new broker makes its first files, and knows its topic."""
+"""A new broker creates its first files and its topic in this time."""
 _STOP_SECONDS = 60.0
 
 
 class ProcessError(Exception):
-    """A process that did not do what it was started for; the text has what it said."""
+    """A process failed; the text has its output."""
 
 
 class BrokerProcess:
-    """`tornlog serve` of a directory, on a port of the system's choice, while it is entered."""
+    """`tornlog serve` of a directory, on a port chosen by the system, inside a `with` block."""
 
     def __init__(self, directory: str, settings: Sequence[str] = (), options: Sequence[str] = ()) -> None:
         """settings: lines of its broker.conf. options: of the command line."""
         self.address = ""
         self.stopped: dict[str, Any] = {}
-        """What it printed when it had stopped."""
+        """Its output after the stop."""
         self._directory = directory
         self._settings = settings
         self._options = options
@@ -72,7 +72,6 @@ class BrokerProcess:
 
     @property
     def resident_bytes(self) -> int:
-        """Return how much memory it has now."""
         assert self._process is not None
         status = Path(f"/proc/{self._process.pid}/status").read_text(encoding="ascii")
         (line,) = (line for line in status.splitlines() if line.startswith("RssAnon:"))
@@ -81,7 +80,7 @@ class BrokerProcess:
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """What a load process printed."""
+    """Output of a load process."""
 
     messages: int
     busy: int
@@ -108,12 +107,11 @@ class LoadProcess:
         return LoadResult(**json.loads(out))
 
     def kill(self) -> None:
-        """End it, if it has not ended."""
         end_process(self._process)
 
 
 def end_process(process: "subprocess.Popen[str]") -> None:
-    """Kill a process that has not ended, and close what it was read through."""
+    """Kill a process that has not ended, and close its pipe."""
     if process.poll() is None:
         process.kill()
     process.wait()
@@ -123,14 +121,14 @@ def end_process(process: "subprocess.Popen[str]") -> None:
 
 
 def broker_sends(place: Workplace, flush: FlushDiskType, connections: int) -> Sample:
-    """Measure sends of 1 KiB per second, each connection waiting for its answer before it sends again."""
+    """Measure sends of 1 KiB per second; each connection waits for its answer before the next send."""
     with _broker(place, flush) as broker:
         _run_load(broker, "send", connections, _WARM_UP_SECONDS)
         return _sample(_run_load(broker, "send", connections, place.settings.seconds))
 
 
 def broker_pulls(place: Workplace, connections: int) -> Sample:
-    """Measure messages of 1 KiB that are pulled per second, 32 at a time; latencies are a pull's."""
+    """Measure pulled messages of 1 KiB per second, 32 at a time; latencies are of pulls."""
     with _broker(place, FlushDiskType.ASYNC_FLUSH) as broker:
         _run_load(broker, "send", _FILL_CONNECTIONS, place.settings.seconds)
         return _sample(_run_load(broker, "pull", connections, place.settings.seconds))

@@ -1,8 +1,8 @@
-"""`python -m tests.bench`: what is measured, the floor that each figure has to reach, and the running of it.
+"""`python -m tests.bench`: the measurements, their floors, and the command that runs them.
 
-Floors are the project's budget for one core of a two-core CI machine; noisy neighbours can halve any figure, so rounds
-are interleaved: each goes through all measurements once, and what is compared was measured in the same round. Of puts,
-simulated and real, floors are of asynchronous flush, a store's default; synchronous flush is beside them.
+Floors are the project's budget for one core of a two-core CI machine. Noisy neighbours can halve any figure, so rounds
+are interleaved: each goes through all measurements once, and ratios compare figures of one round. Floors of puts,
+simulated and real, are for asynchronous flush, a store's default; synchronous flush is shown next to them.
 """
 
 import os
@@ -54,7 +54,7 @@ _HISTORIES = Histories()
 
 
 class Measurement(NamedTuple):
-    """One thing to measure; a floor of None where none was set, a ceiling where less is better."""
+    """One measurement; floor and ceiling are None if not set. A ceiling is for figures where less is better."""
 
     name: str
     unit: str
@@ -217,9 +217,9 @@ RATIOS = (
 
 
 def select(only: Sequence[str]) -> list[Measurement]:
-    """Return the measurements whose names contain one of some texts, all of them without any.
+    """Return the measurements whose names contain one of the texts; without texts, all.
 
-    A ratio's name stands for both its sides. ValueError for a text that no name contains.
+    A ratio's name selects both its sides. ValueError for a text that no name contains.
     """
     wanted: set[str] = set()
     for text in only:
@@ -239,7 +239,7 @@ def run_bench(
     settings: BenchSettings | None = None,
     only: Sequence[str] = (),
 ) -> list[Figure]:
-    """Measure what is wanted so many times, and compare; on_begin is called with the next one."""
+    """Measure in rounds, and compare; on_begin is called with the next measurement."""
     figures = measured(select(only), rounds, on_begin, settings or BenchSettings())
     samples = {figure.name: figure.samples for figure in figures}
     return figures + [_compare(ratio, samples) for ratio in RATIOS if {ratio.over, ratio.under} <= set(samples)]
@@ -248,7 +248,7 @@ def run_bench(
 def measured(
     wanted: Sequence[Measurement], rounds: int, on_begin: Callable[[str], None], settings: BenchSettings
 ) -> list[Figure]:
-    """Measure each so many times, round after round; on_begin is called with the next one."""
+    """Measure each, round after round; on_begin is called with the next measurement."""
     samples: defaultdict[str, list[float]] = defaultdict(list)
     latencies: defaultdict[str, list[Latency]] = defaultdict(list)
     loads: defaultdict[str, list[float]] = defaultdict(list)

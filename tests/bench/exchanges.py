@@ -1,4 +1,4 @@
-"""Requests of load clients, encoded once and written over in place, and what their responses have to be."""
+"""Requests of load clients, encoded once and patched in place, and checks of their responses."""
 
 from struct import Struct
 from typing import Protocol
@@ -23,7 +23,7 @@ _HEADER_AT = 8
 
 
 class Sends:
-    """Sends to one queue, each with a unique key of its own, as the official client gives every message."""
+    """Sends to one queue, each with its own unique key, like those of the official client."""
 
     def __init__(self, body_bytes: int, queue_id: int, client: int, form: HeaderForm = HeaderForm.JSON) -> None:
         key = "0" * _KEY_DIGITS
@@ -56,7 +56,6 @@ class Sends:
         return self._frame
 
     def response(self, frame: bytes) -> int | None:
-        """Take in whether it was stored."""
         return 1 if is_success(frame) else None
 
 
@@ -80,17 +79,20 @@ def pull_frame(queue_id: int, queue_offset: int) -> bytes:
 
 
 class ResponseError(Exception):
-    """A broker answered something else than a load client expects."""
+    """A load client did not expect this answer."""
 
 
 class ResponseReader:
-    """The one response that is under way on a connection."""
+    """The one response in flight on a connection."""
 
     def __init__(self) -> None:
         self._part = b""
 
     def add(self, data: bytes) -> bytes | None:
-        """Add what came; return the response's frame once it is whole. Nothing may follow it: one request at a time."""
+        """Add received bytes; return the response's frame once it is complete.
+
+        No bytes may follow it: one request at a time.
+        """
         part = self._part + data if self._part else data
         if len(part) >= _LENGTH.size and len(part) == _LENGTH.unpack_from(part)[0] + _LENGTH.size:
             self._part = b""
@@ -102,7 +104,7 @@ class ResponseReader:
 
 
 def is_success(frame: bytes) -> bool:
-    """Return whether a request was carried out, False if the broker was too busy. ResponseError: anything else."""
+    """Return whether a request succeeded, False if the broker was too busy. ResponseError: any other answer."""
     if frame.startswith(_SUCCESS, _HEADER_AT):
         return True
     response = decoded(frame)
@@ -112,12 +114,11 @@ def is_success(frame: bytes) -> bool:
 
 
 def decoded(frame: bytes) -> RemotingCommand:
-    """Return a response."""
     return decode_frame(frame, 0, len(frame), file="response")[0]
 
 
 def message_count(records: bytes) -> int:
-    """Return how many records a pull's body holds. ResponseError if they do not fill it."""
+    """Return the number of records in a pull's body. ResponseError if they do not fill it."""
     at = count = 0
     while at < len(records):
         size_bytes = _LENGTH.unpack_from(records, at)[0] if at + _LENGTH.size <= len(records) else 0
@@ -135,25 +136,24 @@ class Exchange(Protocol):
         """Return the next request's frame, valid until the next call."""
 
     def response(self, frame: bytes) -> int | None:
-        """Take in the response; return how many messages it was about, None if the broker was too busy.
+        """Take the response; return its number of messages, None if the broker was too busy.
 
-        ResponseError if it is none to hope for.
+        ResponseError: any other answer.
         """
 
 
 class Pulls:
-    """Pulls of a queue from its beginning to its end, over and over."""
+    """Pulls of a queue from its begin to its end, again and again."""
 
     def __init__(self, queue_id: int) -> None:
         self._queue_id = queue_id % QUEUES
         self._offset = 0
 
     def request(self) -> bytes:
-        """Return the pull of what comes next."""
         return pull_frame(self._queue_id, self._offset)
 
     def response(self, frame: bytes) -> int | None:
-        """Take in the messages; an end of the queue leads back to its beginning."""
+        """Take the messages. After the end of the queue, continue at its begin."""
         response = decoded(frame)
         if response.code == ResponseCode.PULL_NOT_FOUND and self._offset > 0:
             self._offset = 0

@@ -1,4 +1,4 @@
-"""Figures: rates of several rounds, and a floor beside them."""
+"""Figures: rates of several rounds, and their floor."""
 
 import resource
 from collections.abc import Mapping
@@ -11,50 +11,48 @@ from tornlog.reports.studies.closed_loop import Latency
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What was measured of one thing."""
+    """One measured figure."""
 
     name: str
     unit: str
     floor: float | None
-    """What the median should reach; None where nothing was set."""
+    """Lower limit of the median; None if not set."""
     samples: tuple[float, ...]
     latencies: tuple[Latency, ...] = ()
-    """One a round, or none at all."""
+    """One per round, or none at all."""
     loads: tuple[float, ...] = ()
-    """The machine's load average over one minute, as each round ended."""
+    """The machine's load average over one minute at the end of each round."""
     ceiling: float | None = None
-    """What the median should stay below, where less is better."""
+    """Upper limit of the median, where less is better."""
     per_second: tuple[Mapping[str, float], ...] = ()
-    """One a round: what else there was of in a second."""
+    """One per round: other rates per second."""
     cpu_us: tuple[float, ...] = ()
-    """One a round: the processor time of all processes for one unit of a rate, in µs, with all that prepared it."""
+    """One per round: processor time of all processes per unit of a rate, in µs, including the preparation."""
 
     @property
     def median(self) -> float:
-        """Return the median of the samples."""
         return median(self.samples)
 
     @property
     def is_missed(self) -> bool:
-        """Return whether there is a floor and the median is under it, or a ceiling and the median is over it."""
+        """Return whether the median is below the floor or above the ceiling."""
         if self.ceiling is not None and self.median > self.ceiling:
             return True
         return self.floor is not None and self.median < self.floor
 
     def median_per_second(self, name: str) -> float:
-        """Return the median of what there was of that name in a second."""
+        """Return the median of the other rate of that name."""
         return median(one[name] for one in self.per_second)
 
     @property
     def latency(self) -> Latency | None:
-        """Return the medians of the rounds' p50 and p99, and the longest call of all; None if none was timed."""
+        """Return the medians of the rounds' p50 and p99, and the longest call of all; None without timed calls."""
         if not self.latencies:
             return None
         p50s, p99s, longest = zip(*self.latencies, strict=True)
         return Latency(median(p50s), median(p99s), max(longest))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the figure as JSON takes it."""
         fields: dict[str, Any] = {
             "name": self.name,
             "unit": self.unit,
@@ -77,6 +75,6 @@ class Figure:
 
 
 def cpu_seconds_spent() -> float:
-    """Return the processor time of this process and of its children that have ended."""
+    """Return the processor time of this process and of its ended children."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(one.ru_utime + one.ru_stime for one in used)

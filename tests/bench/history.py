@@ -1,8 +1,8 @@
-"""A long history, and the store that was recovered after it: what checkers need for a million operations.
+"""A long history and its recovered store: input for measuring checkers with a million operations.
 
-Eight queues and a tenth of all messages given to consumers; of twenty puts sixteen acknowledged, one answered with a
-time-out, two in flight, one refused; of a hundred one is delayed and one a transaction, both delivered. Everything the
-reading of a store would make anew is made anew here, so that memory is what it would be.
+Eight queues and a tenth of all messages given to consumers. Of twenty puts, sixteen are acknowledged, one timed out,
+two in flight, one refused. Of a hundred, one is delayed and one is a transaction, both delivered. All objects are new,
+as after reading a store, so that the memory is realistic.
 """
 
 from collections.abc import Sequence
@@ -53,18 +53,18 @@ _LOST = (18, 19)
 
 
 class Judgement(NamedTuple):
-    """What judging a history took."""
+    """The cost of judging a history."""
 
     operations: int
     seconds: float
-    """Of processor time, for the checkers alone."""
+    """Processor time of the checkers alone."""
     peak_bytes: int
-    """The most memory that the process had: interpreter, ledger, store and checkers."""
+    """The highest memory of the process: interpreter, ledger, store and checkers."""
     violations: int
 
 
 class Histories:
-    """Measures what judging takes: time and memory of one history are of one run."""
+    """Measures judging: time and memory of one history come from one run."""
 
     def __init__(self) -> None:
         self._last: Judgement | None = None
@@ -75,12 +75,12 @@ class Histories:
         return Sample(self._last.operations / self._last.seconds)
 
     def rate_of_a_tenth(self, place: Workplace) -> Sample:
-        """Return the same of a history of a tenth: if time is linear, that is the same."""
+        """Return the same for a tenth of the history: equal if time is linear."""
         last = _sound(judge_apart(place.settings.history_operations // 10))
         return Sample(last.operations / last.seconds)
 
     def peak_memory(self, place: Workplace) -> Sample:
-        """Return bytes an operation that the process had at most, in the run whose rate was measured last."""
+        """Return the highest memory in bytes per operation, in the run of the last rate."""
         last, self._last = self._last, None
         if last is None:
             last = _sound(judge_apart(place.settings.history_operations))
@@ -94,13 +94,12 @@ def _sound(judgement: Judgement) -> Judgement:
 
 
 def judge_apart(operations: int) -> Judgement:
-    """Make a history and judge it, in a process of its own: what it has in memory is then nobody else's."""
+    """Make and judge a history in its own process, for its memory alone."""
     with worker_pool(1) as pool:
         return pool.submit(judge_history, operations).result()
 
 
 def judge_history(operations: int) -> Judgement:
-    """Make a history and judge it with every checker."""
     with garbage_kept():
         evidence = History(operations).evidence
         began = process_time()
@@ -110,19 +109,18 @@ def judge_history(operations: int) -> Judgement:
 
 
 def _peak_bytes() -> int:
-    """Return the most memory that this process ever had: getrusage counts what it was forked from, too."""
+    """Return the highest memory of this process. getrusage would include the parent's at the fork."""
     status = Path("/proc/self/status").read_text()
     line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
     return int(line.split()[1]) * 1024
 
 
 def judge(evidence: Evidence) -> list[Violation]:
-    """Return what all checkers find."""
     return [violation for check in CHECKERS.values() for violation in check(evidence)]
 
 
 class History:
-    """Makes a ledger of so many puts, and the sound store that goes with it."""
+    """Makes a ledger of so many puts, and its sound store."""
 
     def __init__(self, operations: int) -> None:
         self._entries: dict[tuple[str, int], bytearray] = {}

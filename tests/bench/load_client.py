@@ -1,8 +1,8 @@
 """A load client of brokers, one task with many connections: `python -m tests.bench.load_client send ADDRESS`.
 
-Closed-loop: each connection sends again as soon as it has its answer; what `reports/studies/closed_loop.py` says of
-such figures holds here, too. Paced: each connection is due again after a fixed time, and an answer's latency counts
-from when its request was due, so a stall is seen by all who would have met it.
+Closed-loop: each connection sends again as soon as it has its answer; `reports/studies/closed_loop.py` explains the
+limits of such figures. Paced: each connection is due again after a fixed time, and a latency counts from the due time,
+so a stall shows in all requests that it delays.
 """
 
 import json
@@ -30,7 +30,7 @@ _ANSWER_SECONDS_MAX = 30.0
 
 @dataclass
 class Load:
-    """What came of it."""
+    """The result."""
 
     messages: int = 0
     busy: int = 0
@@ -40,7 +40,6 @@ class Load:
 
     @property
     def per_second(self) -> float:
-        """Return the rate of messages."""
         return self.messages / self.took_ns * 1e9
 
 
@@ -59,7 +58,7 @@ class _Client:
         self.socket.sendall(self.exchange.request())
 
     def receive(self, load: Load) -> bool:
-        """Take in what came, and add it to a load if it is a whole answer; return whether it is."""
+        """Take received bytes, and add a complete answer to a load; return whether it is complete."""
         data = self.socket.recv(_RECEIVE_BYTES)
         if not data:
             raise ResponseError("the broker has closed the connection")
@@ -79,9 +78,9 @@ class _Client:
 def run_load(
     address: str, exchanges: Sequence[Exchange], seconds: float, interval_seconds: float | None = None
 ) -> Load:
-    """Drive one connection for each exchange for a while; with an interval, each is due again after so long.
+    """Drive one connection per exchange for a while; with an interval, each is due again after it.
 
-    ResponseError for an answer that is none to hope for, or that does not come; OSError for a connection that breaks.
+    ResponseError for a wrong or missing answer; OSError for a connection that breaks.
     """
     clients = [_Client(address, exchange) for exchange in exchanges]
     try:
@@ -118,7 +117,7 @@ def _closed(clients: Sequence[_Client], duration_ns: int) -> Load:
 
 
 def _paced(clients: Sequence[_Client], duration_ns: int, interval_ns: int) -> Load:
-    """Every client is due once an interval, one after the other; one that still waits is late."""
+    """Every client is due once per interval, one after another; a client that still waits is late."""
     load = Load()
     by_descriptor, poll = _watched(clients)
     begin_ns = perf_counter_ns()
@@ -147,8 +146,6 @@ def _watched(clients: Sequence[_Client]) -> tuple[dict[int, _Client], epoll]:
 
 
 class LoadKind(Enum):
-    """What clients do."""
-
     SEND = "send"
     PULL = "pull"
 

@@ -1,8 +1,7 @@
-"""The real RocketMQ store, 4.9.8, at what is measured of ours: the same messages and directories, in the same round.
+"""The real RocketMQ store, 4.9.8, on our measurements: the same messages and directories, in the same round.
 
-Java compiles while it runs, so its loops run for some seconds before they count, and a small log is recovered some
-times before the large one is; ours have nothing to warm up. Its pulls copy what they find, as its broker does, for
-ours do.
+Java compiles at run time. So its loops run for some seconds before they count, and a small log is recovered some times
+before the large one. Ours need no warm-up. Its pulls copy the messages, as its broker does, because ours do.
 """
 
 import shutil
@@ -24,7 +23,7 @@ from .workplace import Workplace
 
 _VERSION = "rocketmq-4.9.8"
 _WARM_TIMES = 4
-"""How many times longer than what counts a loop runs before, and how often a small log is recovered."""
+"""Factor of the warm-up loop's length over the measured one, and number of warm-up recoveries."""
 
 
 @cache
@@ -40,7 +39,7 @@ def why_missing() -> str:
 def real_puts(
     place: Workplace, body_bytes: int, flush: FlushDiskType, producers: int = 1, *, batch: bool = False
 ) -> Sample:
-    """Measure single puts per second of so many producers, or messages per second that one puts in batches of 32."""
+    """Measure single puts per second of all producers, or messages per second of one producer in batches of 32."""
     with place.directory() as directory, _real_store() as real:
         config = place.config(directory, flush_disk_type=flush)
         settings = settings_of(config) | {"flushDiskType": flush.value}
@@ -49,7 +48,7 @@ def real_puts(
 
 
 def real_queries(place: Workplace) -> Sample:
-    """Measure queries per second, each for a key that one message has."""
+    """Measure queries per second, each for a key of one message."""
     filled, keys = place.filled(place.settings.small_log_bytes, keyed=True), keys_in(place)
     with place.directory() as directory, _real_store() as real:
         command = {"do": "bench-query", "keys": keys, "stride": KEY_STRIDE}
@@ -57,7 +56,7 @@ def real_queries(place: Workplace) -> Sample:
 
 
 def real_pulls(place: Workplace, body_bytes: int) -> Sample:
-    """Measure messages per second that one consumer pulls in batches of 32, from end to end and again."""
+    """Measure messages per second of one consumer in batches of 32, over the queue again and again."""
     filled = place.filled(place.settings.small_log_bytes, body_bytes)
     with place.directory() as directory, _real_store() as real:
         return _rate(_ask(real, place, _copied(place, filled, directory), {"do": "bench-get"}))
@@ -90,7 +89,7 @@ def _rate(found: dict[str, Any]) -> Sample:
 
 
 def _copied(place: Workplace, filled: str, directory: str) -> StoreConfig:
-    """Copy a store, for the real one changes what it opens; that also has it in the page cache."""
+    """Copy a store, because the real one changes it; the copy is then in the page cache."""
     shutil.copytree(f"{filled}/store", f"{directory}/store")
     return place.config(directory)
 

@@ -1,11 +1,11 @@
-"""Cost of recording a program: processor time of a call, a store through a map, a sync and a promise, in µs.
+"""Cost of recording a program: processor time per call, mapped store, sync and promise, in µs.
 
-Each figure is the processor time of all processes, the program's own included, over some thousand calls, less the
-time of a run with few of them. The program is a Python script, so no compiler is needed: a call of `os.pwrite` and a
-store of one byte cost it little. A sync is a write with its fsync; a promise is a sync and a line on standard output.
+Each figure is the processor time of all processes, including the program, over some thousand calls, less that of a run
+with few calls. The program is a Python script, so no compiler is needed: `os.pwrite` and a store of one byte are cheap
+in it. A sync is a write with its fsync; a promise is a sync and a line on standard output.
 
 `strace`, which stops a program as often and keeps no data, is measured in the same round. All processes of a figure
-have one processor. With two, each stop under strace wakes an idle one, and that takes most of its time: the ratio then
+share one processor. With two, each stop under strace wakes an idle one, which takes most of its time: the ratio then
 says more about the machine than about the recorder, which shares a processor with its program anyway.
 """
 
@@ -46,11 +46,11 @@ else:
 """
 _FEW, _SECONDS_MAX = 100, 600.0
 _A_SECOND = {"calls": 20_000, "stores": 20_000, "syncs": 1_000, "promises": 1_000}
-"""How many of a kind are measured for each second of a round. A sync waits for the disk."""
+"""Number of each kind per second of a round. A sync waits for the disk."""
 
 
 def is_recordable() -> bool:
-    """Return whether programs are recorded on this system at all."""
+    """Return whether this system can record programs."""
     return platform.system() == "Linux" and platform.machine() in ("x86_64", "aarch64")
 
 
@@ -60,12 +60,12 @@ def why_no_strace() -> str:
 
 
 def bare(place: Workplace, kind: str) -> Sample:
-    """Return the cost of a call that is not recorded."""
+    """Return the cost of a call without recording."""
     return _each(place, kind, lambda directory, count: _processor_seconds(_program(kind, count), directory))
 
 
 def under_strace(place: Workplace, kind: str) -> Sample:
-    """Return the cost of a call under strace, with a filter as fine as the recorder's."""
+    """Return the cost of a call under strace, with the recorder's filter."""
     traced = ["strace", "-f", "--seccomp-bpf", "-e", "trace=pwrite64,fsync,write", "-o", "trace"]
     return _each(place, kind, lambda directory, count: _processor_seconds([*traced, *_program(kind, count)], directory))
 
@@ -76,7 +76,7 @@ def recorded(place: Workplace, kind: str) -> Sample:
 
 
 def compared(place: Workplace) -> Sample:
-    """Return the cost of comparing a recorded call with the file that the program has left."""
+    """Return the cost of comparing a recorded call with the program's file."""
     return _each(place, "calls", lambda directory, count: _recorded_seconds("calls", count, directory)[1])
 
 
@@ -91,7 +91,7 @@ def _each(place: Workplace, kind: str, seconds: Callable[[str, int], float]) -> 
 
 @contextmanager
 def _one_processor() -> Iterator[None]:
-    """Give this process, and those that it starts, one processor."""
+    """Pin this process and its children to one processor."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(before)})
     try:
@@ -105,16 +105,16 @@ def _program(kind: str, count: int) -> list[str]:
 
 
 def _processor_seconds(command: Sequence[str], directory: str) -> float:
-    """Return what a command takes, with all that it starts."""
+    """Return the processor time of a command and its children."""
     before = _spent(resource.RUSAGE_CHILDREN)
     subprocess.run(command, cwd=directory, check=True, stdout=subprocess.DEVNULL)
     return _spent(resource.RUSAGE_CHILDREN) - before
 
 
 def _recorded_seconds(kind: str, count: int, directory: str) -> tuple[float, float]:
-    """Return what recording takes in the recorder's process and the program, and what comparing takes.
+    """Return the time of recording in the recorder and the program, and the time of comparing.
 
-    It has a process of its own, for the recorder is a fork of whoever asks for it, and may share it with no thread.
+    It runs in its own process: the recorder is a fork of its caller, which must have no threads.
     """
     command = [sys.executable, "-P", "-m", __name__, kind, str(count)]
     environment = {**os.environ, "TMPDIR": directory, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -131,7 +131,7 @@ def _spent(who: int) -> float:
 
 
 def main() -> None:
-    """Record one run of the program; print what its processes, and the comparison, have taken."""
+    """Record one run of the program; print the times of its processes and of the comparison."""
     kind, count = sys.argv[1], int(sys.argv[2])
     record, unlike = RecorderChoice(CALLS, "step", _SECONDS_MAX).record(_program(kind, count), EMPTY)
     assert not unlike, unlike

@@ -27,7 +27,7 @@ _new_digest = RollingDigest.__init__
 
 
 def kernel_steps() -> float:
-    """Return scheduling points per second of two tasks on one cell, digest on."""
+    """Return scheduling points per second of two tasks on one cell, with the digest."""
     loops = 100_000
     with Kernel(RandomWalk(Choices("bench").stream("schedule"), 8)) as kernel:
         machine = kernel.machine("m")
@@ -49,7 +49,7 @@ def kernel_steps() -> float:
 
 
 def _plan(producers: int, messages_each: int, ending: LifeEnding, *, sync_flush: bool = True) -> Plan:
-    """Return producers of messages of some 200 bytes, in segments of 16 KiB."""
+    """Return a plan of messages of about 200 bytes, in segments of 16 KiB."""
     plan = draw_plan(Choices("bench").stream("plan"), Ranges())
     return plan.replace(
         sync_flush=sync_flush,
@@ -79,9 +79,9 @@ def _plan(producers: int, messages_each: int, ending: LifeEnding, *, sync_flush:
 
 
 def simulated_messages(*, sync_flush: bool, keyed: bool = False) -> float:
-    """Return messages per second that are put, flushed, dispatched, stopped on, recovered twice and judged.
+    """Return messages per second through put, flush, dispatch, stop, two recoveries and the judge.
 
-    Eight producers, who share syncs as producers do. keyed: whether there is an index, in which each has a key.
+    Eight producers that share syncs. keyed: each message has a key in an index.
     """
     plan = _plan(8, 200, LifeEnding.STOP, sync_flush=sync_flush)
     if not keyed:
@@ -94,7 +94,7 @@ def simulated_messages(*, sync_flush: bool, keyed: bool = False) -> float:
 
 
 def digest_overhead() -> float:
-    """Return by how many percent the digest makes complete crash runs longer: a median of pairs, with and without."""
+    """Return the cost of the digest in percent of complete crash runs: a median of pairs, with and without."""
     plan = _plan(3, 17, LifeEnding.CRASH_AT_REST)
     overheads = []
     for number in range(_PAIRS):
@@ -111,7 +111,7 @@ def digest_overhead() -> float:
 
 @contextmanager
 def _no_digest() -> Iterator[None]:
-    """Let nothing be noted, and no checksum be computed for it; the calls themselves are left."""
+    """Make notes and their checksums no-ops; the calls remain."""
     stand_ins = (
         (RollingDigest, "__init__", _note_nothing),
         (files, "crc32", len),
@@ -129,7 +129,6 @@ def _no_digest() -> Iterator[None]:
 
 
 def _note_nothing(digest: RollingDigest) -> None:
-    """Stand in for RollingDigest.__init__."""
     _new_digest(digest)
     digest.note = len  # type: ignore[assignment]
 
@@ -140,7 +139,7 @@ def crash_runs(*, sync_flush: bool) -> float:
     plan = _plan(3, 17, LifeEnding.CRASH_AT_REST, sync_flush=sync_flush)
     began = 0.0
     for number in range(runs + 1):
-        if number == 1:  # the first one imports what is imported where it is used: as long as ten runs take
+        if number == 1:  # the first run does late imports, which take as long as ten runs
             began = perf_counter()
         with garbage_kept():
             outcome = run_of(plan, simulation_of(plan, Choices(f"bench/crash/{number}"))).execute()
@@ -150,10 +149,10 @@ def crash_runs(*, sync_flush: bool) -> float:
 
 
 def crash_states() -> float:
-    """Return crash states per second that are recovered and judged, of every third operation of one life.
+    """Return crash states per second that are recovered and judged, at every third operation of one life.
 
-    Three producers of 2 messages on any file system POSIX allows; the index is on. What it takes to reach a moment and
-    to enumerate its states, most of which have been judged before, is included.
+    Three producers of 2 messages on any file system that POSIX allows, with an index. The time includes reaching each
+    crash point and enumerating its states, most of which were judged before.
     """
     plan = replace(_plan(3, 2, LifeEnding.STOP), disk="strict-posix")
     choices = Choices("bench/explore")

@@ -1,9 +1,8 @@
-"""Measurements of the store over threads and maps: puts, pulls, queries, dispatch, starts; and of the disk by itself.
+"""Measurements of the store on threads and maps, and of the disk alone.
 
-Pulls and queries read a store that was filled and stopped before: the page cache holds all of it. Starts are over
-copy-on-write maps of files that were just read, so that neither a disk nor what the round before has repaired is
-measured; what recovery writes again, the last seconds of the log, it writes to memory. The disk, without a store, is
-the yardstick beside every figure that waits for it.
+Pulls and queries read a store that was filled and stopped before, from the page cache. Starts use copy-on-write maps of
+files just read, so they measure neither a disk nor repairs by the previous round; recovery writes the last seconds of
+the log to memory. The disk alone is the reference for every figure that waits for it.
 """
 
 import os
@@ -25,11 +24,11 @@ from tornlog.store.real.world import overlay_world
 from .workplace import SMALL_QUEUE_BYTES, Workplace
 
 _Put = TypeVar("_Put", Message, MessageBatch)
-KEY_STRIDE = 7919  # a prime: queries hop through the log
+KEY_STRIDE = 7919  # a prime: queries jump around in the log
 _LONG_AFTER_MS = 1 << 60
 _POLL_SECONDS = 0.001
 _CHUNK_BYTES = 1 << 20
-_RAW_CHUNK = os.urandom(1 << 20)  # nothing below may compress it
+_RAW_CHUNK = os.urandom(1 << 20)  # no layer below may compress it
 _PAGE_BYTES = 4096
 
 
@@ -41,7 +40,7 @@ def puts(place: Workplace, body_bytes: int, flush: FlushDiskType, producers: int
 
 
 def batch_puts(place: Workplace, body_bytes: int, flush: FlushDiskType) -> Sample:
-    """Measure messages per second that one producer puts in batches, encoded before; latencies are a batch's."""
+    """Measure messages per second of one producer in batches, encoded before; latencies are of batches."""
     with place.store(flush_disk_type=flush) as store:
         call = _put(store.put_messages, batch(body_bytes))
         return ClosedLoop([call], place.settings.seconds).run(BATCH_MESSAGES)
@@ -57,7 +56,7 @@ def _put(put: Callable[[_Put], PutMessageResult], what: _Put) -> Callable[[], No
 
 
 def pulls(place: Workplace, body_bytes: int) -> Sample:
-    """Measure messages per second that one consumer pulls in batches of 32, from end to end and again."""
+    """Measure messages per second of one consumer in batches of 32, over the queue again and again."""
     with _opened(place, place.filled(place.settings.small_log_bytes, body_bytes)) as store:
         offset = 0
 
@@ -75,7 +74,7 @@ def pulls(place: Workplace, body_bytes: int) -> Sample:
 
 
 def queries(place: Workplace) -> Sample:
-    """Measure queries per second, each for a key that one message has."""
+    """Measure queries per second, each for a key of one message."""
     with _opened(place, place.filled(place.settings.small_log_bytes, keyed=True)) as store:
         count = _message_count(store)
         number = 0
@@ -91,7 +90,7 @@ def queries(place: Workplace) -> Sample:
 
 
 def keys_in(place: Workplace) -> int:
-    """Return how many keys the log has that queries are made of: each message has one."""
+    """Return the number of keys for queries: each message has one."""
     with _opened(place, place.filled(place.settings.small_log_bytes, keyed=True)) as store:
         return _message_count(store)
 
@@ -102,7 +101,7 @@ def _message_count(store: MessageStore) -> int:
 
 @contextmanager
 def _opened(place: Workplace, directory: str) -> Iterator[MessageStore]:
-    """Yield the store in a directory, loaded but without services, over maps that write nothing back."""
+    """Yield the store in a directory, loaded without services, over maps that write nothing back."""
     store = MessageStore(overlay_world(), place.config(directory))
     store.load()
     try:
@@ -112,12 +111,12 @@ def _opened(place: Workplace, directory: str) -> Iterator[MessageStore]:
 
 
 def dispatch(place: Workplace, *, keyed: bool = False) -> Sample:
-    """Return messages per second that the dispatch service makes visible; keyed: and findable, one key each."""
+    """Return messages per second that the dispatch service makes visible; keyed: and indexed, one key each."""
     with place.store() as store:
         may_pass = Event()
 
         def gate(record: ScannedRecord) -> None:
-            """Hold the first record, and with it all others, until the backlog is there."""
+            """Hold the first record, and all others with it, until the backlog is complete."""
             may_pass.wait()
             with suppress(ValueError):  # called again for the other records of the same run
                 store.dispatchers.remove(gate)  # it is the last one, so dispatch skips none by this
@@ -139,7 +138,7 @@ def dispatch(place: Workplace, *, keyed: bool = False) -> Sample:
 def recovery_scan(place: Workplace, *, keyed: bool = False) -> Sample:
     """Return MB (10^6 bytes) of log per second that recovery reads after an unclean exit, with CRC and queues.
 
-    keyed: a smaller log, with a key in each message; how much of the index is built again is recovery's choice.
+    keyed: a smaller log with a key per message; recovery decides how much of the index it rebuilds.
     """
     size_bytes = place.settings.small_log_bytes if keyed else place.settings.log_bytes
     end_offset, seconds = _opened_load(place, place.filled(size_bytes, keyed=keyed), clean_exit=False)
@@ -147,15 +146,15 @@ def recovery_scan(place: Workplace, *, keyed: bool = False) -> Sample:
 
 
 def clean_load(place: Workplace) -> Sample:
-    """Return how many ms the start after a clean exit takes until puts could begin; the log is that of the scan."""
+    """Return the ms of a start after a clean exit until puts could begin, with the log of the scan."""
     _, seconds = _opened_load(place, place.filled(place.settings.log_bytes), clean_exit=True)
     return Sample(seconds * 1_000)
 
 
 def load_of_queues(place: Workplace, queues: int) -> Sample:
-    """Return queues per second that a load opens, after an unclean exit, of a store with so many and two messages each.
+    """Return queues per second that a load opens after an unclean exit, with two messages per queue.
 
-    What a load costs by the message is small beside that, and the same for any number of queues.
+    The cost per message is small in comparison, and the same for any number of queues.
     """
     _, seconds = _opened_load(
         place, place.with_queues(queues), clean_exit=False, mapped_file_size_consume_queue=SMALL_QUEUE_BYTES
@@ -164,7 +163,7 @@ def load_of_queues(place: Workplace, queues: int) -> Sample:
 
 
 def _opened_load(place: Workplace, directory: str, *, clean_exit: bool, **others: Any) -> tuple[int, float]:
-    """Load the store in a directory; return where its log ends, and the seconds it took. others: settings."""
+    """Load the store in a directory; return its log's end, and the seconds. others: settings."""
     _have_in_page_cache(Path(directory))
     store = MessageStore(overlay_world(), place.config(directory, **others))
     began = perf_counter()
@@ -186,16 +185,16 @@ def _have_in_page_cache(directory: Path) -> None:
 
 
 def memory_copy(place: Workplace) -> Sample:
-    """Return MB (10^6 bytes) per second that memory takes in from memory."""
+    """Return MB (10^6 bytes) per second of a copy in memory."""
     source = bytes(place.settings.raw_bytes)
-    target = bytearray(source)  # its pages are there then
+    target = bytearray(source)  # allocates its pages
     began = perf_counter()
     target[:] = source
     return Sample(len(source) / (perf_counter() - began) / 1e6)
 
 
 def sequential_write(place: Workplace) -> Sample:
-    """Return MB (10^6 bytes) per second that one file takes in, its sync at the end included."""
+    """Return MB (10^6 bytes) per second written to one file, including its sync at the end."""
     size_bytes = place.settings.raw_bytes
     with place.directory() as directory:
         descriptor = os.open(f"{directory}/raw", os.O_WRONLY | os.O_CREAT)
@@ -210,7 +209,7 @@ def sequential_write(place: Workplace) -> Sample:
 
 
 def sync_of_a_page(place: Workplace) -> Sample:
-    """Return how often a second a page, the next one each time, is written and synced, in a file allocated before."""
+    """Return writes with sync per second, each of the next page, in a file allocated before."""
     size_bytes = place.settings.raw_bytes
     with place.directory() as directory:
         descriptor = os.open(f"{directory}/raw", os.O_WRONLY | os.O_CREAT)

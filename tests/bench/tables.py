@@ -1,7 +1,7 @@
-"""Tables of figures: on a console, and as a dated page that says of which machine they are.
+"""Tables of figures: on a console, and as a dated page with facts about the machine.
 
-Machines of one kind differ by a factor of two from day to day. So the page has the machine's own figures in front: what
-a step of the kernel, a copy in memory and a sync of its disk take that day. By these, pages of two days are compared.
+Machines of one kind differ by a factor of two from day to day. So the page begins with figures of the machine itself:
+the cost of a kernel step, a copy in memory and a sync on that day. They make pages of two days comparable.
 """
 
 import os
@@ -22,15 +22,15 @@ from .real_store import why_missing
 from .recorder import why_no_strace
 
 CALIBRATION = ("kernel steps", "memory: copy", "disk: sequential write", "disk: fdatasync of 4 KiB")
-"""Figures of the machine, not of this code, but for the first, which is nothing but Python."""
+"""Figures of the machine, not of this code, except the first, which is pure Python."""
 BEGIN, END = "<!-- figures of tests.bench -->", "<!-- end of figures -->"
-"""Around what a page keeps for figures; all else on it stays as it is."""
+"""Marks around the figures on a page; the rest of the page stays as it is."""
 _OPTIMISED = "--enable-optimizations"
 _HEADER = "| what | median | least | most | limit | unit |\n| --- | --: | --: | --: | --: | --- |\n"
 
 
 def print_bench(console: Console, figures: Sequence[Figure], rounds: int) -> None:
-    """Print the rates, and below them how long single calls took."""
+    """Print the rates, then the durations of single calls."""
     console.print(bench_table(figures, rounds))
     if why_missing():
         console.print(f"the real store was not measured: {why_missing()}", soft_wrap=True)
@@ -44,7 +44,7 @@ def print_bench(console: Console, figures: Sequence[Figure], rounds: int) -> Non
 
 
 def bench_table(figures: Sequence[Figure], rounds: int) -> Table:
-    """Return one row a figure, red if it misses its limit; the title says how busy the machine was."""
+    """Return one row per figure, red if it misses its limit; the title shows the load of the machine."""
     table = plain_table(_title(figures, rounds), ("what",), ("median", "least", "most", "limit", "unit"))
     for figure in figures:
         style = "red" if figure.is_missed else ""
@@ -67,7 +67,7 @@ def _row(figure: Figure) -> tuple[str, ...]:
 
 
 def latency_table(figures: Sequence[Figure]) -> Table:
-    """Return one row for each figure whose calls were timed, in µs."""
+    """Return one row per figure with timed calls, in µs."""
     title = "µs a call: medians of p50 and p99, the longest of all"
     table = plain_table(title, ("what",), ("p50", "p99", "max"))
     for figure in figures:
@@ -77,14 +77,14 @@ def latency_table(figures: Sequence[Figure]) -> Table:
 
 
 def rate_text(rate: float) -> str:
-    """Return a rate with as many digits as say something."""
+    """Return a rate rounded to its significant digits."""
     return f"{rate:,.0f}" if rate >= 100 or rate.is_integer() else f"{rate:,.2f}"
 
 
 def machine_text() -> str:
-    """Return what the figures are of: processors, Python and how that was built, and whether the core is in C.
+    """Return the environment of the figures: processors, Python and its build, and whether the core is in C.
 
-    Only an option of its build says for sure that a Python was optimised with a profile; some are without saying so.
+    Only a build option proves a profile-optimised Python; some are optimised without showing it.
     """
     options = sysconfig.get_config_var("CONFIG_ARGS") or ""
     built = f"built {'with' if _OPTIMISED in options else 'without'} {_OPTIMISED}"
@@ -94,7 +94,7 @@ def machine_text() -> str:
 
 
 def page_text(figures: Sequence[Figure], rounds: int, day: date) -> str:
-    """Return the figures as a Markdown table of a day, the machine's own in front; a star is beside a missed limit."""
+    """Return the figures as a Markdown table with a date, the machine's own first; a star marks a missed limit."""
     front = [figure for name in CALIBRATION for figure in figures if figure.name == name]
     rest = [figure for figure in figures if figure not in front]
     rows = []
@@ -106,9 +106,9 @@ def page_text(figures: Sequence[Figure], rounds: int, day: date) -> str:
 
 
 def fill_page(path: Path, text: str) -> None:
-    """Put a text between the two marks of a page; a page that has none, or is not there, is that text alone.
+    """Put a text between the two marks of a page. A page without marks, or a missing page, becomes the text alone.
 
-    Raises ValueError if only one of the marks is there.
+    ValueError if only one of the marks exists.
     """
     marked = f"{BEGIN}\n\n{text}\n{END}"
     before = path.read_text() if path.exists() else ""

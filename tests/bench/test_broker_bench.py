@@ -1,5 +1,3 @@
-"""A broker and its load client, measured for a moment."""
-
 from dataclasses import replace
 
 import pytest
@@ -26,4 +24,4 @@ def test_pulls_are_counted_by_the_message_and_timed_by_the_pull() -> None:
         sample = broker_pulls(place, connections=2)
 
     assert sample.latency is not None
-    assert sample.rate > 1_000_000 / sample.latency.p50_us  # more than one message a pull
+    assert sample.rate > 1_000_000 / sample.latency.p50_us  # more than one message per pull

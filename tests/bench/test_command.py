@@ -1,5 +1,3 @@
-"""`python -m tests.bench`: its options, and what it prints."""
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""Figures say what was measured, and whether it is enough."""
-
 from tests.bench.figure import Figure
 from tornlog.reports.studies.closed_loop import Latency
 

@@ -1,4 +1,4 @@
-"""A long history is sound, judged in time that grows with its length, and what is wrong at its end is found."""
+"""A long history is sound and judged in linear time, and an error at its end is found."""
 
 from collections.abc import Callable
 
@@ -130,7 +130,7 @@ def test_time_and_memory_are_of_the_same_run(monkeypatch: pytest.MonkeyPatch) ->
     assert histories.rate_of_a_tenth(place).rate == 50.0
     assert histories.peak_memory(place).rate == 500.0
     assert asked == [1_000, 100]
-    assert histories.peak_memory(place).rate == 500.0  # measured alone
+    assert histories.peak_memory(place).rate == 500.0  # measured in its own process
     assert asked == [1_000, 100, 1_000]
 
 

@@ -1,5 +1,3 @@
-"""The load client, against a broker and against servers that answer wrongly."""
-
 import socket
 import threading
 from collections.abc import Iterator
@@ -78,7 +76,7 @@ def test_a_broker_that_does_not_start_says_why(tmp_path: Path) -> None:
 
 
 def answering(response: RemotingCommand | None) -> str:
-    """Serve one connection that gets this answer to everything, or is closed; return the address."""
+    """Serve one connection with this answer to everything, or close it; return the address."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def run() -> None:

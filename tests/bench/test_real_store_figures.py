@@ -1,4 +1,4 @@
-"""The real store is measured on the same messages and directories as ours, or it is said why it is not."""
+"""The real store is measured on our messages and directories, or the reason is given."""
 
 from collections.abc import Callable
 from io import StringIO
@@ -25,7 +25,7 @@ def place(
     monkeypatch: pytest.MonkeyPatch,
     fetched: Callable[[Callable[[], JavaProgram]], JavaProgram],
 ) -> Workplace:
-    """A place where everything is tiny, the real store included: its index files have 420 MB by default."""
+    """A place with tiny files, also for the real store: its index files have 420 MB by default."""
     fetched(lambda: real_store_program("rocketmq-4.9.8"))
 
     def small(place: Workplace, directory: str, **others: object) -> StoreConfig:

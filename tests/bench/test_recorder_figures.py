@@ -1,4 +1,4 @@
-"""What recording costs is measured where programs are recorded, beside strace where there is one."""
+"""The cost of recording is measured if programs can be recorded, with strace if it is installed."""
 
 import os
 import resource
@@ -29,7 +29,7 @@ def place(tmp_path: Path) -> Workplace:
 
 @pytest.fixture
 def run_commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
-    """Return what has been run, each with the trace that it left; empty where it left none."""
+    """Return the commands run and the trace of each, empty without one."""
     commands = []
     run = subprocess.run
 
@@ -48,7 +48,7 @@ def test_what_is_recorded_is_a_few_steps_and_then_many(
     place: Workplace, run_commands: Commands, kind: str, many: int
 ) -> None:
     with place:
-        recorder.recorded(place, kind=kind)  # whose processes see to it that each is a step
+        recorder.recorded(place, kind=kind)  # checks that each call is a step
     assert [command[-2:] for command, _ in run_commands] == [[kind, "100"], [kind, str(many)]]
 
 

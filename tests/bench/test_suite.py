@@ -1,5 +1,3 @@
-"""The measurements measure what they say, and clean up after themselves."""
-
 from pathlib import Path
 
 import pytest
@@ -57,12 +55,9 @@ def _small_config(place: Workplace, directory: str, **others: object) -> StoreCo
     )
 
 
-# the simulation
-
-
 @pytest.mark.parametrize("sync_flush", [False, True])
 def test_a_crash_run_is_complete_and_holds(*, sync_flush: bool) -> None:
-    assert crash_runs(sync_flush=sync_flush) > 0.0  # it asserts one crash a run and no violation itself
+    assert crash_runs(sync_flush=sync_flush) > 0.0  # it asserts one crash per run and no violation itself
 
 
 @pytest.mark.parametrize("keyed", [False, True])
@@ -79,9 +74,6 @@ def test_the_digest_is_back_after_its_overhead_was_measured() -> None:
     originals = RollingDigest.__init__, files.crc32, mapped_file.crc32, fault_injector.crc32
     assert -50.0 < digest_overhead() < 100.0
     assert (RollingDigest.__init__, files.crc32, mapped_file.crc32, fault_injector.crc32) == originals
-
-
-# the store
 
 
 @pytest.mark.parametrize(("flush", "producers"), [(FlushDiskType.ASYNC_FLUSH, 1), (FlushDiskType.SYNC_FLUSH, 4)])
@@ -173,9 +165,6 @@ def test_a_workplace_is_removed_whatever_ends_it(settings: BenchSettings) -> Non
     with pytest.raises(KeyboardInterrupt):
         put_and_interrupt()
     assert not any(Path(str(settings.directory)).iterdir())
-
-
-# the suite
 
 
 def test_every_figure_is_measured_as_often_as_asked_and_ratios_round_by_round(

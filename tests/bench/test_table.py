@@ -1,5 +1,3 @@
-"""Tables and pages show medians beside floors, and how busy the machine was."""
-
 import sysconfig
 from datetime import date
 from io import StringIO

@@ -1,4 +1,4 @@
-"""Workplace of measurements: a directory that is gone at the end, the stores in it, and the messages they are given."""
+"""Workplace of measurements: a temporary directory, its stores and their messages."""
 
 import shutil
 import tempfile
@@ -13,21 +13,21 @@ from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import real_world
 
 SMALL_QUEUE_BYTES = 2_000
-"""Of a file of each of many queues: a hundred entries."""
+"""Size of a file of each of many queues: a hundred entries."""
 
 
 @dataclass(frozen=True, slots=True)
 class BenchSettings:
-    """How much is measured, and where."""
+    """Sizes and place of the measurements."""
 
     directory: str | None = None
-    """Below which to write; None for the system's directory of temporary files."""
+    """Parent of the new directory; None: the system's directory of temporary files."""
     seconds: float = 1.0
     """Of each loop of calls."""
     log_bytes: int = 1 << 30
     """Of the log that recovery scans."""
     small_log_bytes: int = 64 << 20
-    """Of the logs that are pulled from, queried and dispatched."""
+    """Of the logs for pulls, queries and dispatch."""
     segment_bytes: int = 64 << 20
     raw_bytes: int = 256 << 20
     """Of the file that measures the disk."""
@@ -35,7 +35,7 @@ class BenchSettings:
     """Of the history that is judged."""
 
     def quick(self) -> "BenchSettings":
-        """Return the same in small: for a look, not for a record."""
+        """Return small sizes, for a trial."""
         return replace(
             self,
             seconds=0.2,
@@ -47,7 +47,7 @@ class BenchSettings:
 
 
 class Workplace:
-    """A new directory, removed when left, whether by an error or by Ctrl-C."""
+    """A new directory, removed at the end of the block, also after an error or Ctrl-C."""
 
     def __init__(self, settings: BenchSettings) -> None:
         self.settings = settings
@@ -71,12 +71,12 @@ class Workplace:
             shutil.rmtree(path)
 
     def config(self, directory: str, **others: Any) -> StoreConfig:
-        """Return what a store in a directory is run with."""
+        """Return the settings of a store in a directory."""
         return StoreConfig(f"{directory}/store", mapped_file_size_commit_log=self.settings.segment_bytes, **others)
 
     @contextmanager
     def store(self, **others: Any) -> Iterator[MessageStore]:
-        """Yield a new store that runs, with a first message in it; shut it down and remove it."""
+        """Yield a new running store with a first message; shut it down and remove it."""
         with self.directory() as directory:
             store = MessageStore(real_world(), self.config(directory, **others))
             store.load()
@@ -88,7 +88,7 @@ class Workplace:
                 store.shutdown()
 
     def filled(self, log_bytes: int, body_bytes: int = 1024, *, keyed: bool = False) -> str:
-        """Return the directory of a stopped store with a log of that size, made once and then kept."""
+        """Return the directory of a stopped store with a log of that size, made once."""
         which = (log_bytes, body_bytes, keyed)
         if which not in self._filled:
             directory = tempfile.mkdtemp(dir=self._root)
@@ -97,7 +97,7 @@ class Workplace:
         return self._filled[which]
 
     def with_queues(self, queues: int) -> str:
-        """Return the directory of a stopped store with so many queues of two messages each, made once and then kept."""
+        """Return the directory of a stopped store with so many queues of two messages each, made once."""
         which = (queues, 0, False)
         if which not in self._filled:
             directory = tempfile.mkdtemp(dir=self._root)

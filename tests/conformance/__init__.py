@@ -1,1 +1,1 @@
-"""The real RocketMQ store as judge of this one, and judged by it: the same directories, opened by both."""
+"""Comparison with the real RocketMQ store: both stores open directories that the other one wrote."""

@@ -1,4 +1,4 @@
-"""Conformance campaigns: stores of ours opened by the real one, and the other way round, over many seeds."""
+"""Conformance campaigns: compare both stores over many seeds and writers."""
 
 import shutil
 import tarfile
@@ -20,25 +20,24 @@ from .maven import JavaProgram
 from .real_store import STORES_AT_A_TIME, RealStore, config_of_settings, moved, settings_of
 
 _CASES_PER_PROCESS = 120
-"""A process of the real store is ended after so many: it gives back what stopped stores have left behind."""
+"""A new process of the real store starts after so many: stopped stores leave memory and threads behind."""
 
 
 @dataclass(slots=True)
 class ConformanceReport:
-    """The sum of what was compared."""
+    """The sum of all comparisons."""
 
     outcomes: dict[tuple[str, str], Counter[str]] = field(default_factory=dict)
-    """By writer and kind of end: how many cases agreed, were explained, or not."""
+    """Number of cases by writer and kind of end, and by outcome."""
     disks: Counter[tuple[str, str]] = field(default_factory=Counter)
     deviations: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """By writer and name: how many cases showed a deviation."""
+    """Number of cases with a deviation, by writer and name."""
     records: int = 0
     answers: int = 0
-    """Puts that the real store had answered OK, and that were looked for here."""
+    """Puts that the real store answered OK, each looked up here."""
     failures: list[CaseResult] = field(default_factory=list)
 
     def add(self, compared: CaseResult) -> None:
-        """Take one case's result."""
         case = compared.case
         key = (case.writer, case.kind)
         self.outcomes.setdefault(key, Counter())[compared.outcome] += 1
@@ -53,7 +52,6 @@ class ConformanceReport:
 
     @property
     def cases(self) -> int:
-        """Return how many there were."""
         return sum(outcomes.total() for outcomes in self.outcomes.values())
 
 
@@ -67,9 +65,9 @@ def run_campaign(
     out: Path | None = None,
     on_case: Callable[[CaseResult], None] = lambda compared: None,
 ) -> ConformanceReport:
-    """Compare what every seed leaves, of each writer. Failures are kept below out, if that is given.
+    """Compare the directories of every seed and writer. Failures are kept below out, if given.
 
-    version: of RocketMQ, with whose bugs stores of ours write.
+    version: of RocketMQ; its bugs are put into our writer.
     """
     campaign = ConformanceReport()
     with TemporaryDirectory(prefix="tornlog-compare-") as scratch:
@@ -99,7 +97,7 @@ def _compared(
             with RealStore(files, home) as real, ThreadPoolExecutor(STORES_AT_A_TIME) as pool:
                 if writer == WRITTEN_HERE:
                     cases = _written_here(part, version, work, jobs)
-                    if version is not None:  # its bugs must be gone again before our store opens anything
+                    if version is not None:  # the bugs must be undone before our store opens anything
                         cases = iter(list(cases))
                 else:
                     cases = cases_written_there(part, files, real, work)
@@ -124,7 +122,7 @@ def _written_here(seeds: Sequence[int], version: str | None, work: Path, jobs: i
 
 
 def keep(compared: CaseResult, out: Path) -> Path:
-    """Leave a failure below out: the directory as it was found, and what differs; return the file that says so."""
+    """Write a failure below out: the directory, and a file with the differences, which is returned."""
     case = compared.case
     place = out / "failures" / case.name
     place.mkdir(parents=True, exist_ok=True)
@@ -148,7 +146,7 @@ def keep(compared: CaseResult, out: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class _CaseDocument:
-    """A case as its artefact has it, of the kind "compare"; the directory lies beside it, in store.tar.gz."""
+    """A case in its failure file, of the kind "compare". The directory is in store.tar.gz next to it."""
 
     writer: str
     seed: int
@@ -162,12 +160,12 @@ class _CaseDocument:
 
 
 class CaseFileError(Exception):
-    """A file is no failure that was kept here."""
+    """A file is no kept failure."""
 
 
 @contextmanager
 def kept_case(file: Path) -> Iterator[DirectoryCase]:
-    """Yield the case of a failure that was kept, in a directory of its own."""
+    """Yield the case of a kept failure, in a new directory."""
     try:
         found = read_artefact(file.read_text("utf-8"), COMPARE, _CaseDocument)
         with TemporaryDirectory(prefix="tornlog-compare-") as scratch:

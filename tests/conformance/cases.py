@@ -1,4 +1,4 @@
-"""Cases: directories that stores of ours left in simulated crashes, and the real one in real kills."""
+"""Cases: directories left by our store after simulated crashes, and by the real one after kills."""
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,12 +20,12 @@ from .workload import Workload, workload_of
 WRITTEN_HERE, WRITTEN_THERE = "ours", "real"
 _ENTRY_BYTES = 20
 KILLED_TOGETHER = 8
-"""Stores that live in one process of the real store when it is killed."""
+"""Stores in one process of the real store when it is killed."""
 
 
 @dataclass(frozen=True, slots=True)
 class DirectoryCase:
-    """One directory as its writer left it. Where the real store wrote it: what it had answered before."""
+    """A directory and its writer; for the real store also its answers."""
 
     writer: str
     seed: int
@@ -38,23 +38,19 @@ class DirectoryCase:
 
     @property
     def name(self) -> str:
-        """Return what distinguishes it."""
         return f"{self.writer}-{self.seed}"
 
 
 @dataclass(slots=True)
 class CaseResult:
-    """What became of one case."""
-
     case: DirectoryCase
     records: int
     is_opened: bool
-    """Whether our store opened it: otherwise nothing was looked for."""
+    """Whether our store opened it; else nothing was compared."""
     differences: list[StoreDifference] = field(default_factory=list)
 
     @property
     def unexplained(self) -> list[StoreDifference]:
-        """Return what nothing explains."""
         return [one for one in self.differences if one.deviation is None]
 
     @property
@@ -66,9 +62,9 @@ class CaseResult:
 
 
 def case_written_here(seed: int, directory: Path, version: str | None = None) -> DirectoryCase | None:
-    """Run a seed in the simulator and write what it left into a directory that exists.
+    """Run a seed in the simulator and write its final image into an existing directory.
 
-    version: of RocketMQ, with whose bugs the store writes; None is returned where one of them ends the run before.
+    version: of RocketMQ; its bugs are put into the writer; None if one of them ended the run early.
     """
     left = left_by(seed, version)
     if left is None:
@@ -82,13 +78,13 @@ def case_written_here(seed: int, directory: Path, version: str | None = None) ->
 def cases_written_there(
     seeds: Sequence[int], files: JavaProgram, real: RealStore, work: Path
 ) -> Iterator[DirectoryCase]:
-    """Have the real store write directories: those to be killed in a process that is killed, the others in `real`."""
+    """Make the real store write directories. A process that gets killed writes those with a kill, `real` the others."""
     workloads = [workload_of(seed) for seed in seeds]
     answers: dict[int, list[dict[str, Any]]] = {}
     for workload in workloads:
         directory = work / f"real-{workload.seed}"
         directory.mkdir()
-        if workload.before and real.version.startswith("rocketmq-4."):  # 5.x refuses to start beside such files
+        if workload.before and real.version.startswith("rocketmq-4."):  # 5.x refuses to start with such files
             answers[workload.seed] = _put_all(real, workload, workload.before, directory, stop=True)
             leave_empty_queue_files(directory, workload.config.mapped_file_size_consume_queue)
     clean = [workload for workload in workloads if not workload.is_killed]
@@ -102,9 +98,9 @@ def cases_written_there(
 
 
 def leave_empty_queue_files(root: Path, file_bytes: int) -> None:
-    """Leave a store as a crash does behind the allocation of queue files: each that is full has an empty one behind it.
+    """Add an empty file after each full queue file, as a crash after their allocation does.
 
-    The real store takes the first entry of such a file for a real one when it is started again, and skips a number.
+    At its next start the real store takes the first entry of such a file for a real one and skips a number.
     """
     for queue in sorted(root.glob("consumequeue/*/*")):
         last = max(queue.iterdir(), key=lambda file: file.name)
@@ -116,7 +112,7 @@ def leave_empty_queue_files(root: Path, file_bytes: int) -> None:
 def _killed(
     workloads: Sequence[Workload], files: JavaProgram, work: Path, answers: Mapping[int, list[dict[str, Any]]]
 ) -> Iterator[DirectoryCase]:
-    """Let stores live in one process until the longest of their lives is over, and kill it."""
+    """Run stores in one process until the longest of their lives is over, and kill it."""
     home = work / f"killed-{workloads[0].seed}"
     home.mkdir()
     with RealStore(files, home, stores=len(workloads)) as victim, ThreadPoolExecutor(len(workloads)) as pool:
@@ -145,7 +141,7 @@ def _put_all(
     *,
     stop: bool,
 ) -> list[dict[str, Any]]:
-    """Have the real store open a directory and put; return its answers, those before a kill if it may be killed."""
+    """Open a directory in the real store and put. Return its answers, up to the kill if it may be killed."""
     config = moved(workload.config, directory)
     command = {
         "do": "write",
@@ -167,13 +163,13 @@ def _put_all(
 
 
 def compare(case: DirectoryCase, real: RealStore) -> CaseResult:
-    """Open a case in both stores; the directory stays as it is."""
+    """Open a case in both stores. The directory does not change."""
     ours = observe(case.directory, case.config)
     files = _files_of(case.directory)
     copy = case.directory.with_name(f"{case.directory.name}-opened")
     shutil.copytree(case.directory, copy)
     try:
-        # 5.x looks up by the records' times, to a lower or an upper bound: another question than 4.9's.
+        # 5.x looks up by the records' times, to a lower or an upper bound, unlike 4.9.
         times_ms = times_of(ours) if real.version.startswith("rocketmq-4.") else ()
         seen = read_answer(real.open(copy, moved(case.config, copy), times_ms))
     finally:
@@ -191,9 +187,9 @@ def _files_of(directory: Path) -> dict[str, bytes]:
 
 
 def _unkept(case: DirectoryCase, ours: StoreObservation) -> Iterator[StoreDifference]:
-    """Yield what the real store had answered with OK and is not found here: a kill takes nothing of that.
+    """Yield puts that the real store answered OK and that are missing here. A kill loses none.
 
-    But for what lay in the buffers of its pool, which is the end of the log.
+    The exception is the end of the log that was in the buffers of its pool.
     """
     if ours.refusal:
         return

@@ -1,17 +1,16 @@
-"""The command that has the real store open our directories, and ours the real one's.
+"""Command that opens our directories in the real store, and the real store's in ours.
 
 JSON, version 1: `{"format": "tornlog-compare/1", "against", "seeds": [first, end], "directories": [{"writer": "ours" or
 "real", "kind", "agreed", "explained", "unexplained"}], "disks": [{"kind", "disk", "directories"}], "records",
 "answers", "deviations": [{"name", "ours", "real"}], "failures": [{"writer", "seed", "kind", "disk", "scenario",
 "outcome", "differences": [{"place", "ours", "real", "deviation"}]}], "seconds"}`.
 
-answers: puts that the real store had answered OK before it ended, each looked for here. deviations: in how many
-directories of each writer. deviation: the line of docs/deviations.md that explains a difference; null
-if none does.
+answers: puts that the real store answered OK before it ended, each looked up here. deviations: number of directories
+per writer. deviation: the line of docs/deviations.md that explains a difference, or null.
 
 JSON of `--replay`: `{"format": "tornlog-compare-replay/1", ...}` with the fields of one of the failures.
 
-Exit codes: 0 every difference is explained, 1 one is not, 2 usage, or there is no Maven or no JDK, 3 the harness.
+Exit codes: 0 every difference is explained, 1 one is not, 2 usage, or Maven or a JDK is missing, 3 the harness.
 """
 
 from collections.abc import Mapping, Sequence
@@ -125,7 +124,7 @@ def _run(
 
 
 def _again(compared: CaseResult, against: str, version: str | None, out: Path | None) -> str:
-    """Return the command that shows a case again. What a kill left is a matter of luck: that has to be kept."""
+    """Return the command that repeats a case. A case with a kill is not repeatable and must be kept."""
     case = compared.case
     command = f"python -m tests.conformance --against {against}"
     if out is not None:
@@ -178,7 +177,7 @@ def _print_campaign(console: Console, campaign: ConformanceReport, against: str,
 
 
 def _deviations(campaign: ConformanceReport) -> dict[str, tuple[int, int]]:
-    """Return in how many directories of ours and of the real store each was seen, the most frequent first."""
+    """Return the number of directories per writer with each deviation, the most frequent first."""
     found = campaign.deviations
     seen = {name: (found[WRITTEN_HERE, name], found[WRITTEN_THERE, name]) for name in DEVIATIONS}
     frequent = sorted(seen.items(), key=lambda one: -sum(one[1]))

@@ -1,4 +1,4 @@
-"""The real store, where Maven and a JDK are."""
+"""The real store, if Maven and a JDK are available."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,7 +25,6 @@ def program_5(fetched: Fetched) -> JavaProgram:
 
 @pytest.fixture
 def real(program: JavaProgram, tmp_path: Path) -> Iterator[RealStore]:
-    """A process of the real store."""
     home = tmp_path / "home"
     home.mkdir()
     with RealStore(program, home) as store:

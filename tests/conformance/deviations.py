@@ -1,7 +1,7 @@
-"""Deviations: where the two stores may differ. Each is a line of docs/deviations.md, and the promise it is about.
+"""Deviations: allowed differences of the two stores. Each is a line of docs/deviations.md.
 
-A difference is explained by one of these only where what is seen here is what the log itself says, and what the real
-store shows is of the very kind that the line speaks of. All others count against us.
+A deviation explains a difference only if our result agrees with the log itself, and the real store's result is of the
+kind that the line describes. All other differences are failures.
 """
 
 from dataclasses import dataclass
@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """One kind of difference on purpose."""
+    """One kind of intended difference."""
 
     name: str
     line: str
-    """How it begins in docs/deviations.md: what the store does here."""
+    """First words of the line in docs/deviations.md: our behaviour."""
     there: str
-    """What the real one does instead."""
+    """The real store's behaviour."""
     promise: str
-    """The invariant that the real one breaks by that; empty if it is none."""
+    """The invariant that the real store breaks by it; empty if none."""
 
 
 ODD_FILE = Deviation(
@@ -150,4 +150,3 @@ TIME_OF_NOTHING = Deviation(
 )
 
 DEVIATIONS: dict[str, Deviation] = {each.name: each for each in list(globals().values()) if isinstance(each, Deviation)}
-"""By name."""

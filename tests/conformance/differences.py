@@ -1,4 +1,4 @@
-"""Differences between what is seen of one directory here and by the real store, each explained or not."""
+"""Differences between our view of a directory and the real store's, each explained or not."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from .truth import BLANK, faults_of, keys_of
 
 
 def differences(opened: OpenedDirectory) -> list[StoreDifference]:
-    """Return all differences; first what is wrong here by our own log's word, which nothing explains."""
+    """Return all differences. Contradictions between our store and its own log come first and have no explanation."""
     ours, real = opened.ours, opened.real
     if ours.refusal or real.refusal:
         return list(_of_refusals(opened))
@@ -39,19 +39,19 @@ def differences(opened: OpenedDirectory) -> list[StoreDifference]:
 def _of_refusals(opened: OpenedDirectory) -> Iterator[StoreDifference]:
     ours, real = opened.ours, opened.real
     why = None
-    if ours.refusal:  # that the real store refuses, too, does not make it right
+    if ours.refusal:  # a refusal by the real store does not make ours right
         pass
     elif real.refusal == "load() returned false" and any(_odd_files(opened)):
         why = deviations.ODD_FILE
     elif real.refusal.startswith("start() does not end: dispatch") and has_gap(opened):
-        why = deviations.GAP  # it waits for ever for what would be in the hole
+        why = deviations.GAP  # it waits for the missing bytes for ever
     elif real.refusal == "load() returned false" and opened.version == "rocketmq-5.3.3":
         why = deviations.EMPTY_QUEUE_FILE if any(_queues_without_a_last_entry(opened)) else None
     yield StoreDifference("opening", ours.refusal or "opens", real.refusal or "opens", why)
 
 
 def _queues_without_a_last_entry(opened: OpenedDirectory) -> Iterator[str]:
-    """Yield the directories of queues of several files of which the last is all zeros, be it after a cut."""
+    """Yield directories of queues with several files and a last file of zeros, also after a truncation."""
     last: dict[str, list[bytes]] = {}
     for path, content in sorted(opened.files.items()):
         if path.startswith("consumequeue/"):
@@ -62,7 +62,7 @@ def _queues_without_a_last_entry(opened: OpenedDirectory) -> Iterator[str]:
 
 
 def _odd_files(opened: OpenedDirectory) -> Iterator[str]:
-    """Yield files of log and queues that are not as long as the settings say."""
+    """Yield files of log and queues with a wrong length."""
     for base, content in opened.log_files.items():
         if len(content) != opened.config.mapped_file_size_commit_log:
             yield f"commitlog/{base:020}"
@@ -73,7 +73,7 @@ def _odd_files(opened: OpenedDirectory) -> Iterator[str]:
 
 
 def differences_of_log(opened: OpenedDirectory) -> Iterator[StoreDifference]:
-    """Yield where the logs begin and end otherwise, and each record that is not the same."""
+    """Yield differences of the logs' bounds and of records."""
     ours, real = opened.ours, opened.real
     beyond = why_longer(opened)
     if ours.min_offset != real.min_offset:
@@ -87,7 +87,7 @@ def differences_of_log(opened: OpenedDirectory) -> Iterator[StoreDifference]:
             if here is None and offset >= ours.max_offset:
                 why = beyond
             elif there is None and has_gap(opened):
-                why = deviations.GAP  # the walk over the real log has come to the hole
+                why = deviations.GAP  # the real store's scan has reached the gap
             yield StoreDifference(f"record {offset}", str(here), str(there), why)
     for offset in sorted(set(ours.unreadable) ^ set(real.unreadable)):
         here_too, there_too = str(offset in ours.unreadable), str(offset in real.unreadable)
@@ -96,9 +96,9 @@ def differences_of_log(opened: OpenedDirectory) -> Iterator[StoreDifference]:
 
 
 def why_longer(opened: OpenedDirectory) -> Deviation | None:
-    """Return why the real log goes on where ours ends, None if it does not or there is no reason.
+    """Return why the real log continues after the end of ours; None if it does not or without a reason.
 
-    The bytes there have to say it themselves: our scanner is what is judged, so it is not asked.
+    The reason must follow from the bytes, not from our scanner, which is under test.
     """
     ours, real, size = opened.ours, opened.real, opened.config.mapped_file_size_commit_log
     if real.max_offset <= ours.max_offset:
@@ -116,7 +116,7 @@ def why_longer(opened: OpenedDirectory) -> Deviation | None:
 
 
 def has_gap(opened: OpenedDirectory) -> bool:
-    """Return whether between the files of the log one is missing."""
+    """Return whether a file is missing between two files of the log."""
     bases = sorted(opened.log_files)
     size = opened.config.mapped_file_size_commit_log
     return any(after - before != size for before, after in pairwise(bases))
@@ -126,7 +126,7 @@ _ENTRY = Struct(">qiq")
 
 
 def differences_of_queue(opened: OpenedDirectory, key: QueueKey) -> Iterator[StoreDifference]:
-    """Yield each entry of a queue that is not the same; without any, what else consumers are given."""
+    """Yield differences of a queue's entries; without any, other differences that consumers see."""
     ours, real = opened.ours.queues.get(key), opened.real.queues.get(key)
     name, nothing = f"queue {key[0]}/{key[1]}", SeenQueue(0, 0, [], [])
     begin = min(queue.min_offset for queue in (ours, real) if queue is not None)
@@ -139,7 +139,7 @@ def differences_of_queue(opened: OpenedDirectory, key: QueueKey) -> Iterator[Sto
             differ = True
             is_behind = queue_offset >= real.max_offset
             kept = here
-            if is_behind and here == BLANK:  # a blank goes with what it is in front of
+            if is_behind and here == BLANK:  # a blank belongs to the entries after it
                 behind = (ours.entry(number) for number in range(queue_offset + 1, end))
                 kept = next((one for one in behind if one != BLANK), here)
             why = _why_entry(opened, key, kept, there, is_behind=is_behind)
@@ -151,11 +151,11 @@ def differences_of_queue(opened: OpenedDirectory, key: QueueKey) -> Iterator[Sto
 def _why_entry(
     opened: OpenedDirectory, key: QueueKey, here: Entry | None, there: Entry | None, *, is_behind: bool
 ) -> Deviation | None:
-    """Return why an entry differs. What is here has been compared with the log: it is right, or a blank."""
+    """Return why an entry differs. Ours was compared with the log: it is right, or a blank."""
     ours = opened.ours
     if there is None:
         if here is None or here == BLANK or here[0] not in ours.records:
-            return None  # nothing is lost with it
+            return None  # no message is lost with it
         if is_behind:
             return deviations.QUEUE_TAIL_LOST if here[0] < _real_queues_end(opened) else None
         return deviations.QUEUE_HEAD_LOST
@@ -179,13 +179,13 @@ def _why_entry(
 
 
 def _real_queues_end(opened: OpenedDirectory) -> int:
-    """Return the log offset up to which the real store has entries of any queue: it dispatches nothing before that."""
+    """Return the end of the real store's dispatch: the highest log offset of an entry in any of its queues."""
     entries = (entry for queue in opened.real.queues.values() for entry in queue.entries)
     return max((offset + size for offset, size, _ in entries if size > 0), default=0)
 
 
 def _torn(opened: OpenedDirectory, key: QueueKey, there: Entry) -> Deviation | None:
-    """Return that an entry was torn by the crash, if it was there before anybody opened the directory."""
+    """Return the deviation for an entry that the crash tore, if it was in the directory as written."""
     raw = _ENTRY.pack(*there)
     directory = f"consumequeue/{key[0]}/{key[1]}/"
     found = any(path.startswith(directory) and raw in content for path, content in opened.files.items())
@@ -193,7 +193,7 @@ def _torn(opened: OpenedDirectory, key: QueueKey, there: Entry) -> Deviation | N
 
 
 def differences_of_progress(opened: OpenedDirectory) -> Iterator[StoreDifference]:
-    """Progress of delayed delivery is brought into its queue at load, so where queues differ it may differ, too."""
+    """Delivery progress is clamped to its queue at load, so it may differ where queues differ."""
     ours, real = opened.ours, opened.real
     if ours.progress is None or real.progress is None:
         return
@@ -210,7 +210,7 @@ def differences_of_progress(opened: OpenedDirectory) -> Iterator[StoreDifference
 _CHECKPOINT = Struct(">qq")
 _MARGIN_MS = 3_000
 _ENTRY_NUMBER = slice(36, 40)
-"""Where an index file's header has the number of its next entry."""
+"""Position of the next entry's number in the header of an index file."""
 
 
 def differences_of_lookup(opened: OpenedDirectory, topic: str, key: str) -> Iterator[StoreDifference]:
@@ -224,7 +224,7 @@ def differences_of_lookup(opened: OpenedDirectory, topic: str, key: str) -> Iter
 
 
 def _why_found(opened: OpenedDirectory, topic: str, key: str, offset: int, here: int, there: int) -> Deviation | None:
-    """Return why a look-up finds a message more or less often. What is here has been compared with the log."""
+    """Return why a look-up finds a message more or less often. Ours was compared with the log."""
     if there < here:
         return _why_not_found(opened, offset)
     record = opened.ours.records.get(offset)
@@ -243,7 +243,7 @@ def _why_found(opened: OpenedDirectory, topic: str, key: str, offset: int, here:
 
 
 def differences_of_times(opened: OpenedDirectory) -> Iterator[StoreDifference]:
-    """Yield look-ups that take times and differ, though entries and look-ups without times are the same."""
+    """Yield differences of look-ups by time, if entries and look-ups without times are equal."""
     ours, real = opened.ours, opened.real
     for key, time_ms in sorted(ours.nearest.keys() & real.nearest.keys()):
         here, there = ours.nearest[key, time_ms], real.nearest[key, time_ms]
@@ -266,11 +266,11 @@ def differences_of_times(opened: OpenedDirectory) -> Iterator[StoreDifference]:
 
 
 def _why_nearest(opened: OpenedDirectory, key: QueueKey, there: int) -> Deviation | None:
-    """Return why a queue of the same entries leads elsewhere: entries without a time, or several files.
+    """Return why equal queues give different results: entries without a time, or several files.
 
-    The real store picks a file by its mtime, also one without an entry that counts. An empty file ends the search at 0.
-    In a file of expired entries alone the search finds no position, -1, which is the number before the file's first.
-    Source: RocketMQ ConsumeQueue.getOffsetInQueueByTime.
+    The real store picks a file by its mtime, also one without a valid entry. An empty file ends the search at 0. In a
+    file of only expired entries the search finds no position, -1, which is the number before the file's first. Source:
+    RocketMQ ConsumeQueue.getOffsetInQueueByTime.
     """
     entries = opened.ours.queues[key].entries
     if any(entry[:2] == BLANK[:2] or entry[0] not in opened.ours.records for entry in entries):
@@ -289,7 +289,7 @@ def _why_nearest(opened: OpenedDirectory, key: QueueKey, there: int) -> Deviatio
 
 
 def _dispatched_from(opened: OpenedDirectory) -> int:
-    """Return the log offset from which the real store dispatches after a clean exit: to where any queue has come."""
+    """Return where the real store's dispatch begins after a clean exit: the end of the furthest queue."""
     ends = [0]
     for path, content in opened.files.items():
         if path.startswith("consumequeue/"):
@@ -303,7 +303,7 @@ def _dispatched_from(opened: OpenedDirectory) -> int:
 
 
 def _why_not_found(opened: OpenedDirectory, offset: int) -> Deviation | None:
-    """Return why a look-up misses a message: recovery has not come by it, or two index files had one name."""
+    """Return why a look-up misses a message: recovery did not reach it, or two index files had one name."""
     is_scanned = "abort" in opened.files and offset >= recovery_start(opened)
     if not is_scanned and ("abort" in opened.files or offset not in _indexed(opened)):
         return deviations.INDEX_LOST
@@ -312,9 +312,9 @@ def _why_not_found(opened: OpenedDirectory, offset: int) -> Deviation | None:
 
 
 def _indexed(opened: OpenedDirectory) -> Counter[int]:
-    """Return how many entries index files had for each log offset when the directory was opened.
+    """Return the number of index entries per log offset in the directory as written.
 
-    Entries from the header's number on do not count: the real store writes its next ones over them.
+    Entries from the header's number on do not count: the real store overwrites them.
     """
     first = entries_at(opened.config.max_hash_slot_num)
     found: Counter[int] = Counter()
@@ -327,9 +327,9 @@ def _indexed(opened: OpenedDirectory) -> Counter[int]:
 
 
 def _may_begin_an_index_file(opened: OpenedDirectory, offset: int) -> bool:
-    """Return whether a record is the first of an index file: such an entry's seconds count from the file before.
+    """Return whether a record may be the first of an index file, whose time counts from the previous file.
 
-    It is by a header's word, or may be where the real store's recovery has made files of its own.
+    Either a header says so, or the real store's recovery may have made new files.
     """
     files = [content for path, content in opened.files.items() if path.startswith("index/")]
     is_first = offset in {int.from_bytes(content[16:24]) for content in files}
@@ -337,9 +337,9 @@ def _may_begin_an_index_file(opened: OpenedDirectory, offset: int) -> bool:
 
 
 def recovery_start(opened: OpenedDirectory) -> int:
-    """Return the log offset from which the real store recovers after an unclean exit.
+    """Return the log offset where the real store's recovery begins after an unclean exit.
 
-    That is the last file whose first record is not younger than the checkpoint, less three seconds, or else the first.
+    It is the last file whose first record is not newer than the checkpoint less three seconds, else the first file.
     Source: RocketMQ CommitLog.recoverAbnormally, StoreCheckpoint.getMinTimestamp.
     """
     checkpoint = opened.files.get("checkpoint", b"").ljust(16, b"\0")

@@ -1,4 +1,4 @@
-"""Directories as stores of ours leave them: one seed is one run of the catalogue, up to what its last life left."""
+"""Images left by our store: one seed is one run of the catalogue up to its last life."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,12 +34,12 @@ _SCENARIOS = (
     *("every-key-is-found", "index-files-roll-over-at-a-power-cut", "light-queues-hold-every-message-once"),
     *("transactions-are-decided-once-and-never-lost", "delayed-messages-arrive-and-never-early"),
 )
-"""What the real store can be asked about: whatever writes another kind of directory."""
+"""Scenarios whose directories the real store can open."""
 
 
 @dataclass(frozen=True, slots=True)
 class LastLife:
-    """What one run's last life left."""
+    """The result of a run's last life."""
 
     seed: int
     scenario: str
@@ -55,10 +55,9 @@ class LastLife:
 
 
 def left_by(seed: int, mutant: str | None = None) -> LastLife | None:
-    """Run a seed; None if its life ended otherwise than it was to, as when a bug of a mutant broke a promise before.
+    """Run a seed; None if its life did not end as planned, because a mutant broke a promise earlier.
 
-    Raises RuntimeError where the sound store breaks a promise, be it when what was left is recovered; of a mutant
-    that is expected.
+    RuntimeError if the sound store breaks a promise, also in the recovery of the image.
     """
     kind = _KINDS[seed % len(_KINDS)]
     scenario = SCENARIOS[_SCENARIOS[seed // len(_KINDS) % len(_SCENARIOS)]]
@@ -76,7 +75,7 @@ def left_by(seed: int, mutant: str | None = None) -> LastLife | None:
 
 
 def _ending_in(kind: str, plan: Plan) -> Plan:
-    """Return a plan whose last life loses power, if it is to: on such a disk a process may be killed, too."""
+    """Return the plan with a power cut in its last life, if kind says so."""
     last = plan.lives[-1]
     if kind != POWER_LOSS or not PROFILES[last.profile].page_cache_survives:
         return plan
@@ -85,7 +84,7 @@ def _ending_in(kind: str, plan: Plan) -> Plan:
 
 
 def _narrowed(ranges: Ranges, kind: str) -> Ranges:
-    """Return ranges whose runs end in this way, on disks that do what file systems do."""
+    """Return ranges for runs that end in this way, on disks that behave like file systems."""
     endings: tuple[str, ...] = (LifeEnding.STOP,)
     if kind != CLEAN_STOP:
         endings = tuple(one for one in ranges["endings"] if one in _CRASHES)
@@ -100,7 +99,7 @@ def _narrowed(ranges: Ranges, kind: str) -> Ranges:
 
 
 class _LeftRun(Run):
-    """A run that keeps what its last life left, before anybody recovers it and the judge looks at that."""
+    """A run that keeps the image of its last life, before its recovery."""
 
     def __init__(self, plan: Plan, choices: Choices) -> None:
         super().__init__(plan, simulation_of(plan, choices))

@@ -1,6 +1,6 @@
-"""Java programs of ours over public jars: fetched by the machine's Maven, compiled by its JDK, kept in a cache.
+"""Java programs over public jars: fetched by Maven, compiled by the JDK, and cached by version.
 
-Names in the cache have the version. Nothing here is needed to use tornlog itself.
+tornlog itself does not need them.
 """
 
 import os
@@ -16,7 +16,7 @@ from tempfile import mkdtemp
 
 @dataclass(frozen=True, slots=True)
 class RealVersion:
-    """A version of the real store: its artifact, and the sources of the driver that are its own."""
+    """A version of the real store: its artifact, and the driver's sources for this version only."""
 
     artifact: str
     sources: str
@@ -26,7 +26,6 @@ VERSIONS = {
     "rocketmq-4.9.8": RealVersion("org.apache.rocketmq:rocketmq-store:4.9.8", "rocketmq4"),
     "rocketmq-5.3.3": RealVersion("org.apache.rocketmq:rocketmq-store:5.3.3", "rocketmq5"),
 }
-"""What can be compared with."""
 
 _SECONDS_MAX = 600
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -39,12 +38,12 @@ _DEPENDENCY = "<dependency><groupId>{0}</groupId><artifactId>{1}</artifactId><ve
 
 
 class JavaMissing(Exception):
-    """A Java program cannot be had here; the message says what is missing."""
+    """A tool or jar for a Java program is missing; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class JavaProgram:
-    """Where jars and compiled classes lie."""
+    """Directories of jars and compiled classes."""
 
     name: str
     jars: Path
@@ -53,17 +52,16 @@ class JavaProgram:
 
     @property
     def class_path(self) -> str:
-        """Return both, as Java takes them."""
         return f"{self.classes}{os.pathsep}{self.jars}/*"
 
 
 def real_store_program(name: str, cache: Path | None = None) -> JavaProgram:
-    """Return the driver of the real store of a version, fetched and compiled if it is not yet."""
+    """Return the driver of a version of the real store, fetched and compiled if needed."""
     return java_program(name, [VERSIONS[name].artifact], real_store_sources(name), cache)
 
 
 def real_store_sources(name: str) -> dict[str, str]:
-    """Return what the driver of the real store of a version is made of, texts by file name."""
+    """Return the sources of the driver, texts by file name."""
     return {
         each.name: each.read_text("utf-8")
         for part in ("common", VERSIONS[name].sources)
@@ -75,10 +73,10 @@ def real_store_sources(name: str) -> dict[str, str]:
 def java_program(
     name: str, artifacts: Sequence[str], sources: Mapping[str, str], cache: Path | None = None
 ) -> JavaProgram:
-    """Return a program of sources (file name -> text) over artifacts (`group:artifact:version`) and what they need.
+    """Return a program of sources (file name -> text) over artifacts (`group:artifact:version`) and their dependencies.
 
-    cache: where it is kept, if not in the user's cache directory. JavaMissing: no Maven, no JDK, or no way to the jars.
-    RuntimeError: it does not compile.
+    cache: default is the user's cache directory. JavaMissing: no Maven, no JDK, or no access to the jars. RuntimeError:
+    it does not compile.
     """
     _, javac, java = require_tools()
     root = _place(name, cache)
@@ -91,7 +89,7 @@ def java_program(
 
 
 def fetched_jars(name: str, artifacts: Sequence[str], cache: Path | None = None) -> Path:
-    """Return a directory with the jars of artifacts and of what they need. JavaMissing: no Maven, or no way to them."""
+    """Return a directory with the jars of artifacts and their dependencies. JavaMissing: no Maven or no access."""
     mvn, _, _ = require_tools()
     jars = _place(name, cache) / f"jars-{_digest(artifacts)}"
     if not jars.is_dir():
@@ -105,7 +103,6 @@ def _place(name: str, cache: Path | None) -> Path:
 
 
 def cache_directory() -> Path:
-    """Return the user's cache directory for what is made here."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "tornlog" / "java"
 
@@ -115,7 +112,7 @@ def _digest(texts: Sequence[str]) -> str:
 
 
 def require_tools() -> tuple[str, str, str]:
-    """Return where mvn, javac and java are. JavaMissing: one is not there."""
+    """Return the paths of mvn, javac and java. JavaMissing: one does not exist."""
     mvn, javac, java = (_tool(each) for each in ("mvn", "javac", "java"))
     return mvn, javac, java
 
@@ -128,7 +125,7 @@ def _tool(name: str) -> str:
 
 
 def _build(target: Path, fill: Callable[[Path], None]) -> None:
-    """Make a directory as a whole or not at all: another process may be at it, too."""
+    """Make a directory completely or not at all: another process may make it at the same time."""
     target.parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(mkdtemp(prefix=f"{target.name}-", dir=target.parent))
     try:
@@ -136,7 +133,7 @@ def _build(target: Path, fill: Callable[[Path], None]) -> None:
         if not target.exists():
             scratch.rename(target)
     except OSError:
-        if not target.is_dir():  # nobody else has made it in the meantime
+        if not target.is_dir():  # no other process has made it in the meantime
             raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -162,7 +159,7 @@ def _compile(javac: str, jars: Path, sources: Mapping[str, str], target: Path) -
 
 
 def _run(command: Sequence[str]) -> str:
-    """Run a command; return what it says of its failure, nothing if there was none."""
+    """Run a command; return its error output, empty after a success."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS_MAX, check=False)
     except subprocess.TimeoutExpired:

@@ -1,12 +1,12 @@
-"""Observations: what users can see of a store in a directory, the real one's or ours, in a form that can be compared.
+"""Observations: the user-visible state of either store in a directory, in a comparable form.
 
-records   every record, as a look-up by offset gives it
-queues    of each queue its ends, its entries, and what a consumer gets who pulls all of it
-lookups   by topic and key: the offsets a query finds, in the order in which it gives them
+records   every record, by a look-up by offset
+queues    per queue its bounds, its entries, and the messages that a consumer pulls from it
+lookups   by topic and key: the offsets that a query returns, in its order
 progress  of delayed delivery: level -> queue offset of the next message
 
-Look-ups that take times are asked with `times_of` the records: each queue for the message nearest to each of them, each
-key for the messages between the second and the last but one.
+Look-ups by time use `times_of` the records: each queue for the message nearest to each of these times, each key for the
+messages between the second time and the last but one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ from .deviations import Deviation
 
 QueueKey = tuple[str, int]
 Entry = tuple[int, int, int]
-"""phyOffset, size, tagsCode: that of the unit where the entry has an extension's address."""
+"""phyOffset, size, tagsCode; for an extended entry, the unit's tagsCode."""
 FOUND_MAX = 1_000
 _PULLED_MAX = 32
 _FOREVER_MS = (1 << 63) - 1
@@ -62,46 +62,41 @@ class SeenRecord(NamedTuple):
 
 @dataclass(slots=True)
 class SeenQueue:
-    """One queue."""
-
     min_offset: int
     max_offset: int
     entries: list[Entry]
     """From min_offset on."""
     pulled: list[int]
-    """Log offset of each message that a consumer gets."""
+    """Log offsets of the messages that a consumer pulls."""
 
     def entry(self, queue_offset: int) -> Entry | None:
-        """Return the entry at a queue offset, None if it is in front of the first or behind the last."""
         at = queue_offset - self.min_offset
         return self.entries[at] if 0 <= at < len(self.entries) else None
 
 
 @dataclass(slots=True)
 class StoreObservation:
-    """All of it; or, if the store did not open, why."""
+    """The whole state, or the reason for which the store did not open."""
 
     refusal: str = ""
     min_offset: int = -1
     max_offset: int = 0
     records: dict[int, SeenRecord] = field(default_factory=dict)
-    """By log offset."""
     unreadable: list[int] = field(default_factory=list)
-    """Log offsets of what the log has in place of records."""
+    """Log offsets of parts of the log that are no records."""
     queues: dict[QueueKey, SeenQueue] = field(default_factory=dict)
     lookups: dict[tuple[str, str], list[int]] = field(default_factory=dict)
     windowed: dict[tuple[str, str], list[int]] = field(default_factory=dict)
-    """The same, of the messages between two times."""
+    """The same for messages between two times."""
     nearest: dict[tuple[QueueKey, int], int] = field(default_factory=dict)
-    """By queue and time in ms: the queue offset of the message stored nearest to it, -1 if asking for it raises."""
+    """By queue and time in ms: the queue offset of the nearest message, -1 if the look-up raises."""
     progress: dict[int, int] | None = field(default_factory=dict)
-    """None where it is not the store that delivers."""
+    """None if the store does not deliver."""
     report: RecoveryReport | None = None
-    """What recovery did, if it was ours."""
+    """Of our recovery."""
 
 
 def read_answer(answer: dict[str, Any]) -> StoreObservation:
-    """Return what the real store saw, given its answer."""
     if "exception" in answer:
         return StoreObservation(refusal=f"{answer['exception']} at {answer['thrownAt']}")
     if not answer["load"]:
@@ -132,7 +127,7 @@ def read_answer(answer: dict[str, Any]) -> StoreObservation:
 
 
 def observe(directory: Path, config: StoreConfig) -> StoreObservation:
-    """Open a directory with our store, over memory that keeps all changes to itself, and return what is seen."""
+    """Open a directory with our store in memory, and return its state."""
     world = overlay_world()
     config = replace(config, store_path_root_dir=str(directory), max_msgs_num_batch=FOUND_MAX)
     store = MessageStore(world, config)
@@ -168,7 +163,7 @@ def observe(directory: Path, config: StoreConfig) -> StoreObservation:
 
 
 def times_of(seen: StoreObservation) -> list[int]:
-    """Return the times in ms that look-ups are asked with: in front of all records, of five of them, behind all."""
+    """Return the times in ms for look-ups: before all records, at five of them, and after all."""
     stored = sorted({record.store_timestamp for record in seen.records.values()})
     if not stored:
         return []
@@ -177,7 +172,7 @@ def times_of(seen: StoreObservation) -> list[int]:
 
 
 def window_of(times_ms: Sequence[int]) -> tuple[int, int]:
-    """Return the first and the last ms of the window that keys are looked up in."""
+    """Return the first and the last ms for look-ups by key."""
     return (times_ms[1], times_ms[-2]) if times_ms else (0, 0)
 
 
@@ -238,27 +233,26 @@ def _keys(seen: StoreObservation) -> Iterator[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True)
 class StoreDifference:
-    """One place where the two differ."""
+    """One difference."""
 
     place: str
     ours: str
     real: str
     deviation: Deviation | None
-    """What explains it; None if nothing does."""
+    """Its explanation, if any."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the difference as JSON takes it."""
         name = None if self.deviation is None else self.deviation.name
         return {"place": self.place, "ours": self.ours, "real": self.real, "deviation": name}
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedDirectory:
-    """One directory, as it was found and as both stores saw it."""
+    """A directory as written, and as seen by both stores."""
 
     config: StoreConfig
     files: Mapping[str, bytes]
-    """What was in it before anyone opened it, by path relative to it."""
+    """Its files as written, by relative path."""
     ours: StoreObservation
     real: StoreObservation
     version: str
@@ -266,7 +260,7 @@ class OpenedDirectory:
 
     @property
     def log_files(self) -> dict[int, bytes]:
-        """Return the files of the log by the offset they begin at, whichever directory of the log they are in."""
+        """Return the log's files by their first offset, from all directories of the log."""
         root = f"{self.config.store_path_root_dir}/"
         names = [path.removeprefix(root) for path in self.config.commit_log_directories]
         return {

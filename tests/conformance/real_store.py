@@ -1,4 +1,4 @@
-"""The real RocketMQ store in a process of its own, asked over pipes."""
+"""The real RocketMQ store in its own process, controlled through pipes."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ from .maven import JavaProgram
 Fields = dict[str, Any]
 
 STORES_AT_A_TIME = 24
-"""Stopping a store is mostly waiting: a second and more."""
+"""Stopping a store waits for a second and more, so many stop in parallel."""
 START_MS_MAX = 30_000
 _ANSWER_SECONDS_MAX = 120
 _MODULES = ("java.nio", "jdk.internal.ref", "sun.nio.ch")
@@ -35,14 +35,13 @@ _ALWAYS = {
     "cleanFileForciblyEnable": False,
     "diskMaxUsedSpaceRatio": 95,
 }
-"""All matches of a look-up are wanted, and nothing may expire while it is looked at."""
+"""Look-ups return all matches, and no file expires during a test."""
 _LOG_PATHS = "storePathCommitLog"
 _FIELDS = {one.metadata["key"].name: one.name for one in fields(StoreConfig)}
-"""The fields of our settings by the real store's names."""
 
 
 class RealStoreFailed(Exception):
-    """The real store did not do what it was asked, which is no judgement of anything."""
+    """The real store did not carry out a command. This is no judgement of either store."""
 
 
 class RealStoreDied(RealStoreFailed):
@@ -55,9 +54,9 @@ class RealStore:
     def __init__(
         self, files: JavaProgram, home: Path, *, stores: int = STORES_AT_A_TIME, is_fast: bool = False
     ) -> None:
-        """Start it. home: a directory for whatever RocketMQ writes beside a store, as logs.
+        """Start it. home: a directory for RocketMQ's other files, such as logs.
 
-        is_fast: with Java's usual compiler and collector, in place of those that start quickly.
+        is_fast: use Java's usual compiler and collector instead of those that start quickly.
         """
         opens = [f"--add-opens=java.base/{module}=ALL-UNNAMED" for module in _MODULES]
         heap = ["-Xmx2g"] if is_fast else ["-Xmx768m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
@@ -94,9 +93,9 @@ class RealStore:
         self.close()
 
     def close(self) -> None:
-        """End the process; stores that are open in it are left as they are."""
+        """End the process without stopping its open stores."""
         assert self.process.stdin is not None
-        with suppress(BrokenPipeError):  # it is gone already, as after `kill`
+        with suppress(BrokenPipeError):  # it has ended already, for example after `kill`
             self.process.stdin.close()
         try:
             self.process.wait(timeout=10)
@@ -107,25 +106,24 @@ class RealStore:
         self.process.stdout.close()
 
     def kill(self) -> None:
-        """End it as SIGKILL does."""
         self.process.kill()
         self.process.wait()
 
     def open(self, directory: Path, config: StoreConfig, times_ms: Sequence[int] = ()) -> Fields:
-        """Load and start a store in a directory, which is used up; return what is seen of it, see OpenedStore.java.
+        """Load and start a store in a directory, which it changes; return its state, see OpenedStore.java.
 
-        times_ms: in ascending order; look-ups by time are made at each, and by key between the first and the last.
+        times_ms: in ascending order; look-ups by time use each, look-ups by key the range from the first to the last.
         """
         command = {"do": "open", "root": str(directory), "config": settings_of(config)}
         return self.ask({**command, "startMs": START_MS_MAX, "times": list(times_ms)})
 
     def ask(self, command: Fields) -> Fields:
-        """Have a command carried out; return the last of its answers."""
+        """Run a command; return the last of its answers."""
         *_, last = self.answers(command)
         return last
 
     def answers(self, command: Fields) -> Iterator[Fields]:
-        """Yield the answers to a command as they come, the last included. RealStoreDied: there are no more."""
+        """Yield the answers to a command, including the last. RealStoreDied: the process ended."""
         queue: SimpleQueue[Fields | None] = SimpleQueue()
         with self._lock:
             self._asked += 1
@@ -170,22 +168,22 @@ class RealStore:
 
 
 def settings_of(config: StoreConfig) -> Fields:
-    """Return what the real store has to know of a store's settings, under its names."""
+    """Return a store's settings under the real store's names."""
     named = {name: getattr(config, _FIELDS[name]) for name in _SETTINGS}
     return named | {_LOG_PATHS: ",".join(config.commit_log_directories)} | _ALWAYS
 
 
 def config_of_settings(directory: Path, settings: Fields, recover_whole_log: bool) -> StoreConfig:
-    """Return the settings of a store in a directory, given those that the real one had for `/store`.
+    """Return the settings of a store in a directory, from the real store's settings for `/store`.
 
-    Failures that were kept before some of them were kept have none of these: defaults are what they meant.
+    Old failure files lack some settings; these had their defaults.
     """
     chosen = {_FIELDS[name]: settings[name] for name in (*_SETTINGS, _LOG_PATHS) if name in settings}
     return moved(StoreConfig("/store", recover_whole_log=recover_whole_log, **chosen), directory)
 
 
 def moved(config: StoreConfig, directory: Path) -> StoreConfig:
-    """Return the settings of a store that now is in another directory, its log's directories below it included."""
+    """Return the settings of a store in another directory, including the directories of its log."""
     root = config.store_path_root_dir
     names = [path.removeprefix(f"{root}/") for path in config.commit_log_directories]
     paths = ",".join(f"{directory}/{name}" for name in names)

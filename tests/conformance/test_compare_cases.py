@@ -1,4 +1,4 @@
-"""Directories as crashes of the real store leave them are made, and some of its lives begin in one."""
+"""Directories after crashes of the real store, in some of which its next life begins."""
 
 from pathlib import Path
 

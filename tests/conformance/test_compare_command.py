@@ -1,4 +1,4 @@
-"""`python -m tests.conformance`: what it prints, writes, and ends with."""
+"""`python -m tests.conformance`: output, files and exit codes."""
 
 import json
 from pathlib import Path
@@ -39,7 +39,7 @@ def test_a_few_seeds_of_each_writer_are_compared_and_summed_up(program: JavaProg
 @pytest.mark.slow
 def test_several_processes_come_to_the_same(program: JavaProgram) -> None:
     def found(jobs: int) -> Any:
-        """Return all but how many had to be explained: the real store names index files by its clock."""
+        """Return everything except the number of explained cases: the real store names index files by its clock."""
         result = compare("--seeds", 12, "--written-by", "ours", "--jobs", jobs, "--json", "-")
         assert result.exit_code == 0, result.output
         told = json.loads(result.stdout)
@@ -51,7 +51,7 @@ def test_several_processes_come_to_the_same(program: JavaProgram) -> None:
 @pytest.mark.slow
 def test_stores_may_write_with_the_bugs_of_a_version(program: JavaProgram) -> None:
     def records(*more: str) -> int:
-        """Return how many records there are in all stores: a run that a bug ends leaves none to be compared."""
+        """Return the number of records in all stores. A run that a bug ends early leaves none to compare."""
         result = compare("--seeds", "40:52", "--written-by", "ours", "--json", "-", *more)
         assert result.exit_code == 0, result.output
         return int(json.loads(result.stdout)["records"])

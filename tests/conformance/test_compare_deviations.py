@@ -1,4 +1,4 @@
-"""Deviations are lines of docs/deviations.md, and explain only what they speak of."""
+"""Deviations are lines of docs/deviations.md, and explain no other differences."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -40,7 +40,7 @@ def entry(number: int, tags: str = "") -> Entry:
 
 
 def seen(count: int, **changes: Any) -> StoreObservation:
-    """Return a store of so many messages in one queue, each with a key of its own."""
+    """Return a store of count messages in one queue, each with its own key."""
     records = {number * 100: record(number, KEYS=f"k{number}") for number in range(count)}
     entries = [entry(number) for number in range(count)]
     queue = SeenQueue(0, count, entries, [each[0] for each in entries])
@@ -59,7 +59,7 @@ def names(
     files: dict[str, bytes] | None = None,
     version: str = "rocketmq-4.9.8",
 ) -> set[str]:
-    """Return what explains the differences, `nothing` where nothing does."""
+    """Return the explanations of the differences, `nothing` for one without."""
     found = differences_between(ours, real, files, version)
     return {"nothing" if one.deviation is None else one.deviation.name for one in found}
 
@@ -126,7 +126,7 @@ def test_an_entry_is_torn_only_if_it_was_so_before_it_was_opened() -> None:
 
 
 def faults(ours: StoreObservation) -> list[str]:
-    """Return the places where a store is not what its own log says."""
+    """Return the places where a store contradicts its own log."""
     return [place for place, _, _ in faults_of(ours, CONFIG)]
 
 
@@ -195,7 +195,7 @@ def written(
     size_more: int = 0,
     cut: int = 1000,
 ) -> dict[str, bytes]:
-    """Return a file of the log with a record at 200, which is where the log of `seen(2)` ends."""
+    """Return a file of the log with a record at 200, the end of the log of `seen(2)`."""
     born, stored = (bytes(20 if v6 else 8) for v6 in is_v6)
     sys_flag = is_v6[0] * 0x10 | is_v6[1] * 0x20
     tail = born + bytes(8) + stored + bytes(12) + len(body).to_bytes(4, "big") + body
@@ -285,12 +285,12 @@ def test_after_a_clean_exit_a_key_is_forgotten_only_if_no_index_file_has_it_belo
         return {one.deviation and one.deviation.name for one in found}
 
     assert explained(bytes(len(index_of(2)))) == {"index-lost"}
-    assert explained(index_of(1)) == {"index-lost"}  # the next entry is written over it
+    assert explained(index_of(1)) == {"index-lost"}  # the next entry overwrites it
     assert explained(index_of(2)) == {None}
 
 
 def timed(found: int, count: int = 3, *, blank_first: bool = False) -> StoreObservation:
-    """Return a store of some records, five to a queue file, and what it finds at the time of the third."""
+    """Return a store of some records, five to a queue file, and its result for the time of the third."""
     store = seen(count)
     if blank_first:
         queue = store.queues["T", 0]

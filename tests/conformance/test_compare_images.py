@@ -1,4 +1,4 @@
-"""What runs leave to be compared: the image of the last life, judged as any other run is."""
+"""Images to compare: of the last life, judged like any other run."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,17 +21,14 @@ _LOST = Violation("DUR", "what was promised is not there")
 
 
 class Refusing:
-    """A real store that loads nothing."""
-
     version = _VERSION
 
     def open(self, directory: Path, config: StoreConfig, times_ms: Sequence[int]) -> dict[str, Any]:
-        """Load nothing."""
         return {"load": False}
 
 
 def judging(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Let the judge find a violation in each store that the heal recovers; return where it looked, as it does."""
+    """Make the judge find a violation in each recovered store; return the places where it looked."""
     looked: list[str] = []
 
     def recovery(judge: Judge, store: Any, disk: Any) -> None:

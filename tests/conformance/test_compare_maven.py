@@ -1,4 +1,4 @@
-"""Java programs are fetched and compiled once, as a whole or not at all."""
+"""Java programs are fetched and compiled once, completely or not at all."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ _STUB = "#!/bin/sh\nfor each; do case $each in -DoutputDirectory=*) touch ${each
 
 @pytest.fixture
 def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A PATH with a mvn that makes one jar, and a javac and java that do nothing."""
+    """A PATH with a mvn that makes one jar, and a javac and java without effect."""
     place = tmp_path / "bin"
     place.mkdir()
     for name, text in (("mvn", _STUB), ("javac", "#!/bin/sh\n"), ("java", "#!/bin/sh\n")):
@@ -41,7 +41,7 @@ def test_a_relative_cache_is_found_from_every_working_directory(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     made = java_program("p", ["g:a:1"], {"A.java": ""}, Path("cache"))
-    monkeypatch.chdir("/")  # Java starts elsewhere, too
+    monkeypatch.chdir("/")  # Java starts in another directory
     assert (made.jars / "a.jar").exists()
     assert (made.classes / "A.java").exists()
 

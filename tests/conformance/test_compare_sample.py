@@ -1,4 +1,4 @@
-"""A sample of what `python -m tests.conformance` does in full: the two stores see the same, or it is known why not."""
+"""A sample of `python -m tests.conformance`: both stores see the same, or the difference is explained."""
 
 import shutil
 import tarfile
@@ -35,11 +35,11 @@ from tornlog.store.real.world import real_world
 pytestmark = pytest.mark.slow
 
 SEEDS_HERE, SEEDS_THERE = range(60), range(15)
-SEEDS_5 = range(6)  # 5.3.3 takes minutes for some of those behind them
+SEEDS_5 = range(6)  # 5.3.3 takes minutes for some later seeds
 
 
 def puts_of_clean_lives(seeds: range) -> int:
-    """Return how many puts are answered for certain; those of killed lives are a matter of luck."""
+    """Return the number of answered puts in lives without a kill; kills make the number random."""
     clean = [workload for workload in map(workload_of, seeds) if not workload.is_killed]
     return sum(len(producer) for workload in clean for producer in workload.producers)
 
@@ -92,7 +92,7 @@ def test_bytes_that_are_changed_in_a_queue_make_a_difference(real: RealStore, tm
 
     files = sorted(directory.glob("consumequeue/*/*/*"))
     raw = bytearray(files[0].read_bytes())
-    raw[12:20] = (12345).to_bytes(8, "big")  # another tag for the first message of a queue, in what ended cleanly
+    raw[12:20] = (12345).to_bytes(8, "big")  # another tag for the first message of a queue, after a clean end
     files[0].write_bytes(raw)
     changed = compare(replace(case, config=replace(case.config, recover_whole_log=False)), real)
     assert changed.differences

@@ -1,7 +1,7 @@
-"""Expected answers: what queues and look-ups must be, given the log alone; written apart from the store's own code.
+"""Expected answers: the right content of queues and look-ups for a log, without the store's own code.
 
-An explanation of a difference is worth something only if the store here is known to be right, so it is checked first,
-and whatever is wrong with it is a difference that nothing explains.
+An explanation of a difference requires that our store is right, so this is checked first. A contradiction between our
+store and its own log has no explanation.
 """
 
 from collections import defaultdict
@@ -23,7 +23,7 @@ Places = dict[QueueKey, dict[int, Entry]]
 
 
 def places_of(seen: StoreObservation, config: StoreConfig) -> Places:
-    """Return the entry that each record must have, its own and those in light queues."""
+    """Return the expected entries of each record, in its own queue and in light queues."""
     delays_ms = parse_delay_levels(config.message_delay_level)
     places: Places = defaultdict(dict)
     for record in seen.records.values():
@@ -53,7 +53,7 @@ def _light_places(record: SeenRecord) -> Iterator[tuple[QueueKey, int]]:
 
 
 def keyed_offsets(seen: StoreObservation) -> dict[tuple[str, str], list[int]]:
-    """Return the log offsets of the messages that have a key, by topic and key, in ascending order."""
+    """Return the log offsets of the messages with a key, by topic and key, in ascending order."""
     found: dict[tuple[str, str], list[int]] = defaultdict(list)
     for record in seen.records.values():
         if record.sys_flag & _TRANSACTION_MASK == _ROLLBACK:
@@ -64,13 +64,13 @@ def keyed_offsets(seen: StoreObservation) -> dict[tuple[str, str], list[int]]:
 
 
 def keys_of(record: SeenRecord) -> list[str]:
-    """Return a record's unique key and its other keys, one that it has twice as often as that."""
+    """Return a record's unique key and its other keys, with repetitions."""
     properties = record.properties
     return [key for key in (properties.get("UNIQ_KEY", ""), *properties.get("KEYS", "").split(" ")) if key]
 
 
 def faults_of(seen: StoreObservation, config: StoreConfig) -> Iterator[tuple[str, object, object]]:
-    """Yield where a store is not what its own log says: the place, what should be there, and what is."""
+    """Yield contradictions between a store and its own log: place, expected, found."""
     places = places_of(seen, config)
     for key, expected in places.items():
         queue = seen.queues.get(key)
@@ -80,7 +80,7 @@ def faults_of(seen: StoreObservation, config: StoreConfig) -> Iterator[tuple[str
                 yield f"{_name(key)} {queue_offset}", entry, found
     for key, queue in seen.queues.items():
         expected = places.get(key, {})
-        last = max(expected, default=queue.max_offset)  # blanks stand for what is in front of others
+        last = max(expected, default=queue.max_offset)  # blanks count only before other entries
         for number, found in enumerate(queue.entries, queue.min_offset):
             if (found != BLANK or number > last) and expected.get(number) != found:
                 yield f"{_name(key)} {number}", expected.get(number), found
@@ -99,7 +99,7 @@ def faults_of(seen: StoreObservation, config: StoreConfig) -> Iterator[tuple[str
 def _windowed_faults(
     seen: StoreObservation, keyed: Mapping[tuple[str, str], list[int]]
 ) -> Iterator[tuple[str, object, object]]:
-    """An index knows times to the second, so what is stored within one behind the window may be found, too."""
+    """The index has times to the second, so messages within a second after the window may be found too."""
     begin_ms, end_ms = window_of(times_of(seen))
     for (topic, name), found_offsets in seen.windowed.items():
         stored_ms = {offset: seen.records[offset].store_timestamp for offset in keyed[topic, name]}
@@ -110,7 +110,7 @@ def _windowed_faults(
 
 
 def _nearest_faults(seen: StoreObservation, config: StoreConfig) -> Iterator[tuple[str, object, object]]:
-    """Which of several files is looked into depends on their mtimes, so only queues of one are asked about."""
+    """Only queues of one file are checked: with several files the result depends on mtimes."""
     per_file = config.mapped_file_size_consume_queue // ENTRY_BYTES
     for (key, time_ms), found in seen.nearest.items():
         queue = seen.queues[key]
@@ -122,7 +122,7 @@ def _nearest_faults(seen: StoreObservation, config: StoreConfig) -> Iterator[tup
             if entry[:2] != BLANK[:2] and entry[0] in seen.records
         }
         times_ms = list(stored_ms.values())
-        if times_ms != sorted(times_ms):  # as 4.9.8 writes them when its clock steps back: nothing can bisect that
+        if times_ms != sorted(times_ms):  # 4.9.8 writes them after a clock step back: no bisection works there
             continue
         away_ms = {number: abs(at_ms - time_ms) for number, at_ms in stored_ms.items()}
         if away_ms and away_ms.get(found) != min(away_ms.values()):

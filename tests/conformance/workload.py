@@ -22,13 +22,13 @@ class Workload:
     seed: int
     config: StoreConfig
     producers: list[list[dict[str, Any]]]
-    """What each puts in turn, as Writer.java reads it."""
+    """Puts of each producer in order, as Writer.java reads them."""
     is_killed: bool
-    """Whether it ends in SIGKILL rather than a clean stop."""
+    """Whether it ends in SIGKILL instead of a clean stop."""
     life_ms: int
-    """How long after its beginning it is killed."""
+    """Time from the begin to the kill."""
     before: list[list[dict[str, Any]]] = field(default_factory=list)
-    """What was put in a life before, after which queues have an allocated, empty file; without any there was none."""
+    """Puts of an earlier life, after which queues have an allocated, empty file; empty: no earlier life."""
 
 
 def workload_of(seed: int) -> Workload:

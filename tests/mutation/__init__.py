@@ -1,10 +1,10 @@
-"""Mutants that nobody wrote: every kind of mistake in `operators`, put into every part of the store in `components`.
+"""Systematic mutants: every mistake in `operators`, put into every component of the store.
 
 `python -m tornlog mutants --set tests.mutation --narrowed` runs them, from a checkout; `tests.mutation:ID` names one.
 
-The whole population is `all_sites`. Of it the first few of each operator in each component are hunted, in the order of
-a hash of their names: nobody picks them, and which they are changes only where the code does. Passed over are those in
-code that no run comes to, each with what would have to happen for that; they are the gaps of what runs do.
+The whole population is `all_sites`. The first few of each operator and component are hunted, in the order of a hash of
+their names, so the selection is arbitrary and changes only with the code. Sites in code that no run reaches are
+skipped, each with the condition for reaching it: they are the gaps of the runs.
 """
 
 from collections import defaultdict
@@ -19,12 +19,12 @@ from .survivors import SURVIVORS as SURVIVORS
 from .survivors import UNREACHED
 
 SITES_EACH = 1
-"""How many sites of one operator in one component are hunted."""
+"""Hunted sites per operator and component."""
 
 
 @cache
 def selected_sites() -> tuple[Site, ...]:
-    """Return the sites that are hunted, by id."""
+    """Return the hunted sites, by id."""
     groups: defaultdict[tuple[str, str], list[Site]] = defaultdict(list)
     for site in (one for one in all_sites() if one.id not in UNREACHED):
         groups[site.component.name, site.operator.name].append(site)
@@ -37,7 +37,7 @@ def _lot(site: Site) -> bytes:
 
 
 class _Systematic(Mapping[str, Mutant]):
-    """The mutant of every site there is; iterates over those that are run."""
+    """The mutant of every site; iteration yields the hunted ones."""
 
     def __getitem__(self, name: str) -> Mutant:
         return _mutant(name)
@@ -50,7 +50,7 @@ class _Systematic(Mapping[str, Mutant]):
 
 
 MUTANTS = _Systematic()
-"""By id, without the name of this module in front."""
+"""By id, without the name of this module."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""A change of one function's syntax tree: what an operator proposes, and how the changed tree is made."""
+"""A change of one function's syntax tree, as proposed by an operator."""
 
 import ast
 from copy import deepcopy
@@ -11,7 +11,7 @@ Function = ast.FunctionDef
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Some nodes of a function and what stands in their places."""
+    """Some nodes of a function and their replacements."""
 
     line: int
     """Of the first node, in its file."""
@@ -21,22 +21,22 @@ class Change:
     replaced: tuple[tuple[ast.AST, ast.AST], ...]
 
     def applied_to(self, function: Function) -> Function:
-        """Return a changed copy of the function that the nodes are part of; the function stays as it is."""
+        """Return a changed copy of the function with these nodes."""
         return substituted(function, *self.replaced)
 
 
 def substituted(tree: Node, *pairs: tuple[ast.AST, ast.AST]) -> Node:
-    """Return a copy of a tree with some of its nodes, told by identity, replaced."""
+    """Return a copy of a tree with some nodes, compared by identity, replaced."""
     return deepcopy(tree, {id(old): new for old, new in pairs})
 
 
 def replacing(old: ast.stmt | ast.expr, new: ast.stmt | ast.expr, text: str | None = None) -> Change:
-    """Return the change of one node into another; text is what to show of the new one, its code if None."""
+    """Return the replacement of one node. text: shown instead of the new node's code."""
     return Change(old.lineno, shown(old), shown(new) if text is None else text, ((old, new),))
 
 
 def dropping(statement: ast.stmt) -> Change:
-    """Return the change that leaves a statement out."""
+    """Return the removal of a statement."""
     return replacing(statement, ast.copy_location(ast.Pass(), statement), "nothing")
 
 

@@ -1,8 +1,8 @@
-"""The store's own source as functions that can be changed, and changed functions as patches.
+"""The store's source as functions that can be changed, and changed functions as patches.
 
-A changed function is compiled under its file's name and in its module's own globals, so that it is the original in
-everything but the change. The defaults and decorators of the original are evaluated again, which for the plain ones
-that the store has gives the same; functions with other decorators than these are left alone.
+A changed function is compiled under its file's name and in its module's globals, so it differs only in the change. The
+defaults and decorators of the original are evaluated again, which gives the same for the plain ones in the store;
+functions with other decorators are left alone.
 """
 
 import ast
@@ -35,29 +35,27 @@ class Subject:
 
     @property
     def name(self) -> str:
-        """Return module, class and function, without the folders: where a module lies is no part of its name."""
+        """Return module, class and function, without the folders."""
         stem = self.module.rpartition(".")[2]
         return ".".join(part for part in (stem, self.owner, self.tree.name) if part)
 
 
 @cache
 def syntax_of(module: str) -> ast.Module:
-    """Return the syntax tree of a module of the store."""
     tree: ast.Module = _WithoutAssertions().visit(ast.parse(inspect.getsource(_module(module))))
     return tree
 
 
 class _WithoutAssertions(ast.NodeTransformer):
-    """Assertions are no code to be changed, and a changed function is judged by what it does."""
+    """Removes assertions: a changed function is judged by its effects."""
 
-    def visit_Assert(self, node: ast.Assert) -> None:
-        """Leave it out."""
+    def visit_Assert(self, node: ast.Assert) -> None: ...
 
 
 def subjects_of(module: str) -> Iterator[Subject]:
-    """Yield the functions of a module and the methods of its classes, constructors left out.
+    """Yield the functions of a module and the methods of its classes, without constructors.
 
-    What a constructor sets up wrongly is another kind of mistake: nothing has happened yet that could be lost.
+    An error in a constructor comes before there is anything to lose.
     """
     for node in syntax_of(module).body:
         if isinstance(node, ast.ClassDef):
@@ -77,7 +75,7 @@ def _is_changeable(function: Function) -> bool:
 
 
 def patches_of(subject: Subject, change: Change) -> tuple[Patch, ...]:
-    """Return what puts a changed function in place of the original, wherever the store has it."""
+    """Return the patches that replace the original everywhere in the store."""
     module = _module(subject.module)
     name = subject.tree.name
     if subject.owner:
@@ -89,13 +87,13 @@ def patches_of(subject: Subject, change: Change) -> tuple[Patch, ...]:
 
 
 def _holders(name: str, function: object) -> list[ModuleType]:
-    """Return the store's modules that know a function, the one that imported it by name among them."""
+    """Return the store's modules that have a function, also by an import of its name."""
     modules = sorted(key for key in sys.modules if key.startswith(f"{_STORE}."))
     return [sys.modules[key] for key in modules if vars(sys.modules[key]).get(name) is function]
 
 
 def _compiled(function: Function, module: ModuleType, owner: type | None) -> Any:
-    """Return a function, or what its decorators make of it. `__class__` is there for a `super()` without arguments."""
+    """Compile a function and apply its decorators. `__class__` is there for a `super()` without arguments."""
     cell = ast.arguments([], [ast.arg("__class__")], None, [], [], None, [])
     answer = ast.Return(ast.Name(function.name, ast.Load()))
     factory = ast.FunctionDef("factory", cell, [function, answer], [], None, None)

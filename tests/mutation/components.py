@@ -1,8 +1,8 @@
-"""The parts of the store that are changed, and what each needs in a run to show what it does.
+"""Components of the store that get mutants, and the plans that exercise each.
 
-A module is in one component. Not here: what only reads directories (tools, settings), what brokers filter with, bytes
-and their meanings (formats, which runs share with their judge), statistics, warm-up, and the extension of queues, which
-runs do not use. Nor `directories`, a function that other modules import by name: its mutants are in the catalogue.
+A module is in one component. Not included: read-only code (tools, settings), filters of brokers, formats, which runs
+share with their judge, statistics, warm-up, and the extension of queues, which runs do not use. `directories` is a
+function that other modules import by name; its mutants are in the catalogue.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,16 +14,16 @@ from tornlog.scenarios.claims.ranges import Ranges
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """Some modules of the store that do one thing together."""
+    """Some modules of the store with one job."""
 
     name: str
     modules: Sequence[str]
     """Below `store`."""
     needs: Mapping[str, Any]
-    """Fields of Ranges that are other than usual in its runs."""
+    """Fields of Ranges that differ from the usual ones."""
 
     def narrow(self, *more: Mapping[str, Any]) -> Ranges:
-        """Return the ranges of the component's runs, and of more needs, which count first."""
+        """Return the ranges of the component's runs. more: further fields, which have priority."""
         fields: dict[str, Any] = dict(self.needs)
         for needs in more:
             for name, value in needs.items():
@@ -44,7 +44,7 @@ LEFT_OUT = frozenset(
         ),
     )
 )
-"""Classes and functions of these modules that are not changed: those that runs do not use, or only read by."""
+"""Classes and functions that are not changed: runs do not use them, or only for reports."""
 
 _PAUSES = {"paused_task_chance": (0.0, 0.5, 1.0)}
 _DISKS_THAT_KEEP = (
@@ -56,7 +56,7 @@ _DISKS_THAT_KEEP = (
     "process-kill",
     "nothing-lost",
 )
-"""Where a page whose sync failed reads as it did. On btrfs it reads as before the writes, and the clean store errs."""
+"""Pages whose sync failed keep their new content. On btrfs they revert, and the sound store errs."""
 _CRASHES = ("crash in traffic", "crash in traffic", "crash at rest", "crash in load", "stop")
 
 COMPONENTS: dict[str, Component] = {
@@ -298,4 +298,3 @@ COMPONENTS: dict[str, Component] = {
         ),
     )
 }
-"""By name."""

@@ -1,7 +1,7 @@
-"""The ways in which the store's code is changed, one at a time: each is a mistake that people make.
+"""Mutation operators: single changes of the store's code, each a common mistake.
 
-An operator goes through one function and proposes changes. None of them knows the store; what is a sync, a position or
-a lock is in the vocabulary.
+An operator proposes changes of one function. Operators do not know the store; the vocabulary says which names are
+syncs, positions or locks.
 """
 
 import ast
@@ -25,10 +25,10 @@ class Operator:
     name: str
     does: str
     why: str
-    """How it comes about in real code."""
+    """Its cause in real code."""
     sites: Sites
     needs: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of Ranges that runs with it need to be other than usual."""
+    """Fields of Ranges that its runs need."""
 
 
 def _drop_sync(function: Function, words: Vocabulary) -> Iterator[Change]:
@@ -77,7 +77,7 @@ def _forget_state(function: Function, words: Vocabulary) -> Iterator[Change]:
 
 
 def _swap(function: Function, words: Vocabulary) -> Iterator[Change]:
-    # Other tasks get their turn before a world call, and before an attribute in some runs.
+    # Other tasks run before a world call, and before an attribute in some runs.
     for block in blocks(function):
         for first, second in pairwise(block):
             noticed = _has_effect(first, words) and (_has_effect(second, words) or state_changed(second))
@@ -105,7 +105,7 @@ _PLACES = frozenset(
         *("position", "readable", "room", "size", "where", "wrote"),
     )
 )
-"""Words in the names of what is a place in a file or queue, or an amount of it."""
+"""Words in the names of positions and sizes in files or queues."""
 
 
 def _off_by_one(function: Function, words: Vocabulary) -> Iterator[Change]:
@@ -119,7 +119,7 @@ def _off_by_one(function: Function, words: Vocabulary) -> Iterator[Change]:
 
 
 def _speaks_of_places(node: ast.Compare) -> bool:
-    """Return whether one side is a bound in a file or queue, as its name says."""
+    """Return whether one side is a bound in a file or queue, by its name."""
     names = (name.attr for name in ast.walk(node) if isinstance(name, ast.Attribute))
     return any(_PLACES & set(name.split("_")) for name in (*names, *names_read(node)))
 
@@ -258,4 +258,3 @@ OPERATORS: dict[str, Operator] = {
         ),
     )
 }
-"""By name."""

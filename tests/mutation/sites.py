@@ -1,7 +1,7 @@
-"""Every place where an operator can change the store, under a name that lasts.
+"""Sites: all places where an operator can change the store, under stable names.
 
-A site is named by operator, function and number: `drop-sync:flush.FlushCommitLogService.finish#1`. Numbers count within
-one function, so an edit elsewhere changes none of them.
+A name has operator, function and number: `drop-sync:flush.FlushCommitLogService.finish#1`. Numbers count within one
+function, so an edit elsewhere changes none of them.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _MODULE = __name__.rpartition(".")[0]
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One change that can be made, and not made yet."""
+    """A possible change."""
 
     id: str
     operator: Operator
@@ -31,12 +31,12 @@ class Site:
 
     @property
     def summary(self) -> str:
-        """Say where it is, and what becomes of the code there."""
+        """Describe the place and the change."""
         file = f"{self.subject.module.replace('.', '/')}.py:{self.change.line}"
         return f"{file} {self.subject.tree.name}: {self.change.old} → {self.change.new}"
 
     def mutant(self) -> Mutant:
-        """Return the change as a mutant, to be hunted in what its component and its operator need."""
+        """Return the change as a mutant, with the needs of its component and its operator."""
         return Mutant(
             f"{_MODULE}:{self.id}",
             self.summary,
@@ -48,7 +48,7 @@ class Site:
 
 @cache
 def all_sites() -> tuple[Site, ...]:
-    """Return every site there is: by component, function, operator and place."""
+    """Return all sites: by component, function, operator and place."""
     words = _vocabulary()
     return tuple(
         site

@@ -1,4 +1,4 @@
-"""The operator `stale-position`: a shared position is read too early, and kept."""
+"""Operator `stale-position`: a shared position is read too early, and kept."""
 
 import ast
 from collections.abc import Iterator
@@ -11,9 +11,9 @@ _KEPT = "kept_position"
 
 
 def stale_positions(function: Function, words: Vocabulary) -> Iterator[Change]:
-    """Propose, for each reading of a position, that it is done once: before its loop, or as the function begins.
+    """Propose for each read of a position to do it once, before its loop or at the begin of the function.
 
-    Only where another task may get its turn in between.
+    Only if another task may run in between.
     """
     in_loops: set[ast.AST] = set()
     for loop in (node for node in ast.walk(function) if isinstance(node, Loop)):
@@ -37,7 +37,7 @@ def _readings(tree: ast.AST, words: Vocabulary) -> list[ast.expr]:
 
 
 def _root(node: ast.expr) -> str:
-    """Return the name that a chain of attributes and calls begins with, an empty one for any other expression."""
+    """Return the first name of a chain of attributes and calls, empty for any other expression."""
     while isinstance(node, ast.Attribute | ast.Call):
         node = node.value if isinstance(node, ast.Attribute) else node.func
     return node.id if isinstance(node, ast.Name) else ""

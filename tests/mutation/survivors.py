@@ -1,8 +1,8 @@
-"""Systematic mutants that no seed finds, and why each of them lives; and those that none can, for no run comes there.
+"""Systematic mutants that no seed finds, and the reason for each; and sites that no run reaches.
 
-`equivalent`: in a simulated world, the change breaks no promise that the store makes. `gap`: it breaks one, and no run
-sees it yet. A checkpoint or progress that lags for a while costs time in the next recovery and breaks nothing; so does
-what is done later than it could be, or once more than it need be. Where it lags when all is at rest, QUIET says so.
+`equivalent`: in a simulated world the change breaks no promise of the store. `gap`: it breaks one, and no run sees it
+yet. A checkpoint or progress that lags for a while costs time in the next recovery and breaks no promise. The same
+holds for work done later or more often than needed. A lag when all is at rest violates QUIET.
 """
 
 _LATE_PUT = "gap: a put would have to be held up between log and group commit for as long as a whole stop takes"
@@ -173,7 +173,6 @@ SURVIVORS: dict[str, str] = {
         "breaks CKPT"
     ),
 }
-"""By id."""
 
 _NO_SUCH_DELAY = "nobody delays a message to a topic that none can be delivered to"
 _NO_FOREIGN_NAME = "no foreign name is in a directory"
@@ -234,4 +233,4 @@ UNREACHED: dict[str, str] = {
     "off-by-one:consume_queue.QueueSegments.is_expendable#1": ("no whole file of a queue is behind a half-made one"),
     "ignore-error:segment_queue.SegmentQueue.sync_page#1": ("no delay queue of its component's runs lacks an entry"),
 }
-"""By id: code that no run comes to, and what would have to happen. The next site in line is hunted in its place."""
+"""By id: code that no run reaches, and the condition for reaching it. The next site in line is hunted instead."""

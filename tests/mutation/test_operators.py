@@ -1,5 +1,3 @@
-"""What each operator makes of small functions, and what it leaves alone."""
-
 import ast
 from textwrap import dedent
 
@@ -38,7 +36,7 @@ class Log:
 
 
 def functions(body: str) -> tuple[ast.Module, Function]:
-    """Return a small store and, in it, the function that is to be changed."""
+    """Return a small store and the function in it to change."""
     text = STORE + "".join(f"    {line}\n" for line in dedent(body).strip().splitlines())
     tree = ast.parse(text)
     (log,) = tree.body
@@ -49,7 +47,7 @@ def functions(body: str) -> tuple[ast.Module, Function]:
 
 
 def changed(operator: str, body: str) -> list[str]:
-    """Return the body of a function as an operator changes it, once for each site."""
+    """Return the changed bodies of a function, one per site."""
     tree, function = functions(body)
     before = ast.dump(function)
     changes = list(OPERATORS[operator].sites(function, vocabulary_of([tree])))

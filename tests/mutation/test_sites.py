@@ -1,5 +1,3 @@
-"""The population of systematic mutants, what of it is hunted, and how a changed function takes its original's place."""
-
 import re
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Systematic mutants that are found at once, one or two of each operator: the harness can see what they break."""
+"""Systematic mutants that are found at once, one or two of each operator."""
 
 import pytest
 
@@ -36,5 +36,5 @@ def test_a_systematic_mutant_is_found_and_the_clean_store_holds_on_the_same_seed
 
 def test_they_are_of_nearly_every_operator_and_all_of_them_are_hunted() -> None:
     operators = {name.partition(":")[0] for name in FOUND_AT_ONCE}
-    assert operators == set(OPERATORS) - {"stale-position"}  # few of those are there, and none is easy
+    assert operators == set(OPERATORS) - {"stale-position"}  # few of those exist, and none is easy
     assert set(FOUND_AT_ONCE) <= {site.id for site in selected_sites()}

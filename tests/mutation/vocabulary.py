@@ -1,9 +1,8 @@
-"""What the names in the store's code mean to an operator: which calls reach the world, which attributes are shared.
+"""Vocabulary for operators: the meaning of names in the store's code.
 
-Calls are told by the last name in them, for the world's protocols have names that nothing else in the store has.
-Cells, locks and positions are found in the code itself: what is assigned from `tasks.cell(…)` is a cell wherever it is
-used. Advice to the system (mlock, madvise) and times of files are left out: nothing that a run can promise rests upon
-them, so their absence is no bug that a run could see.
+Calls are recognised by their last name, because the world's protocols have names that the store does not reuse. Cells,
+locks and positions are found in the code: an attribute assigned from `tasks.cell(…)` is a cell everywhere. Advice to
+the system (mlock, madvise) and times of files are left out: no promise of a run depends on them.
 """
 
 import ast
@@ -12,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 SYNCS = frozenset({"msync", "fdatasync", "sync", "sync_directory"})
-"""Calls to the world that make something durable."""
+"""Calls to the world that make data durable."""
 
 OWN_SYNCS = frozenset(
     {
@@ -34,10 +33,10 @@ OWN_SYNCS = frozenset(
 """The store's own names for the same."""
 
 WRITES = frozenset({"store", "pwrite", "write", "rename", "unlink", "clear_from", "write_again"})
-"""Calls that change files, and the store's own that do nothing else."""
+"""Calls that change files, and the store's functions that only do that."""
 
 NOTICES = frozenset({"notify", "wake", "on_appended", "on_committed", "on_flushed", "on_scheduled", "hurry"})
-"""Calls that tell another task to go on."""
+"""Calls that wake another task."""
 
 _SWITCHES = frozenset(
     {
@@ -45,7 +44,7 @@ _SWITCHES = frozenset(
         *("wait", "join", "spawn", "sleep", "status", "list_directory", "remove_directory", "space"),
     }
 )
-"""Calls at which the simulated world may let another task go on, beside those of cells and locks."""
+"""Calls at which another task may run, in addition to those of cells and locks."""
 
 SHARED = frozenset({"get", "set", "add", "compare_and_set"})
 """Calls to cells."""
@@ -60,19 +59,18 @@ class Vocabulary:
     """Names of attributes that operators look for."""
 
     cells: frozenset[str]
-    """Integers that tasks share."""
+    """Integers shared by tasks."""
     locks: frozenset[str]
     positions: frozenset[str]
-    """Properties that read a cell: as fresh as the moment in which they are asked for."""
+    """Properties that read a cell, so they always give the present value."""
     functions: frozenset[str]
-    """What the store calls its own functions, those with another meaning here left out."""
+    """Names of the store's functions, without those that have another meaning here."""
     switching: frozenset[str]
-    """Functions and properties in which another task may get its turn, whatever calls they take to come there."""
+    """Functions and properties in which another task may run, directly or through calls."""
     state: frozenset[str]
-    """Attributes that some function looks at: what is only kept to be shown to people is not among them."""
+    """Attributes that some function reads, without those that are only displayed."""
 
     def is_cell_call(self, node: ast.AST, *methods: str) -> bool:
-        """Return whether a node is a call of one of a cell's methods."""
         return (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
@@ -82,13 +80,12 @@ class Vocabulary:
         )
 
     def is_position(self, node: ast.AST) -> bool:
-        """Return whether a node reads a shared position."""
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
             return node.attr in self.positions
         return self.is_cell_call(node, "get")
 
     def may_switch(self, node: ast.AST) -> bool:
-        """Return whether another task may get its turn while a node is evaluated or executed."""
+        """Return whether another task may run during a node."""
         return any(self._is_switch(part) for part in ast.walk(node))
 
     def _is_switch(self, node: ast.AST) -> bool:
@@ -100,17 +97,16 @@ class Vocabulary:
         return name in _SWITCHES | self.switching or name.startswith("on_") or self.is_cell_call(node, *SHARED)
 
     def is_lock(self, node: ast.expr) -> bool:
-        """Return whether an expression is a lock."""
         return isinstance(node, ast.Attribute) and node.attr in self.locks
 
     def is_effect(self, node: ast.AST) -> bool:
-        """Return whether a node is a call that somebody else can notice: of the world, or of a cell."""
+        """Return whether a node is a call that other tasks can notice: of the world, or of a cell."""
         name = called(node)
         return name in SYNCS | OWN_SYNCS | WRITES | NOTICES or self.is_cell_call(node, "set", "add")
 
 
 def called(node: ast.AST) -> str:
-    """Return the last name of what a node calls, an empty one if it is no call of a name."""
+    """Return the last name of a call, empty for other nodes."""
     if not isinstance(node, ast.Call):
         return ""
     if isinstance(node.func, ast.Attribute):
@@ -119,7 +115,6 @@ def called(node: ast.AST) -> str:
 
 
 def vocabulary_of(trees: Iterable[ast.Module]) -> Vocabulary:
-    """Return the vocabulary of some modules."""
     nodes = [node for tree in trees for node in ast.walk(tree)]
     assigned = [node for node in nodes if isinstance(node, ast.Assign)]
     cells = _made_by("cell", assigned)
@@ -140,13 +135,13 @@ def vocabulary_of(trees: Iterable[ast.Module]) -> Vocabulary:
 
 
 def _is_number(function: ast.FunctionDef) -> bool:
-    """Return whether a function is a property that is a number."""
+    """Return whether a function is a property with a number."""
     is_property = any(isinstance(name, ast.Name) and name.id == "property" for name in function.decorator_list)
     return is_property and isinstance(function.returns, ast.Name) and function.returns.id == "int"
 
 
 def _with_switching(words: Vocabulary, functions: Iterable[ast.FunctionDef]) -> Vocabulary:
-    """Return a vocabulary that knows which functions lead to a switch, by any way."""
+    """Return the vocabulary with all functions that lead to a switch."""
     while True:
         found = frozenset(function.name for function in functions if words.may_switch(function))
         if found <= words.switching:
@@ -155,7 +150,7 @@ def _with_switching(words: Vocabulary, functions: Iterable[ast.FunctionDef]) -> 
 
 
 def _made_by(maker: str, assigned: Iterable[ast.Assign]) -> frozenset[str]:
-    """Return the attributes that are assigned from calls of a maker, or from such attributes."""
+    """Return the attributes assigned from calls of a maker, or from such attributes."""
     found: set[str] = set()
     while True:
         more = {

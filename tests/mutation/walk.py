@@ -1,4 +1,4 @@
-"""Ways through a function's syntax tree."""
+"""Walks over a function's syntax tree."""
 
 import ast
 from collections.abc import Iterator
@@ -18,24 +18,24 @@ def blocks(function: Function) -> Iterator[list[ast.stmt]]:
 
 
 def calls_alone(function: Function) -> Iterator[tuple[ast.Expr, ast.Call]]:
-    """Yield every statement that is a call of which nobody uses the answer."""
+    """Yield every statement that is a call without use of its result."""
     for node in ast.walk(function):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             yield node, node.value
 
 
 def names_bound(node: ast.AST) -> set[str]:
-    """Return the local names that a node gives a value."""
+    """Return the local names that a node binds."""
     return {name.id for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
 
 
 def names_read(node: ast.AST) -> set[str]:
-    """Return the local names whose value a node uses."""
+    """Return the local names that a node reads."""
     return {name.id for name in ast.walk(node) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load)}
 
 
 def state_changed(statement: ast.stmt) -> set[str]:
-    """Return the attributes that a statement assigns, or whose members it does; none if it also binds a name."""
+    """Return the attributes that a statement assigns or updates; none if it also binds a name."""
     if isinstance(statement, ast.Assign):
         targets = statement.targets
     elif isinstance(statement, ast.AugAssign):

@@ -1,7 +1,7 @@
-"""The nearest Python tools on one mini workload (`workload`), each in its own idiom, and this project's simulation.
+"""Similar Python tools on one mini workload (`workload`), each in its own idiom, and this simulation.
 
-What is compared is how often a second each runs the workload to a power cut and judges what is left, and how many
-operations of the log (appends, flushes, dispatches, recoveries) that makes. Their own events are not of one kind.
+The comparison is of runs per second, each up to a power cut and the judgement, and of operations of the log (appends,
+flushes, dispatches, recoveries) per second. The tools' own events are not comparable.
 """
 
 import json
@@ -20,26 +20,26 @@ from . import frontrun_peer, hypothesis_peer, ours, simloom_peer, simpy_peer
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """One tool, and what its documentation says of it."""
+    """One tool, and facts from its documentation."""
 
     name: str
     distribution: str
     run_many: Callable[[int, int], tuple[int, int]]
-    """Runs from a seed, so many; returns operations of the log, and events as the tool counts them."""
+    """Does so many runs from a seed on; returns operations of the log, and events as the tool counts them."""
     runs: int
-    """That make a measurement."""
+    """Number of runs in a measurement."""
     events: str
     replays: str
     shrinks: str
     torn_writes: str
     beware: str
-    """What makes its figures other than the rest."""
+    """Why its figures are not fully comparable."""
     launcher: str = ""
-    """A command of the distribution under which alone it runs."""
+    """A command under which alone it runs."""
 
     @property
     def version(self) -> str | None:
-        """Return what is installed, None if it is not."""
+        """Return the installed version, None without one."""
         try:
             return version(self.distribution)
         except PackageNotFoundError:
@@ -47,7 +47,6 @@ class Peer:
 
     @property
     def figure_name(self) -> str:
-        """Return what its measurement is called."""
         return f"mini workload, {self.name}"
 
     def measure(self) -> Sample:
@@ -58,14 +57,14 @@ class Peer:
         return Sample(self.runs / seconds, per_second=per_second)
 
     def time(self) -> dict[str, float]:
-        """Return how long the runs take, once all is imported, and what there was of operations and events."""
+        """Return the duration of the runs after all imports, and the counts of operations and events."""
         self.run_many(0, 1)
         began = perf_counter()
         operations, events = self.run_many(1, self.runs)
         return {"seconds": perf_counter() - began, "operations": operations, "events": events}
 
     def _time_apart(self) -> dict[str, float]:
-        """Return the same of a process under the tool's own command."""
+        """Return the same for a process under the tool's own command."""
         launcher = Path(sys.executable).with_name(self.launcher)
         code = f"import json; from {__name__} import peer_of; print(json.dumps(peer_of({self.name!r}).time()))"
         done = subprocess.run([str(launcher), sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -76,7 +75,6 @@ class Peer:
 
 
 def peer_of(name: str) -> Peer:
-    """Return the tool of that name."""
     return next(peer for peer in PEERS if peer.name == name)
 
 

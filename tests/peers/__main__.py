@@ -1,6 +1,6 @@
-"""`python -m tests.peers`: the nearest tools on the mini workload, beside this project's simulation.
+"""`python -m tests.peers`: similar tools on the mini workload, and this simulation.
 
-Rounds are interleaved, each in its own idiom and on the same machine; tools that are not installed are named.
+Rounds are interleaved on the same machine; tools that are not installed are named.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,6 @@ from . import PEERS, Peer
 
 
 def measurement_of(peer: Peer) -> Measurement:
-    """Return the mini workload with one tool, as the benchmarks have it."""
     return Measurement(peer.figure_name, "runs/s", None, lambda place: peer.measure())
 
 
@@ -32,7 +31,7 @@ def main(rounds: Annotated[int, typer.Option(min=1, help="The median counts.")] 
 
 
 def print_peers(console: Console, figures: Sequence[Figure], rounds: int) -> None:
-    """Print the rates, what each tool does in a second, what it can do, and what makes its figures other."""
+    """Print the rates, the events per second, the abilities of each tool, and notes on its figures."""
     for table in (bench_table(figures, rounds), peers_table(figures), facts_table()):
         console.print(table)
         console.print()
@@ -41,7 +40,7 @@ def print_peers(console: Console, figures: Sequence[Figure], rounds: int) -> Non
 
 
 def peers_table(figures: Sequence[Figure]) -> Table:
-    """Return one row for each tool, measured or not: how much of the mini workload it does in a second."""
+    """Return one row per tool, measured or not: rates on the mini workload."""
     by_name = {figure.name: figure for figure in figures}
     columns = ("runs/s", "operations/s", "own events/s")
     table = plain_table("the mini workload with the nearest tools", ("tool",), columns)
@@ -57,7 +56,7 @@ def peers_table(figures: Sequence[Figure]) -> Table:
 
 
 def facts_table() -> Table:
-    """Return one row for each tool: what it can do, as its documentation says."""
+    """Return one row per tool: abilities according to its documentation."""
     table = plain_table("what they can do", ("tool", "replays from", "shrinks", "torn writes"), ())
     for peer in PEERS:
         table.add_row(peer.name, peer.replays, peer.shrinks, peer.torn_writes)

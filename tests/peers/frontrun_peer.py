@@ -1,4 +1,4 @@
-"""The mini workload in frontrun: real threads, switched at bytecodes; who has to wait spins."""
+"""The mini workload in frontrun: real threads, switched at bytecodes, with busy waits."""
 
 import threading
 from importlib import import_module
@@ -9,7 +9,7 @@ from .workload import PRODUCERS, Log, ToyDisk, body_of
 
 
 class _Broker:
-    """What the threads share. The power goes when a drawn number of operations is over."""
+    """Shared by the threads. The power fails after a drawn number of operations."""
 
     def __init__(self, seed: int) -> None:
         self.chance = Random(seed)
@@ -20,14 +20,14 @@ class _Broker:
         self.is_off = False
 
     def step(self, action: Any, *what: Any) -> Any:
-        """Do one thing, unless the power is off."""
+        """Do one operation, unless the power is off."""
         with self.lock:
             self.is_off = self.is_off or self.log.operations >= self.ends_after
             return None if self.is_off else action(*what)
 
 
 def run_many(seed: int, runs: int) -> tuple[int, int]:
-    """Explore so many schedules; return how many operations of the log there were, and how many schedules."""
+    """Explore so many schedules; return the numbers of log operations and of schedules."""
     frontrun = import_module("frontrun")
     brokers: list[_Broker] = []
 

@@ -1,4 +1,4 @@
-"""The mini workload as a state machine of Hypothesis: rules are steps of users and services; tasks it does not have."""
+"""The mini workload as a Hypothesis state machine: rules are steps of users and services, without tasks."""
 
 from functools import partial
 from importlib import import_module
@@ -10,7 +10,7 @@ _STEPS = 40
 
 
 def run_many(seed: int, runs: int) -> tuple[int, int]:
-    """Run so many examples; return how many operations of the log there were, and how many rules ran."""
+    """Run so many examples; return the numbers of log operations and of rules."""
     hypothesis, stateful = import_module("hypothesis"), import_module("hypothesis.stateful")
     counted = {"operations": 0, "rules": 0}
     machine = hypothesis.seed(seed)(_machine(hypothesis.strategies, stateful, counted))
@@ -28,7 +28,7 @@ def run_many(seed: int, runs: int) -> tuple[int, int]:
 
 def _machine(strategies: Any, stateful: Any, counted: dict[str, int]) -> Any:
     class Broker(stateful.RuleBasedStateMachine):  # type: ignore[misc]
-        """A log, and who uses it, one rule at a time."""
+        """A log and its users, one rule at a time."""
 
         def __init__(self) -> None:
             super().__init__()

@@ -1,4 +1,4 @@
-"""The mini workload in this project's simulation: its kernel, its disk, a machine that dies."""
+"""The mini workload in this simulation: kernel, disk, and a machine that dies."""
 
 from functools import partial
 
@@ -20,14 +20,13 @@ _DISK_OPERATIONS = 40
 
 
 class _MappedPlace:
-    """Segments as files that are mapped."""
+    """Segments as mapped files."""
 
     def __init__(self) -> None:
         self.files: SimFiles | None = None
         self._maps: dict[str, SimMappedFile] = {}
 
     def create(self, path: str) -> None:
-        """See Place."""
         assert self.files is not None, "a disk is mounted before it is used"
         if not self._maps:
             self.files.make_directories("/log")
@@ -36,16 +35,14 @@ class _MappedPlace:
         self.files.sync_directory("/log")
 
     def store(self, path: str, at: int, data: bytes) -> None:
-        """See Place."""
         self._maps[path].store(at, data)
 
     def sync(self, path: str) -> None:
-        """See Place."""
         self._maps[path].msync(0, SEGMENT_BYTES)
 
 
 def run(seed: int) -> tuple[int, int]:
-    """Run one seed; return how many operations of the log there were, and how many steps of the simulation."""
+    """Run one seed; return the numbers of log operations and of simulation steps."""
     choices = Choices(f"mini/{seed}")
     with Kernel(RandomWalk(choices.stream("schedule"), 4)) as kernel:
         place = _MappedPlace()

@@ -15,21 +15,19 @@ class _FilePerRecord:
         self._unsynced: list[str] = []
 
     def create(self, path: str) -> None:
-        """See Place: a file appears with its first bytes."""
+        """No-op: a file appears with its first bytes."""
 
     def store(self, path: str, at: int, data: bytes) -> None:
-        """See Place."""
         self._disk.write(f"{path}/{at}", data)
         self._unsynced.append(f"{path}/{at}")
 
     def sync(self, path: str) -> None:
-        """See Place."""
         unsynced, self._unsynced = self._unsynced, []
         for file in unsynced:
             self._disk.fsync(file)
 
     def read(self, path: str) -> bytes | None:
-        """Return a segment, put together of its records."""
+        """Return a segment, joined from its records."""
         files = [f"{path}/{at}" for at in range(0, SEGMENT_BYTES, RECORD_BYTES)]
         return b"".join(
             (self._disk.read(file) if self._disk.exists(file) else b"").ljust(RECORD_BYTES, b"\0") for file in files
@@ -37,7 +35,7 @@ class _FilePerRecord:
 
 
 def run(seed: int) -> tuple[int, int]:
-    """Run one seed; return how many operations of the log there were, and how many draws simloom made."""
+    """Run one seed; return the numbers of log operations and of simloom's draws."""
     simloom = import_module("simloom")
     operations = 0
 

@@ -1,4 +1,4 @@
-"""The mini workload in SimPy: processes are generators, time is all there is, and chance is the user's own."""
+"""The mini workload in SimPy: processes are generators on virtual time, with the user's own randomness."""
 
 from collections.abc import Iterator
 from importlib import import_module
@@ -11,7 +11,7 @@ _END = 12.0
 
 
 def run(seed: int) -> tuple[int, int]:
-    """Run one seed; return how many operations of the log there were, and how many events of SimPy."""
+    """Run one seed; return the numbers of log operations and of SimPy events."""
     chance, disk = Random(seed), ToyDisk()
     log, env = Log(disk), import_module("simpy").Environment()
     for producer in range(PRODUCERS):

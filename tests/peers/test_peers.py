@@ -1,5 +1,3 @@
-"""Every tool that is installed runs the mini workload, and its judge finds what a broken log loses."""
-
 from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO

@@ -1,8 +1,8 @@
-"""The mini workload that every tool runs: three producers on a segmented log, a flusher, a dispatcher, a power cut.
+"""The mini workload of every tool: three producers on a segmented log, a flusher, a dispatcher, a power cut.
 
-A producer appends a record of 32 bytes and goes on once the flusher has synced it; the dispatcher delivers what is
-synced. Anywhere in between the power goes, and the log is read again: it must be a beginning of what was appended, with
-everything that was acknowledged or delivered. A segment holds eight records, so that logs have up to two of them.
+A producer appends a record of 32 bytes and continues once the flusher has synced it. The dispatcher delivers synced
+records. At some point the power fails, and the log is read again: it must be a prefix of the appended records, with all
+acknowledged and delivered ones. A segment holds eight records, so logs have up to two of them.
 """
 
 from collections.abc import Callable
@@ -13,49 +13,49 @@ from zlib import crc32
 PRODUCERS, APPENDS_EACH = 3, 5
 RECORD_BYTES, SEGMENT_BYTES = 32, 256
 SECTOR_BYTES = 8
-"""Of toy disks: less than a record, so that records can be torn."""
+"""Of toy disks: smaller than a record, so that records can be torn."""
 _RECORD = Struct(">I28s")
 assert _RECORD.size == RECORD_BYTES
 
 
 class Place(Protocol):
-    """What the log asks of a disk."""
+    """The operations of the log on a disk."""
 
     def create(self, path: str) -> None:
-        """Make a file of SEGMENT_BYTES zeros, whose name is durable."""
+        """Make a file of SEGMENT_BYTES zeros with a durable name."""
 
     def store(self, path: str, at: int, data: bytes) -> None:
         """Write, durable or not."""
 
     def sync(self, path: str) -> None:
-        """Make what was written before durable."""
+        """Make earlier writes durable."""
 
 
 class Log:
-    """The log, and the books on it: what was appended, acknowledged and delivered."""
+    """The log, with lists of appended, acknowledged and delivered records."""
 
     def __init__(self, place: Place) -> None:
         self.appended: list[bytes] = []
         self.acknowledged: list[bytes] = []
         self.delivered = 0
         self.flushed = 0
-        """Records that are durable."""
+        """Number of durable records."""
         self.operations = 0
-        """Of all kinds, which is what tools are compared by."""
+        """Number of operations of all kinds, to compare tools."""
         self._place = place
 
     def append(self, body: bytes) -> int:
-        """Append a record; return how many there are then. One at a time."""
+        """Append a record; return the new number of records. One at a time."""
         self.operations += 1
         path, at = place_of(len(self.appended))
         if at == 0:
             self._place.create(path)
-        self.appended.append(body)  # before the write, which may be the last thing that happens
+        self.appended.append(body)  # before the write, at which the power may fail
         self._place.store(path, at, encode(body))
         return len(self.appended)
 
     def flush(self) -> None:
-        """Sync what was appended before."""
+        """Sync the earlier appends."""
         self.operations += 1
         end = len(self.appended)
         for path in sorted({place_of(number)[0] for number in range(self.flushed, end)}):
@@ -67,17 +67,17 @@ class Log:
         self.acknowledged.append(body)
 
     def dispatch(self) -> None:
-        """Deliver what is durable."""
+        """Deliver durable records."""
         self.operations += 1
         self.delivered = max(self.delivered, self.flushed)
 
     @property
     def is_done(self) -> bool:
-        """Return whether all producers have been answered."""
+        """Return whether all producers were answered."""
         return len(self.acknowledged) == PRODUCERS * APPENDS_EACH
 
     def judge(self, read: Callable[[str], bytes | None]) -> None:
-        """Recover, and compare with the books; read: the bytes of a file, None if there is none.
+        """Recover, and compare with the lists. read: returns the bytes of a file, None if it is missing.
 
         Raises BrokenPromiseError.
         """
@@ -91,16 +91,14 @@ class Log:
 
 
 class BrokenPromiseError(Exception):
-    """A record was lost that was acknowledged or delivered, or one is there that nobody appended."""
+    """An acknowledged or delivered record is lost, or an unknown record exists."""
 
 
 def body_of(producer: int, number: int) -> bytes:
-    """Return the body of a producer's record."""
     return f"record {number} of producer {producer}".encode().ljust(28)
 
 
 def encode(body: bytes) -> bytes:
-    """Return a record."""
     return _RECORD.pack(crc32(body), body)
 
 
@@ -111,7 +109,7 @@ def place_of(number: int) -> tuple[str, int]:
 
 
 def scan(read: Callable[[str], bytes | None]) -> list[bytes]:
-    """Return the bodies from the beginning of a log up to the first that is none."""
+    """Return the bodies of a log up to the first invalid record."""
     found: list[bytes] = []
     while True:
         path, at = place_of(len(found))
@@ -125,31 +123,27 @@ def scan(read: Callable[[str], bytes | None]) -> list[bytes]:
 
 
 class ToyDisk:
-    """A disk for tools that have none: unsynced sectors of a file survive a power cut one by one, or not."""
+    """A disk for tools without one: each unsynced sector survives a power cut or not."""
 
     def __init__(self) -> None:
         self._cached: dict[str, bytearray] = {}
         self._durable: dict[str, bytearray] = {}
 
     def create(self, path: str) -> None:
-        """See Place."""
         self._cached[path] = bytearray(SEGMENT_BYTES)
         self._durable[path] = bytearray(SEGMENT_BYTES)
 
     def store(self, path: str, at: int, data: bytes) -> None:
-        """See Place."""
         self._cached[path][at : at + len(data)] = data
 
     def sync(self, path: str) -> None:
-        """See Place."""
         self._durable[path][:] = self._cached[path]
 
     def read(self, path: str) -> bytes | None:
-        """Return the bytes of a file, None if there is none."""
         return bytes(self._cached[path]) if path in self._cached else None
 
     def cut_power(self, survives: Callable[[], bool]) -> None:
-        """Keep of each sector that differs what was written, or what was synced."""
+        """Keep for each changed sector the new or the synced bytes."""
         for path, cached in self._cached.items():
             durable = self._durable[path]
             for at in range(0, SEGMENT_BYTES, SECTOR_BYTES):

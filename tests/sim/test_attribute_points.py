@@ -1,5 +1,3 @@
-"""Attributes as scheduling points: what can race is read off the source, and is a point within a block only."""
-
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -101,7 +99,7 @@ def walk(seed: int) -> RandomWalk:
 
 
 def count_together(policy: Policy) -> tuple[int, Kernel]:
-    """Let two tasks count in one object; return what it comes to."""
+    """Let two tasks count in one object; return the final count."""
     kernel = Kernel(policy)
     machine = kernel.machine("m")
 
@@ -167,7 +165,6 @@ def test_classes_are_as_they_were_behind_the_block() -> None:
 
 
 def labels_of(body: Callable[[Machine], object], *classes: type) -> list[str]:
-    """Return the labels of the points that a task passes."""
     labels: list[str] = []
 
     class Listening(Replay):

@@ -6,7 +6,7 @@ from tornlog.sim.search import Bounded, ScheduleDeviation, SwitchPoint, parse_de
 
 
 def run(policy: Bounded, points: int = 3) -> str:
-    """Run two tasks that pass so many points each; return who passed them, in order."""
+    """Run two tasks that pass so many points each; return the order."""
     kernel = Kernel(policy)
     machine = kernel.machine("m")
     cell = machine.tasks.cell("c")
@@ -78,8 +78,8 @@ def test_nothing_has_been_decided_before_a_run() -> None:
     ("deviations", "index"),
     [
         ("2:9", 0),  # there are not as many tasks
-        ("1:1 2~1:1", 1),  # nobody blocks there
-        ("0~2:1", 0),  # nobody blocks there for the second time
+        ("1:1 2~1:1", 1),  # no task blocks there
+        ("0~2:1", 0),  # no task blocks there a second time
     ],
 )
 def test_a_deviation_that_cannot_happen_is_a_divergence(deviations: str, index: int) -> None:

@@ -24,7 +24,7 @@ def die(kernel: Kernel, machine: Machine) -> None:
 
 
 def crash_with_services(policy: Policy) -> list[str]:
-    """Kill a machine that runs services c, a and b; return who was unwound, in order."""
+    """Kill a machine that runs services c, a and b; return the order of unwinding."""
     kernel = Kernel(policy)
     machine = kernel.machine("broker")
     unwound: list[str] = []
@@ -141,7 +141,7 @@ def test_refused_calls_are_not_steps() -> None:
 
 
 def die_inside_a_lock(seed: int) -> list[str]:
-    """Let three producers race for a lock in which each would kill the machine; return who got in."""
+    """Let three producers race for a lock in which each kills the machine; return those that got in."""
     kernel, machine = make(seed, mean=2)
     lock = machine.tasks.lock("put")
     inside: list[str] = []
@@ -288,7 +288,7 @@ def test_a_run_that_stops_its_services_has_no_tasks_left_over() -> None:
 
 
 def kill_a_beating_heart(policy: Policy) -> tuple[int, int, list[str]]:
-    """Kill a machine from another one; return its beats at death, its beats at the end, and who was unwound."""
+    """Kill a machine from another one; return its beats at death, at the end, and the unwound tasks."""
     kernel = Kernel(policy)
     victim, chaos = kernel.machine("victim"), kernel.machine("chaos")
     beats = [0]

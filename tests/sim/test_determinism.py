@@ -39,12 +39,11 @@ def digest_of_a_run(trace: Trace | None, *, extra_steps: int = 0, leak: bool = F
     return kernel.digest()
 
 
-class Sheep:
-    """Hashes by its address."""
+class Sheep: ...
 
 
 def digest_of_a_walk_over_a_set(trace: Trace | None, *, ordered: bool, herd: list[list[Sheep]]) -> str:
-    """Let time pass for each of a set of objects, in the order that the set gives."""
+    """Sleep for each of a set of objects, in the order of the set."""
     kernel = Kernel(RandomWalk(Choices("1").stream("policy"), 2), trace=trace)
     tasks = kernel.machine("m").tasks
     flock = [Sheep() for _ in range(200)]

@@ -72,7 +72,7 @@ def test_a_paused_task_stands_still_while_the_others_run_on(policy_of: Callable[
     assert world.run() == 3 * (POINTS // 3)
     assert world.disturbances.injected["paused task"] >= POINTS // WINDOW_POINTS
     assert set(world.disturbances.injected) == {"paused task"}
-    assert world.kernel.now_ns >= 1_000_000  # at last, all but the paused ones had ended
+    assert world.kernel.now_ns >= 1_000_000  # all but the paused ones had ended
 
 
 def test_a_task_that_is_paused_alone_takes_its_time() -> None:

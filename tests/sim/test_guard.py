@@ -34,7 +34,7 @@ from tornlog.sim.guard import BannedCall, find_banned_calls, guard
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
 
-# Each on one line: it is the line that has to be named.
+# Each on one line, because the leak names the line.
 LEAKS: list[tuple[str, Callable[[], object]]] = [
     ("time.time", lambda: time.time()),
     ("time.process_time", lambda: time.process_time()),
@@ -104,7 +104,7 @@ def run_in_a_task(body: Callable[[], object]) -> object:
 
 
 def leak_of(body: Callable[[], object]) -> LeakError:
-    """Run a body that leaks; return the leak, which is the one on the list."""
+    """Run a body that leaks; return the leak, which must be the one in the list."""
     with guard() as leaks, pytest.raises(TaskFailedError) as caught:
         run_in_a_task(body)
     leak = caught.value.__cause__
@@ -128,7 +128,7 @@ def test_a_leak_inside_a_task_names_the_function_and_the_programs_line(
     "call", list(find_banned_calls()), ids=lambda call: f"{getattr(call.owner, '__name__', '')}.{call.name}"
 )
 def test_every_door_names_the_line_that_went_through_it(call: BannedCall) -> None:
-    """The door is closed before anything is called, so no arguments are needed, and nothing is done."""
+    """The call is refused before its arguments are used, so none are needed."""
 
     def go_through() -> object:
         return vars(call.owner)[call.name]()
@@ -286,7 +286,7 @@ def test_a_line_of_an_installed_library_is_named_and_one_of_the_standard_library
 
 
 class RandomState:
-    """As NumPy has it, as far as the guard looks."""
+    """The attributes of NumPy's that the guard reads."""
 
     def uniform(self) -> float:
         return 0.5

@@ -21,7 +21,7 @@ def walk(seed: int = 1, mean: int = 4) -> RandomWalk:
 
 
 def count_together(machine: Machine, tasks: int, rounds: int) -> list[str]:
-    """Let tasks add to one cell; return the order in which they did."""
+    """Let tasks add to one cell; return their order."""
     order: list[str] = []
     cell = machine.tasks.cell("count")
 
@@ -91,7 +91,7 @@ def test_steps_count_scheduling_points_however_they_are_granted(policy_of: Calla
         kernel.run(machine, lambda: count_together(machine, 3, 50), time_limit_ns=0)
         return kernel.steps
 
-    # 3 spawns, 150 adds, 3 joins; nothing else is a point.
+    # 3 spawns, 150 adds, 3 joins are the only points.
     assert [steps_at_mean(seed) for seed in range(5)] == [156] * 5
 
 
@@ -113,7 +113,7 @@ def test_time_stands_still_while_anything_runs_and_jumps_to_the_next_timer(
 
 
 class FirstCome:
-    """Runs whoever became runnable first, until it blocks."""
+    """Runs the first task in runnable until it blocks."""
 
     name = "first-come"
     interrupts_on_wake = False
@@ -343,7 +343,7 @@ def test_the_schedule_lists_points_label_and_task_of_each_choice() -> None:
 
     kernel.run(machine, main, time_limit_ns=SECOND_NS)
 
-    # spawn, spawn, join | a: lock | b: lock, sleeping a has nobody beside it | a: unlock wakes b
+    # spawn, spawn, join | a: lock | b: lock, no other task while a sleeps | a: unlock wakes b
     assert kernel.schedule == [[3, "~join m/a", "m/a"], [3, "~end", "m/b"]]
 
 
@@ -357,7 +357,7 @@ def test_a_closed_kernel_is_garbage_however_often_the_collector_looked_while_its
                 for number in range(3):
                     machine.tasks.spawn(f"waiter-{number}", lambda: waited.append(signal.wait(10_000)))
                 machine.tasks.sleep(1)
-                gc.collect()  # takes suspended greenlets for atoms, and stops to track what holds them
+                gc.collect()  # a collection does not look into suspended greenlets, and untracks their holders
 
             kernel.run(machine, body, time_limit_ns=SECOND_NS)
 

@@ -1,4 +1,4 @@
-"""A run that loops without a world call is ended, and is told of as LIVE; the process goes on as if nothing were."""
+"""A run that loops without a world call is ended and reported as LIVE; the process continues."""
 
 import gc
 import signal
@@ -33,11 +33,11 @@ def test_a_loop_is_ended_and_the_handler_that_was_there_is_back() -> None:
 def burn(seconds: float) -> None:
     began = process_time()
     while process_time() - began < seconds:
-        sum(range(10_000))  # the timer counts what the process computes, and not what the kernel does for it
+        sum(range(10_000))  # the timer counts user time, not time in the kernel
 
 
 class Finalized:
-    """Burns time as it goes, in a place where Python prints an exception and goes on."""
+    """Burns time in a finalizer, where Python prints an exception and goes on."""
 
     ended = 0
 
@@ -51,8 +51,7 @@ def finalize_and_loop() -> None:
     loop_for_ever()
 
 
-class Watched:
-    """Can be referred to weakly."""
+class Watched: ...
 
 
 def let_go_and_loop(gone: Callable[[], None]) -> None:
@@ -151,8 +150,6 @@ def test_a_task_that_loops_ends_its_kernels_run_and_all_machines_are_off() -> No
 
 
 class Cycle:
-    """Something that only the collector can free."""
-
     def __init__(self) -> None:
         self.itself = self
 

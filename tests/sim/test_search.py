@@ -31,7 +31,7 @@ PROGRAMS = {
 
 
 def run_program(program: Sequence[str], policy: Policy) -> Trace:
-    """Run a program, and a task that joins the others in order; return who did what, in order."""
+    """Run a program, and a task that joins the others in order; return the order of operations."""
     kernel = Kernel(policy)
     machine = kernel.machine("m")
     tasks = machine.tasks
@@ -67,14 +67,14 @@ def run_program(program: Sequence[str], policy: Policy) -> Trace:
 
 @dataclass(frozen=True)
 class State:
-    """One moment of a program, for a model of it that knows nothing of kernels."""
+    """A state of a program, for a model without a kernel."""
 
     ready: tuple[int, ...]
     positions: tuple[int, ...]
     standing: frozenset[int] = frozenset()
-    """Tasks that stand before a point; the others are new, or about to look again at what they waited for."""
+    """Tasks before a point; the others are new, or about to check their wait again."""
     waiting: tuple[tuple[int, str], ...] = ()
-    """Who waits for what, in the order of parking."""
+    """Task and reason, in the order of parking."""
     locked: bool = False
     noticed: bool = False
     trace: Trace = ()
@@ -100,22 +100,22 @@ class Model:
         self._counts_delays = kind == "delays"
 
     def schedules(self, bound: int) -> Iterator[tuple[Trace, int]]:
-        """Yield trace and cost of every schedule within the bound."""
         tasks = tuple(range(len(self._codes)))
         yield from self._decide(State(tasks, (-1,) * len(tasks)), None, bound)
 
     def _decide(self, state: State, running: int | None, bound: int) -> Iterator[tuple[Trace, int]]:
-        """Go on with every task that may be next; running is who could go on, if anybody."""
+        """Continue with every possible next task; running could go on."""
         if not state.ready:
             state = state.woken("S", every=True)
-        order = sorted(state.ready, key=lambda task: task != running)  # stable: else as they became ready
+        # stable: the others stay in the order of becoming ready
+        order = sorted(state.ready, key=lambda task: task != running)
         for option, task in enumerate(order):
             cost = option if self._counts_delays else int(running is not None and option > 0)
             if state.cost + cost <= bound:
                 yield from self._go(replace(state, cost=state.cost + cost), task, bound)
 
     def _go(self, state: State, task: int, bound: int) -> Iterator[tuple[Trace, int]]:
-        """Let a task do what it stands before, and run on to the next point, wait or end."""
+        """Do the task's next operation, and run on to its next point, wait or end."""
         code, position = self._codes[task], state.positions[task]
         if position >= 0:
             operation = code[position]
@@ -158,7 +158,7 @@ class Model:
 
 
 class Naive:
-    """A policy that follows a list of options, is asked at every point, and notes how many there were each time."""
+    """Follows a list of options, is asked at every point, and notes the number of options there."""
 
     name = "naive"
     interrupts_on_wake = False
@@ -179,7 +179,7 @@ class Naive:
 
     @staticmethod
     def explore(run: Callable[[Policy], str], bound: int, kind: str) -> Counter[str]:
-        """Return what every schedule within the bound gives, by a search that stores all that is left to do."""
+        """Count the results of every schedule within the bound, by a search with a list of open branches."""
         results: Counter[str] = Counter()
         left: list[list[int]] = [[]]
         while left:
@@ -201,7 +201,7 @@ class Naive:
 
 
 def crash_and_go_on(policy: Policy) -> str:
-    """Kill a machine from another and that one by itself, go on in a second life; return the digest."""
+    """Kill a machine from another and that one by itself, continue in a second life; return the digest."""
     kernel = Kernel(policy)
     first, victim, second = (kernel.machine(name) for name in ("first", "victim", "second"))
     cell = first.tasks.cell("c")
@@ -257,7 +257,7 @@ def test_kills_and_lives_are_searched_as_completely(bound: int, kind: str) -> No
     found = Counter(explored.result for explored in explore_schedules(crash_and_go_on, bound, kind))
 
     assert found == Naive.explore(crash_and_go_on, bound, kind)
-    assert max(found.values()) == 1  # a digest covers every switch: no two schedules are the same
+    assert max(found.values()) == 1  # a digest covers every switch: no two schedules are equal
 
 
 def test_cheap_schedules_come_first_and_each_says_what_it_costs() -> None:
@@ -310,8 +310,6 @@ def test_the_name_of_a_schedule_is_enough_to_run_it_again() -> None:
 
 
 def test_a_bug_is_found_by_the_fewest_preemptions_it_takes() -> None:
-    """A lost update: one task reads, the other reads and writes, the first writes."""
-
     def run(policy: Policy) -> int:
         kernel = Kernel(policy)
         machine = kernel.machine("m")

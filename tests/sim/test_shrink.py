@@ -17,7 +17,7 @@ def switch(number: int, label: str = "store") -> Switch:
 
 
 def search_for(start: Decided, *needed: Decision | Switch, tries_max: int = 10_000) -> Search[Decided]:
-    """Return a search for the smallest that still has all that is needed; of a draw, at least that value."""
+    """Return a search for the smallest candidate with all needed parts; of a draw, at least that value."""
 
     def still_fails(candidate: Decided) -> Decided | None:
         values = {decision[:3]: decision.value for decision in candidate.decisions}
@@ -154,11 +154,8 @@ def test_the_search_goes_on_from_what_a_run_really_followed() -> None:
     assert search.best == Decided((), (switch(1),))
 
 
-# A program without a store: two tasks and a lost update
-
-
 def lost_update(choices: Choices, policy: RandomWalk | Labelling | Replay) -> tuple[Kernel, bool]:
-    """Let two tasks add to a cell without a lock; return whether an addition was lost, and one was slow as well."""
+    """Let two tasks add to a cell without a lock; return whether an addition was lost and one was slow."""
     kernel = Kernel(policy)
     machine = kernel.machine("m")
     tasks, cell, slow = machine.tasks, machine.tasks.cell("sum"), machine.tasks.cell("slow")

@@ -67,7 +67,7 @@ def test_a_trace_does_not_change_the_run() -> None:
 
 
 class Waits(Trace):
-    """A trace that keeps what tasks wait for, and when they need not any longer."""
+    """A trace of waits and their ends."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Golden stores: directories the real RocketMQ 4.9.8 wrote, extracted anew. The lab: a disk that fails when told."""
+"""Golden stores: directories written by the real RocketMQ 4.9.8. The lab: a disk that fails on demand."""
 
 import errno
 import json
@@ -32,12 +32,12 @@ from tornlog.store.world import World
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 RESERVED_HOURS = 300_000
-"""34 years: nothing of a golden store expires by itself, whenever the tests run and however full their disk is."""
+"""34 years: golden stores never expire during tests, however full the disk is."""
 
 
 @pytest.fixture(scope="session")
 def core() -> Core:
-    """The core in C; that of `make sanitize`, if its path is given. CI has a compiler, so there it must be there."""
+    """The core in C; with `make sanitize`, the one at its path. CI has a compiler, so the core must exist there."""
     if path := os.environ.get("SANITIZED_CORE"):
         name = "tornlog.store.formats.native._records"
         spec = spec_from_file_location(name, path)
@@ -59,7 +59,7 @@ def manifest_of(name: str) -> dict[str, Any]:
 
 
 class Golden:
-    """One case: its manifest, and its trees in a directory of the test's own."""
+    """One case: its manifest, and its trees in a directory of the test."""
 
     def __init__(self, name: str, extracted: Path, directory: Path) -> None:
         self.manifest = manifest_of(name)
@@ -73,11 +73,11 @@ class Golden:
 
     @property
     def after(self) -> Path:
-        """Return the store as RocketMQ left it after it had recovered it."""
+        """Return the store after RocketMQ's recovery."""
         return self.tree("after")
 
     def tree(self, name: str) -> Path:
-        """Return `before` or `after`, copied with mtimes kept when it is first asked for."""
+        """Return `before` or `after`, copied with mtimes at the first call."""
         root = self._directory / name
         if not root.exists():
             shutil.copytree(self._extracted / name, root)
@@ -85,12 +85,12 @@ class Golden:
 
     @property
     def observed(self) -> dict[str, Any]:
-        """Return what RocketMQ saw in the store."""
+        """Return RocketMQ's view of the store."""
         observed: dict[str, Any] = self.manifest["inspect"]["observed"]
         return observed
 
     def config(self, root: Path) -> StoreConfig:
-        """Return the settings the store was written with, for a directory."""
+        """Return the settings of the store's writer, for a directory."""
         values = self.manifest["config"]
         return StoreConfig(
             str(root),
@@ -111,7 +111,7 @@ class Golden:
 
 @pytest.fixture(scope="session")
 def extracted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Extract a case once, mtimes kept, for tests to copy from."""
+    """Extract a case once, with mtimes, for tests to copy from."""
     root = tmp_path_factory.mktemp("golden")
 
     def extract(name: str) -> Path:
@@ -126,7 +126,6 @@ def extracted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]
 
 @pytest.fixture
 def golden(extracted: Callable[[str], Path], tmp_path: Path) -> Callable[[str], Golden]:
-    """Return a case."""
     return lambda name: Golden(name, extracted(name), tmp_path / name)
 
 
@@ -146,7 +145,7 @@ class OwnedStore(MessageStore):
 
 @pytest.fixture
 def loaded() -> Iterator[Callable[..., MessageStore]]:
-    """Make and load a store, in the real world if no other is named; ended after the test."""
+    """Make and load a store, in the real world by default; ended after the test."""
     stores: list[OwnedStore] = []
 
     def load(config: StoreConfig, world: World | None = None) -> MessageStore:
@@ -177,7 +176,7 @@ def started(loaded: Callable[..., MessageStore]) -> Callable[..., MessageStore]:
 
 @pytest.fixture
 def fingerprint() -> Callable[[Path], dict[str, tuple[int, bytes | None]]]:
-    """Return what must not change in a directory: every path with its mtime and content."""
+    """Return the unchangeable state of a directory: every path with its mtime and content."""
 
     def of(directory: Path) -> dict[str, tuple[int, bytes | None]]:
         return {
@@ -200,11 +199,11 @@ class Failures:
         self._planned: list[tuple[str, str, int, int]] = []
 
     def plan(self, method: str, part: str, times: int = 1, number: int = errno.EIO) -> None:
-        """Let the next calls of a method fail whose path has that part; number: as errno has it."""
+        """Make the next calls of a method fail on paths with that part; number: the errno."""
         self._planned.append((method, part, times, number))
 
     def meet(self, method: str, path: str) -> None:
-        """Raise what was planned for a call."""
+        """Raise the failure planned for a call."""
         self.calls.append((method, path))
         for index, (name, part, times, number) in enumerate(self._planned):
             if name == method and part in path:
@@ -213,8 +212,6 @@ class Failures:
 
 
 class FailingMap:
-    """A mapped file whose calls may fail."""
-
     def __init__(self, file: Any, failures: Failures) -> None:
         self._file = file
         self._failures = failures
@@ -231,8 +228,6 @@ class FailingMap:
 
 
 class FailingFiles:
-    """Files whose calls may fail."""
-
     def __init__(self, files: Any, failures: Failures) -> None:
         self._files = files
         self._failures = failures
@@ -247,7 +242,7 @@ class FailingFiles:
 
 
 class Lab:
-    """A simulated machine whose disk fails when told: virtual time, so that waiting costs nothing."""
+    """A simulated machine whose disk fails on demand. Time is virtual, so waits are free."""
 
     def __init__(
         self,
@@ -270,14 +265,14 @@ class Lab:
         self.world = World(self.machine.clock, self.machine.tasks, files)
 
     def run(self, body: Callable[[World], Any]) -> Any:
-        """Return what body returns, run as the machine's one main task; raise what it raises."""
+        """Return the result of body, run as the machine's main task; raise its exception."""
         try:
             return self.kernel.run(self.machine, lambda: body(self.world), time_limit_ns=3600 * 10**9)
         except TaskFailedError as failed:
             raise failed.__cause__ or failed from None
 
     def switch_off(self, *, abruptly: bool = False) -> Image:
-        """Return what the disk holds in the end; abruptly: what a killed process leaves, the page cache."""
+        """Return the final content of the disk; abruptly: after a process kill, with the page cache."""
         if abruptly:
             self.kernel.kill(self.machine)
         return self.disk.settle()
@@ -285,7 +280,7 @@ class Lab:
 
 @pytest.fixture
 def lab() -> Iterator[Callable[..., Lab]]:
-    """Make labs; whatever still runs in them ends with the test."""
+    """Make labs; tasks still running in them end with the test."""
     labs: list[Lab] = []
 
     def make(image: Image | None = None, timing: SyncTiming | None = None, faults: FaultPlan | None = None) -> Lab:
@@ -330,7 +325,7 @@ def in_store(lab: Callable[..., Lab], small: Callable[..., StoreConfig]) -> Call
 
 @pytest.fixture
 def patched() -> Callable[..., Image]:
-    """Return an image with some bytes of one file replaced, or, where data is None, without the file."""
+    """Return an image with some bytes of one file replaced, or without the file if data is None."""
 
     def patch(image: Image, path: str, at: int, data: bytes | None) -> Image:
         files = dict(image.files)

@@ -1,4 +1,4 @@
-"""Helpers that tests of several rooms of the store share: a started store, a standing clock, a verification."""
+"""Helpers for tests of several packages of the store: a started store, a stopped clock, a verification."""
 
 from pathlib import Path
 
@@ -11,7 +11,6 @@ from tornlog.store.world import World
 
 
 def started(world: World, config: StoreConfig) -> MessageStore:
-    """Make, load and start a store that its test ends."""
     store = MessageStore(world, config)
     store.load()
     store.start()
@@ -35,5 +34,5 @@ class StandingClock:
 
 
 def verified(root: Path, told: Geometry | None = None) -> Verification:
-    """Verify a directory; told: the sizes of its files as far as the caller knows them."""
+    """Verify a directory; told: the sizes of its files, as far as known."""
     return verify_directory(overlay_world().files, str(root), told or Geometry(), lambda read_bytes: None)

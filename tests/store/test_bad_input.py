@@ -1,4 +1,4 @@
-"""Whatever is done to a store directory, `inspect` and `verify` say where it is wrong, end, and change nothing."""
+"""`inspect` and `verify` end on any damaged store directory, name the damage, and do not change it."""
 
 import os
 import shutil
@@ -80,7 +80,7 @@ def put_dangling_link(file: str) -> Damage:
 
 
 def tags_of_the_first_record(root: Path) -> None:
-    """Change the value of TAGS, which ends the first record's properties or is followed by KEYS."""
+    """Change the value of TAGS, the end of the first record's properties or followed by KEYS."""
     raw = (root / LOG_FILES[0]).read_bytes()
     flip(LOG_FILES[0], raw.index(b"TAGS\x01") + 5, 0x01)(root)
 
@@ -88,7 +88,7 @@ def tags_of_the_first_record(root: Path) -> None:
 SAME = "the same"
 OTHER_SIZE = "file size: expected 16384, found"
 CASES: dict[str, tuple[Damage, str | None, str | None]] = {
-    # name: the damage, what inspect says, what verify says; None: nothing, for recovery mends it or cannot see it
+    # name: the damage, the line of inspect, the line of verify; None: recovery repairs it or cannot see it
     "a cut log file": (cut(LOG_FILES[1], 8192), f"{LOG_FILES[1]} @ 0: {OTHER_SIZE} 8192", SAME),
     "a cut last log file": (cut(LOG_FILES[7], 3000), f"{LOG_FILES[7]} @ 0: {OTHER_SIZE} 3000", SAME),
     "a flipped body": (flip(LOG_FILES[0], 90), f"{LOG_FILES[0]} @ 8: bodyCRC: expected", SAME),
@@ -250,13 +250,13 @@ CASES: dict[str, tuple[Damage, str | None, str | None]] = {
 
 @pytest.fixture
 def root(golden: Callable[[str], Any]) -> Path:
-    """Return a store that was shut down: 8 log files, 9 queues of 3 or 4 files, nothing wrong with it."""
+    """Return a store after a shutdown: 8 log files, 9 queues of 3 or 4 files, no damage."""
     before: Path = golden("08-clean-shutdown").before
     return before
 
 
 def run(*arguments: str) -> tuple[int, str]:
-    """Return exit code and output of a command that does not go on and on: a tenth of a second is what they take."""
+    """Return exit code and output of a command. The timeout is far above the usual tenth of a second."""
     with cpu_limit(30.0):
         result = CliRunner().invoke(application(), list(arguments))
     if result.exception is not None and not isinstance(result.exception, SystemExit):

@@ -1,4 +1,4 @@
-"""File sizes that change between two lives of a store: refused by name, or every number stays."""
+"""File sizes that change between two lives of a store are refused by name, or change no number."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,7 +26,7 @@ def config(small: Make) -> StoreConfig:
 
 
 def filled(lab: Make, config: StoreConfig) -> Image:
-    """Return a store that was stopped. The messages of one of its queues have left the log."""
+    """Return a stopped store. The messages of one of its queues have left the log."""
     bench = lab()
 
     def body(world: World) -> None:

@@ -1,4 +1,4 @@
-"""Recovery, verification and pulls with the core in C and without it come to the same, also of damaged directories."""
+"""Recovery, verification and pulls give the same with the core in C and without it, also after damage."""
 
 import random
 import shutil
@@ -37,13 +37,13 @@ from tornlog.store.tools.verify import verify_directory
 GOLDEN = Path(__file__).parents[1] / "golden"
 CASES = sorted(path.parent.name for path in GOLDEN.glob("*/manifest.json"))
 DAMAGED = 20
-"""How many damaged copies of a log are recovered."""
+"""Number of damaged copies of a log to recover."""
 
 
 LOWEST = ADDRESS_MAX + 1
-"""The lowest hash that a tag has: that of `polygenelubricants`."""
+"""The lowest hash of a tag: that of `polygenelubricants`."""
 PULLS = QUERIES = 500
-"""How many damaged queues are pulled from, and how many queries lead to damaged records."""
+"""Numbers of pulls from damaged queues, and of queries to damaged records."""
 KEYS = ("k40", "k80", "é", "a", "b", "a2", "k", "", "no such key", "\udcc3")
 LIMITS: tuple[dict[str, Any], ...] = (
     {},
@@ -55,7 +55,7 @@ LIMITS: tuple[dict[str, Any], ...] = (
 
 
 class CountingCore:
-    """A core that counts what it is used for."""
+    """A core that counts its uses."""
 
     def __init__(self, core: Core) -> None:
         self.runs, self.place = core.runs, core.place
@@ -85,7 +85,7 @@ class CountingCore:
 
 
 def recovered(config: StoreConfig, core: Core | None, *, clean_exit: bool) -> dict[str, Any]:
-    """Return what a load makes of a directory, which stays as it is, or why it refuses it."""
+    """Return the result of a load of a directory, which does not change, or its refusal."""
     store = MessageStore(replace(overlay_world(), core=core), config)
     try:
         try:
@@ -114,7 +114,7 @@ def recovered(config: StoreConfig, core: Core | None, *, clean_exit: bool) -> di
                 for row in rows
                 for segment in row.segments
             ],
-            "index": [bytes(file.view) for file in index.table.files],  # their names are times of today
+            "index": [bytes(file.view) for file in index.table.files],  # their names are the present time
             "next": sorted(store.commit_log.topic_queue_table.items()),
         }
     finally:
@@ -122,7 +122,7 @@ def recovered(config: StoreConfig, core: Core | None, *, clean_exit: bool) -> di
 
 
 def assert_same(config: StoreConfig, core: Core, *, clean_exit: bool) -> int:
-    """Compare both recoveries of a directory; return how many records the core took."""
+    """Compare both recoveries of a directory; return the number of records read by the core."""
     counting = CountingCore(core)
     by_core = recovered(config, counting, clean_exit=clean_exit)
     by_python = recovered(config, None, clean_exit=clean_exit)
@@ -133,7 +133,7 @@ def assert_same(config: StoreConfig, core: Core, *, clean_exit: bool) -> int:
 
 
 def verified_alike(root: str, core: Core) -> int:
-    """Compare both verifications of a directory; return how many records the core took."""
+    """Compare both verifications of a directory; return the number of records read by the core."""
     counting = CountingCore(core)
     fields = [
         verify_directory(overlay_world().files, root, Geometry(), lambda read_bytes: None, each).fields()
@@ -276,7 +276,6 @@ def test_queries_are_answered_alike_whatever_the_records_are(core: Core, mixed: 
 
 
 def records_of(store: MessageStore, queue: ConsumeQueue) -> list[MessageRecord]:
-    """Return the records of a queue."""
     offsets = range(queue.min_offset, queue.max_offset)
     pulls = [store.get_message(queue.topic, queue.queue_id, offset, 1) for offset in offsets]
     return [decode_record(pulled.records[0], 0, file="commitlog") for pulled in pulls]
@@ -348,7 +347,7 @@ def test_dispatch_fills_the_same_queues_with_the_core_and_without(
 
 
 def queues_dispatched(root: Path, core: Core | None, settings: dict[str, Any]) -> list[tuple[str, int, list[bytes]]]:
-    """Dispatch a log of some queues at once; return the entries of each queue, and how many keys are found."""
+    """Dispatch a log of some queues at once; return the entries of each queue, and the number of keys found."""
     config = StoreConfig(str(root), mapped_file_size_commit_log=1 << 16, **settings)
     store = MessageStore(replace(real_world(), core=core), config)
     store.load()

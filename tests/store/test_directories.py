@@ -1,5 +1,3 @@
-"""Directories with durable names: each level of a path is synced in the directory above it."""
-
 import errno
 import os
 from pathlib import Path

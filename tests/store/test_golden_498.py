@@ -1,4 +1,4 @@
-"""Two more stores of RocketMQ 4.9.8, one shut down and one halted, with what it answered in a table of its own."""
+"""Two more stores of RocketMQ 4.9.8, one shut down and one halted, with a table of its answers."""
 
 import csv
 import tarfile

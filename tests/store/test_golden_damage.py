@@ -1,4 +1,4 @@
-"""Every edit that the damaged golden stores list is found, or leaves what a healthy store may look like."""
+"""Every edit listed by the damaged golden stores is found, or leaves a possible state of a healthy store."""
 
 import re
 from collections.abc import Callable
@@ -28,7 +28,7 @@ UNDETECTABLE = {
     ("14-abn-first-files-deleted", "commitlog/00000000000000016384"): "likewise",
     ("14-cln-abort-created", "abort"): "it is what an unclean exit leaves, and damages nothing",
 }
-"""Edits, by case and path, that leave a directory some history of a healthy store could have led to."""
+"""Edits, by case and path, that leave a possible state of a healthy store."""
 
 FINDING = re.compile(
     r"(?P<file>[^ ]+) @ (?P<offset>\d+): (?P<field>[^:]+): expected (?P<expected>.*), found (?P<found>.*) \["
@@ -45,7 +45,7 @@ class Found:
     expected: str
     found: str
     cuts_the_rest: bool
-    """Whether the same goes for all that follows in its queue."""
+    """Whether it holds for the rest of its queue too."""
 
 
 def findings_of(root: Path) -> list[Found]:
@@ -68,8 +68,6 @@ def findings_of(root: Path) -> list[Found]:
 
 
 class Edit:
-    """One edit of a case's list."""
-
     def __init__(self, case: Any, root: Path, damage: dict[str, Any]) -> None:
         self.path: str = damage.get("file") or damage["path"]
         self.begin: int = damage.get("pos", damage.get("to", 0))
@@ -95,7 +93,7 @@ class Edit:
         return self.path.rpartition("/")[2]
 
     def _is_of_record(self, found: Found) -> bool:
-        """In the log, from the beginning of the put that was hit on; or where a queue or the index leads into it."""
+        """In the log, from the begin of the damaged put on; or where a queue or the index points into it."""
         base = int(self._name)
         begin, end = base + self.begin, min(base + self.end, base + self._segment_bytes)
         begin = next((first for first, behind in self._puts if first <= begin < behind), begin)
@@ -104,7 +102,7 @@ class Edit:
         return any(begin <= place < end for place in self._places(found))
 
     def _places(self, found: Found) -> list[int]:
-        """Return the log offsets a finding is about, if it is one of a queue or the index."""
+        """Return the log offsets of a finding in a queue or the index."""
         places = [int(found.found)] if found.field == "phyOffset" and found.found.isdecimal() else []
         if found.file.startswith("consumequeue/") and found.field in ("size", "tagsCode"):
             raw = (self._root / found.file).read_bytes()
@@ -112,7 +110,7 @@ class Edit:
         return places
 
     def _is_of_entries(self, found: Found) -> bool:
-        """In the queue file; or about the record that should have the entry; or about all from an earlier entry on."""
+        """In the queue file; or about the record of the missing entry; or about all entries from an earlier one on."""
         queue, _, name = self.path.rpartition("/")
         first, behind = ((int(name) + at) // ENTRY_BYTES for at in (self.begin, self.end))
         if found.file == self.path and self.begin <= found.offset < self.end:

@@ -1,4 +1,4 @@
-"""What `inspect` sees in the golden stores is what RocketMQ saw, and where it is not, the reason is here."""
+"""`inspect` sees in the golden stores what RocketMQ saw; each difference has its reason here."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -109,11 +109,11 @@ DIFFERENT: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "14-cln-last-file-deleted": ({"checkpoint": INDEX} | CUT_FILE, {"checkpoint": INDEX} | CUT_TAIL),
     "14-cln-lost-tail-cq-ahead": ({"checkpoint": INDEX} | CUT_FILE, {"checkpoint": INDEX} | CUT_TAIL),
 }
-"""Case -> what differs in `before/` and in `after/`, on purpose: field -> why. Nothing else may, and all of it must."""
+"""Case -> intended differences in `before/` and in `after/`: field -> reason. All must occur, and no others."""
 
 
 def flat(observed: dict[str, Any]) -> dict[str, Any]:
-    """Return everything to compare, by place; in queues only those fields RocketMQ did not fail to answer."""
+    """Return everything to compare, by place; of queues only the fields that RocketMQ could answer."""
     places = {field: observed[field] for field in STORE_FIELDS}
     for queue in observed["queues"]:
         for field, value in queue.items():
@@ -163,7 +163,7 @@ def test_the_progress_of_delayed_delivery_reads_as_rocketmq_writes_it(golden: Ca
 
 
 def told_about(store: Any, tree: str) -> Geometry:
-    """Tell nothing, unless there is no queue file or index file to take the size from."""
+    """Return no hints, unless no queue or index file shows the size."""
     told, config = Geometry(), store.manifest["config"]
     if not list(store.tree(tree).glob("consumequeue/*/*/*")):
         told = replace(told, consume_queue_bytes=config["mappedFileSizeConsumeQueue"])

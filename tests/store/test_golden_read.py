@@ -1,4 +1,4 @@
-"""Questions RocketMQ answered about its stores are answered alike, and the stores can be written to after that."""
+"""Questions that RocketMQ answered about its stores get the same answers, and the stores accept puts afterwards."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +22,7 @@ MAIN_CASES = sorted(
 )
 UNDAMAGED_14 = ["14-abn-control", "14-abn-index-deleted", "14-cln-abort-created", "14-cln-ckpt-deleted"]
 CASES = [case for case in MAIN_CASES + UNDAMAGED_14 if case != "05b-delay-abrupt"]
-"""All whose stores hold the same before and after. In 05b the observer delivered what was due."""
+"""Cases with the same store before and after. In 05b the observer delivered due messages."""
 
 
 def pulled(store: MessageStore, question: dict[str, Any]) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def test_times_are_found_as_rocketmq_found_them(
     golden: Callable[..., Any], loaded: Callable[..., MessageStore], case: str
 ) -> None:
     written = golden(case)
-    store = loaded(written.config(written.before))  # whose files recovery leaves with the times they have
+    store = loaded(written.config(written.before))  # recovery leaves the times of these files
 
     for question in written.observed["offsetByTime"]:
         answer = store.get_offset_in_queue_by_time(question["topic"], question["queueId"], question["timestamp"])

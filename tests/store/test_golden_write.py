@@ -1,4 +1,4 @@
-"""Given the same puts and the same clock, the store writes the bytes and the answers that RocketMQ did."""
+"""For the same puts and the same clock, the store writes RocketMQ's bytes and gives its answers."""
 
 import time
 from collections.abc import Callable
@@ -30,13 +30,13 @@ MAIN_CASES = sorted(
     path.parent.name for path in GOLDEN.glob("*/manifest.json") if not path.parent.name.startswith("14-")
 )
 EXPIRY_BEFORE = {"13-head-deleted": 920}
-"""Case -> number of the put before which its writer had expired segments deleted, and empty queues."""
+"""Case -> number of the put before which its writer deleted expired segments and empty queues."""
 
 CASES = [case for case in MAIN_CASES if case not in NOT_SINGLE_THREADED]
 
 
 class SetClock:
-    """A clock that stands where it was set, until it follows a log: then it is always the time of the next record."""
+    """A clock that is set by hand until it follows a log: then it shows the time of the next record."""
 
     def __init__(self) -> None:
         self.wall_ms = 0
@@ -60,7 +60,7 @@ class SetClock:
 
 
 def body_of(part: dict[str, Any]) -> bytes:
-    """Return a body, from its hex or from the generator its seed was for."""
+    """Return a body, from its hex or from its seed."""
     if part.get("bodyNull"):
         return b""
     if "bodyHex" in part:
@@ -99,7 +99,7 @@ def repeat(store: MessageStore, put: dict[str, Any]) -> PutMessageResult:
 
 
 def told(result: PutMessageResult) -> dict[str, Any]:
-    """Return an answer as the manifests spell it."""
+    """Return an answer in the form of the manifests."""
     if result.append is None:
         return {"putStatus": result.status.value, "append": None}
     return {
@@ -119,7 +119,7 @@ def write_again(
 ) -> list[dict[str, Any]]:
     """Repeat the puts of a manifest in a new store, each at its time, and return the answers.
 
-    What the store adds by itself, delivered copies, is waited for.
+    Wait for copies that the store delivers itself.
     """
     clock = SetClock()
     store = start(config, World(clock, ThreadTasks(), RealFiles()))
@@ -138,7 +138,7 @@ def write_again(
 
 
 def expire_the_head(store: MessageStore, log_begin: int) -> None:
-    """Delete the segments in front of log_begin as if their time were over, and queues without a message left."""
+    """Delete the segments before log_begin as expired, and queues without a message left."""
     store.flush.flush_to(store.max_phy_offset)
     wait_until(lambda: store.dispatch.behind_bytes == 0)
     store.flush_queues.hurry()
@@ -159,7 +159,7 @@ def wait_until(is_so: Callable[[], bool], seconds: float = 120) -> None:
 
 
 def segments_below(root: Path) -> dict[str, bytes]:
-    """Return log and queue segments by path; the marks and times beside them are of another run."""
+    """Return log and queue segments by path. Markers and times belong to another run."""
     return {
         str(path.relative_to(root)): path.read_bytes()
         for part in ("commitlog", "consumequeue")
@@ -169,7 +169,7 @@ def segments_below(root: Path) -> dict[str, bytes]:
 
 
 def index_files_of(root: Path) -> list[bytes]:
-    """Return what is in the index files, the oldest first; their names are times of another run."""
+    """Return the contents of the index files, the oldest first. Their names are times of another run."""
     return [path.read_bytes() for path in sorted(root.glob("index/*"))]
 
 

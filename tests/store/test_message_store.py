@@ -1,4 +1,4 @@
-"""The store as its users meet it, over threads and mapped files."""
+"""The store's public operations, on threads and mapped files."""
 
 import threading
 from collections.abc import Callable
@@ -43,7 +43,7 @@ def store(config: StoreConfig, started: Start) -> MessageStore:
 
 
 def put(store: MessageStore, message: Message) -> int:
-    """Put a message that has to be accepted; return its queue offset."""
+    """Put a message that must be accepted; return its queue offset."""
     result = store.put_message(message)
     assert result.status is PutMessageStatus.PUT_OK
     assert result.append is not None
@@ -344,7 +344,7 @@ def test_the_nearest_message_to_a_time_is_found(store: MessageStore) -> None:
 def test_a_queue_never_seen_begins_nowhere(store: MessageStore) -> None:
     assert store.get_min_offset_in_queue("never", 0) == -1
     assert store.get_max_offset_in_queue("never", 0) == 0
-    assert store.get_min_offset_in_queue("never", 0) == 0  # asking for its end made it
+    assert store.get_min_offset_in_queue("never", 0) == 0  # asking for its end created it
 
 
 READS: dict[str, Callable[[MessageStore], object]] = {
@@ -357,16 +357,16 @@ READS: dict[str, Callable[[MessageStore], object]] = {
 
 @pytest.fixture
 def keyed(config: StoreConfig, started: Start) -> MessageStore:
-    """Return a store with one message that every read comes upon."""
+    """Return a store with one message, which every read finds."""
     config = replace(config, max_hash_slot_num=5, max_index_num=12)
     first = started(config)
     put(first, Message.of("T", b"x", keys="k"))
-    first.shutdown()  # which waits until queue and index have it
+    first.shutdown()  # this waits until queue and index have it
     return started(config)
 
 
 def as_it_reads(monkeypatch: pytest.MonkeyPatch, happen: Callable[[], object]) -> None:
-    """Let something happen whenever a record is about to be read."""
+    """Call happen whenever a record is about to be read."""
 
     def happening(read: Callable[..., Any]) -> Callable[..., Any]:
         def first(*arguments: Any) -> Any:

@@ -1,6 +1,6 @@
 """Every network keeps the promises of store/network.py.
 
-A network joins by an entry in NETWORKS: it says who listens where, who connects, and how to execute code that does.
+A network joins by an entry in NETWORKS: the listening host, the connecting host, and how to run code on them.
 """
 
 import errno
@@ -48,11 +48,11 @@ class Place:
     listen_at: str
     execute: Callable[[Body], None]
     chunk_bytes: int
-    """What a buffer surely does not hold."""
+    """More than a buffer can hold."""
     _opened: list[Closable] = field(default_factory=list)
 
     def run(self, body: Body) -> None:
-        """Run a body, and close what it has opened."""
+        """Run a body, and close its connections."""
 
         def closing() -> None:
             try:
@@ -79,15 +79,15 @@ class Place:
         return self._keep(self.client.poller())
 
     def pair(self) -> tuple[Connection, Connection]:
-        """Return a connection's ends, of the one who connected and of the one who listened."""
+        """Return a connection's ends, the connecting one first."""
         listener = self.listen()
         made: list[Connection] = []
         task = self.client_tasks.spawn("connect", lambda: made.append(self.connect(listener)))
         accepted = self.accept(listener)
         while not task.join(5):
             with suppress(TimeoutError):
-                assert not accepted.receive(1, 0)  # a handshake wants to be driven
-        for end in (accepted, made[0]):  # and to be brought to its end
+                assert not accepted.receive(1, 0)  # a handshake needs a driver
+        for end in (accepted, made[0]):  # finish the handshake
             with suppress(TimeoutError):
                 assert not end.receive(1, 5)
         listener.close()
@@ -187,7 +187,7 @@ PIECE = bytes(1 << 16)
 
 
 def fill(connection: Connection, most_bytes: int) -> int:
-    """Send until nothing more is taken; return how much was."""
+    """Send until the buffer is full; return the number of bytes."""
     taken = 0
     with suppress(TimeoutError):
         while taken < most_bytes:
@@ -426,7 +426,7 @@ def test_what_was_taken_is_delivered_before_the_end(place: Place) -> None:
         client.close()
 
         assert receive_rest(server) == b"last words"
-        assert server.receive(10, 0) == b""  # and it stays the end
+        assert server.receive(10, 0) == b""  # it stays the end
 
     place.run(body)
 
@@ -532,7 +532,7 @@ def test_a_poller_tells_who_is_ready_in_the_order_of_first_watching(place: Place
         ends = [place.pair() for _ in range(3)]
         for _, server in ends:
             poller.watch(server, receives=True, sends=False)
-        poller.watch(ends[0][1], receives=True, sends=False)  # again changes no order
+        poller.watch(ends[0][1], receives=True, sends=False)  # a second watch changes no order
         for client, _ in reversed(ends):
             send_all(client, b"x")
         place.server_tasks.sleep(100)

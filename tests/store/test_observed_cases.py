@@ -1,7 +1,7 @@
-"""What a real 4.9.8 does wrong in ten small experiments, and what this store does instead.
+"""Ten small experiments in which a real 4.9.8 fails, and the right behaviour of this store.
 
-Each test's comment says what was observed there. Segments of the log are 65536 bytes long, files of queues 50 entries,
-index files 100 slots and 400 entries; a record is 113 bytes.
+A comment in each test gives the observation there. Segments of the log are 65536 bytes long, files of queues 50
+entries, index files 100 slots and 400 entries; a record is 113 bytes.
 """
 
 import tarfile
@@ -48,7 +48,7 @@ class Lives:
         self._lab = lab
 
     def load(self, body: Callable[[MessageStore], Any]) -> Any:
-        """Load the store, have body look, and end it without a start."""
+        """Load the store, run body, and end it without a start."""
         return self._live(body, starts=False, abruptly=True)
 
     def run(self, body: Callable[[MessageStore], Any], *, killed: bool = False) -> Any:
@@ -75,7 +75,7 @@ class Lives:
         return result
 
     def write(self, path: str, content: bytes, at: int = 0) -> None:
-        """Write into a file, made if it is not there."""
+        """Write into a file, created if missing."""
         assert self.image is not None
         old = self.image.files[path].content if path in self.image.files else b""
         new = old[:at] + content + old[at + len(content) :]
@@ -86,7 +86,7 @@ class Lives:
         self.image = Image({**self.image.files, path: FileImage(new, 0)}, tuple(directories))
 
     def remove(self, directory: str) -> None:
-        """Remove a directory and all below it."""
+        """Remove a directory and its content."""
         assert self.image is not None
         files = {path: file for path, file in self.image.files.items() if not path.startswith(f"{directory}/")}
         others = [path for path in self.image.directories if not f"{path}/".startswith(f"{directory}/")]
@@ -107,7 +107,7 @@ def lives(lab: Callable[..., Any]) -> Lives:
 def put(
     store: MessageStore, topic: str = "TT", key: str = "k1", body: bytes = b"body 1", **more: str
 ) -> AppendMessageResult:
-    """Put one message; with nothing more, one of 113 bytes."""
+    """Put one message; without further arguments, one of 113 bytes."""
     result = store.put_message(Message.of(topic, body, tags="B", keys=key, properties=more))
     assert result.status is PutMessageStatus.PUT_OK
     assert result.append is not None
@@ -130,7 +130,7 @@ def offsets(store: MessageStore, topic: str) -> tuple[int, int]:
 
 
 def test_a_record_no_segment_can_hold_is_refused(lives: Lives) -> None:
-    # There: PUT_OK with the append status END_OF_FILE, two segments burnt, nothing stored.
+    # There: PUT_OK with the append status END_OF_FILE, two segments used up, no message stored.
     def body(store: MessageStore) -> None:
         put(store)
         refused = store.put_message(Message.of("TT", bytes(70 * 1024)))

@@ -1,4 +1,4 @@
-"""Both worlds that code of one's own may run in fit `store.own_code`, and keep what it says."""
+"""Both worlds for a user's own code fit `store.own_code`, and keep its promises."""
 
 import errno
 from collections.abc import Callable
@@ -49,7 +49,7 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
 
 
 class AppendLog:
-    """Records behind one another, each durable when append returns."""
+    """A log of records, each durable when append returns."""
 
     def __init__(self, world: PortableWorld, path: str) -> None:
         self._file = world.files.open(path)

@@ -1,4 +1,4 @@
-"""A plug-in hands on everything: the tests go by what MessageStore has, so that nothing new can be forgotten."""
+"""Plug-ins pass on every operation. The tests iterate over MessageStore, so they cover new operations."""
 
 import inspect
 from collections.abc import Callable
@@ -21,16 +21,16 @@ from tornlog.store.world import World
 
 HERE = __name__
 PARTS = {"config", "flags", "stats", "on_arriving"}
-"""What a store has as attributes, and outsiders may ask for."""
+"""Public attributes of a store."""
 
 INTERNAL = {"follow", "services"}
-"""What replication and the harness ask of the store itself, past all plugins."""
+"""Operations that replication and the harness call on the store itself, past all plug-ins."""
 
 OPERATIONS = {name for name in vars(MessageStore) if not name.startswith("_")} - INTERNAL
 
 
 class Counting(AbstractPluginMessageStore):
-    """The example: counts what is put through it."""
+    """The example: counts puts."""
 
     puts = 0
 
@@ -45,7 +45,7 @@ class Refusing(AbstractPluginMessageStore):
 
 
 class Recorder:
-    """A next store that notes what it is asked, and answers with the question."""
+    """A next store that notes each call and returns it."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []

@@ -13,7 +13,7 @@ Make = Callable[..., Any]
 
 
 class CommitCounts:
-    """What a log counts that nothing was put to."""
+    """The counts of an empty log."""
 
     def __init__(self) -> None:
         self.put_totals: dict[str, TopicTotals] = {}
@@ -35,14 +35,14 @@ def test_a_new_store_tells_everything_under_rocketmqs_names(lab: Make, small: Ma
         assert set(info) >= ROCKETMQ_NAMES
         assert info["bootTimestamp"] == str(world.clock.now_ms())
         assert info["runtime"] == "[ 0 days, 0 hours, 0 minutes, 0 seconds ]"
-        assert info["putMessageTimesTotal"] == "1"  # as RocketMQ says it of none
+        assert info["putMessageTimesTotal"] == "1"  # as RocketMQ reports it without puts
         assert info["putMessageAverageSize"] == "0.0"
         assert info["putMessageDistributeTime"].startswith("[<=0ms]:0 [0~10ms]:0 [10~50ms]:0 ")
         assert info["putMessageDistributeTime"].endswith(" [5~10s]:0 [10s~]:0 ")
         assert info["putTps"] == "  "
         assert info["getTotalTps"] == "0.0 0.0 0.0"
         assert (info["commitLogMinOffset"], info["commitLogMaxOffset"]) == ("-1", "0")
-        assert info["commitLogDiskRatio"] == info["consumeQueueDiskRatio"] == "-1.0"  # nothing there yet
+        assert info["commitLogDiskRatio"] == info["consumeQueueDiskRatio"] == "-1.0"  # no files yet
 
     lab().run(body)
 
@@ -84,7 +84,7 @@ def test_each_level_of_delay_with_progress_tells_its_next_and_its_end(lab: Make,
         info = store.runtime_info()
         assert info["scheduleMessageOffset_1"] == "2,2"
         assert info.get("scheduleMessageOffset_2", "0,1") == "0,1"
-        store.schedule.offsets[7] = 0  # of a level that there are no messages of
+        store.schedule.offsets[7] = 0  # a level without messages
         assert store.runtime_info()["scheduleMessageOffset_7"] == "0,0"
         del store.schedule.offsets[7]
         assert store.shutdown()

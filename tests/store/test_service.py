@@ -1,4 +1,4 @@
-"""A service that ends of what nobody foresaw does so for all to see."""
+"""A service that ends with an unexpected error reports it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,8 +17,7 @@ from tornlog.store.world import World
 Make = Callable[..., Any]
 
 
-class Unforeseen(InjectedError):
-    """What no step expects."""
+class Unforeseen(InjectedError): ...
 
 
 class Failing(Service):

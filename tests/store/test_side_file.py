@@ -30,13 +30,13 @@ def written(text: str) -> bytes:
 
 
 def image_of(**files: bytes) -> Image:
-    """Return a directory with files named by what is behind `x.json`."""
+    """Return a directory with files named by the part after `x.json`."""
     paths = {"current": PATH, "bak": f"{PATH}.bak", "tmp": f"{PATH}.tmp"}
     return Image({paths[name]: FileImage(content, 0) for name, content in files.items()}, ("/store", "/store/config"))
 
 
 def images_a_cut_may_leave(names: Namespace) -> Iterator[Image]:
-    """Yield what strict POSIX allows: any of the unsynced changes of names lost, what was not synced there or not."""
+    """Yield the images allowed by strict POSIX: any unsynced change of a name may be lost, and any unsynced content."""
     unsure = [change.number for change in names.journal if not change.synced]
     for keeps in product((False, True), repeat=len(unsure)):
         kept = dict(zip(unsure, keeps, strict=True))
@@ -59,7 +59,7 @@ def images_a_cut_may_leave(names: Namespace) -> Iterator[Image]:
 
 
 class Crash:
-    """What a life that ended at one operation leaves, and what it had achieved."""
+    """The state after a life that ended at one operation, and its results."""
 
     def __init__(self, images: list[Image], allowed: set[str | None]) -> None:
         self.images = images
@@ -67,7 +67,7 @@ class Crash:
 
 
 def crashes(lab: Make, image: Image, found: str | None, texts: list[str]) -> Iterator[Crash]:
-    """Live from an image: load, store texts in turn. Yield each way to die on the way."""
+    """Live from an image: load, store texts in turn. Yield each possible crash."""
     operation = 0
     while True:
         for moment in ("before", "during", "after"):

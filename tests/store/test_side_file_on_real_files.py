@@ -1,4 +1,4 @@
-"""Side files on an ordinary file system that refuses: full, read-only, forbidden. pyfakefs has such ones."""
+"""Side files on file systems that refuse writes: full, read-only, forbidden. pyfakefs simulates them."""
 
 import errno
 from pathlib import Path
@@ -16,7 +16,7 @@ OLD, NEW = b"<old>", b"<new>"
 
 
 def parse(raw: bytes, file: str) -> bytes:
-    """Take what stands in angle brackets; anything else is damage."""
+    """Return the text in angle brackets; anything else is damage."""
     if not (raw.startswith(b"<") and raw.endswith(b">")):
         raise CorruptFileError(file, 0, "text", "<...>", raw.hex())
     return raw
@@ -28,7 +28,7 @@ def loaded() -> bytes | None:
 
 @pytest.fixture
 def side(fs: FakeFilesystem) -> SideFile:
-    """A side file whose old version is there and durable."""
+    """A side file whose old version exists and is durable."""
     fs.create_dir("/store")
     side = SideFile(RealFiles(), PATH)
     assert side.store(OLD)
@@ -50,7 +50,7 @@ def test_a_full_disk_leaves_the_old_version(fs: FakeFilesystem, side: SideFile) 
 
     assert raised.value.errno == errno.ENOSPC
     assert Path(PATH).read_bytes() == OLD
-    fs.set_disk_usage(1 << 20)  # pyfakefs lets nobody remove a file from a full disk
+    fs.set_disk_usage(1 << 20)  # pyfakefs allows no removal on a full disk
     assert loaded() == OLD
 
 

@@ -17,7 +17,7 @@ MS = 1_000_000
 
 
 class Log:
-    """What the log counts, set by hand."""
+    """The counts of a log, set by hand."""
 
     def __init__(self) -> None:
         self.put_totals: dict[str, TopicTotals] = {}
@@ -146,7 +146,7 @@ def test_how_far_behind_the_log_a_queue_is_read_is_noted_if_that_is_asked_for(
         store.get_message("A", 0, 0, 1)
         store.get_message("A", 1, 0)
         size_bytes = store.max_phy_offset // 3
-        # the entry looked at last is the second, which did not fit any more
+        # the last entry seen is the second, which did not fit
         assert store.stats.fall_behind_bytes == ({("A", 0): 2 * size_bytes} if recorded else {})
 
     in_store(body, disk_fall_recorded=recorded)

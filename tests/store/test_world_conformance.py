@@ -1,7 +1,7 @@
 """Every world keeps the promises of store/world.py.
 
-A world joins by an entry in WORLDS: given a test's own directory, it says which World to use, below which
-existing directory, and how to execute code that may call it.
+A world joins by an entry in WORLDS: for a test's directory, the World, an existing directory in it, and how to run
+code.
 """
 
 import errno
@@ -25,7 +25,7 @@ Body = Callable[[], None]
 
 
 class Habitat(NamedTuple):
-    """A world, an empty directory in it, and what runs a body inside it and passes its errors on."""
+    """A world, an empty directory in it, and a function that runs a body inside and passes its errors on."""
 
     world: World
     root: str
@@ -37,7 +37,7 @@ def _call(body: Body) -> None:
 
 
 def simulated(mean_quantum: int) -> Callable[[Path], Habitat]:
-    """Return a maker of a machine with a disk of its own, whose tasks switch every so many points."""
+    """Return a maker of a machine with its own disk and a policy of that mean quantum."""
 
     def habitat(_: Path) -> Habitat:
         choices = Choices("conformance")
@@ -247,7 +247,7 @@ def test_a_map_that_is_locked_advised_and_unlocked_is_what_it_was(world: World, 
     def body() -> None:
         file = world.files.map(f"{root}/locked", 8192)
         file.store(4095, b"xy")
-        with suppress(OSError):  # no more than a limit of the machine's
+        with suppress(OSError):  # the limit of the machine
             file.mlock()
         file.advise_will_need()
         file.munlock()
@@ -659,7 +659,7 @@ def test_a_join_waits_for_the_end_or_for_its_timeout(world: World, run: Run) -> 
             done.set(1)
 
         task = world.tasks.spawn("service", wait_then_finish)
-        assert task.name.rpartition("/")[2] == "service"  # a world of several machines says whose it is
+        assert task.name.rpartition("/")[2] == "service"  # a world of several machines adds the machine's name
         assert not task.join(5)
         assert done.get() == 0
         gate.notify()

@@ -1,5 +1,3 @@
-"""One direction of a connection."""
-
 from tornlog.sim.network.connection import Wire
 
 

@@ -1,4 +1,4 @@
-"""What peers see of a machine that dies, and of the next one under its name."""
+"""The view of peers when a machine dies and when a new one has its name."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ S = 1_000_000_000
 
 
 class Resetting(LinkConditions):
-    """Fair, but processes that die reset their connections, and of what a machine that is off sent all is lost."""
+    """Processes that die reset their connections; after a power loss all data in flight is lost."""
 
     def is_reset_at_death(self, host: str) -> bool:
         return True

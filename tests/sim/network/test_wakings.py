@@ -1,4 +1,4 @@
-"""When who waits on a connection is woken: at the moment in which there is something for it."""
+"""Waiters on a connection wake up at the arrival time, not earlier."""
 
 from collections.abc import Callable
 
@@ -20,8 +20,6 @@ LATENCY_NS = 5 * MS
 
 
 class Wakings(Trace):
-    """Notes when which task could run again."""
-
     def __init__(self) -> None:
         super().__init__()
         self.seen: list[tuple[int, str]] = []

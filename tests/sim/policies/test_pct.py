@@ -12,7 +12,7 @@ HORIZON_STEPS = 100
 
 
 def window_is_hit(policy: Policy) -> bool:
-    """Run a bug of depth 2: the reader has to fit, whole, into a window of one point of the writer."""
+    """Run a bug of depth 2: the reader must fit completely into a window of one point of the writer."""
     kernel = Kernel(policy)
     machine = kernel.machine("m")
     cell = machine.tasks.cell("c")

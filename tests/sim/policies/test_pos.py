@@ -24,7 +24,7 @@ def walk(seed: int) -> Policy:
 
 
 def order_of_shared(policy: Policy, private_points: int, shared_points: int) -> str:
-    """Run two tasks that first pass so many points of their own, then add to a shared cell so often."""
+    """Run two tasks that first pass their own points, then add to a shared cell."""
     kernel = Kernel(policy)
     machine = kernel.machine("m")
     shared = machine.tasks.cell("shared")
@@ -74,9 +74,9 @@ def share_of_four_in_a_row(label: str) -> float:
     for seed in range(8000):
         policy = pos(seed)
         if policy.choose([one, four], None, "~start", 0) != 0:
-            continue  # one has not come to its operation
+            continue  # one has not reached its operation
         if policy.choose([one, four], one, label, 1) != 1:
-            continue  # it is through with it
+            continue  # it has passed it
         cases += 1
         in_a_row += all(policy.choose([one, four], four, "cell c.add", 2 + nth) == 1 for nth in range(4))
     return in_a_row / cases
@@ -118,8 +118,6 @@ def test_a_task_alone_is_not_asked_about_until_another_is_woken() -> None:
 
 
 def test_what_a_task_passed_alone_does_not_race_with_what_comes_later() -> None:
-    """Lives one after the other, locks and time-outs: the same seed gives the same run, another one another."""
-
     def live(machine: Machine) -> None:
         tasks = machine.tasks
         lock, signal = tasks.lock("l"), tasks.signal("s")

@@ -27,7 +27,7 @@ def test_quanta_have_the_mean_they_were_made_for(mean: int) -> None:
     kernel.run(machine, main, time_limit_ns=0)
     quanta = [entry[0] for entry in kernel.schedule]
 
-    # Of two tasks, the one that runs goes on after every other quantum, which is no switch.
+    # Of two tasks, the running one continues after every other quantum, without a switch.
     assert 2 * mean * 0.93 < sum(quanta) / len(quanta) < 2 * mean * 1.07
 
 
@@ -72,7 +72,7 @@ def turns(quantum: int, points: int, sleeping: str = "") -> str:
 
 def test_tasks_take_turns_of_a_quantum_of_points() -> None:
     assert turns(1, 3) == "abcabcabc"
-    assert turns(2, 5) == "abcaabbccaabbcc"  # whoever begins does so in the middle of a turn
+    assert turns(2, 5) == "abcaabbccaabbcc"  # a new task begins in the middle of a turn
     assert turns(3, 8) == "aabbccaaabbbcccaaabbbccc"
 
 

@@ -14,7 +14,7 @@ from tornlog.sim.schedule import Switch, parse_schedule
 def live_and_crash(policy: Policy, rounds: int = 10, cell_name: str = "sum", extra: str = "") -> Kernel:
     """Run a machine with locks, signals, timers and a kill of another, crash it, and run a second life.
 
-    extra: the name of a cell that everyone reads once more in each round, as changed code may.
+    extra: the name of a cell that every task reads once more in each round, as changed code may.
     """
     kernel = Kernel(policy)
     first, victim, second = (kernel.machine(name) for name in ("life-1", "victim", "life-2"))
@@ -239,7 +239,7 @@ def test_without_deviations_each_task_runs_until_it_ends() -> None:
 
 
 def test_a_deviation_lets_another_task_run_after_so_many_points() -> None:
-    assert turns((0, 0)) == "bbbaaaccc"  # at the start, in place of the first
+    assert turns((0, 0)) == "bbbaaaccc"  # at the start, instead of the first
     assert turns((0, 1)) == "cccaaabbb"
     assert turns((2, 0)) == "abbbaaccc"
 

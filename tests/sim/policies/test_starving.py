@@ -20,7 +20,7 @@ def inner(name: str, choices: Choices) -> Policy:
 
 
 def longest_wait(policy: Policy, rounds: int = 200) -> int:
-    """Let three tasks take points; return how many points the most patient of them saw between two of its own."""
+    """Let three tasks take points; return the longest wait of one of them, in points."""
     kernel = Kernel(policy)
     machine = kernel.machine("m")
     seen: dict[int, int] = dict.fromkeys(range(3), 0)

@@ -35,7 +35,7 @@ sys.stdin.read()
 
 @contextmanager
 def another_process(program: str, path: str) -> Iterator[str]:
-    """Run program on path and yield its first line; it ends when the block does."""
+    """Run program on path and yield its first line; it ends with the block."""
     with subprocess.Popen(
         [sys.executable, "-c", program, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:

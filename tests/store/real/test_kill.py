@@ -1,4 +1,4 @@
-"""Real processes, really killed: what a producer was told survives, again and again in the same directory."""
+"""Real processes and real kills: acknowledged puts survive, again and again in the same directory."""
 
 import subprocess
 import sys
@@ -27,7 +27,7 @@ KILLS = 12
 
 
 class Told(NamedTuple):
-    """An answer: where the record of a stored message is, -1 for one that was refused."""
+    """An answer: the record's place, -1 for a refused put."""
 
     status: PutMessageStatus
     physical_offset: int
@@ -36,7 +36,7 @@ class Told(NamedTuple):
 
 @dataclass
 class Ledger:
-    """What all writers so far asked and were told."""
+    """The puts and answers of all writers so far."""
 
     asked: set[str] = field(default_factory=set)
     told: dict[str, Told] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Ledger:
 
 @pytest.fixture(scope="module")
 def writer() -> ModuleType:
-    """The writer's module, for the names, messages and sizes that both sides know."""
+    """The writer's module, for names, messages and sizes shared by both sides."""
     spec = spec_from_file_location("writer", WRITER)
     assert spec is not None
     assert spec.loader is not None
@@ -65,7 +65,7 @@ def writer() -> ModuleType:
 
 
 def kill_in_traffic(directory: Path, life: int, flush: FlushDiskType, lines: int, ledger: Ledger) -> None:
-    """Let a writer write that many lines and some more, kill it, and note everything it told."""
+    """Kill a writer after at least that many lines, and note its output."""
     command = [sys.executable, str(WRITER), str(directory), str(life), str(2 + life % 2), flush.name]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -80,7 +80,7 @@ def kill_in_traffic(directory: Path, life: int, flush: FlushDiskType, lines: int
 
 
 def kill_in_start(directory: Path, life: int, flush: FlushDiskType, after_s: float, ledger: Ledger) -> None:
-    """Kill a writer at some moment around the recovery that it begins with."""
+    """Kill a writer around its initial recovery."""
     command = [sys.executable, str(WRITER), str(directory), str(life), "1", flush.name]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -95,7 +95,7 @@ Contents = dict[tuple[str, int], list[MessageRecord]]
 
 
 def contents(store: MessageStore, writer: ModuleType) -> Contents:
-    """Return the records of every queue, pulled as a consumer pulls them."""
+    """Return the records of every queue, as a consumer pulls them."""
     found: Contents = {}
     for topic in writer.TOPICS:
         for queue_id in range(writer.QUEUES):
@@ -112,7 +112,7 @@ def contents(store: MessageStore, writer: ModuleType) -> Contents:
 
 
 def recover(directory: Path, flush: FlushDiskType, writer: ModuleType) -> tuple[Contents, int, dict[str, str]]:
-    """Return what a store holds after its recovery, its log's end, and a digest of each of its files."""
+    """Return a store's content after its recovery, its log's end, and a digest of each of its files."""
     store = MessageStore(real_world(), writer.config_of(str(directory), flush))
     store.load()
     found, end = contents(store, writer), store.max_phy_offset
@@ -121,7 +121,7 @@ def recover(directory: Path, flush: FlushDiskType, writer: ModuleType) -> tuple[
             assert store.look_message_by_offset(record.physical_offset) == record
     store.close()
     index = {path: f"index/{number}" for number, path in enumerate(sorted(directory.glob("index/*")))}
-    files = {  # those of the index by number, for a rebuilt one has the time of its making for a name
+    files = {  # index files by number, because a rebuilt one is named by its creation time
         index.get(path, str(path.relative_to(directory))): blake2b(path.read_bytes()).hexdigest()
         for path in sorted(directory.rglob("*"))
         if path.is_file()
@@ -130,7 +130,7 @@ def recover(directory: Path, flush: FlushDiskType, writer: ModuleType) -> tuple[
 
 
 def check(found: Contents, ledger: Ledger, writer: ModuleType) -> None:
-    """Find every answered put in its place, nothing that was not asked, and no hole in any queue."""
+    """Check that every answered put is in its place, no unknown record exists, and no queue has a hole."""
     by_name: dict[str, MessageRecord] = {}
     for (topic, queue_id), records in found.items():
         for index, record in enumerate(records):
@@ -156,12 +156,12 @@ def test_what_was_answered_survives_every_kill_of_its_process(
     for life in range(KILLS):
         if life % 4 == 3:
             kill_in_start(tmp_path, life, flush, random.uniform(0.05, 0.3), ledger)
-            continue  # what it left is for the next one to recover
+            continue  # the next recovery continues from its state
         kill_in_traffic(tmp_path, life, flush, random.choice((1, 20, 200, 1_000)), ledger)
         found, end, files = recover(tmp_path, flush, writer)
         check(found, ledger, writer)
 
         assert recover(tmp_path, flush, writer) == (found, end, files)
-    assert len(ledger.asked) > len(ledger.told)  # some were killed in the midst of a put
+    assert len(ledger.asked) > len(ledger.told)  # some writers were killed during a put
     assert len(list((tmp_path / "commitlog").iterdir())) > 5
     assert len(ledger.told) > 500

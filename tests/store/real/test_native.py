@@ -1,4 +1,4 @@
-"""Which core a process has: the one that was built from this code, unless Python alone is asked for."""
+"""The core in C is used if it was built from this code and Python alone was not requested."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Sockets in particular: thousands of them, too many of them, and TLS with those who mean no good."""
+"""Sockets: thousands of them, exhaustion of descriptors, and hostile TLS clients."""
 
 import errno
 import os
@@ -20,7 +20,7 @@ from tornlog.store.real.network import OF_HOST_MAX, RealNetwork, SocketPoller
 from tornlog.store.real.sockets import Deadline, find_addresses, join_address, split_address
 from tornlog.store.real.tls import TlsSettings, TlsTrust
 
-PATIENCE_MS = 30_000  # for what comes at once on an idle machine
+PATIENCE_MS = 30_000  # for events that are immediate on an idle machine
 IDLE = 2_000
 
 
@@ -68,7 +68,7 @@ def test_a_listener_has_the_backlog_and_the_buffers_that_options_say() -> None:
         info = listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104)
         sizes = [served.getsockopt(socket.SOL_SOCKET, each) for each in (socket.SO_SNDBUF, socket.SO_RCVBUF)]
 
-    assert struct.unpack_from("I", info, 28) == (7,)  # tcpi_sacked, which is the backlog of a socket that listens
+    assert struct.unpack_from("I", info, 28) == (7,)  # tcpi_sacked, the backlog of a listening socket
     assert sizes == [40_000, 60_000]  # Linux doubles them
     close_all(accepted, listener)
     client.close()
@@ -112,7 +112,7 @@ def test_idle_connections_cost_a_poller_nothing(opened: ExitStack) -> None:
 
     def spent_seconds() -> float:
         client, server = ends[len(ends) // 2]
-        began = time.thread_time()  # of this thread only: others of the process are none of its business
+        began = time.thread_time()  # of this thread only, without others of the process
         for _ in range(200):
             client.send(b"x", None)
             assert [what for what, _, _ in poller.wait(PATIENCE_MS)] == [server]
@@ -251,7 +251,7 @@ def test_an_address_that_the_system_gives_up_on_leaves_the_next_one_to_be_tried(
 
 
 def test_a_host_that_does_not_answer_is_given_as_long_as_was_said() -> None:
-    # A listening socket whose queue is full drops what comes, as a host that is off does.
+    # A listening socket with a full queue drops packets, like a host that is off.
     with socket.socket() as full, ExitStack() as opened:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
@@ -327,11 +327,11 @@ def test_a_poller_keeps_nothing_of_what_it_has_forgotten(opened: ExitStack) -> N
     listener, poller = network.listen("127.0.0.1:0"), network.poller()
     opened.callback(poller.close)
     listener.close()
-    poller.watch(listener, receives=True, sends=False)  # always ready, without the selector
+    poller.watch(listener, receives=True, sends=False)  # always ready, without epoll
     entry = poller._watched[listener]
     poller.forget(listener)
 
-    poller._update(entry)  # as the wait does that had found it ready
+    poller._update(entry)  # as a wait does that has found it ready
 
     assert not poller._unasked
 
@@ -340,7 +340,7 @@ def test_a_poller_keeps_nothing_of_what_it_has_forgotten(opened: ExitStack) -> N
 
 
 def pump(poller: SocketPoller, listener: Listener, stop: threading.Event, hook: Callable[[], None]) -> None:
-    """Echo to everyone, in one thread, without ever waiting for anybody."""
+    """Echo to all clients, in one thread, without blocking."""
     poller.watch(listener, receives=True, sends=False)
     made: list[Connection] = []
     try:
@@ -371,7 +371,7 @@ def pump(poller: SocketPoller, listener: Listener, stop: threading.Event, hook: 
 
 @pytest.fixture
 def echo(tls: RealNetwork) -> Iterator[tuple[Listener, list[int]]]:
-    """A listener that echoes, in TLS and in plain text, and how often its thread had something to do."""
+    """A listener that echoes, in TLS and plain text, and the number of its thread's wake-ups."""
     listener, poller, stop = tls.listen("127.0.0.1:0"), tls.poller(), threading.Event()
     turns: list[int] = [0]
 
@@ -413,7 +413,7 @@ def test_plain_text_and_tls_share_a_port(echo: tuple[Listener, list[int]], certi
 def test_bytes_that_were_decrypted_and_not_read_yet_count_as_ready(
     echo: tuple[Listener, list[int]], certificates: Path
 ) -> None:
-    listener, _ = echo  # which receives 1000 bytes at a time, of records of up to 16,384
+    listener, _ = echo  # it receives 1000 bytes at a time, of records of up to 16,384
     network = RealNetwork(tls_trust=TlsTrust(str(certificates / "authority.pem")))
     connection = network.connect(listener.address, 5 * PATIENCE_MS)
     connection.send(bytes(16_000), PATIENCE_MS)

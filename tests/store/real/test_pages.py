@@ -18,9 +18,9 @@ def descriptor(tmp_path: Path) -> int:
 
 
 def test_other_threads_run_while_a_sync_waits_for_the_disk(descriptor: int) -> None:
-    """With switches put off for an hour, the counter moves only if a sync lets it.
+    """With thread switches disabled for an hour, the counter moves only if a sync lets it.
 
-    Where a sync takes no time, as in a file system in memory, the other thread may need many to slip in.
+    If a sync takes no time, as in a file system in memory, the other thread may need many of them.
     """
     os.posix_fallocate(descriptor, 0, PAGE_BYTES)
     mapped = map_shared(descriptor, PAGE_BYTES)
@@ -32,7 +32,7 @@ def test_other_threads_run_while_a_sync_waits_for_the_disk(descriptor: int) -> N
         nonlocal counted
         while not stop:
             counted += 1
-            time.sleep(0)  # hands the interpreter lock back
+            time.sleep(0)  # releases the interpreter lock
 
     def counted_during_a_sync(fill: int) -> int:
         before = counted
@@ -106,7 +106,7 @@ def test_a_map_that_cannot_be_made_is_an_error() -> None:
 
 
 def is_mapped(path: Path) -> bool:
-    # Bytes: whatever else this process has mapped may have a name that is no UTF-8.
+    # Bytes: other maps of this process may have a name that is no UTF-8.
     return os.fsencode(path) in Path("/proc/self/maps").read_bytes()
 
 

@@ -49,7 +49,7 @@ def test_one_wait_uses_up_the_notices_of_many_tasks_and_none_is_lost() -> None:
 
     producers = [tasks.spawn(f"producer-{number}", put) for number in range(3)]
     while taken < 6000:
-        assert signal.wait(10_000), taken  # with work left, somebody notified or still will
+        assert signal.wait(10_000), taken  # with work left, a notify has come or will come
         while count := pending.get():
             pending.add(-count)
             taken += count

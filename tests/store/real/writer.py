@@ -1,13 +1,12 @@
-"""A process that puts messages into a real store until it is killed, and tells each step on its standard output.
+"""A process that puts messages into a real store until it is killed, and prints each step.
 
-    python writer.py DIRECTORY LIFE PRODUCERS sync|async
+python writer.py DIRECTORY LIFE PRODUCERS sync|async
 
-    ready                                          the store is open
-    ask NAME                                       before a put
-    told NAME STATUS OFFSET QUEUE_OFFSET           after it
+ready                                          the store is open
+ask NAME                                       before a put
+told NAME STATUS OFFSET QUEUE_OFFSET           after it
 
-Each line is one write to a pipe, so a kill takes the lines that follow and none that came before. A name says all
-about its message: `message_of` makes the one that belongs to it.
+Each line is one write to a pipe, so a kill loses only later lines. `message_of` makes the message of a name.
 """
 
 import os
@@ -26,7 +25,7 @@ SEGMENT_BYTES = 65_536
 
 
 def config_of(directory: str, flush: FlushDiskType) -> StoreConfig:
-    """Small files, so that a fraction of a second sees many of them begin."""
+    """Small files, so that many of them begin in a fraction of a second."""
     return StoreConfig(
         directory,
         flush_disk_type=flush,
@@ -50,12 +49,10 @@ def message_of(name: str) -> Message:
 
 
 def tell(line: str) -> None:
-    """Write one line, at once."""
     os.write(sys.stdout.fileno(), f"{line}\n".encode())
 
 
 def produce(store: MessageStore, life: int, producer: int) -> None:
-    """Put for ever."""
     for number in count():
         name = f"{life}.{producer}.{number}"
         tell(f"ask {name}")
@@ -65,7 +62,6 @@ def produce(store: MessageStore, life: int, producer: int) -> None:
 
 
 def main(directory: str, life: int, producers: int, flush: FlushDiskType) -> None:
-    """Open the store and let every producer loose."""
     store = MessageStore(real_world(), config_of(directory, flush))
     store.load()
     store.start()

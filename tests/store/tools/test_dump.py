@@ -36,7 +36,7 @@ def root(case: Any) -> Path:
 
 @pytest.fixture
 def records(case: Any) -> list[dict[str, Any]]:
-    """What RocketMQ saw in the log, blank records left out."""
+    """RocketMQ's view of the log, without blank records."""
     return [record for record in case.observed["commitLogRecords"] if "topic" in record]
 
 
@@ -53,7 +53,6 @@ def offsets(result: Result) -> list[int]:
 
 
 def patch(root: Path, log_offset: int, data: bytes) -> None:
-    """Write over the log."""
     path = root / "commitlog" / f"{log_offset // SEGMENT_BYTES * SEGMENT_BYTES:020d}"
     with path.open("r+b") as file:
         file.seek(log_offset % SEGMENT_BYTES)

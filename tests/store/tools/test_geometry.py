@@ -18,7 +18,7 @@ INDEX_CONF = "maxHashSlotNum=20\nmaxIndexNum=420\n"
 
 @pytest.fixture
 def root(golden: Callable[[str], Any]) -> str:
-    """Return a store whose index files have 100 slots and 400 entries, and could have 20 and 416."""
+    """A store with index files of 100 slots and 400 entries; 20 and 416 would have the same size."""
     return str(golden("08-clean-shutdown").before)
 
 

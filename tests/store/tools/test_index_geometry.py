@@ -107,7 +107,7 @@ def test_a_file_that_is_not_named_by_a_time_does_not_count() -> None:
 
 
 class DefaultFile(OneFile):
-    """An index file of the default length, whose content nobody may ask for."""
+    """An index file of the default length; a read of its content is an error."""
 
     def __init__(self) -> None:
         super().__init__(b"")

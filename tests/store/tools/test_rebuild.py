@@ -29,7 +29,7 @@ WHOLE = [
     *("01-simple", "02-multi-rollover", "03-props", "04-batch", "05-delay", "06-transaction", "07-ipv6"),
     *("08-clean-shutdown", "09-kill9-async", "09b-kill9-async-nopace", "10-kill9-sync", "12-index-roll"),
 ]
-"""Stores with nothing wrong in them, whose log begins at 0."""
+"""Stores without damage and with a log from 0 on."""
 
 
 def run(*arguments: object) -> Result:
@@ -43,7 +43,7 @@ def contents(root: Path, part: str) -> dict[str, bytes]:
 
 
 def queues_of(root: Path) -> dict[str, bytes]:
-    """Return every queue file that has an entry; RocketMQ may make one ahead, and after a kill one is unborn."""
+    """Return every queue file with an entry. RocketMQ may allocate one ahead."""
     return {name: raw for name, raw in contents(root, "consumequeue").items() if any(raw)}
 
 
@@ -56,7 +56,7 @@ def test_queues_come_out_byte_for_byte_as_rocketmq_wrote_them(
     for part in ("consumequeue", "index"):
         shutil.rmtree(case.before / part)
     (case.before / "checkpoint").unlink()
-    conf = tmp_path / "broker.conf"  # without the queues nothing tells their size, or the delays
+    conf = tmp_path / "broker.conf"  # without the queues no file shows their size or the delays
     names = ("mappedFileSizeCommitLog", "mappedFileSizeConsumeQueue", "messageDelayLevel")
     names += ("maxHashSlotNum", "maxIndexNum")
     conf.write_text("".join(f"{key}={case.manifest['config'][key]}\n" for key in names))
@@ -259,7 +259,7 @@ def test_a_clock_that_stepped_back_leaves_a_checkpoint_that_is_no_damage(
 
 
 def put_earlier_one(world: World, config: StoreConfig, size_bytes: int) -> None:
-    """Put the log's only record behind itself, 5 s earlier."""
+    """Put the log's only record again after itself, 5 s earlier."""
     path = f"{config.commit_log_directory}/{0:020d}"
     raw = bytearray(world.files.read(path))
     again = raw[:size_bytes]
@@ -352,7 +352,6 @@ def test_a_disk_that_fails_is_the_commands_own_failure_and_leaves_nothing_behind
 
 
 def filled(lab: Callable[..., Any], config: StoreConfig) -> Any:
-    """Return the image of a store that was written to and stopped."""
     bench = lab()
 
     def body(world: World) -> None:

@@ -1,5 +1,3 @@
-"""Damaged side files are reported by each tool, whatever its owner makes of them."""
-
 from pathlib import Path
 
 import pytest

@@ -23,14 +23,14 @@ SILENT_14 = {
     *("14-abn-ckpt-zero", "14-abn-control"),
     *("14-abn-first-files-deleted", "14-cln-abort-created"),
 }
-"""Damaged stores with nothing wrong that is looked at."""
+"""Stores with damage that is not checked."""
 EXPLAINED_14 = {
     *("14-abn-combo", "14-abn-cq-tail-garbage", "14-abn-flip-last-body", "14-abn-lost-tail-cq-ahead"),
     *("14-abn-torn-tail", "14-abn-index-header-garbage"),
 }
-"""Damage at the very end of a store that was not shut down, or to what recovery builds again: notes only."""
+"""Damage after an unclean exit, at the end of the log or in rebuilt files: notes only."""
 INDEXED_TWICE = {"09-kill9-async", "09b-kill9-async-nopace", "10-kill9-sync", "11-kill9-transientpool"}
-"""Stores in whose index RocketMQ's recovery put the last record again that was there already."""
+"""Stores in which RocketMQ's recovery indexed the last record a second time."""
 
 
 def run(*arguments: str) -> Result:

@@ -1,5 +1,3 @@
-"""`verify` and `inspect` on directories with extended and light queues."""
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

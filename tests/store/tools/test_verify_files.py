@@ -1,5 +1,3 @@
-"""Files are verified where they are mapped, and what was read leaves the memory again."""
-
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -66,7 +64,7 @@ def test_of_a_file_that_is_too_long_no_more_is_read_than_has_a_place_in_its_row(
 
 
 def resident_bytes(directory: Path) -> int:
-    """Return how much of the maps of a directory's files is in this process's memory."""
+    """Return the resident bytes of the maps of a directory's files."""
     resident, counts = 0, False
     for line in Path("/proc/self/smaps").read_text(errors="replace").splitlines():
         name, _, rest = line.partition(" ")

@@ -1,4 +1,4 @@
-"""Every way in which an index can break its promise is found, at its place; each check has a case that it fails."""
+"""Every possible violation of the index is found at its place, with a case for each check."""
 
 import shutil
 from collections.abc import Callable
@@ -22,7 +22,7 @@ def entry_at(number: int) -> int:
 
 @pytest.fixture
 def root(golden: Callable[[str], Any]) -> Path:
-    """A store with eight index files, seven of them full, and not a thing wrong."""
+    """A store with eight index files, seven of them full, without damage."""
     before: Path = golden("12-index-roll").before
     return before
 
@@ -113,8 +113,8 @@ def test_a_file_that_is_there_twice_is_there_once_too_often(root: Path, files: l
     found = verified(root).findings.violations
 
     assert {(violation.file, violation.field) for violation in found} == {
-        ("index/20991231235959999", "phyOffset"),  # its first entry is in front of the other file's last
-        ("index/20991231235959999", "keyHash"),  # its last ones are of the same record, once more
+        ("index/20991231235959999", "phyOffset"),  # its first entry is before the other file's last
+        ("index/20991231235959999", "keyHash"),  # its last ones are of the same record again
     }
 
 

@@ -1,4 +1,4 @@
-"""A log is judged in parts, wherever each is handed to, and what is found is the same."""
+"""A log judged in parts gives the same findings, wherever the parts are judged."""
 
 import pickle
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +24,7 @@ SEGMENT_BYTES, SPLIT_BYTES = 16 << 10, 1500
 
 
 class Elsewhere:
-    """Judges each part with files of its own, and only with what can be handed on; notes what was judged."""
+    """Judges each part with its own files and a pickled judgement; notes the parts."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[Any, Any]] = []
@@ -79,7 +79,7 @@ def root(tmp_path: Path, started: Callable[..., MessageStore]) -> Path:
 
 
 def damaged(root: Path, random: Random) -> None:
-    """Change bytes of some files, at random."""
+    """Change random bytes of some files."""
     (root / "abort").unlink(missing_ok=True)
     if random.random() < 0.5:
         (root / "abort").touch()
@@ -121,7 +121,7 @@ def test_a_record_in_a_body_misleads_a_part_which_is_then_judged_again(
     body = bytearray(4000)
     for at in range(0, len(body) - 100, 100):
         body[at + 4 : at + 8] = 0xDAA320A7.to_bytes(4, "big")
-        body[at + 28 : at + 36] = (begin + 88 + at).to_bytes(8, "big")  # where that will be, behind the record's head
+        body[at + 28 : at + 36] = (begin + 88 + at).to_bytes(8, "big")  # its own position, after the record's head
     store.put_message(Message.of("T", bytes(body)))
     for _ in range(5):
         store.put_message(Message.of("T", b"x" * 700))
