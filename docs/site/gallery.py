@@ -14,8 +14,8 @@ import msgspec
 
 _ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(_ROOT))  # the gallery's runner is no part of the package
-from tests.gallery.results import FORMAT, DiskResult, RowResult, SettingResult, outcome, outcome_text, read_result  # noqa: E402
-from tests.gallery.rows import EXT4, KILL, POWER_CUT, STRICT, Finding, Row, Setting, all_rows  # noqa: E402
+from tests.gallery.results import FORMAT, DiskResult, RowResult, SettingResult, outcome_text, read_result  # noqa: E402
+from tests.gallery.rows import EXT4, KILL, KIND_WORDS, POWER_CUT, STRICT, Finding, Row, Setting, all_rows  # noqa: E402
 
 _SHOWN = (KILL, EXT4, STRICT)
 """From the mildest."""
@@ -24,12 +24,6 @@ _PROMISES = ("power cut", "kill", "nothing")
 _CLIENTS = {"python": "pip install", "node": "npm install", "java": "mvn dependency:get"}
 _BUILDS = {"go": "go build", "rust": "cargo build --release"}
 _SOURCES = (".py", ".go", ".rs", ".js", ".java", ".c")
-_KINDS = {
-    "lost": "promised data is lost",
-    "part": "a transaction is there in part",
-    "unusable": "it does not open, or is damaged",
-    "wrong": "there is what nobody stored",
-}
 _INTRO = """---
 hide: [toc]
 ---
@@ -42,10 +36,6 @@ power is cut at each step, on two kinds of disk. In every state that is left the
 check looks for what was promised. `make gallery` measures all of it again, `make gallery ONLY=lmdb` one program.
 """
 _OUTRO = """
-**kept**: no state that could be made has lost anything. **broken**: a promise of the program does not hold. **takes**:
-data is lost, and nothing was promised about that. **spares**: nothing was promised, and no state that could be made has
-lost anything all the same. Each cell leads to the reason in the program, and to the smallest story that shows it.
-
 ## Whoever doubts
 
 - **A kill** leaves what had been written, and is possible between any two system calls, between any two stores
@@ -61,6 +51,19 @@ lost anything all the same. Each cell leads to the reason in the program, and to
 - What each disk may take, and who says so, is at the head of `faults/crashes/profiles.py`; [limits](limits.md) are on a
   page of their own, and so is [how programs are recorded](any-program.md). [A row is added](gallery/README.md) by one
   folder.
+"""
+_LEGEND = """
+| outcome | meaning |
+| --- | --- |
+| kept | no crash lost anything |
+| data lost | a committed transaction is missing |
+| partial transaction | only a part of a transaction is there |
+| cannot open | the program does not open its files, reports them as damaged, or refuses writes |
+| wrong data | data is there that was never stored |
+
+Numbers are broken states of all states. *Not promised*: the program does not promise to survive this crash with this
+setting. *Existing data*: the program starts with durable data instead of an empty directory. Each cell links to the
+reason in the program and to the smallest example.
 """
 _STYLE = """<style>
 .gallery-filters { display: flex; flex-wrap: wrap; gap: .4rem 1.2rem; margin: 1rem 0; font-size: .7rem; }
@@ -153,13 +156,13 @@ def table_page(measured: Sequence[Measured]) -> str:
                 "outcome",
                 "outcome",
                 "any",
-                {"broken": "broken promises", "kept": "kept promises", "takes": "weaker settings that lose"},
+                {"broken": "broken promises", "kept": "kept promises", "unpromised": "loss without a promise"},
             ),
             _filter("language", "language", "any", {name: name for name in languages}),
         ]
     )
     chosen = f'<div class="gallery-filters">\n{filters}\n<span class="gallery-count"></span>\n</div>'
-    return "\n\n".join([_INTRO, facts, _STYLE, chosen, table, *missing, _SCRIPT, _OUTRO])
+    return "\n\n".join([_INTRO, _LEGEND, facts, _STYLE, chosen, table, *missing, _SCRIPT, _OUTRO])
 
 
 def _filter(name: str, label: str, everything: str, choices: dict[str, str]) -> str:
@@ -173,7 +176,7 @@ def _table_lines(row: Row, result: RowResult) -> Iterator[str]:
         found = result.setting(setting.name)
         cells = [
             f'<td data-disk="{disk}" data-title="after {_DISK_TITLES[disk]}" '
-            f'class="{outcome(setting, disk, found.disks[disk])}">'
+            f'class="{_class(setting, disk, found.disks[disk])}">'
             f'<a href="{link}#{_anchor(setting)}">{_cell(setting, disk, found.disks[disk])}</a></td>'
             for disk in _SHOWN
         ]
@@ -181,9 +184,16 @@ def _table_lines(row: Row, result: RowResult) -> Iterator[str]:
             f'<tr data-program="{row.name}" data-language="{escape(row.language)}" data-promise="{setting.promise}">'
             f'<td><span class="program"><a href="{link}">{escape(row.title)}</a> '
             f'<span class="language">{escape(row.language)}</span></span></td>'
-            f'<td data-title="setting">{escape(setting.name)}</td>'
+            f'<td data-title="setting">{escape(setting.title)}</td>'
             f'<td data-title="promises to survive">{setting.promise}</td>{"".join(cells)}</tr>'
         )
+
+
+def _class(setting: Setting, disk: str, found: DiskResult) -> str:
+    """Return the style and filter value of an outcome."""
+    if setting.promises_on(disk):
+        return "broken" if found.broken else "kept"
+    return "unpromised" if found.broken else "lucky"
 
 
 def _cell(setting: Setting, disk: str, found: DiskResult) -> str:
@@ -221,7 +231,8 @@ def _facts(row: Row, result: RowResult | None) -> Iterator[str]:
 
 def _finding(row: Row, finding: Finding, result: RowResult | None) -> str:
     lines = [f"### {finding.title}", f"{finding.source}"]
-    shown_by = f"[{finding.setting}](#{_anchor(row.setting(finding.setting))})"
+    setting = row.setting(finding.setting)
+    shown_by = f"[{setting.title}](#{_anchor(setting)})"
     facts = [f"Shown by: {shown_by}, by {_DISK_TITLES[finding.disk]}"]
     facts += [f"Known before: {finding.known}"] if finding.known else []
     if finding.confirm:
@@ -239,23 +250,20 @@ def _finding(row: Row, finding: Finding, result: RowResult | None) -> str:
 
 
 def _setting(setting: Setting, found: SettingResult | None) -> Iterator[str]:
-    yield f"### {setting.name} {{ #{_anchor(setting)} }}"
+    yield f"### {setting.title} {{ #{_anchor(setting)} }}"
     survives = "a power cut" if setting.promise == POWER_CUT else f"a {setting.promise}"
     yield f"Promises to survive {survives if setting.promise != 'nothing' else 'nothing'}: {setting.says}"
     if found is None:
         return
-    lines = ["| after | outcome | states | broken | how |", "| --- | --- | ---: | ---: | --- |"]
+    lines = ["| after | outcome | states | broken |", "| --- | --- | ---: | ---: |"]
     for disk in _SHOWN:
         one = found.disks[disk]
-        how = "; ".join(_KINDS[kind] for kind in one.kinds)
-        lines.append(
-            f"| {_DISK_TITLES[disk]} | {outcome(setting, disk, one)} | {one.states:,} | {one.broken:,} | {how} |"
-        )
+        lines.append(f"| {_DISK_TITLES[disk]} | {outcome_text(setting, disk, one)} | {one.states:,} | {one.broken:,} |")
     yield "\n".join(lines)
     yield f"{setting.why} ({found.steps:,} steps, {found.promises:,} promises, {found.checked:,} states checked.)"
     for story in found.stories:
-        title = f"{_KINDS[story.kind]}, after {_DISK_TITLES[story.disk]}"
-        yield f'<details markdown="1"><summary>{title}: the smallest story</summary>'
+        title = f"{KIND_WORDS[story.kind]}, after {_DISK_TITLES[story.disk]}"
+        yield f'<details markdown="1"><summary>Smallest example: {title}</summary>'
         yield _code(story.text)
         yield "</details>"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from .measure import Measurement, Story
-from .rows import DISKS, Row, Setting
+from .rows import DISKS, KIND_WORDS, Row, Setting
 
 FORMAT = "tornlog-gallery/1"
 CONFIRMED = "confirmed"
@@ -73,17 +73,10 @@ class RowResult(msgspec.Struct, frozen=True):
         return {setting.name: setting for setting in self.settings}[name]
 
 
-def outcome(setting: Setting, disk: str, found: DiskResult) -> str:
-    """Return what came of a setting on a disk: kept, broken or, where nothing is promised, takes or spares."""
-    if setting.promises_on(disk):
-        return "broken" if found.broken else "kept"
-    return "takes" if found.broken else "spares"
-
-
 def outcome_text(setting: Setting, disk: str, found: DiskResult) -> str:
-    """Return the same with the kinds of breach."""
-    kinds = " ".join(found.kinds)
-    return f"{outcome(setting, disk, found)}{f': {kinds}' if kinds else ''}"
+    """Return the outcome of a setting on a disk, in the words of the table."""
+    kinds = ", ".join(KIND_WORDS[kind] for kind in found.kinds) or "kept"
+    return kinds if setting.promises_on(disk) else f"{kinds} (not promised)"
 
 
 def _today() -> str:

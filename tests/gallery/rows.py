@@ -14,7 +14,8 @@ STRICT, EXT4, KILL = "strict-posix", "ext4", "process-kill"
 DISKS = (STRICT, EXT4, KILL)
 LOST, PART, UNUSABLE, WRONG = "lost", "part", "unusable", "wrong"
 KINDS = (LOST, PART, UNUSABLE, WRONG)
-"""How a state is broken: a promised transaction is gone, one is there in part, nothing opens, or what nobody stored."""
+KIND_WORDS = {LOST: "data lost", PART: "partial transaction", UNUSABLE: "cannot open", WRONG: "wrong data"}
+"""The kinds in tables."""
 POWER_CUT, PROCESS_KILL, NOTHING = "power cut", "kill", "nothing"
 GALLERY = Path(__file__).resolve().parents[2] / "docs" / "gallery"
 COMMON = GALLERY / "common"
@@ -63,8 +64,13 @@ class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def name(self) -> str:
-        """Return the setting as the table has it."""
+        """Return the name in declarations and stored results."""
         return " ".join(self.arguments) + (", made before" if self.is_made else "")
+
+    @property
+    def title(self) -> str:
+        """Return the name in tables."""
+        return " ".join(self.arguments) + (", existing data" if self.is_made else "")
 
     def expected(self, disk: str) -> Expected:
         """Return what probing has to find on a disk."""
