@@ -1,6 +1,6 @@
-"""Which commands there are, and how a command line becomes one: what a command needs is imported when it is used.
+"""Command line: the table of commands, each imported only when it is used.
 
-Help, completion and errors of usage are plain text within 80 columns, in which the name of no option is cut.
+Help, completion and usage errors are plain text within 80 columns, without truncated option names.
 """
 
 import os
@@ -19,148 +19,151 @@ from .reports.cli.termination import LINE
 
 
 class Entry(NamedTuple):
-    """A command: its function, or the dataclass of its options, and the first sentence of the docstring of that."""
+    """A command: its function or its dataclass of options, and the first sentence of its docstring."""
 
     module: str
     name: str
     summary: str
     work: str = ""
-    """Of a dataclass: the module and function, from the package of `module`, that take an instance of it."""
+    """For a dataclass: module and function that take an instance, relative to the package of `module`."""
 
 
 COMMANDS: dict[str, Entry | dict[str, Entry]] = {
     "run": Entry(
         "reports.cli.run",
         "RunOptions",
-        "Pull the plug on the store, seed after seed, and judge what is left.",
+        "Cut the power of simulated stores, seed after seed, and check what survives.",
         work="campaign.campaign",
     ),
     "list": Entry(
-        "reports.cli.listing",
-        "list_",
-        "List scenarios, invariants, faults, disks, policies, mutants and versions.",
+        "reports.cli.listing", "list_", "List scenarios, invariants, faults, disks, policies, mutants and versions."
     ),
     "replay": Entry(
         "reports.cli.replays",
         "ReplayOptions",
-        "Run a stored failure again, decision by decision, as far as the code still makes them.",
+        "Run a stored failure again, following its recorded decisions as far as the code still makes them.",
         work="replaying.replay_file",
     ),
     "shrink": Entry(
         "reports.cli.replays",
         "ShrinkOptions",
-        "Make a stored failure small: fewer messages, switches, faults.",
+        "Shrink a stored failure: fewer messages, task switches and faults.",
         work="replaying.shrink_file",
     ),
     "explore": Entry(
         "reports.cli.explore",
         "ExploreOptions",
-        "Pull the plug at every operation of one run, and judge every state that may be left.",
+        "Crash one run at every file operation, and check every state that each crash may leave.",
         work="exploring.explore_run",
     ),
     "fuzz": Entry(
         "reports.cli.fuzz",
         "FuzzOptions",
-        "Break files, frames and whole store directories, and see that nothing worse than an error comes of it.",
+        "Corrupt files, network frames and store directories, and check that nothing worse than an error follows.",
         work="fuzzing.fuzz_formats",
     ),
     "mutants": Entry(
         "reports.cli.mutants",
         "MutantsOptions",
-        "Put bugs into the store, one at a time, and see which scenario finds each, and in how many core-seconds.",
+        "Put known bugs into the store one by one, and show which scenario finds each, and in how many core-seconds.",
         work="mutation.mutate",
     ),
     "probe": Entry(
         "reports.cli.probe.command",
         "ProbeOptions",
-        "Record a program, pull the plug at each of its file operations, and check what may be left.",
+        "Record a program, crash it at each of its file operations, and check every state that may be left.",
         work="work.probe_program",
     ),
     "sweep": Entry(
         "reports.pipeline.sweep.command",
-        "sweep",
-        "Run many seeds, one row each, and go on where an earlier call was interrupted.",
+        "SweepOptions",
+        "Run many seeds into a table with one row each; an interrupted sweep is resumed.",
+        work="sweeping.sweep_seeds",
     ),
     "analyze": Entry(
         "reports.pipeline.analysis.command",
-        "analyze",
-        "Say what sweeps came to: pass rates, times to detection of mutants, coverage, latencies, trends over code.",
+        "AnalyzeOptions",
+        "Analyze sweeps: pass rates, times to detection, coverage, latencies, and trends between code versions.",
+        work="analysing.analyze_sweeps",
     ),
     "audit": Entry(
         "reports.pipeline.audit.command",
         "audit",
-        "Verify a store of any size, part by part and wherever it is: its log, queues, index and checkpoint.",
+        "Verify a store of any size on any file system: log, queues, index and checkpoint.",
     ),
     "plot": {
         "latency": Entry(
             "reports.studies.latency.command",
             "latency",
-            "Draw how long puts take: sync flush, async flush, transient pool; on several disks;"
-            " from 1 to 64 producers.",
+            "Draw put latencies for sync flush, async flush and transient pool, on several disks, for"
+            " 1 to 64 producers.",
         ),
         "topics": Entry(
             "reports.studies.topics.command",
             "topics",
-            "Draw what many topics cost: one log for all of them, as RocketMQ has it, or one for each,"
-            " as Kafka has it.",
+            "Draw the cost of many topics: one log for all of them, as in RocketMQ, or one for each, as in Kafka.",
         ),
         "recovery": Entry(
             "reports.studies.recovery.command",
             "recovery",
-            "Draw how long recovery takes on this machine: by the log's size, and by what the checkpoint"
-            " does not vouch for.",
+            "Draw recovery times on this machine, by log size and by the part of the log after the checkpoint.",
         ),
     },
     "inspect": Entry(
         "reports.cli.directories",
-        "inspect",
-        "Open a store directory as the store would, recovery included but only in memory, and show what is in it.",
+        "InspectOptions",
+        "Open a store directory, recovering it only in memory, and show its contents.",
+        work="directories.inspect",
     ),
     "verify": Entry(
         "reports.cli.directories",
-        "verify",
-        "Check every record, queue entry and the checkpoint of a store directory as it stands, without recovery.",
+        "VerifyOptions",
+        "Check every record, queue entry and the checkpoint of a store directory, without recovery.",
+        work="directories.verify",
     ),
     "dump": Entry(
         "reports.cli.directories",
-        "dump",
-        "Print messages as JSON lines, straight from the log, in its order.",
+        "DumpOptions",
+        "Print messages as JSON lines, read from the log in its order.",
+        work="directories.dump",
     ),
     "rebuild": Entry(
         "reports.cli.directories",
-        "rebuild",
-        "Copy a store's log to a new directory and make its consume queues, index and checkpoint anew.",
+        "RebuildOptions",
+        "Copy a store's log to a new directory, and rebuild its consume queues, index and checkpoint.",
+        work="directories.rebuild",
     ),
     "config": Entry(
         "reports.cli.directories",
-        "show_config",
-        "Show every setting of a store: its value, the default, and what it means.",
+        "ConfigOptions",
+        "Show every setting of a store: its value, its default and its meaning.",
+        work="directories.show_config",
     ),
     "serve": Entry(
         "reports.cli.serve",
         "ServeOptions",
-        "Answer RocketMQ's clients from a store directory, or as a name server alone, until SIGTERM or SIGINT.",
+        "Serve RocketMQ clients from a store directory, or run only a name server, until SIGTERM or SIGINT.",
         work="serve.serve_directory",
     ),
 }
 """Every command by name, in the order of the help; groups are dictionaries."""
 
 _PIPE_CLOSED = 141
-"""What a shell says of a program that SIGPIPE has ended."""
+"""The exit code of a shell for a process that SIGPIPE ended."""
 DEVELOPERS = ("mutants",)
-"""Commands for who works on tornlog itself, which help lists apart."""
+"""Commands for developers of tornlog, which help lists separately."""
 
-GROUP_SUMMARIES = {"plot": "Draw pictures, and leave their data beside them."}
+GROUP_SUMMARIES = {"plot": "Draw pictures, with tables of their data."}
 
 
 class Command(TyperCommand):
-    """A command whose places for results are looked at before it begins, and whose `--json` may stand without a FILE.
+    """A command that checks its places for results first, and allows `--json` without a FILE.
 
-    That is at the end, or before another option: then it is `-`, standard output.
+    `--json` at the end or before another option means `-`, standard output.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the line, with the `-` put in."""
+        """Parse the line, with the `-` inserted."""
         own = args.index("--") if "--" in args else len(args)
         completed = []
         for number, arg in enumerate(args):
@@ -186,7 +189,9 @@ class Command(TyperCommand):
             except KeyboardInterrupt:
                 typer.echo(LINE, err=True)
                 raise typer.Exit(interruption.exit_code) from None
-            except BrokenPipeError:  # whoever read has seen enough; typer would end with 1, a broken promise here
+            except (
+                BrokenPipeError
+            ):  # the reader closed the pipe; typer would exit with 1, which here means a broken promise
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 raise typer.Exit(_PIPE_CLOSED) from None
 
@@ -199,7 +204,7 @@ class _Late(TyperCommand):
         self._entry = entry
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """Return the context of the command itself, which from there on stands in this one's place."""
+        """Return the context of the loaded command."""
         return load(self.name or "", self._entry).make_context(info_name, args, parent, **extra)
 
 
@@ -212,11 +217,11 @@ class Commands(TyperGroup):
             self.add_command(_Late(name, entry) if isinstance(entry, Entry) else _group(name, entry))
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return their names, in their own order."""
+        """Return the names in table order."""
         return list(self.commands)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write what each is about, those for developers of tornlog behind the others."""
+        """Write the summaries, those for developers of tornlog last."""
         width = formatter.width - 6 - max(map(len, self.commands))
         rows = [(name, command.get_short_help_str(width)) for name, command in self.commands.items()]
         for heading, are_developers in (("Commands", False), ("For developers of tornlog", True)):
@@ -240,7 +245,7 @@ def application_of(name: str, function: Callable[..., None]) -> typer.Typer:
 
 
 def _function_of(options: Any, entry: Entry) -> Callable[..., None]:
-    """Return the function that typer reads: its parameters are the fields of a dataclass of options."""
+    """Return a function for typer with the fields of an options dataclass as parameters."""
 
     def function(**given: Any) -> None:
         module, _, name = entry.work.partition(".")

@@ -1,10 +1,10 @@
-"""Quantities: shares with confidence bounds, durations and percentiles.
+"""Quantities in words: counts, shares with confidence bounds, durations and percentiles.
 
 The bounds of a share are Wilson's score bounds, each one-sided at 95 %: for about one sample in twenty the true share
 is below the lower bound, and for as many above the upper. 7,000 of 7,000 gives 99.96 % or more, never 100 %.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import ceil, floor, sqrt
 
 _Z = 1.6448536269514722
@@ -71,3 +71,14 @@ def percentiles_us(latencies_ns: Iterable[int], shares: Iterable[float] = LATENC
     """Return, in µs, the latency that each share of at least one latency does not exceed."""
     ordered = sorted(latencies_ns)
     return [ordered[min(len(ordered) - 1, int(share * len(ordered)))] / 1_000 for share in shares]
+
+
+def counted(number: int, one: str, several: str = "") -> str:
+    """Return a number with its noun. several: its plural, if that has another end than s."""
+    return f"{number:,} {one if number == 1 else several or f'{one}s'}"
+
+
+def some_of(names: Sequence[str], most: int) -> str:
+    """Return the first few of some names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

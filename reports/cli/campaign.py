@@ -31,15 +31,7 @@ from ..timeline.recording.recorder import record_seed
 from .console import print_error, print_note, progress_shown
 from .determinism import check_processes
 from .named import require_mutant, scenarios_named
-from .options import (
-    ResultFiles,
-    command_line,
-    options_text,
-    require_writable,
-    results_written,
-    unknown,
-    was_given,
-)
+from .options import ResultFiles, command_line, options_text, require_writable, results_written, unknown, was_given
 from .pages import draw_run
 from .reporting import FailureLinks, leave_timelines, replay_command, write_failures
 from .run import RunOptions
@@ -231,12 +223,7 @@ def _run_all(
             update(completed=elapsed if total is None else seeds, facts=facts)
 
         found = run_batches(
-            batches,
-            jobs=jobs,
-            seconds=seconds,
-            on_progress=on_progress,
-            interruption=interruption,
-            tallies=kept,
+            batches, jobs=jobs, seconds=seconds, on_progress=on_progress, interruption=interruption, tallies=kept
         )
     return [found[scenario.name] for scenario in scenarios if scenario.name in found]
 

@@ -11,9 +11,10 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar
 
@@ -31,11 +32,11 @@ from ...store.tools.dump import BodyText, Selection, dump_log
 from ...store.tools.geometry import Geometry, config_of_directory, log_paths, log_statuses
 from ...store.tools.inspect import as_finding, inspect_directory
 from ...store.tools.rebuild import Rebuilt, rebuild_directory
+from ...store.tools.spread import Item, Judgement, PartSpread, Result
 from ...store.tools.verify import verify_directory
 from ...store.tools.violation import is_refusal, relative_to
-from .options import IN_PROCESS, Conf, ResultFiles, Ship, absolute, open_lines, write_json
+from .options import IN_PROCESS, Conf, Jobs, JsonFile, ResultFiles, Ship, absolute, open_lines, write_json
 from .present_directories import show_inspection, show_rebuilt, show_settings, show_verification
-from .spreading import spread_over
 
 _LINES_MAX = 50
 _LONG_BYTES = 256 * MIB
@@ -44,120 +45,145 @@ _SPLIT_BYTES = 128 * MIB
 T = TypeVar("T")
 
 Directory = Annotated[
-    Path,
-    typer.Argument(metavar="DIR", exists=True, file_okay=False, help="A store directory, which is only read."),
-]
-JsonFile = Annotated[
-    str | None, typer.Option("--json", metavar="FILE", help="Write all findings as JSON to FILE, - for stdout.")
+    Path, typer.Argument(metavar="DIR", exists=True, file_okay=False, help="A store directory, which is only read.")
 ]
 ConfigFile = Annotated[
-    Path | None,
-    typer.Option("--config", metavar="FILE", exists=True, dir_okay=False, help="The broker's broker.conf."),
+    Path | None, typer.Option("--config", metavar="FILE", exists=True, dir_okay=False, help="The broker's broker.conf.")
 ]
 LogBytes = Annotated[
-    int | None,
-    typer.Option("--commit-log-size", metavar="BYTES", min=1, help="Segment size, if files do not tell."),
-]
-QueueBytes = Annotated[
-    int | None,
-    typer.Option("--consume-queue-size", metavar="BYTES", min=1, help="Queue file size, if files do not tell."),
-]
-HashSlots = Annotated[
-    int | None, typer.Option("--hash-slots", metavar="N", min=1, help="Slots per index file, if files do not tell.")
-]
-IndexEntries = Annotated[
-    int | None,
-    typer.Option("--index-entries", metavar="N", min=2, help="Entries per index file, if files do not tell."),
+    int | None, typer.Option("--commit-log-size", metavar="BYTES", min=1, help="Segment size, if files do not tell.")
 ]
 
 
-def inspect(
-    directory: Directory,
-    json_file: JsonFile = None,
-    config: ConfigFile = None,
-    commit_log_size: LogBytes = None,
-    consume_queue_size: QueueBytes = None,
-    hash_slots: HashSlots = None,
-    index_entries: IndexEntries = None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class _GeometryOptions:
+    """Options for facts that the files of a store may not tell."""
+
+    config: ConfigFile = None
+    commit_log_size: LogBytes = None
+    consume_queue_size: Annotated[
+        int | None,
+        typer.Option("--consume-queue-size", metavar="BYTES", min=1, help="Queue file size, if files do not tell."),
+    ] = None
+    hash_slots: Annotated[
+        int | None, typer.Option("--hash-slots", metavar="N", min=1, help="Slots per index file, if files do not tell.")
+    ] = None
+    index_entries: Annotated[
+        int | None,
+        typer.Option("--index-entries", metavar="N", min=2, help="Entries per index file, if files do not tell."),
+    ] = None
+
+    @property
+    def geometry(self) -> Geometry:
+        """Return the geometry of the options."""
+        queue_bytes, slots, entries = self.consume_queue_size, self.hash_slots, self.index_entries
+        return _geometry_options(self.config, self.commit_log_size, queue_bytes, slots, entries)
+
+
+@dataclass(frozen=True, kw_only=True)
+class InspectOptions(_GeometryOptions):
     """Open a store directory, recovering it only in memory, and show its contents."""
-    root = os.path.abspath(directory)
-    geometry = _geometry_options(config, commit_log_size, consume_queue_size, hash_slots, index_entries)
-    _require_store(root, geometry)
-    _refuse_output_in(_places(root, geometry), json_file)
+
+    directory: Directory
+    json_file: JsonFile = None
+
+
+def inspect(asked: InspectOptions) -> NoReturn:
+    """Inspect a directory, and exit."""
+    root, geometry = _store_at(asked.directory, asked.geometry, asked.json_file)
     with _exit_if_unreadable():
         found = inspect_directory(overlay_world(), root, geometry, OverlayFiles)
-    _finish(found, found.everything, show_inspection, [_line(one, root) for one in found.findings], json_file)
+    _finish(found, found.everything, show_inspection, [_line(one, root) for one in found.findings], asked.json_file)
 
 
-def verify(
-    directory: Directory,
-    json_file: JsonFile = None,
-    config: ConfigFile = None,
-    commit_log_size: LogBytes = None,
-    consume_queue_size: QueueBytes = None,
-    hash_slots: HashSlots = None,
-    index_entries: IndexEntries = None,
-    jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Processes.")] = 1,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class VerifyOptions(InspectOptions):
     """Check every record, queue entry and the checkpoint of a store directory, without recovery."""
-    root = os.path.abspath(directory)
-    geometry = _geometry_options(config, commit_log_size, consume_queue_size, hash_slots, index_entries)
-    _require_store(root, geometry)
-    _refuse_output_in(_places(root, geometry), json_file)
-    with _exit_if_unreadable(), _progress(_log_bytes(root, geometry)) as advance:
-        split_bytes = 0 if jobs == 1 else _SPLIT_BYTES
-        with spread_over(jobs) as spread:
-            found = verify_directory(
-                overlay_world().files, root, geometry, advance, spread=spread, split_bytes=split_bytes
-            )
-    _finish(found, found.fields, show_verification, [*map(str, found.findings.violations)], json_file)
+
+    jobs: Jobs = 1
 
 
-def dump(
-    directory: Directory,
-    topic: Annotated[str | None, typer.Option(help="Only this topic's messages.")] = None,
-    queue: Annotated[int | None, typer.Option(min=0, help="Only this queue; needs --topic.")] = None,
+def verify(asked: VerifyOptions) -> NoReturn:
+    """Verify a directory, and exit."""
+    root, geometry = _store_at(asked.directory, asked.geometry, asked.json_file)
+    split_bytes = 0 if asked.jobs == 1 else _SPLIT_BYTES
+    with _exit_if_unreadable(), _progress(_log_bytes(root, geometry)) as advance, spread_over(asked.jobs) as spread:
+        files = overlay_world().files
+        found = verify_directory(files, root, geometry, advance, spread=spread, split_bytes=split_bytes)
+    _finish(found, found.fields, show_verification, [*map(str, found.findings.violations)], asked.json_file)
+
+
+@contextmanager
+def spread_over(jobs: int) -> Iterator[PartSpread]:
+    """Yield a function that judges items in so many processes; 1 means in this process."""
+    if jobs == 1:
+        yield _spread_by(map)
+        return
+    from ...scenarios.campaigns.worker_pool import worker_pool  # help needs no scenarios
+
+    with worker_pool(jobs) as pool:
+        yield _spread_by(pool.map)
+
+
+def _spread_by(mapped: Callable[[Callable[[Any], Any], Sequence[Any]], Iterator[Any]]) -> PartSpread:
+    def judged(judgement: Judgement[Item, Result], items: Sequence[Item]) -> Iterator[Result]:
+        return mapped(partial(_judged_here, judgement), items)
+
+    return judged
+
+
+def _judged_here(judgement: Judgement[Item, Result], item: Item) -> Result:
+    """Return the judgement of one item. A process opens its own files, and its maps are released afterwards."""
+    world = overlay_world()
+    return judgement(world.files, world.core, item)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DumpOptions:
+    """Print messages as JSON lines, read from the log in its order."""
+
+    directory: Directory
+    topic: Annotated[str | None, typer.Option(help="Only this topic's messages.")] = None
+    queue: Annotated[int | None, typer.Option(min=0, help="Only this queue; needs --topic.")] = None
     begin: Annotated[
         int, typer.Option("--from", min=0, help="First offset: in the queue with --queue, else in the log.")
-    ] = 0,
-    end: Annotated[int | None, typer.Option("--to", min=0, help="Offset after the last one.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Maximum of messages.")] = None,
-    keys: Annotated[str | None, typer.Option(help="Only messages with this key or unique key.")] = None,
-    body: Annotated[BodyText, typer.Option(help="Format of bodies.")] = BodyText.TEXT,
-    json_file: Annotated[
-        str, typer.Option("--json", metavar="FILE", help="Write to FILE instead, - for stdout.")
-    ] = "-",
-    config: ConfigFile = None,
-    commit_log_size: LogBytes = None,
-) -> None:
-    """Print messages as JSON lines, read from the log in its order."""
-    if queue is not None and topic is None:
+    ] = 0
+    end: Annotated[int | None, typer.Option("--to", min=0, help="Offset after the last one.")] = None
+    limit: Annotated[int | None, typer.Option(min=1, help="Maximum of messages.")] = None
+    keys: Annotated[str | None, typer.Option(help="Only messages with this key or unique key.")] = None
+    body: Annotated[BodyText, typer.Option(help="Format of bodies.")] = BodyText.TEXT
+    json_file: Annotated[str, typer.Option("--json", metavar="FILE", help="Write to FILE instead, - for stdout.")] = "-"
+    config: ConfigFile = None
+    commit_log_size: LogBytes = None
+
+
+def dump(asked: DumpOptions) -> NoReturn:
+    """Dump a log, and exit."""
+    if asked.queue is not None and asked.topic is None:
         raise typer.BadParameter("needs --topic", param_hint="--queue")
-    root = os.path.abspath(directory)
-    geometry = _geometry_options(config, commit_log_size)
-    _require_store(root, geometry)
-    _refuse_output_in(_places(root, geometry), json_file)
-    selection = Selection(topic, queue, begin, end, keys)
-    is_damaged = False
+    geometry = _geometry_options(asked.config, asked.commit_log_size)
+    root, geometry = _store_at(asked.directory, geometry, asked.json_file)
+    selection = Selection(asked.topic, asked.queue, asked.begin, asked.end, asked.keys)
+    is_damaged, left = False, asked.limit
     with _exit_if_not_readable_as_store(root):
         settings = config_of_directory(OverlayFiles(), root, geometry)
     try:
-        with open_lines(json_file) as out:
-            for one in _dumped(settings, selection, body):
+        with open_lines(asked.json_file) as out:
+            for one in _dumped(settings, selection, asked.body):
                 if isinstance(one, CorruptFileError):
                     is_damaged = True
                     typer.echo(_line(one, root), err=True)
                     continue
                 out.write(json.dumps(one) + "\n")
-                if limit is not None and (limit := limit - 1) == 0:
+                if left is not None and (left := left - 1) == 0:
                     break
     except BrokenPipeError:
         _drop_output()  # the reader has closed the pipe
     except OSError as error:
-        if json_file == "-":
+        if asked.json_file == "-":
             _drop_output()
-        typer.echo(f"{'standard output' if json_file == '-' else json_file}: {error.strerror or error}", err=True)
+        place = "standard output" if asked.json_file == "-" else asked.json_file
+        typer.echo(f"{place}: {error.strerror or error}", err=True)
         raise typer.Exit(3) from None
     raise typer.Exit(1 if is_damaged else 0)
 
@@ -189,29 +215,29 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def rebuild(
+@dataclass(frozen=True, kw_only=True)
+class RebuildOptions(_GeometryOptions):
+    """Copy a store's log to a new directory, and rebuild its consume queues, index and checkpoint."""
+
     directory: Annotated[
         str, typer.Argument(metavar="DIR", help="A store directory, which is only read; with --master also a URI.")
-    ],
+    ]
     to: Annotated[
         str, typer.Option("--to", metavar="NEW", help="New directory, empty or missing; with --master also a URI.")
-    ],
-    json_file: JsonFile = None,
-    config: ConfigFile = None,
-    commit_log_size: LogBytes = None,
-    consume_queue_size: QueueBytes = None,
-    hash_slots: HashSlots = None,
-    index_entries: IndexEntries = None,
+    ]
+    json_file: JsonFile = None
     master: Annotated[
-        str | None,
-        typer.Option(help=f"Rebuild in parts on this Spark master, such as local[2], or {IN_PROCESS}."),
-    ] = None,
-    ship: Ship = None,
-    conf: Conf = None,
-) -> None:
-    """Copy a store's log to a new directory, and rebuild its consume queues, index and checkpoint."""
-    root, new = absolute(directory), absolute(to)
-    geometry = _geometry_options(config, commit_log_size, consume_queue_size, hash_slots, index_entries)
+        str | None, typer.Option(help=f"Rebuild in parts on this Spark master, such as local[2], or {IN_PROCESS}.")
+    ] = None
+    ship: Ship = None
+    conf: Conf = None
+
+
+def rebuild(asked: RebuildOptions) -> NoReturn:
+    """Rebuild a store, and exit."""
+    directory, json_file, master, ship, conf = asked.directory, asked.json_file, asked.master, asked.ship, asked.conf
+    root, new = absolute(directory), absolute(asked.to)
+    geometry = asked.geometry
     is_here = "://" not in root
     old_path, new_path = (place.removeprefix("file://") for place in (root, new))
     if is_here and not os.path.isdir(root):
@@ -244,6 +270,14 @@ def rebuild(
         typer.echo(f"{error.filename or new}: {error.strerror or error}", err=True)
         raise typer.Exit(3) from None
     _finish(rebuilt, rebuilt.fields, show_rebuilt, [_line(one, new) for one in rebuilt.findings], json_file)
+
+
+def _store_at(directory: Path, geometry: Geometry, json_file: str | None) -> tuple[str, Geometry]:
+    """Return the absolute path and the geometry. Raises BadParameter without a store, or for output inside it."""
+    root = os.path.abspath(directory)
+    _require_store(root, geometry)
+    _refuse_output_in(_places(root, geometry), json_file)
+    return root, geometry
 
 
 def _places(root: str, geometry: Geometry) -> list[str]:
@@ -339,8 +373,17 @@ def _kept_if_whole(new: str) -> Iterator[None]:
         raise
 
 
-def show_config(config: ConfigFile = None, json_file: JsonFile = None) -> None:
+@dataclass(frozen=True)
+class ConfigOptions:
     """Show every setting of a store: its value, its default and its meaning."""
+
+    config: ConfigFile = None
+    json_file: JsonFile = None
+
+
+def show_config(asked: ConfigOptions) -> None:
+    """Show the settings."""
+    config, json_file = asked.config, asked.json_file
     root = os.path.expanduser("~/store")
     with _usage_errors(config):
         conf = read_broker_conf("" if config is None else config.read_text(encoding="utf-8-sig"), root)

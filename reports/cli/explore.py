@@ -33,8 +33,7 @@ class ExploreOptions:
     name: Annotated[str, typer.Argument(help="A scenario.", autocompletion=complete_scenario)]
     seed: Annotated[int, typer.Option(help="The seed whose first life is explored.")] = 0
     limit: Annotated[
-        int | None,
-        typer.Option(min=1, help="Maximum of states per crash. Default: 256, or 4 with several machines."),
+        int | None, typer.Option(min=1, help="Maximum of states per crash. Default: 256, or 4 with several machines.")
     ] = None
     disk: Annotated[str | None, typer.Option(help="One disk only; see `list`.", autocompletion=complete_disk)] = None
     messages: Annotated[int | None, typer.Option(min=1, help="Messages per producer, instead of the drawn number.")] = (

@@ -57,7 +57,6 @@ class FuzzOptions:
     ] = None
     jobs: Annotated[int, typer.Option(min=1, help="Processes, one format each.")] = 1
     out: Annotated[
-        Path | None,
-        typer.Option(file_okay=False, help="Write findings to DIR/failures, inputs to DIR/corpus."),
+        Path | None, typer.Option(file_okay=False, help="Write findings to DIR/failures, inputs to DIR/corpus.")
     ] = None
     json_file: JsonFile = None

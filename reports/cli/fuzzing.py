@@ -25,9 +25,9 @@ from ...scenarios.fuzz.targets import TARGETS
 from ...scenarios.mutants import MUTANTS
 from ...sim.interruption import Interruption, interruptible
 from ...store.errors import brings
+from ..quantities import counted
 from ..results.leaving import leave
 from ..results.model import FailureGroup, Failures, On, Result, ResultBlock, ResultTable, Row, Tone, Verdict
-from ..results.words import counted
 from .console import print_error, print_note, progress_shown
 from .fuzz import ENGINES, FuzzOptions
 from .named import is_mutant

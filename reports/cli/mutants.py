@@ -26,8 +26,7 @@ class MutantsOptions:
 
     context: typer.Context
     ids: Annotated[
-        list[str] | None,
-        typer.Argument(help="Mutants. Default: all of the set.", autocompletion=complete_mutant),
+        list[str] | None, typer.Argument(help="Mutants. Default: all of the set.", autocompletion=complete_mutant)
     ] = None
     brought: Annotated[
         list[str] | None,
@@ -35,19 +34,12 @@ class MutantsOptions:
     ] = None
     module: Annotated[
         str | None,
-        typer.Option(
-            "--set",
-            metavar="MODULE",
-            help="The MUTANTS of an importable module instead of the catalogue.",
-        ),
+        typer.Option("--set", metavar="MODULE", help="The MUTANTS of an importable module instead of the catalogue."),
     ] = None
     scenarios: Annotated[
         list[str] | None,
         typer.Option(
-            "--scenario",
-            metavar="NAME",
-            help="Run only this scenario; repeatable.",
-            autocompletion=complete_scenario,
+            "--scenario", metavar="NAME", help="Run only this scenario; repeatable.", autocompletion=complete_scenario
         ),
     ] = None
     narrowed: Annotated[

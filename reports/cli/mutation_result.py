@@ -9,6 +9,7 @@ from statistics import median
 from ...scenarios.campaigns.mutation_run import SIZES_SHOWN, MutantResult, core_seconds_texts
 from ...scenarios.campaigns.runner import ALL, Reach, reach_words
 from ...scenarios.mutants.known import find_mutant
+from ..quantities import counted, some_of
 from ..results.model import (
     Case,
     FailureGroup,
@@ -25,7 +26,6 @@ from ..results.model import (
     Tone,
     Verdict,
 )
-from ..results.words import counted, some_of
 from .options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD
 from .reporting import FailureLinks, not_run_cases
 

@@ -12,9 +12,12 @@ from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from shlex import join
+from types import ModuleType
 from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
+
+from ...store.errors import brings
 
 EXIT_HELD, EXIT_BROKEN, EXIT_USAGE, EXIT_HARNESS, EXIT_NONDETERMINISTIC = 0, 1, 2, 3, 4
 
@@ -22,12 +25,10 @@ JsonFile = Annotated[
     str | None, typer.Option("--json", metavar="FILE", help="Write the result as JSON to FILE, - for stdout.")
 ]
 JunitFile = Annotated[
-    Path | None,
-    typer.Option("--junit", metavar="FILE", dir_okay=False, help="Write the result as JUnit XML to FILE."),
+    Path | None, typer.Option("--junit", metavar="FILE", dir_okay=False, help="Write the result as JUnit XML to FILE.")
 ]
 SummaryFile = Annotated[
-    Path | None,
-    typer.Option("--summary", metavar="FILE", dir_okay=False, help="Append a summary in Markdown to FILE."),
+    Path | None, typer.Option("--summary", metavar="FILE", dir_okay=False, help="Append a summary in Markdown to FILE.")
 ]
 PicturesDir = Annotated[
     Path, typer.Option("--out", "-o", file_okay=False, help="Write pictures and their data to DIR.")
@@ -207,6 +208,18 @@ def disks_named(names: Iterable[str], known: Sequence[str]) -> list[str]:
         if name not in known:
             raise typer.BadParameter(f"no disk {name}: {', '.join(known)}", param_hint="--disk")
     return list(dict.fromkeys(names))
+
+
+HERE = "here"
+"""The name of this machine's disk among simulated ones."""
+
+
+def pictures_of(package: str) -> ModuleType:
+    """Import the module `pictures` of a package. Raises BadParameter without matplotlib."""
+    try:
+        return import_module(f"{package}.pictures")
+    except ImportError as error:
+        raise typer.BadParameter(f"{error}, which {brings('plot')} has") from error
 
 
 def command_line(context: typer.Context, behind: str = "") -> str:

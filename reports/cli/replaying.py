@@ -24,14 +24,7 @@ from ..results.model import FailureGroup, Failures, Lines, On, Result, ResultTab
 from ..timeline.recording.record import Subject
 from ..timeline.recording.recorder import replay_recorded
 from .console import print_error, progress_shown
-from .options import (
-    EXIT_BROKEN,
-    EXIT_HARNESS,
-    EXIT_HELD,
-    EXIT_NONDETERMINISTIC,
-    ResultFiles,
-    results_written,
-)
+from .options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, EXIT_NONDETERMINISTIC, ResultFiles, results_written
 from .pages import draw_run
 from .probe.replay import is_of_probe, replay_probe
 from .replays import ReplayOptions, ShrinkOptions

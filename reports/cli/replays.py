@@ -36,7 +36,6 @@ class ShrinkOptions:
     tries: Annotated[int | None, typer.Option(min=1, help="Maximum of runs. Default: 4000.")] = None
     any_breach: Annotated[bool, typer.Option(help="Accept any violation of the same promise.")] = False
     small: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", metavar="FILE", dir_okay=False, help="Write to this file instead."),
+        Path | None, typer.Option("--out", "-o", metavar="FILE", dir_okay=False, help="Write to this file instead.")
     ] = None
     json_file: JsonFile = None

@@ -117,6 +117,7 @@ def leave_timelines(
             continue
         file = timeline = ""
         if out is not None:
+            assert name in paths, f"{name} was not written"
             file = paths[name].relative_to(out).as_posix()
             if draws and drawn < TIMELINES_MAX and failure.smallest.steps <= TIMELINE_STEPS_MAX:
                 timeline = _draw(failure, name, out)

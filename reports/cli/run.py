@@ -45,8 +45,7 @@ class RunOptions:
     seeds: Annotated[str | None, typer.Option(metavar="N|A:B", help="N, or A to B - 1, of each scenario.")] = None
     seed: Annotated[int | None, typer.Option(metavar="N", help="One seed only.")] = None
     time: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Time budget, such as 30s or 5m; 30s without seeds."),
+        str | None, typer.Option(metavar="TIME", help="Time budget, such as 30s or 5m; 30s without seeds.")
     ] = None
     first_seed: Annotated[
         int | None,
@@ -57,8 +56,7 @@ class RunOptions:
         ),
     ] = None
     policy: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="One scheduling policy only.", autocompletion=complete_policy),
+        str | None, typer.Option(metavar="NAME", help="One scheduling policy only.", autocompletion=complete_policy)
     ] = None
     attribute_points: AttributePoints = False
     disk: Annotated[str | None, typer.Option(metavar="NAME", help="One disk only.", autocompletion=complete_disk)] = (
@@ -94,16 +92,12 @@ class RunOptions:
         ),
     ] = None
     python: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PATH", help="Also with this Python; all: every one found; repeatable."),
+        list[str] | None, typer.Option(metavar="PATH", help="Also with this Python; all: every one found; repeatable.")
     ] = None
     schedule: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE",
-            exists=True,
-            dir_okay=False,
-            help="Schedule of one seed, in lines TASK @ LABEL #N -> TASK.",
+            metavar="FILE", exists=True, dir_okay=False, help="Schedule of one seed, in lines TASK @ LABEL #N -> TASK."
         ),
     ] = None
     require_coverage: Annotated[

@@ -18,6 +18,7 @@ from ...scenarios.mutants.versions import BugPresence, Version
 from ...scenarios.oracle.invariants import INVARIANTS
 from ...scenarios.runs.counts import COUNTED
 from ...scenarios.runs.marks import MARKS
+from ..quantities import counted, some_of
 from ..results.coverage import coverage_blocks, promises_matrix
 from ..results.model import (
     Case,
@@ -34,7 +35,6 @@ from ..results.model import (
     Tone,
     Verdict,
 )
-from ..results.words import counted, some_of
 from .options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, EXIT_NONDETERMINISTIC
 from .reporting import FailureLinks, not_run_cases
 
@@ -83,6 +83,7 @@ def run_result(results: RunResults, interrupted: int | None = None) -> Result:
         for signature, left in results.failures.items()
     }
     seeds = sum(tally.seeds for tally in tallies)
+    assert all(row.first.signature in found for row in results.broken), "a kind of violation without its failure"
     facts = [
         ("scenarios", f"{len(tallies):,}"),
         ("seeds", f"{seeds:,}"),
@@ -164,6 +165,10 @@ def _blocks(results: RunResults, found: Mapping[str, FailureText]) -> Iterator[R
         broken = f"{version.id} breaks {counted(promises, 'promise')} in {counted(ways, 'way')}"
         yield Lines("", On.TERMINAL | On.VERBOSE, lines=[*_bugs(version), *([broken] if ways else [])])
     yield _broken_table(results)
+    note = "The first run of each scenario, for each kind of violation."
+    yield Failures("Failures", On.PAGE, "failures", note, [_group(row, found) for row in results.broken])
+    errors = [text for tally in tallies for text in (*tally.errors[:1], *tally.nondeterministic[:1])]
+    yield Lines("No verdict", On.STDERR | On.SUMMARY | On.PAGE, "errors", "", errors, is_text=True, style="red")
     yield _scenarios_table(results)
     yield promises_matrix(results.total("judged"), results.total("tried"), results.total("broken"))
     scenarios = [tally.scenario for tally in tallies]
@@ -176,10 +181,6 @@ def _blocks(results: RunResults, found: Mapping[str, FailureText]) -> Iterator[R
         caused = [_caused(row, results.failures) for row in results.broken]
         yield Failures("Causes", On.TERMINAL | On.VERBOSE, groups=[FailureGroup(caused)])
         yield Failures("Failures", On.SUMMARY, groups=[FailureGroup(first)])
-    note = "The first run of each scenario, for each kind of violation."
-    yield Failures("Failures", On.PAGE, "failures", note, [_group(row, found) for row in results.broken])
-    errors = [text for tally in tallies for text in (*tally.errors[:1], *tally.nondeterministic[:1])]
-    yield Lines("No verdict", On.STDERR | On.SUMMARY | On.PAGE, "errors", "", errors, is_text=True, style="red")
     yield Lines("", On.ALARM, lines=_never_lines(results), is_text=True, style="red")
     if version is not None:
         yield _version_table(version)
@@ -234,7 +235,7 @@ def _broken_table(results: RunResults) -> ResultTable:
         rows.append(
             Row((promise, TableCell(row.kind, some_of(most, _PLACES_SHOWN)), *causes, row.times, str(row.first.seed)))
         )
-    texts = ("promise", "shows in", *(["likeliest cause"] if is_version else []))
+    texts = ("promise", "field and scenarios", *(["likeliest cause"] if is_version else []))
     on = On.PAGE | (On.TERMINAL | On.VERBOSE if is_version else On.PAGE)
     return ResultTable("What broke", on, "broke", "", texts, ("times", "seed"), rows)
 
@@ -285,7 +286,9 @@ def _version_table(version: Version) -> ResultTable:
         *(Row((mutant.id, "deviates", "yes", mutant.summary)) for mutant in version.deviations),
     ]
     note = f"{version.summary}. {next(_bugs(version)).partition(': ')[2]}."
-    return ResultTable("The version", On.PAGE, "version", note, ("bug", "the version", "applied", "why"), (), rows)
+    return ResultTable(
+        "The version", On.PAGE, "version", note, ("bug", "the version", "applied", "why"), rows=rows, only_bad=True
+    )
 
 
 # -- test cases and JSON ---------------------------------------------------------------------------

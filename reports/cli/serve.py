@@ -75,8 +75,7 @@ class ServeOptions:
         typer.Option(min=0, max=65535, help="Port; 0 for any free one. Default: listenPort of --config, else 10911."),
     ] = None
     namesrv_port: Annotated[
-        int | None,
-        typer.Option(min=0, max=65535, help="Additional port for clients that expect a name server."),
+        int | None, typer.Option(min=0, max=65535, help="Additional port for clients that expect a name server.")
     ] = None
     vip_port: Annotated[
         bool | None,
@@ -91,8 +90,7 @@ class ServeOptions:
         str | None, typer.Option(metavar="IP", help="The address announced to clients. Default: HOST.")
     ] = None
     config: Annotated[
-        Path | None,
-        typer.Option("--config", metavar="FILE", exists=True, dir_okay=False, help="A broker.conf."),
+        Path | None, typer.Option("--config", metavar="FILE", exists=True, dir_okay=False, help="A broker.conf.")
     ] = None
     name: Annotated[str | None, typer.Option(help="The broker's name. Default: brokerName of --config.")] = None
     role: Annotated[Role | None, typer.Option(help="Its part in replication.")] = None
@@ -100,8 +98,7 @@ class ServeOptions:
         str | None, typer.Option(metavar="HOST:PORT", help="Client address of the master, for a slave.")
     ] = None
     acl: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Access rules, a plain_acl.yml."),
+        Path | None, typer.Option(metavar="FILE", exists=True, dir_okay=False, help="Access rules, a plain_acl.yml.")
     ] = None
     tls_cert: Annotated[
         Path | None,
@@ -117,16 +114,14 @@ class ServeOptions:
         False
     )
     name_server: Annotated[
-        bool,
-        typer.Option("--name-server", help="Run only a name server; DIR keeps its KV configuration. Port 9876."),
+        bool, typer.Option("--name-server", help="Run only a name server; DIR keeps its KV configuration. Port 9876.")
     ] = False
     metrics: Annotated[
         str | None,
         typer.Option(metavar="[HOST:]PORT", help="Serve metrics at http://HOST:PORT/metrics; 0 for any free port."),
     ] = None
     pin: Annotated[
-        bool,
-        typer.Option(help="Keep all threads on one processor, where Python threads switch faster."),
+        bool, typer.Option(help="Keep all threads on one processor, where Python threads switch faster.")
     ] = True
     log_level: Annotated[LogLevel, typer.Option(help="Minimum level of the log on stderr.")] = LogLevel.INFO
     log_json: Annotated[bool, typer.Option("--log-json", help="Write the log as JSON, one object per line.")] = False

@@ -35,14 +35,8 @@ def metrics_endpoint(host: str, port: int, read: Callable[[], Iterable[Metric]])
     """
     try:
         from prometheus_client import CollectorRegistry, start_http_server
-        from prometheus_client.core import (
-            CounterMetricFamily,
-            GaugeMetricFamily,
-            HistogramMetricFamily,
-        )
-        from prometheus_client.core import (
-            Metric as Family,
-        )
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+        from prometheus_client.core import Metric as Family
         from prometheus_client.registry import Collector
     except ModuleNotFoundError as error:
         missing = f"needs prometheus_client, which is not installed: {brings('metrics')} has it"

@@ -15,6 +15,7 @@ from ... import __version__
 from ...faults.simulation.failure_text import LineKind, TextLine, step_lines
 from ...faults.simulation.prose import printable
 from ...store.errors import brings
+from ..quantities import counted
 from ..results.model import On, Picture, Result, ResultBlock, Tone
 
 _MARKS = {Tone.HELD: "✓", Tone.BROKEN: "✗", Tone.UNSURE: "!"}
@@ -30,7 +31,13 @@ def render(result: Result) -> str:
     style = "\n".join(here.joinpath(file).read_text("utf-8") for file in ("palette.css", "report.css"))
     environment = environment_of(__package__, finalize=_readable)
     link = partial(quote, errors="replace")
-    environment.filters |= {"figure": "{:,}".format, "address": link, "groups_of_lines": _groups_of_lines, "svg": _svg}
+    environment.filters |= {
+        "figure": "{:,}".format,
+        "address": link,
+        "counted": counted,
+        "groups_of_lines": _groups_of_lines,
+        "svg": _svg,
+    }
     return environment.get_template("report.html").render(
         result=result,
         hint=_HINT,
@@ -49,6 +56,8 @@ def _sections(blocks: Sequence[ResultBlock]) -> list[list[ResultBlock]]:
             if block.anchor or not sections:
                 sections.append([])
             sections[-1].append(block)
+    anchors = [section[0].anchor for section in sections]
+    assert len(set(anchors)) == len(anchors), f"links to sections need different anchors: {anchors}"
     return sections
 
 

@@ -9,7 +9,7 @@ from ...scenarios.campaigns.coverage import faults_of
 from ...scenarios.campaigns.pairs import Pair
 from ...scenarios.claims.catalogue import SCENARIOS
 from ..cli.reporting import FailureLinks
-from ..quantities import PER_MILLE, duration, rate
+from ..quantities import PER_MILLE, counted, duration, rate
 from ..results.coverage import coverage_blocks, promises_matrix
 from ..results.model import (
     FailureGroup,
@@ -25,7 +25,6 @@ from ..results.model import (
     Tone,
     Verdict,
 )
-from ..results.words import counted
 
 _OUTCOMES = ("seeds", "held", "violated", "other")
 _WORST_SHOWN = 20
@@ -92,13 +91,20 @@ def sweep_page(results: SweepResults) -> str:
 def _blocks(results: SweepResults) -> Iterator[ResultBlock]:
     clean = [row for row in results.pass_rates if row["mutant"] is None]
     mutated = [row for row in results.pass_rates if row["mutant"] is not None]
+    groups = []
+    for signature, left in results.failures.items():
+        failure, violation = left.failure, left.failure.violations[0]
+        times = counted(results.signatures[signature], "time")
+        about = f"{failure.scenario}, seed {failure.seed}, {times} in all"
+        groups.append(FailureGroup([left.text(f"{violation.invariant} {violation.field}", about)]))
+    yield Failures("Failures", On.PAGE, "failures", "The smallest run of each kind of failure, by scenario.", groups)
     note = (
         "In percent, with bounds of the true rate: Wilson's score bounds, each one-sided at 95 %. If all seeds held, or"
         " none, there is one bound."
     )
     if results.pass_rates:
         yield Lines("Pass rates", anchor="rates", lines=[note])
-    for whose, rows in (("the store", clean), ("mutants", mutated)):
+    for whose, rows in (("Unmodified store", clean), ("Mutants", mutated)):
         if rows:
             yield from _rates(whose, rows)
     yield _detections(results.detections)
@@ -108,13 +114,6 @@ def _blocks(results: SweepResults) -> Iterator[ResultBlock]:
         yield from _latencies(results.put_latency)
     scenarios = [SCENARIOS[row["scenario"]] for row in results.pass_rates if row["scenario"] in SCENARIOS]
     yield from coverage_blocks(results.injected, results.marks, results.pairs, scenarios)
-    groups = []
-    for signature, left in results.failures.items():
-        failure, violation = left.failure, left.failure.violations[0]
-        times = counted(results.signatures[signature], "time")
-        about = f"{failure.scenario}, seed {failure.seed}, {times} in all"
-        groups.append(FailureGroup([left.text(f"{violation.invariant} {violation.field}", about)]))
-    yield Failures("Failures", On.PAGE, "failures", "The smallest run of each kind of failure, by scenario.", groups)
 
 
 def _totals(rows: Iterable[Fields]) -> Counter[str]:
@@ -173,11 +172,12 @@ def _rates(whose: str, rows: Sequence[Fields]) -> Iterator[ResultTable]:
         _rate_row(name, SCENARIOS[name].claim if name in SCENARIOS else "", some)
         for name, some in sorted(by_scenario.items())
     ]
-    yield ResultTable(f"Of {whose}, by scenario", texts=("scenario",), figures=_RATE_COLUMNS, rows=scenarios)
+    title = f"{whose} by scenario"
+    yield ResultTable(title, texts=("scenario",), figures=_RATE_COLUMNS, rows=scenarios, only_bad=True)
     disks, policies = (sorted({cell[number] for cell in of_cells}) for number in (0, 1))
     grid = [Row((disk, *(_rate_cell(of_cells.get((disk, policy))) for policy in policies))) for disk in disks]
     columns = [f"{policy}, %" for policy in policies]
-    yield ResultTable(f"Of {whose}, by disk and policy", texts=("disk",), figures=columns, rows=grid)
+    yield ResultTable(f"{whose} by disk and policy", texts=("disk",), figures=columns, rows=grid)
     worst = sorted(by_run, key=lambda run: (_share(by_run[run]), run))
     title = f"Broken: {len(worst[:_WORST_SHOWN])} of {counted(len(worst), 'combination')}, worst first"
     shown = [_rate_row(run[0], f"{run[1]}, {run[2]}", by_run[run]) for run in worst[:_WORST_SHOWN]]

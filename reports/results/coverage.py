@@ -32,7 +32,7 @@ def coverage_blocks(
     return [
         Bars("Coverage", _EVERYWHERE, "coverage", note, groups),
         Lines("", On.VERBOSE, lines=[f"  {text}" for text in pairs_lines(met)]),
-        Lines(title, On.PAGE, "", lacking, lines),
+        Lines(title, On.PAGE, "", lacking, lines, is_folded=True),
     ]
 
 

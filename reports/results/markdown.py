@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...faults.simulation.failure_text import FailureText, LineKind, plain_text
+from ..quantities import counted
 from .model import Bars, Failures, Lines, On, Result, ResultTable, Row
-from .words import counted
 
 _FENCE = "~~~~"
 _LINES_MAX = 20

@@ -8,7 +8,7 @@ A count of a seed is declared once, as a field of `RunOutcome` (`counted`). All 
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, Flag, auto
 from math import log1p
 from types import MappingProxyType
@@ -87,6 +87,8 @@ class ResultBlock:
     anchor: str = ""
     """Begins a section of a page."""
     note: str = ""
+    is_folded: bool = field(default=False, kw_only=True)
+    """Whether a page shows only the title until a reader opens the block."""
 
     @property
     def kind(self) -> str:
@@ -107,9 +109,23 @@ class ResultTable(ResultBlock):
     figures: Sequence[str] = ()
     rows: Sequence[Row] = ()
     only_bad: bool = False
-    """Whether a terminal without --verbose has only rows that are bad."""
+    """Whether only bad rows are shown: a page folds the others, a terminal leaves them out without --verbose."""
     is_stacked: bool = False
     """Whether a terminal has the further texts below the first, for rows that are longer than 80 columns."""
+
+    def __post_init__(self) -> None:
+        width = len(self.texts) + len(self.figures)
+        assert all(row.is_open or len(row.cells) == width for row in self.rows), f"{self.title}: rows of {width} cells"
+
+    @property
+    def shown_rows(self) -> Sequence[Row]:
+        """Return the rows that a page always shows."""
+        return [row for row in self.rows if row.is_bad or row.is_open] if self.only_bad else self.rows
+
+    @property
+    def folded_rows(self) -> Sequence[Row]:
+        """Return the other rows."""
+        return [row for row in self.rows if not (row.is_bad or row.is_open)] if self.only_bad else ()
 
     @property
     def is_empty(self) -> bool:
@@ -165,6 +181,7 @@ def bar_group(
         for name, times in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
         if times
     ]
+    assert all(0 < bar.percent <= 100 for bar in bars), bars
     never = [Never(name, meaning) for name, meaning in known.items() if not counts.get(name)]
     return Group(title, bars, never, noun)
 
@@ -200,6 +217,16 @@ class Matrix(ResultBlock):
 
     columns: Sequence[MatrixColumn] = ()
     rows: Sequence[MatrixRow] = ()
+
+    @property
+    def broken_rows(self) -> list[MatrixRow]:
+        """Return the promises that broke on any disk."""
+        return [row for row in self.rows if any(cell.broken for cell in row.cells)]
+
+    @property
+    def kept_rows(self) -> list[MatrixRow]:
+        """Return the other promises."""
+        return [row for row in self.rows if not any(cell.broken for cell in row.cells)]
 
 
 class FailureGroup(NamedTuple):
@@ -290,3 +317,8 @@ class Result:
     """The time of all cases, if that is not their sum."""
     subject: str = ""
     """Words that a page adds to the name of the command."""
+
+    def __post_init__(self) -> None:
+        assert self.headline, f"{self.command} without a headline"
+        is_page_only = self.command in ("sweep", "analyze")
+        assert self.verdict.tone is not Tone.BROKEN or self.exit_code or is_page_only, self.verdict

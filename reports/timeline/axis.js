@@ -1,13 +1,12 @@
-// Where moments lie from left to right, and which part of that is in view.
+// Horizontal axis: positions of moments, and the part in view.
 //
-// By events, each is as wide as the next, but for those at which a task only stops or starts to wait: they are narrow, and
-// the long runs of them that polling makes are hardly there. By time, what happens in one ns, and the simulation computes
-// in no time at all, is drawn 1 ns apart, so that zooming in still separates it.
+// By event, all moments have equal width, except that moments at which a task only stops or starts to wait are narrow, so
+// polling takes little room. By time, moments of one nanosecond are 1 ns apart, because computing takes no virtual time.
 
 const QUIET_WIDTH = 0.3;
 const POLLING_WIDTH = 0.01;
 const QUIET_IN_A_ROW = 12;
-const MARGIN = 0.012; // behind the last moment, of all
+const MARGIN = 0.012; // share of the width after the last moment
 const LEAST_IN_VIEW = { order: 6, time: 12 };
 
 class Axis {
@@ -31,7 +30,7 @@ class Axis {
     return this.places[this.mode][moment];
   }
 
-  // The moment that is at a place.
+  // The moment at a position.
   momentAt(place) {
     const places = this.places[this.mode];
     let low = 0;
@@ -44,7 +43,7 @@ class Axis {
     return low;
   }
 
-  // The virtual time at a place of the axis by time: between two moments it passes, but never beyond the second.
+  // The virtual time at a position of the axis by time, interpolated between two moments.
   nsAt(place) {
     const { ns, last } = this.record;
     const moment = this.momentAt(place);
@@ -71,14 +70,14 @@ class Axis {
     this.show(this.from + by, this.to + by);
   }
 
-  // Bring a moment into view, and near enough to be seen.
+  // Scroll and zoom to a moment.
   center(moment, span) {
     const place = this.place(moment);
     const wanted = Math.min(this.to - this.from, span ?? this.to - this.from);
     this.show(place - wanted * 0.6, place + wanted * 0.4);
   }
 
-  // Go over to the other axis, with the same moments in view.
+  // Switch the axis, with the same moments in view.
   change(mode) {
     const [first, last] = [this.momentAt(this.from), this.momentAt(this.to)];
     const whole = this.to - this.from >= this.total * 0.999;

@@ -1,14 +1,14 @@
-// What each cut left of the files: sectors before and behind it, page by page.
+// Cuts: sectors of the files before and after each, by page.
 
 const SECTORS = {
   e: ["", "empty, and durable"],
   d: ["", "durable"],
   w: ["·", "written, not synced: only in the page cache"],
   x: ["×", "dropped by a sync that failed"],
-  k: ["+", "not synced, and there by luck"],
-  l: ["×", "not synced, and lost"],
-  m: ["/", "neither old nor new"],
-  b: ["<", "of a file that is back under this name"],
+  k: ["+", "not synced, but survived"],
+  l: ["×", "not synced and lost"],
+  m: ["/", "mixed: neither the old nor the new content"],
+  b: ["<", "of an older file that came back under this name"],
   o: ["!", "changed while the machine was off"],
   "-": ["", "no longer part of the file"],
 };
@@ -17,7 +17,7 @@ function showCuts(record, selected, jump) {
   const place = document.getElementById("cuts");
   place.replaceChildren();
   if (!record.cuts.length) return;
-  place.append(element("h2", "What was left of the files"));
+  place.append(element("h2", "Files after the crash"));
   for (const cut of record.cuts) place.append(cutBox(record, cut, selected, jump));
 }
 
@@ -28,12 +28,12 @@ function cutBox(record, cut, selected, jump) {
   const button = title.appendChild(element("button", "show"));
   button.style.cssText = "margin-left:10px;font-size:11px";
   button.addEventListener("click", () => jump(cut.begin, cut));
-  const after = cut.following ? `found by ${cut.following}` : "nobody came after it";
+  const after = cut.following ? `next machine: ${cut.following}` : "no machine started after it";
   box.append(element("p", `${momentWords(record, cut.begin)}; ${after}`));
   const touched = cut.files.filter(isTouched);
   if (touched.length) box.append(maps(record, touched, selected));
   const rest = cut.files.length - touched.length;
-  if (rest) box.append(element("p", rest === 1 ? "1 file was left as it was." : `${rest} files were left as they were.`));
+  if (rest) box.append(element("p", rest === 1 ? "1 file did not change." : `${rest} files did not change.`));
   return box;
 }
 
@@ -61,17 +61,17 @@ function maps(record, files, selected) {
 
 function noteOf(file) {
   if (file.after === "" && file.bytesAfter === file.bytesBefore) return "";
-  if (file.bytesAfter < 0) return file.named ? "gone" : "its name was not durable: the file is gone";
+  if (file.bytesAfter < 0) return file.named ? "gone" : "the file is gone: its name was not durable";
   if (file.bytesBefore < 0) return "came back";
-  const notes = file.named ? [] : ["its name was not durable, and is there by luck"];
-  if (file.bytesAfter < file.bytesBefore) notes.push(`its length was not durable: ${file.bytesAfter} of ${file.bytesBefore} bytes`);
-  if (file.more) notes.push(`${file.more} pages more were not durable`);
+  const notes = file.named ? [] : ["its name survived, but was not durable"];
+  if (file.bytesAfter < file.bytesBefore) notes.push(`${file.bytesAfter} of ${file.bytesBefore} bytes left: the length was not durable`);
+  if (file.more) notes.push(`${file.more} more pages were not durable`);
   if (file.torn.length) notes.push(`torn: page ${file.torn.join(", ")}`);
-  if (/[lm]/.test(file.after)) notes.push("what was not synced is lost, in part or whole");
+  if (/[lm]/.test(file.after)) notes.push("data without a sync is lost, partly or completely");
   return notes.join("; ");
 }
 
-// Sectors as cells, framed by pages; those of the selected message's record are marked.
+// Draws sectors as cells, framed by page; sectors of the selected message are marked.
 function strip(record, file, letters, mine, isAfter) {
   const made = element("div");
   made.className = "strip";
@@ -96,12 +96,12 @@ function strip(record, file, letters, mine, isAfter) {
 function showLegend() {
   const bars = [
     ["running", "a task runs"],
-    ["ready", "it could"],
+    ["ready", "a task is ready"],
     ["lock", "waits for a lock"],
     ["sync", "waits for the disk; a sync"],
     ["write", "a write"],
-    ["name", "a file is made, grown, renamed or removed"],
-    ["read", "a look"],
+    ["name", "a file is created, extended, renamed or removed"],
+    ["read", "a read"],
     ["good", "answered OK; promised"],
     ["bad", "lost, failed, broken"],
   ];

@@ -1,4 +1,4 @@
-// What is selected, in words: facts, and for a message or a violation its story.
+// Details of the selection: facts, and the story of a message or a violation.
 
 class Details {
   constructor(record, jump) {
@@ -12,14 +12,14 @@ class Details {
   }
 
   invitation() {
-    const quiet = element("p", "Select something to see what it was. Messages tell their story.");
+    const quiet = element("p", "Select anything in the timeline for its details; messages have a story.");
     quiet.className = "quiet";
     return [quiet];
   }
 
   about(one) {
     const parts = [element("h2", wordsOf(one)), this.facts(one)];
-    if (one.kind === "put") parts.push(element("h3", "What became of it"), this.story(one.story));
+    if (one.kind === "put") parts.push(element("h3", "Story"), this.story(one.story));
     if (one.kind === "cut") parts.push(...this.lost(one));
     if (one.kind === "violation") parts.push(...this.breach(one));
     return parts;
@@ -40,7 +40,7 @@ class Details {
       rows.push(["call", one.call], ["file", one.path]);
       if (one.start >= 0) rows.push(["bytes", `${rangeWords(one).trim()}, ${(one.stop - one.start).toLocaleString("en")} B`]);
       rows.push(["ended", one.ending || "well"]);
-      if (one.taken) rows.push(["the crash took", one.taken]);
+      if (one.taken) rows.push(["lost in the crash", one.taken]);
     }
     if (one.kind === "checkpoint") {
       rows.push(["log durable to", `${one.physic} ms`], ["queues", `${one.logics} ms`], ["index", `${one.index} ms`]);
@@ -66,11 +66,11 @@ class Details {
   lost(cut) {
     const parts = [];
     const touched = cut.files.filter(isTouched);
-    if (touched.length) parts.push(element("h3", "What was left of the files"), maps(this.record, touched, null));
+    if (touched.length) parts.push(element("h3", "Files after the crash"), maps(this.record, touched, null));
     if (cut.lost.length) {
       const list = element("ul");
       for (const words of cut.lost) list.append(element("li", words));
-      parts.push(element("h3", "What it took"), list);
+      parts.push(element("h3", "Losses"), list);
     }
     return parts;
   }
@@ -79,11 +79,11 @@ class Details {
     const parts = [];
     for (const index of broken.puts.slice(0, 4)) {
       const put = this.record.puts[index];
-      parts.push(element("h3", `What became of ${put.name}`), this.story(put.story));
+      parts.push(element("h3", `Story of ${put.name}`), this.story(put.story));
     }
     if (broken.story.length && !broken.puts.length) {
-      const found = { at: broken.begin, words: "found broken", tone: "bad" };
-      parts.push(element("h3", broken.path ? `What was last done to ${broken.path}` : "What was last done"), this.story([...broken.story, found]));
+      const found = { at: broken.begin, words: "violation found", tone: "bad" };
+      parts.push(element("h3", broken.path ? `Last changes of ${broken.path}` : "Last changes"), this.story([...broken.story, found]));
     }
     return parts;
   }

@@ -1,4 +1,4 @@
-// Hands on the picture: wheel, drag, two fingers, keys.
+// Input: wheel, drag, two fingers, keys.
 
 const WHEEL_STEP = 0.0016;
 const CLICK_PIXELS = 4;
@@ -73,7 +73,7 @@ function listenToPointer(picture, { changed, hovered, picked }) {
   overview.addEventListener("pointermove", (event) => event.buttons && goTo(event));
 }
 
-// Keys that do something wherever the focus is, but for where one types.
+// Keys that work everywhere except in the search field.
 function listenToKeys(actions) {
   document.addEventListener("keydown", (event) => {
     const typing = event.target instanceof HTMLInputElement;

@@ -1,4 +1,4 @@
-// The lanes from top to bottom, what lies in each, and how that looks.
+// Lanes from top to bottom: their items and how these are drawn.
 
 const RULER = 30;
 const NARROW = 820;
@@ -21,7 +21,7 @@ function makeLanes(record) {
   const changed = new Set(record.operations.filter((one) => operationClass(one) !== "read").map((one) => one.path));
   const paths = grouped(record.operations, (one) => (changed.has(one.path) ? one.path : ""));
   for (const [path, calls] of paths.sort(([one], [other]) => (one === "") - (other === "") || (one < other ? -1 : 1))) {
-    add("files", path, path || "others, only looked at", calls, 18, drawOperation);
+    add("files", path, path || "other files, only read", calls, 18, drawOperation);
   }
   return lanes;
 }
@@ -36,7 +36,7 @@ function grouped(items, key) {
   return [...groups];
 }
 
-// Gives lanes and the headings of their groups a top each; returns the rows and the height of it all.
+// Assigns vertical positions to lanes and group headings; returns the rows and the total height.
 function placeLanes(lanes, folded, narrow) {
   const rows = [];
   let top = RULER;

@@ -1,9 +1,9 @@
-// The ledger as a table: what was asked for, what was answered, and what the last recovery found.
+// Ledger table: messages, answers, and the result of the last recovery.
 
 const OUTCOMES = {
-  found: ["there", "good"],
-  lost: ["promised, and gone", "bad"],
-  returned: ["back from the dead", "bad"],
+  found: ["found", "good"],
+  lost: ["promised but lost", "bad"],
+  returned: ["came back after a loss", "bad"],
   missing: ["gone", ""],
   "": ["", ""],
 };
@@ -18,7 +18,7 @@ function showLedger(record, select) {
 }
 
 function showPromises(record, select, rows) {
-  const body = tableOf("What was promised", OF_PROMISES);
+  const body = tableOf("Promises", OF_PROMISES);
   for (const promise of record.promises) {
     const row = rowOf(body, promise, promise.words, select);
     for (const words of [promise.task.short, record.steps[promise.begin].toLocaleString("en"), promise.place]) {
@@ -41,7 +41,7 @@ function tableOf(heading, columns) {
   return table.appendChild(element("tbody"));
 }
 
-// A row that begins with what it is about; a click on it selects that.
+// A row for an item; a click selects the item.
 function rowOf(body, item, name, select) {
   const row = body.appendChild(element("tr"));
   const button = row.appendChild(element("td")).appendChild(element("button", name));

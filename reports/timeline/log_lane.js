@@ -1,4 +1,4 @@
-// How far the log has come: positions as steps, bytes upwards; and the ruler and the overview, which are drawn alike.
+// Log lane: positions as steps, with bytes upwards; also ruler and overview, which are drawn alike.
 
 const POSITIONS = {
   wrote: { words: "wrote", dash: [], width: 2 },
@@ -36,13 +36,13 @@ function logRange(record) {
   return [low, Math.max(high, low + 1)];
 }
 
-// The machine that is on at a moment: positions are those of its store, and end with it.
+// The running machine at a moment. Positions belong to its store, and end with it.
 function endOfMachine(record, moment) {
   const machine = record.machines.find((one) => moment >= one.begin && moment <= one.end);
   return machine ? machine.end : record.last;
 }
 
-// narrow: the key of the lane lies over its left end, so that a name has to stand at the right one.
+// narrow: the key covers the left end of the lane, so names are placed at the right end.
 function paintLog(painter, record, selected, top, height, narrow) {
   const [low, high] = logRange(record);
   const y = (value) => top + height - 12 - ((value - low) / (high - low)) * (height - 24);
@@ -72,7 +72,7 @@ function paintLog(painter, record, selected, top, height, narrow) {
   }
 }
 
-// Fills what was put and is not flushed: what a power cut could take.
+// Fills the area between written and flushed, which a power cut could lose.
 function paintUnsafe(painter, record, y) {
   const context = painter.context;
   context.fillStyle = painter.colours.dirty;
@@ -84,7 +84,7 @@ function paintUnsafe(painter, record, y) {
   context.globalAlpha = 1;
 }
 
-// A position as steps, each from a moment to another.
+// A position as steps between moments.
 function stepsOf(record, name) {
   const changes = record.positions[name] || [];
   let lastEnd = -1;
@@ -113,7 +113,7 @@ function unsafeOf(wrote, flushed) {
   return found;
 }
 
-// Each label stands once, at the left end of where it holds, and has room.
+// Draws each label once, at the left end of its range, if there is room.
 function paintRuler(painter, record, height, bottom) {
   const { axis, colours } = painter;
   painter.rect(0, painter.width, height - 1, 1, colours.rule);
@@ -131,7 +131,7 @@ function paintRuler(painter, record, height, bottom) {
   if (axis.mode === "order") paintPauses(painter, record, height, bottom);
 }
 
-// Where much time passes between two events, a pale line and how much: by events, that is not seen otherwise.
+// Marks long gaps of time between two events, which the axis by event does not show.
 function paintPauses(painter, record, top, bottom) {
   const least = Math.max(1e6, record.ns[record.last] / 200);
   let free = -Infinity;

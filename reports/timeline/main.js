@@ -1,6 +1,6 @@
-// Joins the parts: what is selected, what is in view, and what the address asks for.
+// Main: selection, view, and options in the address.
 //
-// The part of the address behind # may say, joined by &: violation, put=NAME, axis=time, theme=dark or light,
+// Options in the address after #, joined by &: violation, put=NAME, axis=time, theme=dark or light,
 // from=STEP, to=STEP, search=TEXT.
 
 const wished = new URLSearchParams(location.hash.slice(1));
@@ -35,7 +35,7 @@ function select(item) {
   repaint();
 }
 
-// What was done to the bytes of a message's record, and its put; the message of what was done.
+// The operations on a message's record and its put, or the messages of an operation.
 function relatedTo(item) {
   if (item?.kind === "violation") {
     return new Set(item.puts.flatMap((index) => [record.puts[index], ...relatedTo(record.puts[index])]));
@@ -144,7 +144,7 @@ function listen() {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => picture.readColours());
 }
 
-// What the page shows first: the message that was lost, or else the violation, or the whole run.
+// Shows first the lost message, or else the violation, or the whole run.
 function begin() {
   byId("to-violation").hidden = !record.broken.length;
   byId("to-cut").hidden = !record.cuts.length;

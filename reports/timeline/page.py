@@ -32,29 +32,8 @@ from typing import Any
 
 from .. import html
 from ..html.render import environment_of
-from .recording.record import (
-    READY,
-    RUNNING,
-    WAITING,
-    Cut,
-    FileMap,
-    OperationRecord,
-    Put,
-    RunRecording,
-    ViolationRecord,
-)
-from .story import (
-    BAD,
-    GOOD,
-    PLAIN,
-    Line,
-    Storyteller,
-    cut_words,
-    last_changes,
-    path_words,
-    printed_words,
-    task_words,
-)
+from .recording.record import READY, RUNNING, WAITING, Cut, FileMap, OperationRecord, Put, RunRecording, ViolationRecord
+from .story import BAD, GOOD, PLAIN, Line, Storyteller, cut_words, last_changes, path_words, printed_words, task_words
 
 SCRIPTS = (
     "record",
@@ -239,4 +218,5 @@ class _Embedding:
 
 
 def _differences(values: list[int]) -> list[int]:
+    assert values == sorted(values), "moments are in order"
     return [after - before for before, after in pairwise([0, *values])]

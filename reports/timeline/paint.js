@@ -1,4 +1,4 @@
-// What all that is drawn shares: sharp canvases, the page's colours, hatching, and from places to pixels.
+// Shared drawing: sharp canvases, colours of the page, hatching, conversion to pixels.
 
 const COLOURS = ["ground", "panel", "ink", "soft", "faint", "rule", "band", "running", "ready", "idle", "lock", "sync", "write", "name",
   "read", "good", "bad", "cut", "selected", "match", "fault", "wrote", "committed", "flushed", "dispatched", "dirty"];
@@ -13,7 +13,7 @@ class Painter {
     this.readColours();
   }
 
-  // Colours may be one thing in the light and another in the dark: let the page decide.
+  // The page resolves colours for light or dark mode.
   readColours() {
     const probe = document.body.appendChild(document.createElement("i"));
     this.colours = {};
@@ -50,7 +50,7 @@ class Painter {
     return this.axis.from + (x / this.width) * (this.axis.to - this.axis.from);
   }
 
-  // The pixels that something takes, null if it is out of view. What is short is at least so wide.
+  // The pixel range of an item, null outside of the view; short items have a minimum width.
   extent(item, least = 2) {
     const left = this.xOf(item.begin);
     const right = Math.max(this.xOf(item.end), left + least);
@@ -68,7 +68,7 @@ class Painter {
     this.context.strokeRect(left - 1, top - 1, Math.max(right - left, 1) + 2, height + 2);
   }
 
-  // A colour in stripes: distinct from the plain one without seeing colours.
+  // A striped colour, which differs from the plain one also without colour vision.
   hatch(colour) {
     if (!this.hatches.has(colour)) {
       const tile = document.createElement("canvas");

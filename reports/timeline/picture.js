@@ -1,4 +1,4 @@
-// The picture: all lanes in view, and across them the cuts, the violation, and what is selected.
+// Picture: visible lanes, crossed by cuts, the violation and the selection.
 class Picture {
   constructor(record, axis, state) {
     this.record = record;
@@ -93,7 +93,7 @@ class Picture {
     painter.text(words, left, RULER - 8, colour);
   }
 
-  // Frames what is selected, what belongs to it, and what a search has found.
+  // Frames the selection, related items, and search results.
   paintChosen() {
     const { painter, state } = this;
     for (const row of this.rows) {
@@ -117,7 +117,7 @@ class Picture {
     return this.rows.find((row) => row.lane && y >= row.top && y < row.top + row.height);
   }
 
-  // What is drawn at a point of the canvas; of several, what was drawn last.
+  // The topmost item at a point of the canvas.
   itemAt(x, y) {
     const row = this.rowAt(y);
     const across = [...this.record.broken.slice(0, 1), ...this.record.cuts].find((one) => Math.abs(this.painter.xOf(one.begin) - x) < 4);

@@ -1,4 +1,4 @@
-// The record of the run, from its compact form (the head of page.py has its layout) to objects that say what they are.
+// Record of the run: converts the compact JSON (layout at the head of page.py) to objects.
 
 const STATES = ["running", "ready", "waiting"];
 
@@ -65,13 +65,13 @@ function readRecord() {
   return record;
 }
 
-// A put without an answer lasts until its machine dies, or until the run ends.
+// A put without an answer ends with its machine or with the run.
 function diesAt(record, put) {
   const cut = record.cuts.find((one) => one.begin > put.asked);
   return cut ? cut.begin : record.last;
 }
 
-// What the last recovery made of a put: "found", "lost" though promised, "returned" from the dead, "missing" or "".
+// Result of the last recovery for a put: "found", "lost" (promised), "returned" (missed before), "missing" or "".
 function outcomeOf(put) {
   const outcome = put.outcomes[put.outcomes.length - 1];
   if (!outcome || !put.path) return "";
@@ -96,13 +96,13 @@ function timeWords(ns) {
   return `${ms.toLocaleString("en", { minimumFractionDigits: 3, maximumFractionDigits: ms < 1 ? 6 : 3 })} ms`;
 }
 
-// When it was: virtual time, if there is any, and the step.
+// Virtual time, if recorded, and step.
 function momentWords(record, moment) {
   const step = `step ${record.steps[moment].toLocaleString("en")}`;
   return record.isTimed ? `${timeWords(record.ns[moment])}, ${step}` : step;
 }
 
-// One line that says what something is.
+// A line that describes an item.
 function wordsOf(one) {
   switch (one.kind) {
     case "operation": {
@@ -124,7 +124,7 @@ function wordsOf(one) {
   }
 }
 
-// A task without the life of its machine; of several machines that live at once, with whose it is.
+// A task name without the life; with several machines, including the machine.
 function shortName(machine, task) {
   const host = machine.match(/^(.+?)(?:-again)?-(?:life-\d+|alone)$/);
   if (!task) return machine;

@@ -1,4 +1,4 @@
-// Search: everything that has a name, in the order in which it began.
+// Search: finds named items, in order of their begin.
 
 class Search {
   constructor(record) {
@@ -15,7 +15,7 @@ class Search {
     this.index = -1;
   }
 
-  // Looks for a text; where it names a task itself, that comes first.
+  // Finds a text; a task of that name comes first.
   look(text) {
     const wanted = text.trim().toLowerCase();
     this.index = -1;

@@ -8,17 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from ...scenarios.claims.machine import ROOT
-from .recording.record import (
-    ABSENT,
-    CUT_OFF,
-    DISPATCHED,
-    LOST,
-    MIXED,
-    Cut,
-    OperationRecord,
-    Put,
-    RunRecording,
-)
+from .recording.record import ABSENT, CUT_OFF, DISPATCHED, LOST, MIXED, Cut, OperationRecord, Put, RunRecording
 
 GOOD, BAD, PLAIN = "good", "bad", "plain"
 _WRITES = ("store", "pwrite", "write")
@@ -27,11 +17,7 @@ _HARMLESS = ("process-kill", "nothing-lost")
 _OK = "PUT_OK"
 _ZEROS = re.compile(r"(?<![0-9])0{3,}(?=[0-9])")
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_KINDS = {
-    "process-kill": "process kill",
-    "os-crash": "crash of the system",
-    "nothing-lost": "crash, nothing lost",
-}
+_KINDS = {"process-kill": "process kill", "os-crash": "crash of the system", "nothing-lost": "crash, nothing lost"}
 
 
 class Line(NamedTuple):
@@ -76,6 +62,7 @@ class Storyteller:
             for broken in self._run.broken
             if number in broken.puts
         ]
+        assert all(0 <= line.at < len(self._run.moments) for line in lines), lines
         return sorted(lines, key=lambda line: line.at)
 
     def _asked(self, put: Put) -> Line:

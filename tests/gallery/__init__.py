@@ -1,1 +1,1 @@
-"""Known programs, known settings: what the recorder of any program and the disk models find is what is documented."""
+"""Gallery of known programs: probes their settings and compares the results with declarations."""

@@ -1,7 +1,7 @@
-"""`python -m tests.gallery [NAME...]`: what each setting of known programs promises, beside what probing finds.
+"""`python -m tests.gallery [NAME...]`: compares the promises of known programs with probes.
 
-With --write, what was found is left in `docs/gallery/NAME/result.json`, of which the site makes its table. Ends with 1
-if a setting disagrees, cannot be recorded, or a finding is not confirmed; a program that is not installed is named.
+--write stores the results in `docs/gallery/NAME/result.json`, from which the site builds its table. The exit code is 1
+if a setting disagrees, cannot be recorded, or a finding is not confirmed. Programs that are not installed are named.
 """
 
 from pathlib import Path
@@ -31,7 +31,7 @@ def main(
         bool, typer.Option("--confirm", help="Only run the scripts that show findings without tornlog.")
     ] = False,
 ) -> None:
-    """Probe every setting of every program that is here, and print expected against found."""
+    """Probe every setting of the installed programs, and print expected and found outcomes."""
     rows = _chosen(names or [])
     failures, notes = [], []
     table = plain_table("gallery", ("program", "setting", *DISKS, "agrees"), ("steps", "checked", "seconds"))
@@ -63,7 +63,7 @@ def _chosen(names: list[str]) -> list[Row]:
 
 
 def _measure(row: Row, program: InstalledProgram, jobs: int, table: Table, *, write: bool) -> list[str]:
-    """Add a program's rows to a table; return what disagrees."""
+    """Add a program's rows to a table; return the disagreements."""
     failures: list[str] = []
     measured: list[Measurement] = []
     for setting in row.settings:
@@ -89,14 +89,14 @@ def _measure(row: Row, program: InstalledProgram, jobs: int, table: Table, *, wr
 
 
 def _cell(found: Measurement, disk: str) -> str:
-    """Return what is broken of what was tried on a disk, and how."""
+    """Return broken and tried states on a disk, with the kinds of breach."""
     count = found.report.counts[disk]
     kinds = " ".join(sorted(found.found[disk]))
     return f"{count.broken:,}/{count.states:,} {kinds}".rstrip()
 
 
 def _confirm(row: Row, program: InstalledProgram, *, write: bool) -> list[str]:
-    """Run the scripts of a row; return those that have not shown their finding."""
+    """Run the scripts of a row; return those that did not confirm their finding."""
     runs: Runs = {finding.confirm: confirm(row, finding, program) for finding in row.findings if finding.confirm}
     for script, run in runs.items():
         OUT.print(f"{row.name}/{script}: {run.outcome}", soft_wrap=True, markup=False)

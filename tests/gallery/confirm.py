@@ -1,4 +1,4 @@
-"""Confirming findings without tornlog: the scripts of a row, each run in an empty directory of its own."""
+"""Confirmation without tornlog: runs the scripts of a row, each in an empty directory."""
 
 import os
 import shlex
@@ -13,12 +13,12 @@ from .rows import Finding, Row
 
 _SECONDS_MAX = 300
 _CANNOT = 77
-"""By custom of test suites: the machine lacks what the script needs."""
+"""Convention of test suites: the machine lacks a requirement of the script."""
 _LINES_MAX = 30
 
 
 def confirm(row: Row, finding: Finding, program: InstalledProgram) -> ConfirmRun:
-    """Run a finding's script, which finds the row's packages as its program does."""
+    """Run a finding's script with the packages of the row."""
     script = row.folder / finding.confirm
     environment = {**os.environ, **program.environment, "PYTHON": sys.executable}
     environment |= {"PROGRAM": program.command[-1], "COMMAND": shlex.join(program.command)}

@@ -1,7 +1,7 @@
-"""Programs of the gallery, installed by the ordinary clients of their registries, into a cache of the user's own.
+"""Installation of gallery programs with the clients of their registries, into a user cache.
 
-pip, go, cargo, npm and Maven change nothing outside of the cache. Debian's packages are installed only if that is asked
-for; else a program that needs one says which.
+pip, go, cargo, npm and Maven change nothing outside of the cache. Debian packages are installed only on request;
+otherwise the error names them.
 """
 
 import os
@@ -23,23 +23,23 @@ _SHOWN_MAX = 300
 
 
 class NotInstalled(Exception):
-    """A program is not there; the message says what would bring it."""
+    """A program is missing; the message names the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class InstalledProgram:
-    """A program that can be run. command: before `write`, `make`, `check` or `version`; environment: beside ours."""
+    """A runnable program. command: precedes `write`, `make`, `check` or `version`; environment: added variables."""
 
     command: list[str]
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def version(self) -> str:
-        """Return what the program says that it is."""
+        """Return the program's version."""
         return _run([*self.command, "version"], env={**os.environ, **self.environment}).strip()
 
 
 def install(row: Row, *, by_apt: bool = False) -> InstalledProgram:
-    """Return a row's program, fetched and built if it is not yet. Raises NotInstalled."""
+    """Return a row's program, fetching and building it if necessary. Raises NotInstalled."""
     missing = [name for name in row.commands if shutil.which(name) is None]
     if row.apt and by_apt and (missing or not row.commands):
         _run(
@@ -134,7 +134,7 @@ def _digest(texts: Sequence[str]) -> str:
 
 
 def _make_whole(target: Path, fill: Callable[[Path], object]) -> None:
-    """Make a directory as a whole or not at all, if it is not there."""
+    """Create a directory atomically, if it is missing."""
     if target.is_dir():
         return
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -154,7 +154,7 @@ def _tool(name: str) -> str:
 
 
 def _run(command: Sequence[str], cwd: Path | None = None, env: Mapping[str, str] | None = None) -> str:
-    """Run a command; return what it prints. NotInstalled: it fails, with the end of what it says."""
+    """Run a command; return its output. Raises NotInstalled with the end of its error output."""
     try:
         done = subprocess.run(
             command, cwd=cwd, env=env, capture_output=True, text=True, check=False, timeout=_SECONDS_MAX

@@ -1,7 +1,7 @@
-"""Measuring one setting of a program: what probing finds that a crash takes, held against what it has to find.
+"""Measurement of one setting of a program: the findings of a probe, compared with its row.
 
-record the writer → every crash of the record, every state → kinds of breach, disk by disk
-    → held against the row → of each kind the smallest story
+record the writer → every crash of the record, every state → kinds of breach by disk
+    → comparison with the row → the smallest story of each kind
 """
 
 import os
@@ -35,18 +35,18 @@ _PROGRAM_SECONDS, _CHECK_SECONDS = 120.0, 30.0
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """The smallest case of one kind of breach on one disk. text: as `tornlog probe` prints it."""
+    """The smallest case of one kind of breach on one disk. text: as printed by `tornlog probe`."""
 
     kind: str
     disk: str
     disks: tuple[str, ...]
-    """All on which breaches that it stands for were met."""
+    """All disks with breaches of this kind."""
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What probing one setting came to."""
+    """The result of probing one setting."""
 
     setting: Setting
     found: Mapping[str, frozenset[str]]
@@ -56,21 +56,21 @@ class Measurement:
     stories: tuple[Story, ...]
     seconds: float
     breaches: tuple[str, ...]
-    """What was broken, in the check's words, with how often on each disk, and the least losses it takes."""
+    """The breaches in the check's words, with counts by disk and the minimum of losses."""
 
     @property
     def agrees(self) -> bool:
-        """Return whether every disk takes what is expected."""
+        """Return whether every disk shows the expected breaches."""
         return all(self.setting.expected(disk).agrees(self.found[disk]) for disk in DISKS)
 
 
 def measure(
     row: Row, program: InstalledProgram, setting: Setting, jobs: int = 1, out: Path | None = None
 ) -> Measurement:
-    """Probe a program under one setting. out: where the smallest case of each kind of breach is left.
+    """Probe a program with one setting. out: directory for the smallest case of each kind of breach.
 
-    Raises ProgramError if it cannot be recorded, RuntimeError if what is recorded is not all that it did, or the check
-    does not accept what it leaves without any crash.
+    Raises ProgramError if it cannot be recorded, RuntimeError if the recording is incomplete or the check rejects the
+    state without a crash.
     """
     began = perf_counter()
     with _environment(program.environment):
@@ -99,7 +99,7 @@ def measure(
 
 @contextmanager
 def _environment(added: Mapping[str, str]) -> Iterator[None]:
-    """Have programs that are started meanwhile find variables in their environment."""
+    """Set environment variables for child processes in the block."""
     before = {name: os.environ.get(name) for name in added}
     os.environ.update(added)
     try:
@@ -113,7 +113,7 @@ def _environment(added: Mapping[str, str]) -> Iterator[None]:
 
 
 def _record(row: Row, program: InstalledProgram, setting: Setting, start: Image) -> ProgramRecord:
-    """Record the writer; a recorder of Python's calls takes the script, as it has an interpreter."""
+    """Record the writer. The recorder of Python calls has its own interpreter, so it gets only the script."""
     kind = PYTHON if row.record == "python" else CALLS
     command = program.command[1:] if kind == PYTHON else program.command
     recorder = RecorderChoice(kind, "step", _PROGRAM_SECONDS, takes_stacks=row.stacks)
@@ -127,7 +127,7 @@ def _record(row: Row, program: InstalledProgram, setting: Setting, start: Image)
 def _story(
     record: ProgramRecord, start: Image, same: list[ViolationGroup], checkers: Checkers, check: Check, out: Path | None
 ) -> Story:
-    """Return the smallest case of breaches of one kind and disk, with the losses that it does not take undone."""
+    """Return the smallest case of breaches of one kind and disk, without irrelevant losses."""
     best = min(same, key=lambda group: group.smallest.rank).smallest
     kind = _kind(best.verdict)
     finding = ProbeFinding(best.verdict.signature, record, start, shrink(record, start, best, checkers))
@@ -140,7 +140,7 @@ def _story(
 
 
 def _kind(verdict: CheckOutcome) -> str:
-    """Return the kind of a breach. A program that dies of what it opens is as unusable as one that says so."""
+    """Return the kind of a breach. A program that crashes on opening counts as unusable."""
     if verdict.outcome == DIED:
         return UNUSABLE
     return verdict.lines[0].partition(":")[0] if verdict.outcome == BROKEN else verdict.outcome

@@ -1,11 +1,11 @@
-"""`python -m tests.gallery.real [NAME...]`: power cuts of a real ext4, behind each promise, held against its model.
+"""`python -m tests.gallery.real [NAME...]`: cuts programs on a real ext4, to validate its model.
 
-    a file with an ext4 on it, mounted through a loop device → the program writes there → at each promise it is stopped
-        → a copy of the file is what a power cut leaves, whose drive has written all that it was sent
-        → the copy is mounted, which replays its journal, and the check looks at it
+    a file with an ext4, mounted through a loop device → the program writes there → it is stopped at each promise
+        → a copy of the file is the state after a power cut of a drive that has written all it was sent
+        → the copy is mounted, which replays its journal, and checked
 
-What is broken there has to be among what the row finds on ext4: each such state is one that the model has to know.
-Ends with 1 if it is not. Needs root, loop devices and mkfs.ext4; elsewhere it says so, and ends with 0.
+Every breach must be among those that the row expects on ext4, because the model must include each real state. If not,
+the exit code is 1. Needs root, loop devices and mkfs.ext4; without them it says so, and exits with 0.
 """
 
 import json
@@ -31,7 +31,7 @@ _SECONDS_MAX = 120
 
 
 def main(names: Annotated[list[str] | None, typer.Argument(help="Of these folders alone.")] = None) -> None:
-    """Cut each setting of each program behind each promise, on a real ext4."""
+    """Cut each setting of each program after each promise, on a real ext4."""
     missing = _missing()
     if missing:
         OUT.print(f"skipped: real power cuts need {missing}")
@@ -64,7 +64,7 @@ def main(names: Annotated[list[str] | None, typer.Argument(help="Of these folder
 
 
 def _missing() -> str:
-    """Return what a mount would lack here."""
+    """Return the missing requirements for a mount."""
     if os.geteuid() != 0:
         return "root"
     if not Path("/dev/loop-control").exists():
@@ -73,7 +73,7 @@ def _missing() -> str:
 
 
 def _cut(program: InstalledProgram, setting: Setting) -> Iterator[list[str]]:
-    """Yield what the check says behind each promise."""
+    """Yield the result of the check after each promise."""
     environment = {**os.environ, **program.environment}
     with TemporaryDirectory(prefix="tornlog-real-") as scratch:
         image, copy = Path(scratch, "disk"), Path(scratch, "copy")

@@ -1,4 +1,4 @@
-"""Results of the gallery: what was measured of a row, and where, as `docs/gallery/NAME/result.json` has it."""
+"""Gallery results: the measurements of a row, stored in `docs/gallery/NAME/result.json`."""
 
 import platform
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ CONFIRMED = "confirmed"
 
 
 class ConfirmRun(msgspec.Struct, frozen=True):
-    """What a script without tornlog came to. outcome: CONFIRMED, "not confirmed" or "cannot be run here"."""
+    """The result of a script without tornlog. outcome: CONFIRMED, "not confirmed" or "cannot be run here"."""
 
     outcome: str
     said: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ Runs = dict[str, ConfirmRun]
 
 
 class DiskResult(msgspec.Struct, frozen=True):
-    """What was found on one disk: states that were built, those that were broken, and how."""
+    """The number of states and broken states on one disk, and the kinds of breach."""
 
     states: int
     broken: int
@@ -35,7 +35,7 @@ class DiskResult(msgspec.Struct, frozen=True):
 
 
 class SettingResult(msgspec.Struct, frozen=True):
-    """What was found of one setting. agrees: it is what the row expects."""
+    """The result of one setting. agrees: it matches the row."""
 
     name: str
     agrees: bool
@@ -47,7 +47,7 @@ class SettingResult(msgspec.Struct, frozen=True):
 
 
 class RowResult(msgspec.Struct, frozen=True):
-    """What was found of one program."""
+    """The result of one program."""
 
     format: str
     version: str
@@ -58,18 +58,18 @@ class RowResult(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, row: Row, version: str, measured: Sequence[Measurement], confirmed: Runs) -> "RowResult":
-        """Return what measuring came to, now and here."""
+        """Return the result of measurements made now on this machine."""
         system = f"{platform.system()} {platform.release().partition('-')[0]}, {platform.machine()}"
         settings = tuple(_setting(one) for one in measured)
         return cls(FORMAT, version, _today(), system, settings, confirmed)
 
     def with_confirmed(self, runs: Mapping[str, ConfirmRun]) -> "RowResult":
-        """Return the same with scripts that have just been run."""
+        """Return a copy with new script runs."""
         dated = {script: msgspec.structs.replace(run, date=_today()) for script, run in runs.items()}
         return msgspec.structs.replace(self, confirmed={**self.confirmed, **dated})
 
     def setting(self, name: str) -> SettingResult:
-        """Return what was found of a setting. Raises KeyError."""
+        """Return the result of a setting. Raises KeyError."""
         return {setting.name: setting for setting in self.settings}[name]
 
 
@@ -94,12 +94,12 @@ def _setting(found: Measurement) -> SettingResult:
 
 
 def result_file(row: Row) -> Path:
-    """Return where a row's result is."""
+    """Return the path of a row's result."""
     return row.folder / "result.json"
 
 
 def read_result(row: Row) -> RowResult | None:
-    """Return what was measured of a row last, None if nothing was. Raises ValueError: the file says nothing of that."""
+    """Return the stored result of a row; None without one. Raises ValueError for an unknown format."""
     file = result_file(row)
     if not file.exists():
         return None
@@ -110,5 +110,5 @@ def read_result(row: Row) -> RowResult | None:
 
 
 def write_result(row: Row, result: RowResult) -> None:
-    """Leave it beside the program."""
+    """Store a result next to the program."""
     result_file(row).write_bytes(msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n")

@@ -1,7 +1,7 @@
-"""Rows of the gallery: programs as `docs/gallery/NAME/row.toml` declares them, read and checked.
+"""Gallery rows: programs declared in `docs/gallery/NAME/row.toml`, parsed and checked.
 
-A row is a program, its settings with what each promises and what probing has to find, and its findings. What each field
-means, and how a row is added, is in `docs/gallery/README.md`.
+A row has a program, its settings with promises and expected findings, and its findings. `docs/gallery/README.md`
+explains each field and how to add a row.
 """
 
 from collections.abc import Sequence
@@ -24,23 +24,23 @@ _Words = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class RowError(Exception):
-    """A declaration is not one; the message says where."""
+    """The declaration is invalid; the message names the place."""
 
 
 class Expected(msgspec.Struct, frozen=True):
-    """Kinds of breach on one disk: those that have to be met, and those that may be, as they hang on threads."""
+    """Kinds of breach on one disk that must be found, and those that depend on the order of threads."""
 
     always: frozenset[str] = frozenset()
     perhaps: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, words: Sequence[str]) -> "Expected":
-        """Read kinds of breach; one with a `?` behind it may be met or not."""
+        """Parse kinds of breach; the suffix `?` marks an optional one."""
         perhaps = frozenset(word.removesuffix("?") for word in words if word.endswith("?"))
         return cls(frozenset(word for word in words if not word.endswith("?")), perhaps)
 
     def agrees(self, found: frozenset[str]) -> bool:
-        """Return whether what was found is what is expected."""
+        """Return whether the found kinds match."""
         return self.always <= found <= self.always | self.perhaps
 
     def __str__(self) -> str:
@@ -49,17 +49,17 @@ class Expected(msgspec.Struct, frozen=True):
 
 
 class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One way to run a program. arguments: of its writer; is_made: whether its data is there, durable, before."""
+    """One way to run a program. arguments: of its writer; is_made: whether it starts with durable data."""
 
     arguments: tuple[_Words, ...]
     promise: Literal["power cut", "kill", "nothing"]
-    """What it says that committed data survives."""
+    """The events that committed data survives, according to the program."""
     says: _Words
-    """Where it says so, in its documentation's words or ours."""
+    """The source of the promise, quoted or paraphrased."""
     found: dict[str, list[str]]
-    """By disk, the kinds of breach that probing has to find."""
+    """By disk, the kinds of breach that probing must find."""
     why: _Words
-    """The rule in the program that what is found follows from."""
+    """The rule in the program that causes the findings."""
     is_made: bool = False
 
     @property
@@ -73,26 +73,26 @@ class Setting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return " ".join(self.arguments) + (", existing data" if self.is_made else "")
 
     def expected(self, disk: str) -> Expected:
-        """Return what probing has to find on a disk."""
+        """Return the expected findings on a disk."""
         return Expected.of(self.found[disk])
 
     def promises_on(self, disk: str) -> bool:
-        """Return whether it promises to keep what is committed on a disk."""
+        """Return whether committed data is promised to survive on a disk."""
         return self.promise == POWER_CUT or (self.promise == PROCESS_KILL and disk == KILL)
 
 
 class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A promise that a program breaks. setting: which one shows it; confirm: a script without tornlog that does."""
+    """A broken promise. setting: the setting that shows it; confirm: a script that shows it without tornlog."""
 
     title: _Words
     setting: _Words
     disk: Literal["strict-posix", "ext4", "process-kill"]
     source: _Words
-    """The place in the program's source, or in its machine code."""
+    """The place in the program's source or machine code."""
     confirm: str = ""
-    """A script in the folder: ends with 0 if it has shown the finding, 77 if it cannot be run here."""
+    """A script in the folder: exit code 0 if it has shown the finding, 77 if it cannot run here."""
     known: str = ""
-    """Where it was known before, if it was."""
+    """An earlier report, if there was one."""
 
 
 class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -105,29 +105,29 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     settings: Annotated[tuple[Setting, ...], msgspec.Meta(min_length=1)]
     is_widely_used: bool
     packages: tuple[_Words, ...] = ()
-    """What the runtime's own client fetches: pip and npm take requirements, Maven coordinates."""
+    """Packages for the client of the runtime: requirements for pip and npm, coordinates for Maven."""
     apt: tuple[_Words, ...] = ()
     commands: tuple[_Words, ...] = ()
-    """Executables that have to be on the PATH."""
+    """Executables required on the PATH."""
     options: tuple[_Words, ...] = ()
-    """For the compiler of C, as -l; for the JVM."""
+    """For the compiler of C, such as -l, or for the JVM."""
     real_store: str = ""
-    """A version of RocketMQ's store, by its name in `scenarios.conformance`, which has what opens it."""
+    """A version of RocketMQ's store, by its name in `tests.conformance`, which has the code to open it."""
     findings: tuple[Finding, ...] = ()
     is_quick: bool = False
-    """Whether each of its settings takes seconds, so that every change is tested with them."""
+    """Whether each setting takes only seconds, so that every change is tested with it."""
     record: Literal["calls", "python"] = "calls"
-    """At which calls its writer is recorded: the system's, or Python's, whose steps have their lines."""
+    """Whether to record system calls, or Python calls with their source lines."""
     stacks: bool = False
-    """Whether the system's calls get the lines, or functions, that they come from."""
+    """Whether to find the source lines or functions of system calls."""
     states_max: int = 48
-    """Of one crash; what is broken is broken in many."""
+    """Maximum of states per crash; breaches show in many states."""
     name: str = ""
-    """That of its folder."""
+    """Name of its folder."""
 
     @property
     def folder(self) -> Path:
-        """Return where its program is."""
+        """Return the folder of its program."""
         return GALLERY / self.name
 
     def setting(self, name: str) -> Setting:
@@ -136,7 +136,7 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_row(folder: Path) -> Row:
-    """Read the declaration in a folder. Raises RowError, which names file and field."""
+    """Read the declaration in a folder. Raises RowError with file and field."""
     file = folder / _DECLARATION
     try:
         row = msgspec.toml.decode(file.read_bytes(), type=Row)
@@ -161,5 +161,5 @@ def read_row(folder: Path) -> Row:
 
 
 def all_rows(gallery: Path = GALLERY) -> list[Row]:
-    """Return every row, by the names of their folders. Raises RowError."""
+    """Return every row, by folder name. Raises RowError."""
     return [read_row(file.parent) for file in sorted(gallery.glob(f"*/{_DECLARATION}"))]

@@ -1,5 +1,3 @@
-"""The gallery: rows are declared wholly, and probing finds of known programs what they declare."""
-
 import os
 import re
 from pathlib import Path
@@ -95,7 +93,7 @@ def test_a_setting_that_breaks_its_promise_is_a_finding_or_shares_the_reason_of_
     }
 
     assert not broken or row.findings, broken
-    for finding in row.findings:  # of what nothing is promised, something worth mending can be found all the same
+    for finding in row.findings:  # also where nothing is promised, a finding can be worth a fix
         assert row.setting(finding.setting).expected(finding.disk).always, finding.title
 
 

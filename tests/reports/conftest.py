@@ -1,4 +1,4 @@
-"""A Spark cluster on this machine: a master and two workers, each a process of its own, and all on loopback."""
+"""A Spark cluster on this machine: a master and two workers as processes on loopback."""
 
 import os
 import re
@@ -25,20 +25,20 @@ _SECONDS_MAX = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Where it is reached, and its own processes: the master first, then the workers."""
+    """Its URL, and its processes: the master first, then the workers."""
 
     master: str
     daemons: tuple[int, ...]
 
     def executors(self) -> list[int]:
-        """Return the processes that the workers have started for sessions and that are there."""
+        """Return the running processes that workers started for sessions."""
         children = (child for worker in self.daemons[1:] for child in children_of(worker))
         return [child for child in children if b"ExecutorBackend" in command_of(child)]
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Two workers of one core each. Every process of it is gone when the module's tests are done."""
+    """Two workers of one core each. All processes are gone after the tests of the module."""
     work = tmp_path_factory.mktemp("cluster")
     with ExitStack() as processes:
         options = ("--host", _HERE, "--port", "0", "--webui-port", "0")
@@ -55,7 +55,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def heard_elsewhere() -> Callable[[int], list[str]]:
-    """Return what lists the addresses other than loopback that a process listens on; it has to listen somewhere."""
+    """Return the addresses other than loopback on which a process listens; it must listen somewhere."""
 
     def addresses(pid: int) -> list[str]:
         listening = addresses_listened_on(pid)
@@ -94,7 +94,7 @@ def daemon(name: str, *arguments: str, log: Path) -> Iterator["subprocess.Popen[
 
 
 def awaited(log: Path, pattern: str, count: int) -> list[str]:
-    """Return what so many lines of a log say, as soon as they are there."""
+    """Wait for a number of lines in a log, and return them."""
     deadline = time.monotonic() + _SECONDS_MAX
     while len(found := re.findall(pattern, log.read_text())) < count:
         assert time.monotonic() < deadline, log.read_text()
@@ -103,7 +103,7 @@ def awaited(log: Path, pattern: str, count: int) -> list[str]:
 
 
 def children_of(pid: int) -> list[int]:
-    """Return the processes that a process has started, but for those of threads that end meanwhile."""
+    """Return the child processes, without those of threads that end during the listing."""
     children: list[int] = []
     for task in Path(f"/proc/{pid}/task").iterdir():
         with suppress(FileNotFoundError, ProcessLookupError):
@@ -112,7 +112,7 @@ def children_of(pid: int) -> list[int]:
 
 
 def command_of(pid: int) -> bytes:
-    """Return the command line of a process; nothing of one that has ended."""
+    """Return the command line of a process; empty after its end."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
@@ -120,7 +120,6 @@ def command_of(pid: int) -> bytes:
 
 
 def addresses_listened_on(pid: int) -> list[str]:
-    """Return the local addresses of a process's sockets that take connections."""
     links = (os.readlink(link) for link in Path(f"/proc/{pid}/fd").iterdir())
     sockets = {link[len("socket:[") : -1] for link in links if link.startswith("socket:[")}
     lines = [

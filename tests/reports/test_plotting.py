@@ -1,5 +1,3 @@
-"""Figures: the same bytes each time, tables beside them, and pictures that are part of a page."""
-
 import re
 from pathlib import Path
 from xml.etree import ElementTree

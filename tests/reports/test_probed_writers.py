@@ -1,6 +1,6 @@
-"""Our own writers under our own probe, on strict POSIX: a power cut takes no result that was announced.
+"""Own writers under the own probe, on strict POSIX: a power cut loses no announced result.
 
-Each program announces a result with a line, which is its promise. Each writes to a place of several new levels.
+Each program announces a result with a line, which is its promise. Each writes to a place with several new levels.
 """
 
 import shutil
@@ -94,7 +94,7 @@ accounts:
 
 
 def probe(place: Path, program: str, check: str, arguments: list[str], start: Path | None = None) -> str:
-    """Probe a program in a process of its own; return what was printed. It has to promise, and to keep it."""
+    """Probe a program in its own process; return its output. It must promise, and keep its promise."""
     for name, lines in (("program.py", program), ("check.py", check)):
         (place / name).write_text(dedent(lines))
     begin = [] if start is None else ["--start", str(start)]
@@ -112,12 +112,7 @@ def probe(place: Path, program: str, check: str, arguments: list[str], start: Pa
 @pytest.mark.ci
 @pytest.mark.parametrize(
     ("root", "log"),
-    [
-        ("mq", ""),
-        ("data/new/mq", ""),
-        ("there/mq", ""),
-        ("there", "disk-1/commitlog,new/disk-2/commitlog"),
-    ],
+    [("mq", ""), ("data/new/mq", ""), ("there/mq", ""), ("there", "disk-1/commitlog,new/disk-2/commitlog")],
 )
 def test_a_message_that_was_acknowledged_is_kept_wherever_the_root_is(tmp_path: Path, root: str, log: str) -> None:
     (tmp_path / "start" / "there").mkdir(parents=True)

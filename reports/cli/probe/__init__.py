@@ -1,1 +1,1 @@
-"""The command that probes programs, as they are."""
+"""The command `probe` for unmodified programs."""

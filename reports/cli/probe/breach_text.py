@@ -1,4 +1,4 @@
-"""One breach of a program in lines: the violation, the crash, the losses, and the steps before it."""
+"""Breach text: one violation of a program with its crash, losses and earlier steps."""
 
 import shlex
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from ....faults.simulation.failure_text import FailureText, LineKind, TextLine
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """How much is shown."""
+    """Maximum numbers of lines."""
 
     violations: int
     losses: int
@@ -26,26 +26,26 @@ _BRIEF, _FULL = _Limits(3, 8, 3), _Limits(5, 20, 5)
 
 @dataclass(frozen=True, slots=True)
 class ProbeBreach:
-    """A finding, and how often the same was met."""
+    """A finding, and how often the same violation occurred."""
 
     finding: ProbeFinding
     states: int
     points: int
     disks: tuple[str, ...]
-    """That of the finding first."""
+    """The disk of the finding first."""
 
     @property
     def key(self) -> tuple[str, str]:
-        """Return the kind and the signature of the finding, which name it."""
+        """Return the kind and the signature, which name the finding."""
         return self.finding.kind, self.finding.signature
 
     def text(self, place: Path | None, *, in_full: bool = False) -> FailureText:
-        """Return the breach as it is printed, or as a page has it. place: its directory, if it has one."""
+        """Return the breach for the terminal or a page. place: its directory, if any."""
         finding, case = self.finding, self.finding.shown.case
         heading = "broken by a crash in recovery" if finding.recovery else "broken"
         if case.disk == NOTHING_LOST and not finding.recovery:
             heading = "broken without a crash"
-        again, left = "the same again, with --out DIR", ""
+        again, left = "repeat with --out DIR", ""
         if place is not None:
             again = shlex.join(["tornlog", "probe", "--replay", str(place / "failure.json")])
             left = str(place / "files")
@@ -66,7 +66,7 @@ class ProbeBreach:
         if finding.recovery:
             yield TextLine(LineKind.LABEL, "the program")
             yield from (TextLine(LineKind.DETAIL, line) for line in finding.recovery)
-            yield TextLine(LineKind.LABEL, "then the check, as it recovers from that")
+            yield TextLine(LineKind.LABEL, "then the check, during recovery")
         yield TextLine(LineKind.TEXT, crash_text(record, case.point, case.disk))
         yield from self._loss_lines(limits)
         promised = record.acknowledged[: case.point.acknowledged]

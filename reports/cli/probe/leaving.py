@@ -1,4 +1,4 @@
-"""Leaving the results of `tornlog probe`: failures as files, timelines, and the result."""
+"""Results of `tornlog probe`: writes failures, timelines and the result."""
 
 from pathlib import Path
 from typing import NoReturn
@@ -37,13 +37,13 @@ def leave_results(
     summary: Path | None,
     json_file: str | None,
 ) -> NoReturn:
-    """Write the failures and their timelines, leave the result, and exit."""
+    """Write the failures and their timelines and the result, and exit."""
     places: Places = {}
     timelines: Timelines = {}
     files, page = ResultFiles(), None
     if out is not None:
         with files.attempt(), results_written("--out"):
-            # It brings in a store: for users of a directory only.
+            # Imported here because it loads the store.
             from ....scenarios.campaigns.kept_files import keep_file
 
             places = write_cases(results.all_findings, results.check, out, keep_file)
@@ -54,7 +54,7 @@ def leave_results(
 
 
 def _draw(results: ProbeResults, places: Places, out: Path) -> Timelines:
-    """Draw the first failures; return the page of each below `out`."""
+    """Draw the first failures; return the path of each page relative to `out`."""
     from ...timeline.recording.probed import record_probe
 
     drawn = {}

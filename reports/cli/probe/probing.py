@@ -1,4 +1,4 @@
-"""Probing what was recorded, as the command does it: explore crashes, recoveries and reruns, make small what broke."""
+"""Implementation of `probe` after recording: explores crashes, recoveries and reruns."""
 
 from functools import partial
 from time import perf_counter
@@ -21,11 +21,11 @@ from .recording import CALLS_HINT, ProbePlan, Recorded
 from .results import ProbeResults, kinds_of_breach
 
 STORIES_MAX = 10
-"""Kinds of breach with a story, of crashes, recoveries and reruns each. To shrink one takes up to 200 checks."""
+"""Kinds of breach with a story, each for crashes, recoveries and reruns. Shrinking one takes up to 200 checks."""
 
 
 def probe_recorded(asked: ProbePlan, recorded: Recorded, command: str) -> ProbeResults:
-    """Probe a program, as a command line asks. If the probe ends early, the results are those until then."""
+    """Probe a recorded program. If the probe ends early, the results are partial."""
     (record, start, allowed, began), options = recorded, asked.options
     with Checkers(asked.check, options.jobs, options.seconds) as checkers:
         recoveries = reruns = None
@@ -102,7 +102,7 @@ def _explore(
 
 
 def _run_again(reruns: Reruns, asked: ProbePlan) -> None:
-    """Run with faults and in other orders, as far as these are asked for."""
+    """Run with the requested faults, and in other orders."""
     with progress_shown("running again", ticks=False) as update:
 
         def on_progress(reruns: Reruns, control: RunControl) -> None:
@@ -116,7 +116,7 @@ def _run_again(reruns: Reruns, asked: ProbePlan) -> None:
 def _recovery_finding(
     record: ProgramRecord, start: Image, signature: str, breach: RecoveryBreach, checkers: Checkers
 ) -> ProbeFinding:
-    """Return a breach of a crash in recovery with the losses that it takes, and the crash before in lines."""
+    """Return a breach of a crash in recovery with its losses, and the lines of the crash before."""
     recovery, first = breach.recovery, breach.recovery.first_crash
     shown = shrink(recovery.record, recovery.start, breach.group.smallest, checkers)
     losses = Scene(record, start, first).shown(first).losses
@@ -125,7 +125,7 @@ def _recovery_finding(
 
 
 def _rerun_finding(start: Image, kind: str, signature: str, breach: RerunBreach, checkers: Checkers) -> ProbeFinding:
-    """Return a breach of a run with a fault, or in another order, with the losses that it takes."""
+    """Return a breach of a rerun with its losses."""
     shown = shrink(breach.record, start, breach.group.smallest, checkers)
     how = rerun_text(breach.control, breach.record)
     return ProbeFinding(signature, breach.record, start, shown, rerun=how, kind=kind)

@@ -1,6 +1,6 @@
-"""Recording as the command does it: what is asked for, and one run of the program.
+"""Recording for `probe`: the plan of a probe, and one run of the program.
 
-Imports what stands beside the program and no more, for until it runs somebody waits.
+It imports only modules needed for the recording, because a user waits for the start of the program.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from .command import ProbeOptions
 
 
 class ProbePlan(NamedTuple):
-    """The options of a probe, with the check, the disks and the faults that they name."""
+    """The options of a probe, with their check, disks and faults."""
 
     options: ProbeOptions
     program: list[str]
@@ -44,7 +44,7 @@ def check_given(names: Mapping[str, str]) -> Check:
 
 
 class RefusedError(Exception):
-    """A program made calls that the recorder does not see. Has the record, the reasons, and a remedy or none."""
+    """A program made calls that the recorder does not see. It has the record, the reasons, and perhaps a remedy."""
 
     def __init__(self, record: ProgramRecord, reasons: list[str], hint: str) -> None:
         super().__init__("; ".join(reasons))
@@ -54,7 +54,7 @@ class RefusedError(Exception):
 
 
 CALLS_HINT = "--record calls records at the calls of the system, which every program makes"
-"""The remedy for a limit of the recorder of Python's own calls."""
+"""The remedy for a limit of the recorder of Python calls."""
 
 
 class Recorded(NamedTuple):
@@ -62,15 +62,15 @@ class Recorded(NamedTuple):
 
     record: ProgramRecord
     start: Image
-    """What it began with."""
+    """The files at its start."""
     allowed: list[str]
-    """What it did unseen that is allowed."""
+    """Unrecorded events that --allow permits."""
     began: float
-    """When recording began, by `perf_counter`."""
+    """Start of the recording, by `perf_counter`."""
 
 
 def record_program(asked: ProbePlan) -> Recorded:
-    """Run the program. Raises RefusedError, and BadParameter if it is none that can be recorded."""
+    """Run the program. Raises RefusedError, and BadParameter for a program that cannot be recorded."""
     began = perf_counter()
     try:
         options = asked.options

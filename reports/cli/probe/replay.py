@@ -1,7 +1,7 @@
-"""Replaying a kept failure of a program: its state is made again, a check looks at it, and it can be drawn.
+"""Replay of a failure of a program: rebuilds its state, checks it, and draws it on request.
 
 JSON: `{"format": "tornlog-probe-replay/1", "program", "check", "disk", "same", "outcome", "violations", "signature",
-"digest"}`, with --timeline also "drawn": `[paths]`; same: the check says the same kind of thing as it did.
+"digest"}`, with --timeline also "drawn": `[paths]`; same: whether the check reports the same kind of violation.
 """
 
 from collections.abc import Mapping
@@ -22,20 +22,14 @@ from ....faults.simulation.artefact import PROBE, ArtefactError, envelope_of
 from ...results.leaving import leave
 from ...results.model import FailureGroup, Failures, On, Result, Tone, Verdict
 from ..console import print_error
-from ..options import (
-    EXIT_BROKEN,
-    EXIT_HARNESS,
-    EXIT_HELD,
-    ResultFiles,
-    results_written,
-)
+from ..options import EXIT_BROKEN, EXIT_HARNESS, EXIT_HELD, ResultFiles, results_written
 from ..pages import draw_run
 from .breach_text import ProbeBreach
 from .recording import check_given
 
 
 def is_of_probe(file: Path) -> bool:
-    """Return whether a file is a failure of a program; not if it is none at all."""
+    """Return whether a file is a failure of a program."""
     try:
         return envelope_of(file.read_text()).get("kind") == PROBE
     except (OSError, UnicodeDecodeError, ArtefactError):
@@ -66,13 +60,13 @@ def replay_probe(
     finding = ProbeFinding(verdict.signature, failure.record, failure.start, now, failure.recovery, failure.rerun)
     drawn, written = list[Path](), ResultFiles()
     if timeline is not None:
-        from ...timeline.recording.probed import record_probe  # for those alone who want it drawn
+        from ...timeline.recording.probed import record_probe  # only if it is drawn
 
         with written.attempt(), results_written("--timeline"):
             drawn = draw_run(record_probe(finding, chosen.name), timeline, None)
     text = ProbeBreach(finding, 1, 1, (failure.case.disk,)).text(file.parent)
     is_broken = verdict.is_broken
-    said = verdict.signature if is_broken else "the check has nothing against this state any more"
+    said = verdict.signature if is_broken else "the check now accepts this state"
     result = Result(
         "probe",
         said,

@@ -1,4 +1,4 @@
-"""The result of `tornlog probe`: breaches, crashes by disk, recorded steps, and parts that were not tried."""
+"""The result of `tornlog probe`: breaches, crashes by disk, steps, and untested parts."""
 
 import shlex
 from collections import Counter
@@ -15,6 +15,7 @@ from ....faults.probe.recovery import Recoveries
 from ....faults.probe.reruns import Reruns
 from ....faults.probe.story import file_name, task_name
 from ....faults.simulation.failure_text import plain_text
+from ...quantities import counted
 from ...results.model import (
     Bars,
     Case,
@@ -33,7 +34,6 @@ from ...results.model import (
     Verdict,
     bar_group,
 )
-from ...results.words import counted
 from .breach_text import ProbeBreach
 from .results import ProbeResults, kinds_of_breach
 
@@ -42,7 +42,7 @@ _ROWS_MAX, _REASONS_SHOWN_MAX, _DISCARDED_SHOWN_MAX = 20, 3, 5
 _SAID_LINES_MAX = 20
 _SHOWN = On.TERMINAL | On.PAGE
 Timelines = Mapping[tuple[str, str], str]
-"""Pages of failures, by kind and signature of the finding, below the directory of the report."""
+"""Timeline pages relative to the report, by kind and signature of the finding."""
 
 
 def probe_result(results: ProbeResults, places: Places, timelines: Timelines, exit_code: int) -> Result:
@@ -55,7 +55,7 @@ def probe_result(results: ProbeResults, places: Places, timelines: Timelines, ex
         ("threads", f"{len(record.tasks):,}"),
         ("crash points", f"{found.points:,}"),
         ("states", f"{found.states:,}"),
-        ("different ones", f"{len(found.images):,}"),
+        ("distinct states", f"{len(found.images):,}"),
         ("checked", f"{found.judged:,}"),
         ("seconds", f"{results.seconds:,.1f}"),
     ]
@@ -72,7 +72,7 @@ def probe_result(results: ProbeResults, places: Places, timelines: Timelines, ex
         facts,
         list(_blocks(results, places, timelines, tried)),
         [_case(one, results, places) for one in tried],
-        results.seconds,  # of all: a state is checked once, whichever crash leaves it
+        results.seconds,  # not by way: a state is checked once even if several crashes leave it
     )
 
 
@@ -107,14 +107,14 @@ def _verdict(results: ProbeResults) -> Verdict:
 
 
 class _Tried(NamedTuple):
-    """A way in which the program was tried, and the breaches that it found."""
+    """One way to test the program, and its breaches."""
 
     name: str
     points: int
     states: int
     breaches: list[ProbeBreach]
     gaps: list[str]
-    """Those that were asked for and have no verdict."""
+    """Requested tests without a verdict."""
 
 
 def _tried(results: ProbeResults) -> Iterator[_Tried]:
@@ -155,10 +155,10 @@ def _blocks(results: ProbeResults, places: Places, timelines: Timelines, tried: 
     yield Lines("", On.TERMINAL, lines=notes)
     yield _broken_table(results)
     yield _disks_table(results)
-    counts = f"{found.states:,} states, {len(found.images):,} different ones, "
-    lines = [f"{counts}{found.judged:,} checked with what was promised by then, in {found.seconds:.1f} s"]
+    counts = f"{found.states:,} states, {len(found.images):,} distinct, "
+    lines = [f"{counts}{found.judged:,} checked against the promises made before the crash, in {found.seconds:.1f} s"]
     if found.never_injected:
-        lines.append(f"never happened on these disks: {', '.join(found.never_injected)}")
+        lines.append(f"never occurred on these disks: {', '.join(found.never_injected)}")
     if results.recoveries is not None:
         lines += _recovery_lines(results.recoveries, results)
     if results.reruns is not None:
@@ -167,20 +167,18 @@ def _blocks(results: ProbeResults, places: Places, timelines: Timelines, tried: 
     rows = [Row((one.name, one.points, one.states, len(one.breaches)), bool(one.breaches)) for one in tried]
     figures = ("crash points", "states", "kinds of breach")
     yield ResultTable("Tried", On.SUMMARY, texts=("tried",), figures=figures, rows=rows)
-    note = "What the program and its children did to their files, step by step; bars are logarithmic."
-    yield Bars("What was recorded", On.PAGE, "recorded", note, _recorded(record))
     more = results.kinds - len(breaches)
     note = f"and {kinds_of_breach(more)} more, which --json lists" if more else ""
     brief = [one.text(places.get(one.key)) for one in breaches]
     yield Failures("Failures", On.ALARM | On.SUMMARY, "", note, [FailureGroup(brief)])
-    note = "The most severe case of each kind: after a promise if there is one, with as few losses as possible."
+    note = "The most severe case of each kind, if possible after a promise, with as few losses as possible."
     groups = []
     for number, one in enumerate(breaches, 1):
         place = places.get(one.key)
         links = [("timeline", timelines.get(one.key, ""))]
         if place is not None:
             kept = f"failures/{place.name}"
-            links += [("the failure as a file", f"{kept}/failure.json"), ("what the crash left", f"{kept}/files")]
+            links += [("failure file", f"{kept}/failure.json"), ("crash image", f"{kept}/files")]
         text = replace(
             one.text(place, in_full=True),
             anchor=f"failure-{number}",
@@ -191,13 +189,15 @@ def _blocks(results: ProbeResults, places: Places, timelines: Timelines, tried: 
     lines = results.said.splitlines()
     said = lines[-_SAID_LINES_MAX:]
     if len(lines) > len(said):
-        said.insert(0, f"… {len(lines) - len(said):,} lines before")
+        said.insert(0, f"… {len(lines) - len(said):,} earlier lines")
     yield Lines("not finished", On.ALARM | On.SUMMARY, lines=results.gaps, style="yellow")
-    note = "A probe proves nothing about these."
-    yield Lines("What was not tried", On.PAGE, "not-tried", note, list(_not_tried(results)))
+    note = "The probe shows nothing about these."
+    yield Lines("Not tried", On.PAGE, "not-tried", note, list(_not_tried(results)))
+    note = "File operations of the program and its children; bars are logarithmic."
+    yield Bars("Recorded steps", On.PAGE, "recorded", note, _recorded(record))
     if found.never_injected:
         yield Lines("Never", On.SUMMARY, lines=[", ".join(found.never_injected)])
-    yield Lines("what the check wrote, of all states together", On.STDERR | On.PAGE, "said", lines=said)
+    yield Lines("Output of the check, for all states", On.STDERR | On.PAGE, "said", lines=said)
 
 
 def _broken_table(results: ProbeResults) -> ResultTable:
@@ -229,8 +229,8 @@ def _disks_table(results: ProbeResults) -> ResultTable:
         broken = TableCell(count.broken, is_bad=count.broken > 0)
         rows.append(Row((TableCell(disk, PROFILES[disk].summary), *figures, broken), count.broken > 0))
     note = (
-        f"The program was cut at each crash point, under each kind of crash, and {results.check.name} looked at each"
-        " different state that this may leave, with what had been promised by then."
+        f"The program crashed at each crash point, with each kind of crash, and {results.check.name} checked each"
+        " distinct state that may be left against the promises made before the crash."
     )
     columns = ("crashes", "all states\ntried of", "cut by\n--limit", "states", "broken")
     return ResultTable("Crashes", _SHOWN, "disks", note, ("disk",), columns, rows)
@@ -263,12 +263,12 @@ def _rerun_lines(reruns: Reruns, results: ProbeResults) -> Iterator[str]:
     if reruns.injected:
         yield f"  faults at calls: {', '.join(f'{kind} {times:,}' for kind, times in reruns.injected.items())}"
     if reruns.never_injected:
-        yield f"  never happened, for want of a call: {', '.join(reruns.never_injected)}"
+        yield f"  never injected, as no call fits: {', '.join(reruns.never_injected)}"
     if reruns.cut:
-        yield f"  only the first calls were struck, by --fault-runs: {', '.join(reruns.cut)}"
+        yield f"  injected only at the first calls, limited by --fault-runs: {', '.join(reruns.cut)}"
     if reruns.seeds:
         hurry = f", {reruns.hurried:,} of them while another thread still ran" if reruns.hurried else ""
-        yield f"  {reruns.seeds:,} seeds, {reruns.orders:,} other orders, by {reruns.choices:,} choices{hurry}"
+        yield f"  {reruns.seeds:,} seeds, {reruns.orders:,} other orders, with {reruns.choices:,} choices{hurry}"
     for reason, controls in list(reruns.discarded.items())[:_REASONS_SHOWN_MAX]:
         names = ", ".join(map(str, controls[:_DISCARDED_SHOWN_MAX]))
         more = ", …" if len(controls) > _DISCARDED_SHOWN_MAX else ""
@@ -291,7 +291,7 @@ def _recorded(record: ProgramRecord) -> list[Group]:
 
 
 def _most(title: str, counts: Counter[str]) -> Group:
-    """Return those that come most often as bars."""
+    """Return the most frequent ones as bars."""
     left_out = len(counts) - _BARS_SHOWN_MAX
     more = f", without {counted(left_out, 'other')}" if left_out > 0 else ""
     return bar_group(title + more, dict(counts.most_common(_BARS_SHOWN_MAX)))
@@ -305,32 +305,32 @@ def _not_tried(results: ProbeResults) -> Iterator[str]:
     yield from (f"{gap[0].upper()}{gap[1:]}." for gap in results.gaps)
     found, recoveries, reruns = results.found, results.recoveries, results.reruns
     if not results.record.acknowledged:
-        yield "The program promised nothing, so nothing could be missing that it had promised."
+        yield "The program acknowledged no data, so lost data could not be detected."
     for disk, count in found.counts.items():
         if count.cut:
             yield f"On {disk} --limit {results.limit} left states of {counted(count.cut, 'crash point')} untried."
         elif count.exhausted < count.crashes:
             yield (
                 f"On {disk} all states of {count.exhausted:,} of {counted(count.crashes, 'crash point')} were "
-                "tried; of the others all that one loss alone leaves, and some of the rest."
+                "tried; for the others, all states with a single loss, and some more."
             )
     if found.never_injected:
-        yield f"Never happened, though the disks and the program allow it: {', '.join(found.never_injected)}."
+        yield f"Faults that could occur but did not: {', '.join(found.never_injected)}."
     others = [name for name in PROFILES if name not in found.counts and name != "nothing-lost"]
     if others:
         yield f"Other kinds of crash (--disk): {', '.join(others)}."
     if recoveries is None:
-        yield "Crashes while the check recovers (--recovery-crashes 1)."
+        yield "Crashes during recovery by the check (--recovery-crashes 1)."
     else:
         for why, times in recoveries.refused.items():
             yield f"{counted(times, 'recovery', 'recoveries')} could not be recorded: {why}"
     if reruns is None or not reruns.enabled:
-        yield "Calls that fail (--faults errors)."
+        yield "Failing calls (--faults errors)."
     if reruns is None or not reruns.seeds:
-        yield "Other orders of the program's threads and processes (--seeds 20): one run is one order."
+        yield "Other orders of the program's threads and processes (--seeds 20)."
     if reruns is not None:
         if reruns.never_injected:
-            yield f"Faults that no call could meet: {', '.join(reruns.never_injected)}."
+            yield f"Faults that fit no call: {', '.join(reruns.never_injected)}."
         if reruns.cut:
             yield f"Faults at calls after the first ones (--fault-runs): {', '.join(reruns.cut)}."
         for why, controls in reruns.discarded.items():

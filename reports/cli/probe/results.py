@@ -1,4 +1,4 @@
-"""Findings of a probe, from which its result is built."""
+"""Findings of a probe, the input of its result."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from ....faults.probe.probe import ProbeReport, ViolationGroup
 from ....faults.probe.record import ProgramRecord
 from ....faults.probe.recovery import Recoveries
 from ....faults.probe.reruns import Reruns
-from ...results.words import counted
+from ...quantities import counted
 from .breach_text import ProbeBreach
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeResults:
-    """One probe. Recoveries and reruns are None if they were not asked for."""
+    """One probe. Recoveries and reruns are None unless requested."""
 
     record: ProgramRecord
     start: Image
@@ -24,43 +24,43 @@ class ProbeResults:
     limit: int
     found: ProbeReport
     findings: Sequence[ProbeFinding]
-    """Of crashes of the program: the first STORIES_MAX of `found`. So it is with `recovered` and `differing`."""
+    """Of program crashes: the first STORIES_MAX of `found`. `recovered` and `differing` are likewise limited."""
     recoveries: Recoveries | None = None
     recovered: Sequence[ProbeFinding] = ()
     reruns: Reruns | None = None
     differing: Sequence[ProbeFinding] = ()
     allowed: Sequence[str] = ()
-    """Calls of the program that were not recorded, and are harmless here."""
+    """Harmless calls of the program that were not recorded."""
     said: str = ""
-    """The end of the output of the checks, of all states together."""
+    """The end of the joint output of all checks."""
     command: str = ""
     seconds: float = 0.0
     hint: str = ""
     """A remedy for recoveries that could not be recorded."""
     ended: str = ""
-    """The signal or the limit that has ended it early."""
+    """The signal or limit that ended the probe early."""
 
     @property
     def all_findings(self) -> list[ProbeFinding]:
-        """Return those of all kinds."""
+        """Return the findings of all kinds."""
         return [*self.findings, *self.recovered, *self.differing]
 
     @property
     def kinds(self) -> int:
-        """Return the number of kinds of breach, those without a finding included."""
+        """Return the number of kinds of breach, including those without a finding."""
         others = (one.breaches for one in (self.recoveries, self.reruns) if one is not None)
         return len(self.found.breaches) + sum(map(len, others))
 
     @property
     def crash_gaps(self) -> list[str]:
-        """Return the crashes that the probe was asked for and has not tried."""
+        """Return the requested crashes that were not tried."""
         if self.found.is_finished or self.found.is_of_end:
             return []
         return [f"crashes after step {self.found.steps:,} of {len(self.record.steps):,} were not tried"]
 
     @property
     def recovery_gaps(self) -> list[str]:
-        """Return the recoveries that the probe was asked for and that have no verdict."""
+        """Return the requested recoveries without a verdict."""
         if self.recoveries is None:
             return []
         discarded = sum(self.recoveries.refused.values())
@@ -68,7 +68,7 @@ class ProbeResults:
 
     @property
     def rerun_gaps(self) -> list[str]:
-        """Return the reruns that the probe was asked for and that have no verdict."""
+        """Return the requested reruns without a verdict."""
         if self.reruns is None:
             return []
         untried, discarded = self.reruns.untried, sum(self.reruns.refused.values())
@@ -79,7 +79,7 @@ class ProbeResults:
 
     @property
     def gaps(self) -> list[str]:
-        """Return the parts of the probe that have no verdict. Silence about them is no proof."""
+        """Return the parts of the probe without a verdict."""
         gaps = [*self.crash_gaps, *self.recovery_gaps, *self.rerun_gaps]
         return [f"the probe was ended by {self.ended}", *gaps] if self.ended and gaps else gaps
 
@@ -91,16 +91,16 @@ class ProbeResults:
         return f"no promise was broken, but {'; '.join(self.gaps)}" if self.gaps else "every promise held"
 
     def breaches(self) -> list[ProbeBreach]:
-        """Return all findings with how often each was met."""
+        """Return all findings with their counts."""
         return [_breach(finding, self._group(finding)) for finding in self.all_findings]
 
     def _group(self, finding: ProbeFinding) -> ViolationGroup:
         if not finding.kind:
             return self.found.breaches[finding.signature]
         if finding.kind == RECOVERY:
-            assert self.recoveries is not None, "who finds something has looked"
+            assert self.recoveries is not None, "a finding of a recovery without recoveries"
             return self.recoveries.breaches[finding.signature].group
-        assert self.reruns is not None, "who finds something has looked"
+        assert self.reruns is not None, "a finding of a rerun without reruns"
         return self.reruns.breaches[finding.kind, finding.signature].group
 
 
@@ -110,5 +110,5 @@ def _breach(finding: ProbeFinding, group: ViolationGroup) -> ProbeBreach:
 
 
 def kinds_of_breach(count: int) -> str:
-    """Return in words how many there are."""
+    """Return a count of kinds in words."""
     return counted(count, "kind of breach", "kinds of breach")

@@ -1,6 +1,6 @@
-"""Probing as the command does it: record the program, try its crashes, and leave the result.
+"""Implementation of `probe`: records the program, tries its crashes, and writes the result.
 
-Imports little before the program has run, for until then somebody waits.
+It imports little before the program has run, because a user waits for its start.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ _OF_REPLAY = ("replay", *CHECK_KINDS, "seconds", "timeline", "json_file", "progr
 
 
 def probe_program(asked: ProbeOptions) -> NoReturn:
-    """Probe the program, or replay a failure, leave the result, and exit."""
+    """Probe the program, or replay a failure, write the result, and exit."""
     if asked.replay is not None:
         if asked.program:
             raise typer.BadParameter("expected --replay or a program, found both")
@@ -48,7 +48,7 @@ def probe_program(asked: ProbeOptions) -> NoReturn:
             from .leaving import leave_refusal
 
             leave_refusal(error, asked.json_file)
-        # Disks, consoles and documents: the program has run before they are needed.
+        # Imported after the run of the program, because they are slow to import.
         from .leaving import leave_results
         from .probing import probe_recorded
 
@@ -66,7 +66,7 @@ def probe_program(asked: ProbeOptions) -> NoReturn:
 
 @contextmanager
 def _ended_early(seconds: float | None = None, limit: str = "") -> Iterator[Interruption]:
-    """Take the stop signals and a time limit inside a `with` block. Exits if the block has no result at the end."""
+    """Handle stop signals and a time limit in the block. Exits if the block has no result at the end."""
     with interruptible(seconds, limit) as interruption:
         try:
             yield interruption
@@ -78,18 +78,18 @@ def _ended_early(seconds: float | None = None, limit: str = "") -> Iterator[Inte
 
 
 def _exit_code(interruption: Interruption) -> int:
-    """Return the exit code of a probe that has ended before its first finding."""
+    """Return the exit code of a probe that ended before its first finding."""
     return interruption.exit_code if interruption.is_of_signal else EXIT_HARNESS
 
 
 def _options(asked: ProbeOptions) -> ProbePlan:
-    """Return the plan that the options describe. Raises BadParameter if they lack a program or a check."""
+    """Return the plan of the options. Raises BadParameter without a program or a check."""
     if asked.timeline is not None:
-        raise typer.BadParameter("goes with --replay; --out leaves those of all failures", param_hint="--timeline")
+        raise typer.BadParameter("needs --replay; --out writes timelines of all failures", param_hint="--timeline")
     program = asked.program
     if not program or (program[0] == "-m" and len(program) < 2):
         example = "tornlog probe --check ./check.sh -- ./server"
-        raise typer.BadParameter(f"expected a program behind --, as in: {example}")
+        raise typer.BadParameter(f"expected a program after --, as in: {example}")
     if not asked.checks:
         raise typer.BadParameter("expected a check: what is a promise only you know", param_hint="--check")
     kinds = _kinds(asked.faults or [])
@@ -115,7 +115,7 @@ def _seconds_in(time: str | None) -> float | None:
 
 
 def _kinds(names: list[str]) -> list[FaultKind]:
-    """Return the faults of some names, in which `-` may stand for a space, each once."""
+    """Return the named faults, each once; `-` may stand for a space."""
     known = {kind.value: kind for kind in CALL_FAULTS}
     kinds: dict[FaultKind, None] = {}
     for name in names:

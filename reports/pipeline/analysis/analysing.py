@@ -3,7 +3,7 @@
 from collections import Counter
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 from rich.table import Table
@@ -27,6 +27,7 @@ from ...html.sweep_report import SweepResults
 from ...quantities import rate
 from ...results.coverage import pairs_lines
 from ..spark.options import session_for
+from .command import AnalyzeOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,18 +40,10 @@ Sums = dict[tuple[str, ...], Counter[str]]
 _ASKED_FOR = ("scenarios", "first", "last", "disk", "policy", "mutant")
 
 
-def analyze_sweeps(
-    context: typer.Context,
-    *,
-    places: list[str],
-    out: Path | None,
-    master: str,
-    ship: list[str] | None,
-    conf: list[str] | None,
-    json_file: str | None,
-) -> None:
+def analyze_sweeps(asked: AnalyzeOptions) -> NoReturn:
     """Analyse the sweeps of a command line, and write and print the tables."""
-    if master == IN_PROCESS:
+    out, json_file = asked.out, asked.json_file
+    if asked.master == IN_PROCESS:
         raise typer.BadParameter("analyses are done by Spark; local[1] is one thread", param_hint="--master")
     try:
         from .analysis import NoSweepError, analysed, rows_of, sweep_at, write_tables
@@ -58,11 +51,11 @@ def analyze_sweeps(
     except ImportError as error:
         raise typer.BadParameter(f"{error}, which {brings('spark')} has") from error
     try:
-        sweeps = [sweep_at(place) for place in dict.fromkeys(map(absolute, places))]
+        sweeps = [sweep_at(place) for place in dict.fromkeys(map(absolute, asked.places))]
     except NoSweepError as error:
         raise typer.BadParameter(str(error), param_hint="DIR") from error
     began = perf_counter()
-    with session_for(master, ship, conf) as spark:
+    with session_for(asked.master, asked.ship, asked.conf) as spark:
         tables = {**analysed(rows_of(spark, sweeps)), "trends": trends(spark, sweeps)}
     took = perf_counter() - began
     files, written = list[Path](), ResultFiles()
@@ -73,7 +66,7 @@ def analyze_sweeps(
 
         with written.attempt(), results_written("--out"):
             files = write_tables(tables, out)
-            report = write_page(sweep_page(_results(tables, command_line(context), took, damaged)), out)
+            report = write_page(sweep_page(_results(tables, command_line(asked.context), took, damaged)), out)
     if json_file is not None:
         document = _document(sweeps, tables, files)
         with written.attempt():

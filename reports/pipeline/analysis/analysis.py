@@ -223,6 +223,7 @@ def with_bounds(rates: pa.Table) -> pa.Table:
     """Append the bounds of the rate to a table with held and seeds."""
     counts = zip(rates["held"].to_pylist(), rates["seeds"].to_pylist(), strict=True)
     low_high = [bounds(held, seeds) for held, seeds in counts]
+    assert all(low <= high for low, high in low_high), low_high
     for number, name in enumerate(("rate_low", "rate_high")):
         rates = rates.append_column(name, pa.array([pair[number] for pair in low_high], pa.float64()))
     return rates
@@ -332,14 +333,7 @@ def _until_found(rows: DataFrame, by: tuple[str, ...], order: tuple[str, ...]) -
         .filter(reached)
         .groupBy(*by, "first.invariant", fn.col("first.scenario").alias("first_scenario"))
         .agg(fn.count("*").alias("seeds"), fn.round(fn.sum("wall_seconds"), 6).alias("seconds"))
-        .select(
-            *by,
-            "first_scenario",
-            fn.col("invariant").isNotNull().alias("found"),
-            "invariant",
-            "seeds",
-            "seconds",
-        )
+        .select(*by, "first_scenario", fn.col("invariant").isNotNull().alias("found"), "invariant", "seeds", "seconds")
         .orderBy(*by)
     )
 

@@ -10,6 +10,7 @@ files. rows is the number of distinct runs. A table is a list of objects with th
 Exit codes: 0 all rows were counted, 2 usage, 3 some row files could not be read; they are named.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -18,24 +19,19 @@ import typer
 from ...cli.options import Conf, JsonFile, Ship
 
 
-def analyze(
-    context: typer.Context,
-    places: Annotated[list[str], typer.Argument(metavar="DIR...", help="Directories or URIs that `sweep` wrote.")],
+@dataclass(frozen=True)
+class AnalyzeOptions:
+    """Analyze sweeps: pass rates, times to detection, coverage, latencies, and trends between code versions."""
+
+    context: typer.Context
+    places: Annotated[list[str], typer.Argument(metavar="DIR...", help="Directories or URIs that `sweep` wrote.")]
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out",
-            "-o",
-            file_okay=False,
-            help="Write report.html, and each table as a Parquet file, to DIR.",
+            "--out", "-o", file_okay=False, help="Write report.html, and each table as a Parquet file, to DIR."
         ),
-    ] = None,
-    master: Annotated[str, typer.Option(help="Spark master, such as local[2] or spark://host:7077.")] = "local[*]",
-    ship: Ship = None,
-    conf: Conf = None,
-    json_file: JsonFile = None,
-) -> None:
-    """Analyze sweeps: pass rates, times to detection of mutants, coverage, latencies, trends between code versions."""
-    from .analysing import analyze_sweeps
-
-    analyze_sweeps(context, places=places, out=out, master=master, ship=ship, conf=conf, json_file=json_file)
+    ] = None
+    master: Annotated[str, typer.Option(help="Spark master, such as local[2] or spark://host:7077.")] = "local[*]"
+    ship: Ship = None
+    conf: Conf = None
+    json_file: JsonFile = None

@@ -48,10 +48,7 @@ def audit(
     from ....store.tools.geometry import Geometry
 
     geometry = Geometry(
-        commit_log_paths=commit_log,
-        delay_levels=delay_levels,
-        hash_slots=hash_slots,
-        index_entries=index_entries,
+        commit_log_paths=commit_log, delay_levels=delay_levels, hash_slots=hash_slots, index_entries=index_entries
     )
     began, place = perf_counter(), place_of(place, "DIR")
     out = None if out is None else place_of(out, "--out")

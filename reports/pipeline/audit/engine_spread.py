@@ -52,6 +52,7 @@ class _Bundles(Generic[Item]):
 
     def note(self, parts: int, seconds: float) -> None:
         """Set the size of the next bundle by the duration of this one, at most double."""
+        assert parts > 0, "an empty bundle was handed out"
         fitting = int(_BUNDLE_SECONDS * parts / max(seconds, 1e-6))
         self._parts = max(1, min(fitting, 2 * self._parts))
 
@@ -77,3 +78,4 @@ class EngineSpread:
                     raise found
                 yield found
                 wanted += 1
+        assert wanted == len(items), f"{wanted} results for {len(items)} items; waiting: {sorted(early)}"

@@ -228,6 +228,7 @@ class _SegmentScan:
             for hashed in key_hashes(record.topic, record.properties):
                 self.keys += KEY.pack(hashed, offset, stored_ms)
                 facts.keys += 1
+        assert offset >= self._segment.base_offset + facts.end, (offset, facts.end)  # records are in log order
         if not facts.records:
             facts.first_store_timestamp_ms = stored_ms
         facts.records += 1
@@ -242,7 +243,8 @@ class _SegmentScan:
             self.entries[queue] = bytearray()
             if self._plain is not None:
                 self._plain.know(*queue)
-        count = len(entries) // ENTRY_BYTES
+        count, odd_bytes = divmod(len(entries), ENTRY_BYTES)
+        assert count > 0 == odd_bytes, f"{len(entries)} bytes of entries"
         if runs and runs[-1].end == first:
             runs[-1] = runs[-1]._replace(records=runs[-1].records + count)
         else:

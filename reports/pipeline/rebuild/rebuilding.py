@@ -11,6 +11,7 @@ command can rebuild it. Until the store is complete the new directory has an `ab
 import errno
 from collections.abc import Iterator
 from datetime import datetime
+from itertools import pairwise
 
 from pyarrow import fs
 
@@ -115,12 +116,7 @@ class _Rebuilding:
         self._require_whole_files()
         self._finish()
         self._rebuilt.queues = [
-            {
-                "topic": topic,
-                "queueId": number,
-                "minOffset": runs[0].first,
-                "maxOffset": runs[-1].end,
-            }
+            {"topic": topic, "queueId": number, "minOffset": runs[0].first, "maxOffset": runs[-1].end}
             for (topic, number), runs in sorted(self._runs.items())
         ]
         return self._rebuilt
@@ -235,6 +231,7 @@ class _Rebuilding:
                     if runs[position].end > behind:
                         break
                     position += 1
+                assert all(one.end <= other.first for one, other in pairwise(inside)), inside
                 last = inside[-1] if inside else last
                 yield NewQueueFile(topic, number, begin * ENTRY_BYTES, behind - begin, tuple(inside), last)
 
@@ -253,6 +250,7 @@ class _Rebuilding:
                 end = min(begin + left, found.keys)
                 inside.append(KeyRange(segment.base_offset, begin, end))
                 left -= end - begin
+                assert 0 <= left < room, (left, room)
                 begin = end
         if inside:
             made.append(NewIndexFile(index_file_name(local_ms + len(made)), before, tuple(inside)))

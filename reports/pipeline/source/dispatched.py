@@ -108,6 +108,8 @@ def _spans(
     is_past_the_segment = len(ends) and ends[-1] > log_range.segment.base_offset + log_range.segment.size_bytes
     if is_past_the_segment or (begins[1:] < ends[:-1]).any():
         return None
+    assert len(begins) == len(ends) == len(wanted), "columns of one table"
+    assert (begins < ends).all(), "an entry without bytes"
     return CoveredSpans(begins, ends, wanted & (begins >= low))
 
 

@@ -63,6 +63,7 @@ class FollowedLog:
                 " was removed before it was read. A stream with a new checkpointLocation begins where the log does"
             )
         end, rows = walk.end_of_batch(begin, replace(limits, before_ms=self._durable_before_ms(), target=self._target))
+        assert end >= begin, f"a batch from {begin} to {end}"
         if end == begin == start["to"]:
             self._planned = end, start.get("latest_ms", 0)
             return PlannedPart(start, 0, 0)

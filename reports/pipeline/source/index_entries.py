@@ -31,10 +31,7 @@ from .directory import StoreDirectory, StoreFile
 from .source_options import SourceOptions
 
 _ENTRY_FIELDS = "key_hash int32, physical_offset int64, time_diff_s int32, previous int32"
-FIELDS = (
-    *fields_of(f"file string, position int64, number int32, {_ENTRY_FIELDS}, begin_timestamp_ms int64"),
-    DAMAGE,
-)
+FIELDS = (*fields_of(f"file string, position int64, number int32, {_ENTRY_FIELDS}, begin_timestamp_ms int64"), DAMAGE)
 DEFAULT_HASH_SLOTS = 5_000_000
 DEFAULT_INDEX_ENTRIES = 20_000_000
 ENTRY = np.dtype([("key_hash", ">i4"), ("physical_offset", ">i8"), ("time_diff_s", ">i4"), ("previous", ">i4")])

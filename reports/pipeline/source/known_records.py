@@ -11,6 +11,7 @@ from base64 import b64decode, b64encode
 from collections import deque
 from collections.abc import Iterator
 from hashlib import blake2b
+from itertools import pairwise
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -79,6 +80,7 @@ class KnownRecords(NamedTuple):
             back_bytes *= _LOOK_BACK_TIMES
         if not found:
             return cls()
+        assert all(one.end <= other.begin for one, other in pairwise(found)), "records overlap"
         marks = bytes(one.digest[0] for one in found)
         latest_ms = max(one.stored_ms for one in found)
         return cls(found[0].begin, found[-1].begin, found[-1].digest, latest_ms, marks)

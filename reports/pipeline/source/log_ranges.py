@@ -38,6 +38,9 @@ class LogRange:
     zeros_max: int | None = None
     """Zeros to read after the end of the log; None for all of them."""
 
+    def __post_init__(self) -> None:
+        assert 0 <= self.known <= self.start <= self.end <= self.segment.size_bytes, self
+
     @property
     def log_start(self) -> int:
         """Return the log offset of the first byte."""
@@ -130,6 +133,7 @@ class RangeStart:
                 break
             back_bytes *= _LOOK_BACK_TIMES
         at, is_sound = proven, True
+        assert log_range.known <= at <= start, (log_range.known, at, start)
         while at < start:
             for boundary in boundaries(self._directory, log_range.segment, at):
                 if boundary >= start:

@@ -115,6 +115,7 @@ class LogWalk:
             position = end - segment.base_offset
             if not is_open and limits.are_places and stop is not None:
                 position = self._near(segment, position, stop - segment.base_offset)
+            assert 0 <= position <= segment.size_bytes, (position, segment)
             for piece in (
                 self.whole(segment, position) if is_open else self.heads(segment, position, segment.size_bytes)
             ):
@@ -123,6 +124,7 @@ class LogWalk:
                     starts = piece.starts + piece.origin + segment.base_offset
                     return BatchEnd(over, rows + int(np.searchsorted(starts, over)))
                 rows += len(piece)
+                assert _end_of(piece) > end or not is_open, (_end_of(piece), end)
                 end = _end_of(piece)
             if is_open and not self._is_full(segment, end):
                 break

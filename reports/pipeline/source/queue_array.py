@@ -6,7 +6,7 @@ may not be found, but every returned entry is in its files.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ class QueueArray:
 
     def __init__(self, directory: StoreDirectory, files: Sequence[StoreFile]) -> None:
         """Keep the files of the queue, which are sorted by offset."""
+        assert all(one.base_offset < other.base_offset for one, other in pairwise(files)), "binary search needs order"
         self._directory = directory
         self._files = [file for file in files if file.size_bytes >= ENTRY_BYTES]
         self._ends = list(accumulate(file.size_bytes // ENTRY_BYTES for file in self._files))
@@ -77,6 +78,7 @@ class QueueArray:
         """Return at most `wanted` entries of one file from a number on, all read at one moment."""
         which = bisect_right(self._ends, number)
         file, first = self._files[which], self._ends[which - 1] if which else 0
+        assert first <= number < self._ends[which], (first, number, self._ends[which])
         count = min(wanted, self._ends[which] - number)
         raw = bytes(self._bytes(file, (number - first) * ENTRY_BYTES, count * ENTRY_BYTES))
         return np.frombuffer(raw, ENTRY, count=len(raw) // ENTRY_BYTES)

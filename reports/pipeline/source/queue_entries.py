@@ -11,17 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from ....store.formats.consume_queue import BLANK_ENTRY, ENTRY_BYTES
-from .columns import (
-    DAMAGE,
-    LOOKS_MAX,
-    Reason,
-    RowConditions,
-    batch_of,
-    damage_array,
-    damage_batch,
-    fields_of,
-    pause,
-)
+from .columns import DAMAGE, LOOKS_MAX, Reason, RowConditions, batch_of, damage_array, damage_batch, fields_of, pause
 from .directory import QueueFile, StoreDirectory
 from .queue_array import ENTRY
 from .source_options import SourceOptions

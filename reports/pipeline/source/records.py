@@ -60,6 +60,7 @@ class RangeReader:
             stop, base_offset = self._range.end - origin, self._segment.base_offset + origin
             starts, behind, error = self._scanner.scan(view, self.position - origin, stop, base_offset)
             if len(starts):
+                assert self.position < origin + behind, (self.position, origin + behind)
                 self.position = origin + behind
                 self._window_bytes = min(2 * self._window_bytes, WINDOW_BYTES)
                 for some in pieces_of(starts, _PIECE_BYTES):
@@ -134,6 +135,7 @@ class RangeReader:
 
     def _search(self, position: int) -> None:
         """Continue at the next possible record, or at the end of the range."""
+        assert position > self.position, (position, self.position)  # or the same damage is yielded forever
         self.position = next_candidate(self._directory, self._segment, position, self._range.end)
         self._is_proven = self._proves_here()
 

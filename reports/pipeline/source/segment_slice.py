@@ -43,6 +43,7 @@ _BEHIND_STORE_HOST = {
 _BORN_HOST_AT, _STORE_HOST_AT, _HEAD_BYTES = 48, 64, 88
 _NAME_SEPARATOR, _ENTRY_SEPARATOR = 1, 2
 _PROPERTIES_LENGTH_BYTES = 2
+_OFFSETS_MAX = (1 << 31) - 1
 
 
 class Spans(NamedTuple):
@@ -186,6 +187,7 @@ def _values(buffer: pa.Buffer, begins: Array, ends: Array) -> pa.Array:
     if not len(begins):
         return pa.array([], pa.binary())
     first, last = int(begins[0]), int(ends[-1])
+    assert last - first <= _OFFSETS_MAX, f"{last - first} bytes do not fit Arrow's 32-bit offsets"
     offsets = np.empty(2 * len(begins), np.int32)
     offsets[0::2] = begins - first
     offsets[1::2] = ends - first

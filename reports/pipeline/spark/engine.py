@@ -211,6 +211,7 @@ class OnSpark:
         except Exception as error:
             raise_if_lacking(error)
             raise
+        assert len(made) == len(items), f"{len(made)} results for {len(items)} items"
         return made
 
 

@@ -6,6 +6,7 @@ of this call, the rest is of the table. files is the number of files with rows, 
 path, null for a table that is not on this machine.
 """
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -13,47 +14,28 @@ import typer
 from ...cli.options import Conf, JsonFile, Master, Mutant, Ship
 
 
-def sweep(
-    context: typer.Context,
-    seeds: Annotated[str, typer.Option(help="N or A:B, of each scenario.")],
+@dataclass(frozen=True, kw_only=True)
+class SweepOptions:
+    """Run many seeds into a table with one row each; an interrupted sweep is resumed."""
+
+    context: typer.Context
+    seeds: Annotated[str, typer.Option(help="N or A:B, of each scenario.")]
     out: Annotated[
         str,
         typer.Option(
-            "--out",
-            "-o",
-            help="Directory or URI for the table and its report. A sweep found there is resumed.",
+            "--out", "-o", help="Directory or URI for the table and its report. A sweep found there is resumed."
         ),
-    ],
-    scenario: Annotated[list[str] | None, typer.Option(help="A scenario; repeatable. Default: all.")] = None,
-    disk: Annotated[str | None, typer.Option("--disk", "--profile", help="One disk only; see `list`.")] = None,
-    policy: Annotated[str | None, typer.Option(help="One policy only; see `list`.")] = None,
-    mutant: Mutant = None,
-    master: Master = "local[*]",
-    ship: Ship = None,
-    conf: Conf = None,
-    stop_after: Annotated[int | None, typer.Option(min=1, help="Stop after this many failures.")] = None,
-    shrink: Annotated[str, typer.Option(help="Time limit for shrinking each kind of failure.")] = "15s",
+    ]
+    scenario: Annotated[list[str] | None, typer.Option(help="A scenario; repeatable. Default: all.")] = None
+    disk: Annotated[str | None, typer.Option("--disk", "--profile", help="One disk only; see `list`.")] = None
+    policy: Annotated[str | None, typer.Option(help="One policy only; see `list`.")] = None
+    mutant: Mutant = None
+    master: Master = "local[*]"
+    ship: Ship = None
+    conf: Conf = None
+    stop_after: Annotated[int | None, typer.Option(min=1, help="Stop after this many failures.")] = None
+    shrink: Annotated[str, typer.Option(help="Time limit for shrinking each kind of failure.")] = "15s"
     compact: Annotated[
         bool, typer.Option("--compact", help="Merge the row files into few at the end, sorted by seed.")
-    ] = False,
-    json_file: JsonFile = None,
-) -> None:
-    """Run many seeds into a table with one row each; an interrupted sweep is resumed."""
-    from .sweeping import sweep_seeds
-
-    sweep_seeds(
-        context,
-        seeds=seeds,
-        out=out,
-        scenario=scenario,
-        disk=disk,
-        policy=policy,
-        mutant=mutant,
-        master=master,
-        ship=ship,
-        conf=conf,
-        stop_after=stop_after,
-        shrink=shrink,
-        compact=compact,
-        json_file=json_file,
-    )
+    ] = False
+    json_file: JsonFile = None

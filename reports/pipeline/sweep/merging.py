@@ -50,6 +50,8 @@ def merge_table(table: Table, engine: Engine) -> int:
             covered.discard(merge.span.file_name)  # a damaged one, which is whole now
             covered.update(merge.parts)
             left += 1 - len(merge.parts)
+        # Deleting a file that no merged one covers would lose its rows.
+        assert covered <= set(files.covered) | set(files.whole) | set(files.damaged), covered
         table.delete_files(covered, engine)
     return left
 

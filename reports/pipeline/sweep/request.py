@@ -42,6 +42,9 @@ class SeedSpan:
     first: int
     count: int
 
+    def __post_init__(self) -> None:
+        assert self.first >= 0 < self.count, self  # the file name has no sign, and a file without rows is never read
+
     @classmethod
     def of_file(cls, name: str) -> "SeedSpan | None":
         """Parse the name of a file of rows; None for any other name."""
@@ -141,6 +144,9 @@ class Begun:
         if any(size < 1 for size in sizes.values()):
             raise SweepFileError(f"seeds_a_block: expected more than 0, found {sizes}")
         return cls(request, sizes, str(own[1]), str(own[2]))
+
+    def __post_init__(self) -> None:
+        assert all(size > 0 for size in self.seeds_a_block.values()), self.seeds_a_block
 
     def require_same(self, request: SweepRequest) -> None:
         """Raise SweepFileError unless request and code are those of this sweep.

@@ -67,6 +67,7 @@ def do_block(place: str, block: Block, seconds_max: float = SECONDS_MAX) -> Bloc
     done = BlockResult(block)
     Table(place).write(block, done.watch(isolated_rows(block.batch(), seconds_max)))
     done.seconds = perf_counter() - began
+    assert done.seeds == block.count, f"{done.seeds} rows in {block.file_name}"
     return done
 
 
@@ -160,6 +161,7 @@ class SweepProgress:
     def add(self, block: BlockResult) -> None:
         """Add a block."""
         self.done += block.seeds
+        assert self.left >= 0, f"{self.done_before} and {self.done} of {self.seeds} seeds"
         self.outcomes += block.outcomes
         self.signatures += block.signatures
         self.work_seconds += block.seconds

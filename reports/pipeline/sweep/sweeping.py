@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
@@ -28,9 +28,10 @@ from ...cli.options import (
 from ...cli.pages import PAGE, write_page
 from ...cli.reporting import FailureLinks, leave_timelines, replay_command, write_failures
 from ...html.sweep_report import SweepResults
-from ...results.words import counted
+from ...quantities import counted
 from ..spark.engine import is_in_this_environment
 from ..spark.options import engine_for, place_of
+from .command import SweepOptions
 
 if TYPE_CHECKING:
     from .sweep import SweepProgress
@@ -40,27 +41,12 @@ _UI = "spark.ui.enabled"
 _BAD = ("harness-error", "nondeterministic", "timed-out", "crashed")
 
 
-def sweep_seeds(
-    context: typer.Context,
-    *,
-    seeds: str,
-    out: str,
-    scenario: list[str] | None,
-    disk: str | None,
-    policy: str | None,
-    mutant: str | None,
-    master: str,
-    ship: list[str] | None,
-    conf: list[str] | None,
-    stop_after: int | None,
-    shrink: str,
-    compact: bool,
-    json_file: str | None,
-) -> None:
+def sweep_seeds(asked: SweepOptions) -> NoReturn:
     """Run the sweep of a command line, write its results, and exit."""
-    names = [one.name for one in scenarios_named(scenario, disk, policy)]
+    out, mutant, json_file = asked.out, asked.mutant, asked.json_file
+    names = [one.name for one in scenarios_named(asked.scenario, asked.disk, asked.policy)]
     require_mutant(mutant)
-    wanted, seconds = seeds_in(seeds, None), seconds_in(shrink, "--shrink")
+    wanted, seconds = seeds_in(asked.seeds, None), seconds_in(asked.shrink, "--shrink")
     assert wanted is not None, "an option that must be given"
     try:
         from .merging import MergeError, merge_table
@@ -70,7 +56,7 @@ def sweep_seeds(
         from .table import Table
     except ImportError as error:
         raise typer.BadParameter(f"{error}, which {brings('spark')} has") from error
-    request = SweepRequest(tuple(names), wanted.start, wanted.stop, disk, policy, mutant)
+    request = SweepRequest(tuple(names), wanted.start, wanted.stop, asked.disk, asked.policy, mutant)
     here = Path(out) if "://" not in out else None
     if (
         here is not None
@@ -82,7 +68,7 @@ def sweep_seeds(
     latest: list[SweepProgress] = []
 
     def work() -> tuple["SweepProgress", list[Failure], int | None]:
-        with engine_for(master, ship, with_ui(master, conf)) as engine:
+        with engine_for(asked.master, asked.ship, with_ui(asked.master, asked.conf)) as engine:
             try:
                 with progress_shown("sweeping", request.seeds, ticks=False) as update:
 
@@ -92,8 +78,8 @@ def sweep_seeds(
                         facts = f"{rate:.0f}/s, {progress.failures} broken"
                         update(completed=progress.done_before + progress.done, facts=facts, refresh=True)
 
-                    done = run_sweep(request, table, engine, stop_after=stop_after, on_progress=on_progress)
-                files = merge_table(table, engine) if compact else None
+                    done = run_sweep(request, table, engine, stop_after=asked.stop_after, on_progress=on_progress)
+                files = merge_table(table, engine) if asked.compact else None
             except SweepFileError as error:
                 raise typer.BadParameter(f"{out}: {error}", param_hint="--out") from error
             except MergeError as error:
@@ -124,7 +110,7 @@ def sweep_seeds(
         links = leave_timelines(
             small, paths, here, lambda one: replay_command(paths[one.signature]), draws=not interrupted
         )
-        results = _results(done, table, mutant, command_line(context), took, links)
+        results = _results(done, table, mutant, command_line(asked.context), took, links)
         with files_left.attempt(), results_written("--out"):
             report = write_page(sweep_page(results), here)
     if json_file is not None:

@@ -16,26 +16,18 @@ import typer
 from ...cli.console import OUT, followed, print_paths
 from ...cli.options import (
     EXIT_HELD,
+    HERE,
     JsonFile,
     PicturesDir,
     ResultFiles,
     disks_named,
+    pictures_of,
     results_written,
     write_json,
 )
 from ...quantities import LATENCY_COLUMNS
-from ..drawing import HERE, pictures_of
 from .here import LatencyComparison, compared, measure_here
-from .simulated import (
-    DISKS,
-    PRODUCERS,
-    LatencySeries,
-    cells,
-    group_commit,
-    measure_grid,
-    rollover,
-    slow_syncs,
-)
+from .simulated import DISKS, PRODUCERS, LatencySeries, cells, group_commit, measure_grid, rollover, slow_syncs
 from .tables import HEADER, grid_rows, here_rows, print_here, print_rows
 
 if TYPE_CHECKING:
@@ -56,8 +48,7 @@ def latency(
     seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 0,
     turns: Annotated[int, typer.Option(min=1, help=f"For {HERE}: turns for each number of producers.")] = 20,
     directory: Annotated[
-        Path | None,
-        typer.Option("--dir", exists=True, file_okay=False, help=f"For {HERE}: measure in DIR."),
+        Path | None, typer.Option("--dir", exists=True, file_okay=False, help=f"For {HERE}: measure in DIR.")
     ] = None,
     out: PicturesDir = Path("out"),
     json_file: JsonFile = None,

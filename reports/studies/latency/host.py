@@ -45,14 +45,7 @@ class HostCosts:
 
 REFERENCE = HostCosts(
     put=Spread.through(
-        [
-            (0.0, 12 * _US),
-            (0.5, 19 * _US),
-            (0.9, 40 * _US),
-            (0.99, 110 * _US),
-            (0.999, 250 * _US),
-            (1.0, 600 * _US),
-        ]
+        [(0.0, 12 * _US), (0.5, 19 * _US), (0.9, 40 * _US), (0.99, 110 * _US), (0.999, 250 * _US), (1.0, 600 * _US)]
     ),
     put_work_ns=14 * _US,
     handover=Spread.through(
@@ -133,6 +126,7 @@ class HostTasks(SimTasks):
         if name == _TO_PRODUCER:
             took_ns = max(host.handover.draw(self._stream, "handover") - took_ns, 0)
         work_ns = min(host.handover_work_ns // 2, took_ns)
+        assert 0 <= work_ns <= took_ns, (work_ns, took_ns)
         if took_ns > work_ns:
             self._kernel.park(_WAKING, self._kernel.now_ns + took_ns - work_ns)
         self._processor.work(work_ns)

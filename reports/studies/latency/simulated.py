@@ -126,12 +126,7 @@ class _Run:
         return found
 
     def _producer(
-        self,
-        store: MessageStore,
-        message: Message,
-        gaps_ns: "array[int]",
-        series: list["array[int]"],
-        number: int,
+        self, store: MessageStore, message: Message, gaps_ns: "array[int]", series: list["array[int]"], number: int
     ) -> Callable[[], None]:
         kernel, host, work = self.kernel, self.host, self.processor.work
         draw, stream = host.put.draw, self.choices.stream(f"puts-{number}")

@@ -89,6 +89,7 @@ def curve_of(latencies_ns: Iterable[int]) -> Curve:
     count = len(ordered)
     ranks = sorted({round(count - count ** (1 - step / _POINTS)) for step in range(_POINTS + 1)})
     picked = [rank for rank in ranks if rank < count]
+    assert picked == sorted(set(picked)), "a curve rises"
     return Curve([ordered[rank] / 1_000 for rank in picked], [1 - rank / count for rank in picked])
 
 

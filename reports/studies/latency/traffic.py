@@ -69,14 +69,12 @@ def arrivals(setup: Setup) -> list["array[int]"]:
         draw = choices.stream(f"producer-{producer}").raw_random
         count = setup.puts // setup.producers + (producer < setup.puts % setup.producers)
         found.append(array("q", (round(-log(1.0 - draw()) * mean_ns) for _ in range(count))))
+    assert sum(map(len, found)) == setup.puts, "every put has its arrival"
     return found
 
 
 def produce(
-    gaps_ns: Iterable[int],
-    now_ns: Callable[[], int],
-    sleep_ns: Callable[[int], None],
-    put: Callable[[], None],
+    gaps_ns: Iterable[int], now_ns: Callable[[], int], sleep_ns: Callable[[int], None], put: Callable[[], None]
 ) -> "array[int]":
     """Put at each arrival; return the latencies in ns."""
     latencies = array("q")

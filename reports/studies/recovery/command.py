@@ -12,9 +12,8 @@ import typer
 from rich.console import Console
 
 from ...cli.console import OUT, followed, plain_table, print_paths
-from ...cli.options import EXIT_HELD, JsonFile, PicturesDir, ResultFiles, results_written, write_json
+from ...cli.options import EXIT_HELD, JsonFile, PicturesDir, ResultFiles, pictures_of, results_written, write_json
 from ...quantities import duration
-from ..drawing import pictures_of
 from .timed import HEADER, RecoveryTime, cases_by_distance, cases_by_size, measure_recovery, recovery_rows
 
 _MIB = 1 << 20
@@ -23,8 +22,7 @@ _SIZES = (16 * _MIB, 64 * _MIB, 256 * _MIB, 512 * _MIB)
 
 def recovery(
     log_bytes: Annotated[
-        list[int] | None,
-        typer.Option(min=_MIB, help="Size of the log in bytes; repeatable. [default: 16 to 512 MiB]"),
+        list[int] | None, typer.Option(min=_MIB, help="Size of the log in bytes; repeatable. [default: 16 to 512 MiB]")
     ] = None,
     turns: Annotated[int, typer.Option(min=1, help="Turns for each case; the median counts.")] = 3,
     directory: Annotated[

@@ -46,6 +46,7 @@ class FilledStore:
         Path(_config_of(self.directory).abort_path).touch()
         behind = -(-behind_bytes // SEGMENT_BYTES)
         trusted = len(self.first_ms) - min(behind, len(self.first_ms))
+        assert 0 <= trusted <= len(self.first_ms), (trusted, len(self.first_ms))
         self._write_checkpoint(self.first_ms[trusted] if trusted > 0 else 0)
 
     def _write_checkpoint(self, vouched_ms: int) -> None:

@@ -17,14 +17,15 @@ from ....faults.devices.pages import Memory
 from ...cli.console import OUT, followed, print_paths
 from ...cli.options import (
     EXIT_HELD,
+    HERE,
     JsonFile,
     PicturesDir,
     ResultFiles,
     disks_named,
+    pictures_of,
     results_written,
     write_json,
 )
-from ..drawing import HERE, pictures_of
 from .grid import (
     DEVICES,
     AssumptionCase,
@@ -40,16 +41,7 @@ from .grid import (
 )
 from .here import TOPICS_HERE, MeasuredHere, measure_here
 from .layouts import FLUSHES, LAYOUTS, TOPICS
-from .tables import (
-    CHECKED_HEADER,
-    HEADER,
-    TableRow,
-    checked_rows,
-    grid_rows,
-    here_rows,
-    print_checked,
-    print_rows,
-)
+from .tables import CHECKED_HEADER, HEADER, TableRow, checked_rows, grid_rows, here_rows, print_checked, print_rows
 
 _CHECKED_DISK = "hdd"
 _READ_TOPICS_MOST = 1024
@@ -67,8 +59,7 @@ def topics(
     seed: Annotated[int, typer.Option(help="Seed of the simulation.")] = 0,
     jobs: Annotated[int, typer.Option(min=0, help="Processes for the simulation; 0: one per core.")] = 0,
     directory: Annotated[
-        Path | None,
-        typer.Option("--dir", exists=True, file_okay=False, help=f"For {HERE}: measure in DIR."),
+        Path | None, typer.Option("--dir", exists=True, file_okay=False, help=f"For {HERE}: measure in DIR.")
     ] = None,
     out: PicturesDir = Path("out"),
     json_file: JsonFile = None,
@@ -112,13 +103,7 @@ def topics(
 
 
 def _simulate(
-    disks: Sequence[str],
-    numbers: Sequence[int],
-    checked_disk: str,
-    puts: int,
-    memory: Memory,
-    seed: int,
-    jobs: int,
+    disks: Sequence[str], numbers: Sequence[int], checked_disk: str, puts: int, memory: Memory, seed: int, jobs: int
 ) -> tuple[list[LayoutResult], list[AssumptionResult]]:
     """Simulate the grid, and single changed assumptions on one disk, in parallel; return both as rows."""
     most = numbers[-1]

@@ -9,14 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import (
-    FixedLocator,
-    FuncFormatter,
-    LogLocator,
-    NullFormatter,
-    NullLocator,
-    PercentFormatter,
-)
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator, PercentFormatter
 
 from ...plotting import INK, KINDS, durations_on, save_figure, save_table
 from .grid import PACKED_LOG, PARTITIONED_LOG, RATES, SHARED_LOG, AssumptionResult, Late, LayoutResult

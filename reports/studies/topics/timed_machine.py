@@ -141,6 +141,7 @@ class SimGrowingFile:
         end = min(at + size_bytes, self._descriptor.size_bytes)
         if end <= at:
             return b""
+        assert end <= self._descriptor.size_bytes, (end, self._descriptor.size_bytes)
         self._touched(self._path, at, end)
         return bytes(self._files.map(self._path, end).view(at, end))
 

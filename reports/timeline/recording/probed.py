@@ -53,6 +53,7 @@ def record_probe(found: ProbeFinding, check: str) -> RunRecording:
     cut.files = _file_maps(scene, found)
     is_kill = PROFILES[case.disk].page_cache_survives
     numbers = [0, *(number // 2 + 1 for number in range(2 * len(record.steps))), *[len(record.steps)] * 3]
+    assert len(numbers) == end + 1, f"{len(numbers)} moments, the last is {end}"
     return RunRecording(
         subject=Subject(shlex.join(record.program), _claim(found), None, None),
         plan=None,

@@ -207,6 +207,8 @@ class RunRecorder(WorldTrace):
             if cut.operation and cut.machine in lives:
                 cut.when = lives[cut.machine].moment
         spans = sorted(self._tasks.spans, key=lambda span: (span.begin, span.task))
+        assert all(task.end >= task.begin for task in self._tasks.tasks), "every task has ended"
+        assert all(hold.end >= hold.begin for hold in self._tasks.holds), "every lock is released"
         run = (subject, plan, digest, dict(sorted(injected.items())), self._page_bytes, self._sector_bytes)
         tasks = (self._moments.all, self._machines, self._tasks.tasks, spans, self._tasks.holds)
         log = (self._operations.all, self._positions.all, self._positions.checkpoints)

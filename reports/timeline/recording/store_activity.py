@@ -11,17 +11,7 @@ from ....store.formats.checkpoint import decode_checkpoint
 from ....store.log.segment import Segment
 from ....store.message_store import MessageStore
 from ....store.world import Cell
-from .record import (
-    COMMITTED,
-    CUT_OFF,
-    DISPATCHED,
-    FLUSHED,
-    WROTE,
-    CheckpointWrite,
-    Position,
-    Put,
-    RecoveryOutcome,
-)
+from .record import COMMITTED, CUT_OFF, DISPATCHED, FLUSHED, WROTE, CheckpointWrite, Position, Put, RecoveryOutcome
 from .task_activity import Moments, TaskSpans
 from .watched_world import WatchedCell
 

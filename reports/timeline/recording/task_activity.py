@@ -30,7 +30,9 @@ class Moments:
     def mark(self) -> int:
         """Create a moment for the current time and step, and return it."""
         if not (self._stopped and self.all):
-            self.all.append(RecordedMoment(self.kernel.now_ns, self.kernel.steps))
+            moment = RecordedMoment(self.kernel.now_ns, self.kernel.steps)
+            assert not self.all or self.all[-1] <= moment, f"{moment} after {self.all[-1]}"
+            self.all.append(moment)
         return len(self.all) - 1
 
     def stop(self) -> None:
@@ -154,6 +156,7 @@ class TaskSpans:
 
     def _leave(self, number: int, at: int) -> None:
         state = self._states.pop(number, None)
+        assert state is None or state.begin <= at, (self.tasks[number].name, state, at)
         if state is not None and at > state.begin:
             self.spans.append(Span(number, state.name, state.begin, at, state.why))
 

@@ -1,1 +1,1 @@
-"""Published findings seen again in the real RocketMQ store's own writes, recorded on its JVM, store by store."""
+"""Published findings reproduced in recorded writes of the real RocketMQ store on its JVM."""

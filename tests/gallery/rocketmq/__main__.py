@@ -1,6 +1,6 @@
-"""`python -m tests.gallery.rocketmq`: which published findings the own writes of the real store show, on its JVM.
+"""`python -m tests.gallery.rocketmq`: reproduces published findings in writes of the real store.
 
-Ends with 1 if one that is looked for is not met, 2 if there is no Maven or no JDK.
+The exit code is 1 if an expected finding is missing, 2 without Maven or a JDK.
 """
 
 from itertools import chain
@@ -21,7 +21,7 @@ _Example = tuple[RecordedPlan, ViolationGroup]
 
 
 def main(jobs: Annotated[int, typer.Option(min=1, help="Processes that check, each with a JVM.")] = 1) -> None:
-    """Record the real store, judge its crashes by the real store, and print which findings were met."""
+    """Record the real store, let it open its crash images, and print the reproduced findings."""
     try:
         commands = {version: recorded_store(version) for version in dict.fromkeys(plan.version for plan in PLANS)}
     except JavaMissing as missing:
@@ -52,13 +52,13 @@ def main(jobs: Annotated[int, typer.Option(min=1, help="Processes that check, ea
 
 
 def _cost(runs: list[RecordedPlan]) -> tuple[str, str, str]:
-    """Return the CPU seconds of some runs by themselves, with their recorder, and the ratio."""
+    """Return the CPU seconds of runs without and with the recorder, and their ratio."""
     bare, recorded = (sum(getattr(run, name) for run in runs) for name in ("bare_cpu_seconds", "recorded_cpu_seconds"))
     return f"{bare:.1f}", f"{recorded:.1f}", f"{recorded / bare:.2f}"
 
 
 def _simplicity(example: _Example) -> tuple[int, tuple[int, int, int, bool, bool]]:
-    """Return what makes one example simpler: fewer kinds of breach in one state, then a smaller case."""
+    """Return the sort key of an example: fewer kinds of breach in one state, then a smaller case."""
     _, group = example
     return len(group.smallest.verdict.lines[0].split()), group.smallest.size
 

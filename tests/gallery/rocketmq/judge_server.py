@@ -1,7 +1,7 @@
-"""A check's server: the real store opens what a crash has left, and all that its users see is held against the puts.
+"""Check server: the real store opens a crash image, and its contents are compared with the puts.
 
-`python -m tests.gallery.rocketmq.judge_server PLAN`. Its first line of a state that is broken is the kinds of
-breach, the words of `plans`.
+`python -m tests.gallery.rocketmq.judge_server PLAN`. The first line for a broken state lists the kinds of breach, in
+the words of `plans`.
 """
 
 import json
@@ -14,22 +14,7 @@ from typing import Any
 from tests.conformance.maven import real_store_program
 from tests.conformance.real_store import START_MS_MAX, RealStore
 
-from .plans import (
-    DELAY_MS,
-    DUE,
-    FORGOTTEN,
-    HOLE,
-    LOST,
-    PLANS,
-    PREFIX,
-    REFUSED,
-    RETURNED,
-    START,
-    TAG,
-    TWICE,
-    ZERO,
-    Plan,
-)
+from .plans import DELAY_MS, DUE, FORGOTTEN, HOLE, LOST, PLANS, PREFIX, REFUSED, RETURNED, START, TAG, TWICE, ZERO, Plan
 
 _OFFSET, _TOPIC, _QUEUE, _STORED_AT, _PROPERTIES = 0, 3, 4, 10, 16
 _RECORD_FIELDS = 17
@@ -39,7 +24,7 @@ Breach = tuple[str, str]
 
 
 def java_hash(text: str) -> int:
-    """Return String.hashCode() of a text of ASCII, which is a tag's code."""
+    """Return String.hashCode() of an ASCII text, which is the code of a tag."""
     found = 0
     for each in text:
         found = (31 * found + ord(each)) % 2**32
@@ -47,7 +32,7 @@ def java_hash(text: str) -> int:
 
 
 def breaches(plan: Plan, seen: Fields, answers: list[Fields], refusal: str = START) -> Iterator[Breach]:
-    """Yield the kind and the place of what is broken. refusal: the kind, if it does not open."""
+    """Yield kind and place of each breach. refusal: the kind, if the store does not open."""
     if "exception" in seen or not seen.get("load") or not seen.get("start"):
         yield refusal, str(seen.get("exception", f"load {seen.get('load')}, start {seen.get('start')}"))
         return
@@ -106,9 +91,9 @@ def _answer_breaches(
 
 
 def kind_of_refusal(store: Path, plan: Plan) -> str:
-    """Return by which kind of breach a store is refused, if it is.
+    """Return the kind of breach for a store that refuses to open, if it does.
 
-    REFUSED: files are as long as settings say, and a queue ends in one without any entry. START: anything else.
+    REFUSED: files have the configured sizes, and a queue ends in a file without an entry. START: any other refusal.
     """
     sizes = {"commitlog": "mappedFileSizeCommitLog", "consumequeue": "mappedFileSizeConsumeQueue"}
     files = [(path, plan.config[key]) for place, key in sizes.items() for path in (store / place).rglob("0*")]
@@ -119,7 +104,7 @@ def kind_of_refusal(store: Path, plan: Plan) -> str:
 
 
 def main() -> None:
-    """Answer a line for each line."""
+    """Answer each line with a line."""
     (plan,) = (plan for plan in PLANS if plan.name == sys.argv[1])
     with TemporaryDirectory() as home, RealStore(real_store_program(plan.version), Path(home)) as store:
         for line in sys.stdin:

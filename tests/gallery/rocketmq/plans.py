@@ -1,6 +1,6 @@
-"""What the real store is asked to put while it is recorded, and what its crashes break of the published findings.
+"""Plans for the real store: its puts during the recording, and the findings that crashes must show.
 
-The settings of a plan are those of broker.conf: small files, so that some tens of puts make several.
+The settings of a plan are those of broker.conf, with small files, so that some tens of puts fill several.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ FINDINGS = {
     },
     OF_5: {"start-refused-5": REFUSED},
 }
-"""Published findings of each version, and the word that the judge has for each."""
+"""Published findings of each version, and the judge's word for each."""
 DELAY_LEVELS = "1s 3s 20s"
 DELAY_LEVEL, DELAY_MS = 3, 20_000
 _SETTINGS = {
@@ -40,18 +40,19 @@ _SETTINGS = {
     "diskMaxUsedSpaceRatio": 95,
 }
 _UNFLUSHED = {"flushCommitLogTimed": True, "flushIntervalCommitLog": 60_000}
-"""Only while it is recorded: a store that is stopped waits for the end of that interval."""
+"""Only for the recording: a stopped store waits for the end of this interval."""
 Put = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One run of the real store. settings: beside those of all; disks: whose crashes are tried.
+    """One run of the real store. settings: in addition to the common ones; disks: the disk models to crash.
 
-    is_flushed: whether the log is synced meanwhile as by default, which is at the first put, and then twice a second.
+    is_flushed: whether the log is synced by default during the run: at the first put, and then twice a second.
 
-    before: the run of a first life, which a power cut has ended: it has taken a part of one record, so that recovery
-    cuts the log there, and nothing of the next one. gone: the name of that one.
+    before: the run of a first life that a power cut ended. It left part of one record, so recovery truncates the log
+    there,
+    and nothing of the next record, which `gone` names.
     """
 
     name: str
@@ -66,12 +67,12 @@ class Plan:
 
     @property
     def config(self) -> dict[str, object]:
-        """Return all settings, under their names in broker.conf."""
+        """Return all settings, by their names in broker.conf."""
         return {**_SETTINGS, **self.settings}
 
     @property
     def command(self) -> dict[str, Any]:
-        """Return the argument of the program that is recorded."""
+        """Return the argument of the recorded program."""
         producers = [list(self.puts)]
         config = self.config if self.is_flushed else self.config | _UNFLUSHED
         return {"root": "store", "config": config, "producers": producers, "settleMs": self.settle_ms}
@@ -89,7 +90,7 @@ def put(name: str, queue: int = 0, *, body_bytes: int = 60, pause_ms: int = 3, i
 _SYNC = {"flushDiskType": "SYNC_FLUSH"}
 _LATE_MS = 4_500
 _LONG_BYTES = 3 * 4096
-"""The body of a message of which a power cut can take a page, and neither the one before nor the one behind."""
+"""Size of a body of which a power cut can lose one page, but not the page before or after."""
 _LONG = {"mappedFileSizeCommitLog": 1 << 16}
 PLANS = (
     Plan("puts", [put(f"k{n}") for n in range(7)], ("process-kill",), {**_SYNC, "maxIndexNum": 5}, 300),

@@ -1,4 +1,4 @@
-"""The real store on its JVM, recorded with each store through its maps, and its crashes judged by the real store."""
+"""Recorded real store: its JVM with each store through maps, and the judgement of its crashes."""
 
 import json
 import resource
@@ -30,7 +30,7 @@ from tornlog.sim.choices import Choices
 from .plans import Plan
 
 STATES_MAX = 24
-"""Of one crash."""
+"""Maximum of states per crash."""
 _FIRST_STATES_MAX, _FIRST_LIVES_MAX = 4_096, 4
 _LOG = f"{FILES}/store/commitlog/{0:020}"
 _PROGRAM_SECONDS, _CHECK_SECONDS = 120.0, 60.0
@@ -44,7 +44,7 @@ _JVM = (  # UseAVX=2: with AVX-512, bytes are copied by fewer and longer stores 
 
 @dataclass(frozen=True, slots=True)
 class RecordedPlan:
-    """What came of a plan. met: by the judge's words, the broken states that have it."""
+    """The result of a plan. met: the number of broken states by the judge's words."""
 
     plan: Plan
     record: ProgramRecord
@@ -52,13 +52,13 @@ class RecordedPlan:
     met: Mapping[str, list[ViolationGroup]]
     seconds: float
     bare_cpu_seconds: float
-    """Of the whole run, its JVM's start included, by itself."""
+    """Of the whole run without the recorder, including the start of the JVM."""
     recorded_cpu_seconds: float
-    """Of such a run with its recorder."""
+    """Of the whole run with the recorder."""
 
 
 def recorded_store(name: str) -> list[str]:
-    """Return the command of the real store as a program, fetched and compiled if it is not yet. Raises JavaMissing."""
+    """Return the command of the real store, fetching and compiling it if necessary. Raises JavaMissing."""
     version = maven.VERSIONS[name]
     sources = {
         each.name: each.read_text("utf-8")
@@ -74,8 +74,8 @@ def recorded_store(name: str) -> list[str]:
 def run_plan(command: list[str], plan: Plan, jobs: int = 1, states_max: int = STATES_MAX) -> RecordedPlan:
     """Record a plan and judge its crashes.
 
-    Raises ProgramError if it cannot be recorded, RuntimeError if what is recorded is not all that it did, or the judge
-    gives no verdict.
+    Raises ProgramError if it cannot be recorded, RuntimeError if the recording is incomplete or the judge gives no
+    verdict.
     """
     began = perf_counter()
     start = EMPTY if plan.before is None else _damaged(command, plan.before)
@@ -98,7 +98,7 @@ def run_plan(command: list[str], plan: Plan, jobs: int = 1, states_max: int = ST
 
 
 def _cpu_seconds() -> float:
-    """Return what this process has used, and all children of it that have ended."""
+    """Return the CPU time of this process and of its ended children."""
     of_all = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(used.ru_utime + used.ru_stime for used in of_all)
 
@@ -121,10 +121,11 @@ def _record(command: list[str], plan: Plan, start: Image) -> ProgramRecord:
 
 
 def _damaged(command: list[str], plan: Plan) -> Image:
-    """Return what a power cut may leave of a plan: its last message, but not the body of the one before.
+    """Return a state after a power cut with the last message, but without the body of the one before.
 
-    A sync between the two, as comes twice a second, rules that out: the plan is then run again, some times. Raises
-    RuntimeError if no such state is met.
+    A sync between the two, which comes twice a second, makes this state impossible; then the plan is repeated a few
+    times.
+    Raises RuntimeError if no such state occurs.
     """
     for _ in range(_FIRST_LIVES_MAX):
         left = _without_the_one_before(_record(command, plan, EMPTY), plan)
@@ -134,7 +135,7 @@ def _damaged(command: list[str], plan: Plan) -> Image:
 
 
 def _without_the_one_before(record: ProgramRecord, plan: Plan) -> Image | None:
-    """Return the log as a record has it, but for one page of zeros; None if no state of those tried is that."""
+    """Return the recorded log with one page of zeros; None if no tried state is like that."""
     answers = [json.loads(answer) for answer in record.acknowledged]
     damaged, last = answers[-2]["offset"], answers[-1]["offset"]
     page = -(-damaged // PAGE_BYTES) * PAGE_BYTES + PAGE_BYTES  # wholly of the body

@@ -1,5 +1,3 @@
-"""The judge of what the real store shows after a crash has a word for each finding, and none for a whole store."""
-
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +37,7 @@ def record(offset: int, topic: str, name: str) -> list[Any]:
 
 @pytest.fixture
 def seen() -> dict[str, Any]:
-    """What is seen of a store that is whole: a message, and a delayed one."""
+    """The contents of a whole store: a message, and a delayed one."""
     return {
         "load": True,
         "start": True,

@@ -1,5 +1,3 @@
-"""The real store on its JVM is recorded with each store through its maps, and kills alone show published findings."""
-
 from collections.abc import Callable
 
 import pytest

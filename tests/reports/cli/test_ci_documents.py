@@ -1,5 +1,3 @@
-"""Documents for CI services: the schema of JUnit XML, what is in it, and the summary in Markdown."""
-
 from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
@@ -34,16 +32,12 @@ ALLOWED = {
     "skipped": ({"type", "message"}, set()),
     "system-out": (set(), set()),
 }
-"""Of each element the attributes and the children that junit-10.xsd of Jenkins' xUnit plugin allows, as far as used."""
-REQUIRED = {
-    "testsuite": {"name", "tests", "failures", "errors"},
-    "testcase": {"name"},
-    "property": {"name", "value"},
-}
+"""Attributes and children of each element that junit-10.xsd of Jenkins' xUnit plugin allows, as far as used."""
+REQUIRED = {"testsuite": {"name", "tests", "failures", "errors"}, "testcase": {"name"}, "property": {"name", "value"}}
 
 
 def parsed(file: Path) -> Element:
-    """Return a document, every element of which is as the schema has it."""
+    """Parse a document and check it against the schema."""
     root = ElementTree.parse(file).getroot()
     assert root.tag == "testsuites"
     for element in root.iter():

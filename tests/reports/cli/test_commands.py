@@ -1,5 +1,3 @@
-"""The command line: what it takes, prints, leaves and exits with."""
-
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -40,13 +38,12 @@ def broken_in_catalogue(broken_scenario: Scenario, monkeypatch: pytest.MonkeyPat
 
 
 def document_of(result: Result) -> dict[str, Any]:
-    """Return the JSON on stdout, which holds nothing else."""
     found: dict[str, Any] = json.loads(result.stdout)
     return found
 
 
 def in_one_line(text: str) -> str:
-    """Return text as it was before boxes and line ends came into it."""
+    """Return text without boxes and line ends."""
     return " ".join(text.replace("│", " ").split())
 
 
@@ -110,7 +107,7 @@ def test_json_of_a_run_has_a_row_for_every_scenario(tornlog: Tornlog) -> None:
 
 
 def rows(result: Result) -> dict[str, dict[str, Any]]:
-    """Return the scenarios of a run by name, but for what the clock has a part in."""
+    """Return the scenarios of a run by name, without times."""
     found = {row["name"]: row for row in document_of(result)["scenarios"]}
     for row in found.values():
         del row["seconds"]
@@ -199,7 +196,7 @@ def test_json_goes_to_a_file_beside_the_table(tornlog: Tornlog, tmp_path: Path) 
 
 @pytest.fixture(scope="module")
 def left(tornlog: Tornlog, tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
-    """A run that broke and left its failures, and where."""
+    """A run that broke, and the directory of its failures."""
     out = tmp_path_factory.mktemp("out") / "deep" / "er"
     return tornlog("run", NAME, "--seeds", 3, "--mutant", BUG, "--out", out), out / "failures"
 
@@ -359,17 +356,7 @@ def test_list_refuses_an_unknown_section_and_a_word_without_a_match(
 def test_list_prints_the_same_as_tables(tornlog: Tornlog) -> None:
     result = tornlog("list")
     assert result.exit_code == 0
-    for name in (
-        *SCENARIOS,
-        *INVARIANTS,
-        *FAULTS,
-        *DISK_MODELS,
-        *PROFILES,
-        *MARKS,
-        *POLICIES,
-        *MUTANTS,
-        *VERSIONS,
-    ):
+    for name in (*SCENARIOS, *INVARIANTS, *FAULTS, *DISK_MODELS, *PROFILES, *MARKS, *POLICIES, *MUTANTS, *VERSIONS):
         assert name in result.stdout
     assert all(len(line.rstrip()) <= 80 for line in result.stdout.splitlines())
 
@@ -410,7 +397,7 @@ def test_json_of_a_replay_says_whether_it_was_the_same(tornlog: Tornlog, stored:
 
 
 def doctor(path: Path, *place: str, **fields: object) -> None:
-    """Change fields of a stored failure, or of what is at a place in it."""
+    """Change fields of a stored failure, or of an object in it."""
     envelope = json.loads(path.read_text())
     holder = envelope["failure"]
     for step in place:
@@ -528,8 +515,7 @@ def test_a_seed_runs_under_a_pasted_schedule(tornlog: Tornlog, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [(NAME, "--seeds", 3), (NAME, OTHER, "--seed", 3), (NAME, "--seed", 3, "--check-determinism")],
+    "arguments", [(NAME, "--seeds", 3), (NAME, OTHER, "--seed", 3), (NAME, "--seed", 3, "--check-determinism")]
 )
 def test_a_schedule_is_for_one_run(tornlog: Tornlog, tmp_path: Path, arguments: tuple[object, ...]) -> None:
     file = tmp_path / "schedule.txt"

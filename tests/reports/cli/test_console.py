@@ -1,5 +1,3 @@
-"""Long measurements say how far they are where there is no terminal."""
-
 import pytest
 
 from tornlog.reports.cli import console
@@ -36,7 +34,7 @@ def test_a_log_has_a_sign_of_long_work_every_minute(
     with progress_shown("pulling the plug", 5_000) as update:
         for now in (1.0, 61.0, 90.0, 122.0):
             update(completed=int(now) * 10, facts="0 broken")
-    with progress_shown("pulling the plug", 150.0) as update:  # of seconds nobody needs to be reminded
+    with progress_shown("pulling the plug", 150.0) as update:  # short work has no progress lines
         now = 200.0
         update(completed=78.0, facts="9 seeds")
 

@@ -1,5 +1,3 @@
-"""`tornlog run --check-determinism --processes N` says what differs, and its exit code says what that is."""
-
 import json
 from collections.abc import Sequence
 from contextlib import contextmanager
@@ -11,12 +9,7 @@ from typer.testing import CliRunner
 
 from tornlog.__main__ import application
 from tornlog.reports.cli import determinism as command
-from tornlog.scenarios.campaigns.determinism import (
-    DeterminismReport,
-    DigestDifference,
-    WitnessError,
-    WitnessProcess,
-)
+from tornlog.scenarios.campaigns.determinism import DeterminismReport, DigestDifference, WitnessError, WitnessProcess
 from tornlog.scenarios.campaigns.determinism_witness import Statement
 from tornlog.scenarios.campaigns.interpreters import InterpreterError
 

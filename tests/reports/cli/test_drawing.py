@@ -1,5 +1,3 @@
-"""Runs that are drawn on request: by whom, of what, and where that is left."""
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +16,7 @@ Tornlog = Callable[..., Result]
 
 
 class Pen:
-    """Draws what it takes to see what it was given."""
+    """Records calls for drawings."""
 
     def timeline(self, run_recording: RunRecording) -> str:
         return f"{run_recording.subject.scenario} {run_recording.digest}"
@@ -29,7 +27,6 @@ class Pen:
 
 @pytest.fixture
 def pen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let runs be drawn by a Pen."""
     monkeypatch.setattr(timeline_module, "timeline_page", Pen().timeline)
     monkeypatch.setattr(perfetto, "trace_json", Pen().trace)
 
@@ -83,8 +80,7 @@ def test_the_seed_is_drawn_with_its_mutant_and_its_schedule(tornlog: Tornlog, pe
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [("clean-stop-loses-nothing", "--seeds", "2"), ("--seed", "1"), ("clean-stop-loses-nothing",)],
+    "arguments", [("clean-stop-loses-nothing", "--seeds", "2"), ("--seed", "1"), ("clean-stop-loses-nothing",)]
 )
 def test_many_runs_cannot_be_one_picture(
     tornlog: Tornlog, pen: None, tmp_path: Path, arguments: tuple[str, ...]

@@ -1,5 +1,3 @@
-"""`tornlog explore`: what it prints, writes, and ends with."""
-
 import json
 from pathlib import Path
 
@@ -89,12 +87,7 @@ def test_a_limit_that_is_too_small_is_told_of() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [
-        ["no-such-scenario"],
-        [*SYNC[:1], "--disk", "floppy"],
-        [*SYNC, "--mutant", "none-such"],
-        [*SYNC, "--limit", "0"],
-    ],
+    [["no-such-scenario"], [*SYNC[:1], "--disk", "floppy"], [*SYNC, "--mutant", "none-such"], [*SYNC, "--limit", "0"]],
 )
 def test_what_does_not_exist_is_a_usage_error(arguments: list[str]) -> None:
     assert invoke(*arguments).exit_code == 2

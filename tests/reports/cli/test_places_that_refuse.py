@@ -1,5 +1,3 @@
-"""What commands read and write where that is refused: forbidden, read-only, missing, full. pyfakefs has such places."""
-
 import errno
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +8,7 @@ from pyfakefs.fake_filesystem import FakeFilesystem
 from pyfakefs.helpers import set_uid
 
 from tornlog import __main__ as program
-from tornlog.reports.cli.directories import show_config
+from tornlog.reports.cli.directories import ConfigOptions, show_config
 from tornlog.reports.cli.options import open_lines, write_json
 from tornlog.reports.cli.reporting import read_failure, write_failures
 from tornlog.scenarios.campaigns.failures.failure import Failure
@@ -18,7 +16,7 @@ from tornlog.scenarios.campaigns.failures.failure import Failure
 
 @pytest.fixture
 def places(failure: Failure, fs: FakeFilesystem) -> Iterator[FakeFilesystem]:
-    """Places that nobody but root may use, and an ordinary user."""
+    """Places that only root may use, and an ordinary user."""
     fs.create_dir("/read-only")
     Path("/read-only").chmod(0o500)
     fs.create_file("/secret.conf", contents="brokerRole=SYNC_MASTER\n")
@@ -50,13 +48,13 @@ def test_a_failure_that_cannot_be_read_is_a_wrong_command_line_that_names_the_fi
 @pytest.mark.parametrize("file", ["/secret.conf", "/nowhere.conf", "/read-only"])
 def test_a_configuration_that_cannot_be_read_is_a_wrong_command_line(file: str) -> None:
     with pytest.raises(typer.BadParameter, match=file):
-        show_config(Path(file))
+        show_config(ConfigOptions(Path(file)))
 
 
 @pytest.mark.usefixtures("places")
 def test_the_same_files_are_read_by_who_may(failure: Failure, capsys: pytest.CaptureFixture[str]) -> None:
     set_uid(0)
-    show_config(Path("/secret.conf"))
+    show_config(ConfigOptions(Path("/secret.conf")))
 
     assert "SYNC_MASTER" in capsys.readouterr().out
     assert read_failure(Path("/secret.json")) == failure

@@ -1,5 +1,3 @@
-"""What `run` and `mutants` leave in a directory, and what they say of it."""
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,10 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from tornlog.reports.cli.options import (
-    command_line,
-    was_given,
-)
+from tornlog.reports.cli.options import command_line, was_given
 
 Tornlog = Callable[..., Result]
 NAME = "sync-flush-survives-power-loss"

@@ -1,5 +1,3 @@
-"""A result file that cannot be written hides neither the printed result nor the verdict."""
-
 import errno
 import os
 from collections.abc import Callable

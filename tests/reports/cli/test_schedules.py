@@ -1,5 +1,3 @@
-"""`tornlog explore --schedules`: what it prints, writes, and ends with."""
-
 import json
 import re
 from collections.abc import Callable
@@ -21,7 +19,6 @@ Tornlog = Callable[..., Result]
 
 @pytest.fixture(scope="module")
 def whole(tornlog: Tornlog) -> dict[str, Any]:
-    """Return the document of a search that is complete."""
     found: dict[str, Any] = json.loads(tornlog("explore", "--schedules", NAME, "--json", "-").stdout)
     return found
 

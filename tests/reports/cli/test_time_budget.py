@@ -1,5 +1,3 @@
-"""A time budget: it draws its first seed, says how to repeat it, and tries kept failures first."""
-
 import json
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Directories that commands have left, and the failures and tallies that pages are made of."""
+"""Directories written by commands, and failures and tallies for pages."""
 
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -16,11 +16,11 @@ from tornlog.scenarios.claims.catalogue import SCENARIOS
 
 NAME = "sync-flush-survives-power-loss"
 SEVERAL_WAYS = "born-time-in-seconds"
-"""A bug that breaks several promises within a few seeds of anything at all."""
+"""A bug that breaks several promises within a few seeds."""
 
 
 class Outline(HTMLParser):
-    """What of a page can be checked without a browser."""
+    """The parts of a page that can be checked without a browser."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ def outline() -> Callable[[str], Outline]:
 
 @pytest.fixture(scope="session")
 def tornlog() -> Callable[..., Result]:
-    """Run the command line, and let pass what is no exit."""
+    """Run the command line; errors other than exits propagate."""
 
     def run(*arguments: object) -> Result:
         result = CliRunner().invoke(application(), [str(argument) for argument in arguments])
@@ -62,7 +62,6 @@ def tornlog() -> Callable[..., Result]:
 
 @pytest.fixture(scope="session")
 def held(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a run of everything leaves that holds."""
     out = tmp_path_factory.mktemp("held")
     assert tornlog("run", "--seeds", 1, "--out", out).exit_code == 0
     return out
@@ -70,7 +69,7 @@ def held(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture(scope="session")
 def broken(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a run leaves that broke promises in several ways, with its JSON in `run.json`."""
+    """A run that broke several promises, with its JSON in `run.json`."""
     out = tmp_path_factory.mktemp("broken")
     options = ("--seeds", 20, "--mutant", SEVERAL_WAYS, "--out", out, "--json", out / "run.json")
     assert tornlog("run", "anything-goes", NAME, *options).exit_code == 1
@@ -79,7 +78,7 @@ def broken(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="session")
 def mutant_result(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What hunting mutants leaves: three that are found and one that is not, within so few seeds."""
+    """A run of mutants: within these seeds three are found and one is not."""
     out = tmp_path_factory.mktemp("hunted")
     ids = ("ack-before-flush", "bad-length-trusted", SEVERAL_WAYS, "stale-tail-after-truncate")
     assert tornlog("mutants", *ids, "--narrowed", "--seeds", 25, "--out", out).exit_code == 1
@@ -88,7 +87,6 @@ def mutant_result(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempP
 
 @pytest.fixture(scope="session")
 def swept(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a sweep with a mutant leaves."""
     out = tmp_path_factory.mktemp("swept") / "sweep"
     options = ("--scenario", NAME, "--scenario", "clean-stop-loses-nothing", "--mutant", "ack-before-flush")
     assert (
@@ -100,7 +98,6 @@ def swept(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(scope="session")
 def swept_clean(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a sweep of the store as it is leaves."""
     out = tmp_path_factory.mktemp("swept-clean") / "sweep"
     options = ("--scenario", NAME, "--scenario", "async-flush-keeps-a-prefix", "--master", "in-process")
     assert tornlog("sweep", "--seeds", 12, *options, "--out", out).exit_code == 0
@@ -109,7 +106,6 @@ def swept_clean(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPat
 
 @pytest.fixture(scope="session")
 def probed(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What probing a program leaves that loses what it has promised."""
     out = tmp_path_factory.mktemp("probed")
     program, check = out / "program.py", out / "check.py"
     program.write_text('import os\nopen("new", "w").write("one")\nos.rename("new", "value")\nprint("one")\n')
@@ -121,7 +117,6 @@ def probed(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="session")
 def failure() -> Failure:
-    """A failure of the scenario NAME."""
     found = run_seed(SCENARIOS[NAME], 0, mutant="ack-before-flush").failure
     assert found is not None
     return found
@@ -129,8 +124,6 @@ def failure() -> Failure:
 
 @pytest.fixture
 def tally_of() -> Callable[..., Tally]:
-    """Run some seeds of the scenario NAME."""
-
     def tally_of(seeds: int = 2, **options: Any) -> Tally:
         return run_batches([Batch(SCENARIOS[NAME], 0, seeds, **options)])[NAME]
 

@@ -1,5 +1,3 @@
-"""Coverage: bars for what came about, and names for what never did."""
-
 from collections.abc import Mapping, Sequence
 
 from tornlog.faults.kinds import FAULTS
@@ -8,14 +6,7 @@ from tornlog.reports.results.model import Bars, Group
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.runs.marks import MARKS
 
-INJECTED = {
-    "torn page": 1000,
-    "bit rot": 1,
-    "short write": 0,
-    "crash": 3,
-    "crash xfs": 3,
-    "crash during sync": 2,
-}
+INJECTED = {"torn page": 1000, "bit rot": 1, "short write": 0, "crash": 3, "crash xfs": 3, "crash during sync": 2}
 
 
 def coverage_groups(injected: Mapping[str, int], marks: Mapping[str, int]) -> Sequence[Group]:

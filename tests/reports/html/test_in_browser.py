@@ -1,5 +1,3 @@
-"""The pages in a browser: in light and dark, wide and narrow, on paper, and where their links lead."""
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
@@ -50,12 +48,12 @@ CONTRASTS = """() => {
   }
   return found;
 }"""
-"""The least contrast of text with its ground, by kind of element."""
+"""The minimum contrast of text, by kind of element."""
 
 
 @pytest.fixture
 def opened(browser: Browser, request: pytest.FixtureRequest) -> Open:
-    """Open what a fixture has left; whatever the page complains of, or asks the network for, fails the test."""
+    """Open a page; errors on it, or network requests, fail the test."""
 
     @contextmanager
     def opened(name: str, *, width: int = 1280, scheme: Any = "light", scripts: bool = True) -> Iterator[Page]:
@@ -191,7 +189,7 @@ def test_a_wide_table_can_be_scrolled_by_keys(opened: Open) -> None:
 
 def test_a_file_beside_a_page_is_where_the_page_says(opened: Open, broken: Path) -> None:
     with opened("broken") as page:
-        files = page.locator("a", has_text="the failure as a file")
+        files = page.locator("a", has_text="failure file")
         paths = [broken / str(files.nth(number).get_attribute("href")) for number in range(files.count())]
         assert paths
         assert all(path.is_file() for path in paths)

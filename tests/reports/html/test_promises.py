@@ -1,5 +1,3 @@
-"""The table of promises by disk: what is promised where, and what it shows if that breaks."""
-
 from collections import Counter
 
 from tornlog.reports.results.coverage import promises_matrix

@@ -1,5 +1,3 @@
-"""The page of a sweep: outcomes, pass rates, detections and latencies, from its rows alone."""
-
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -102,8 +100,8 @@ def test_a_sweep_without_rows_holds_nothing() -> None:
 def test_the_store_and_its_mutants_are_told_apart(outline: Outlined) -> None:
     mutant = {**RATE, "mutant": "m", "held": 1, "violated": 2}
     page = outline(sweep_page(results_of(RATE, mutant)))
-    assert "Of the store, by scenario" in page.text
-    assert "Of mutants, by scenario" in page.text
+    assert "Unmodified store by scenario" in page.text
+    assert "Mutants by scenario" in page.text
     assert "Broken: 1 of 1 combination" in page.text
     assert "with the bug" not in page.text
 

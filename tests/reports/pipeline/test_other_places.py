@@ -1,5 +1,3 @@
-"""A sweep, an audit and a rebuild where others keep files: a server on loopback that speaks S3's protocol, and HDFS."""
-
 import getpass
 import os
 import signal
@@ -36,10 +34,10 @@ OF_A_USER = {"AWS_ACCESS_KEY_ID": "user", "AWS_SECRET_ACCESS_KEY": "secret", "AW
 
 
 def spark_of_a_user() -> AbstractContextManager[SparkSession]:
-    """Start a session whose tasks sign what they ask.
+    """Start a session with tasks that sign their requests.
 
-    They have the environment of Spark's Java, which an earlier test may have started. What is not signed may make an
-    object, and not one of the same name again.
+    They have the environment of Spark's Java, which an earlier test may have started. Unsigned requests can create an
+    object, but not replace it.
     """
     return session("local[2]", config={f"spark.executorEnv.{name}": value for name, value in OF_A_USER.items()})
 
@@ -59,7 +57,7 @@ def until_heard(port: int, server: "subprocess.Popen[bytes]") -> None:
 
 @pytest.fixture(scope="module")
 def s3_options() -> Iterator[str]:
-    """Where S3's server listens, as part of a URI."""
+    """The address of the S3 server, as part of a URI."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -76,7 +74,7 @@ def s3_options() -> Iterator[str]:
 def small_cluster(
     fetched: Callable[[Callable[[], JavaProgram]], JavaProgram], tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., "AbstractContextManager[subprocess.Popen[str]]"]:
-    """Starts Hadoop's own name nodes and a data node, which end with the context."""
+    """Start Hadoop's name nodes and a data node, which end with the context."""
     text = Path(__file__).with_name("SmallCluster.java").read_text("utf-8")
     made = fetched(lambda: java_program("hdfs", HADOOP, {"SmallCluster.java": text}))
 
@@ -105,7 +103,7 @@ def hdfs(small_cluster: Callable[..., "AbstractContextManager[subprocess.Popen[s
 
 @pytest.fixture(params=["S3", "HDFS"])
 def place_of(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], str]:
-    """Gives places by name, each in a directory or bucket that is new."""
+    """Give new places by name, each a directory or bucket."""
     directory = f"of-{tmp_path.name.replace('_', '-')}".lower()[:60].rstrip("-")
     for name, value in OF_A_USER.items():
         monkeypatch.setenv(name, value)
@@ -119,7 +117,7 @@ def place_of(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tm
 
 
 def put(place: str, files: Path) -> None:
-    """Put all files below a directory of this machine into a place."""
+    """Copy all files of a local directory to a place."""
     system, root = open_place(place)
     for path in files.rglob("*"):
         if path.is_file():
@@ -130,7 +128,7 @@ def put(place: str, files: Path) -> None:
 
 
 def names(place: str, under: str) -> list[str]:
-    """Return the names of what is whole under a place."""
+    """Return the names of whole files at a place."""
     system, root = open_place(place)
     found = system.get_file_info(fs.FileSelector(f"{root}/{under}", allow_not_found=True))
     return sorted(one.base_name for one in found if not is_aside(one.base_name))

@@ -1,5 +1,3 @@
-"""A file that is written through `whole_file` is there whole or not at all, whatever the file system promises."""
-
 import os
 from pathlib import Path
 from typing import Any
@@ -11,7 +9,7 @@ from tornlog.reports.pipeline.place import make_directory, open_place, whole_fil
 
 
 class LikeHdfs(fs.FileSystemHandler):  # type: ignore[misc]
-    """A directory of this machine as Arrow has one of HDFS; HDFS itself is in `test_other_places`."""
+    """A local directory that behaves as HDFS does in Arrow; `test_other_places` uses HDFS itself."""
 
     def __init__(self) -> None:
         self._under = fs.LocalFileSystem()
@@ -45,7 +43,7 @@ class LikeHdfs(fs.FileSystemHandler):  # type: ignore[misc]
 
 
 class LikeAnObjectStore(LikeHdfs):
-    """Likewise, with a name that appears when its stream is closed, for whatever reason that is."""
+    """A local directory whose names appear when a stream is closed, also after an error."""
 
     def get_type_name(self) -> str:
         return "s3"

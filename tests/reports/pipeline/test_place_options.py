@@ -1,5 +1,3 @@
-"""A place on the command line is told from the root on; one that cannot be opened is refused by the option's name."""
-
 from pathlib import Path
 
 import pytest

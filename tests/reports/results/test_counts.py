@@ -1,5 +1,3 @@
-"""Counts of a run: each is declared once, and every writer and the sweep's table have it."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""Closed loops keep as many calls under way as there are workers, and end."""
-
 import threading
 import time
 

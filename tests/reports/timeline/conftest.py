@@ -1,4 +1,4 @@
-"""Runs that broke, as recordings, and their pages."""
+"""Recordings of failed runs, and their pages."""
 
 from collections.abc import Callable
 from functools import cache
@@ -24,7 +24,7 @@ from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants.known import mutant_named
 
 LOST = "no-dir-fsync-on-rollover"
-"""A bug whose first failure loses a message that was answered OK, in one power cut."""
+"""A bug whose first failure loses an acknowledged message in one power cut."""
 
 CHECK = """
     def check(directory, acknowledged):
@@ -32,7 +32,7 @@ CHECK = """
         if acknowledged and not file.exists():
             yield f"{acknowledged[-1]!r} is lost"
     """
-"""What judges the program that is probed."""
+"""The check of the probed program."""
 
 
 @pytest.fixture(scope="session")
@@ -50,7 +50,7 @@ def broken_by() -> Callable[[str], RunRecording]:
 
 @pytest.fixture(scope="session")
 def came_back() -> RunRecording:
-    """A run in which a message that a recovery had cut was there again."""
+    """A run in which a truncated message came back."""
     mutant = "stale-tail-after-truncate"
     ground = narrowed_scenario(mutant_named(mutant))
     runs = (record_seed(ground, seed, mutant=mutant) for seed in range(500))
@@ -59,7 +59,7 @@ def came_back() -> RunRecording:
 
 @pytest.fixture(scope="session")
 def ended_at_its_crash() -> RunRecording:
-    """A run whose last machine has promised what was not durable: nothing follows its crash."""
+    """A run whose last machine promised data that was not durable; it ends at the crash."""
     ground = narrowed_scenario(mutant_named("fsync-retry-acks"))
     runs = (record_seed(ground, seed, mutant="fsync-retry-acks") for seed in range(500))
     return next(run for run in runs if run.broken and run.cuts and run.cuts[-1].following == "")
@@ -67,13 +67,11 @@ def ended_at_its_crash() -> RunRecording:
 
 @pytest.fixture(scope="session")
 def lost(broken_by: Callable[[str], RunRecording]) -> RunRecording:
-    """A run in which a message was lost."""
     return broken_by(LOST)
 
 
 @pytest.fixture(scope="session")
 def held() -> RunRecording:
-    """A run in which every promise held."""
     ranges = Ranges(endings=("crash at rest",), lives=(2,), sync_flush=(True,), disk=("strict-posix",))
     return record_seed(Scenario("held", "all is well", ranges), 1)
 
@@ -107,7 +105,6 @@ def long() -> RunRecording:
 
 @pytest.fixture(scope="session")
 def page_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[RunRecording], Path]:
-    """Write the page of a run to a file, once."""
     directory, pages = tmp_path_factory.mktemp("pages"), {}
 
     def page_of(run: RunRecording) -> Path:
@@ -121,7 +118,7 @@ def page_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[RunRecording]
 
 @pytest.fixture(scope="session")
 def probed(tmp_path_factory: pytest.TempPathFactory) -> RunRecording:
-    """What is drawn of a program that syncs neither its file nor its directory, cut behind its first promise."""
+    """The recording of a program without syncs, cut after its first promise."""
     check = tmp_path_factory.mktemp("check") / "check.py"
     check.write_text(dedent(CHECK))
     stacks = ((), (SourceLine("/app/save.py", 3, "save"),))

@@ -1,5 +1,3 @@
-"""The page in a browser: what is drawn, and what hands and keys do to it."""
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -27,7 +25,7 @@ PIXELS = """() => {
   }
   return Object.fromEntries(colours);
 }"""
-"""How many opaque pixels of each colour the lanes have."""
+"""Number of opaque pixels of each colour in the lanes."""
 
 RULER_LABELS = """() => {
   const context = document.getElementById("lanes").getContext("2d");
@@ -42,21 +40,16 @@ RULER_LABELS = """() => {
     done(drawn);
   })));
 }"""
-"""The words on the ruler, and from where to where each lies, as the lanes are drawn once more."""
+"""Labels of the ruler with their positions, from another drawing of the lanes."""
 
 
 @pytest.fixture
 def opened(browser: Browser, page_of: Callable[[RunRecording], Path]) -> Open:
-    """Open the page of a run; whatever it complains of, or asks the network for, fails the test."""
+    """Open the page of a run; errors on it, or network requests, fail the test."""
 
     @contextmanager
     def opened(
-        run: RunRecording | Path,
-        fragment: str = "",
-        *,
-        width: int = 1280,
-        height: int = 900,
-        scheme: Any = "light",
+        run: RunRecording | Path, fragment: str = "", *, width: int = 1280, height: int = 900, scheme: Any = "light"
     ) -> Iterator[Page]:
         url = (run if isinstance(run, Path) else page_of(run)).as_uri()
         context = browser.new_context(
@@ -81,12 +74,12 @@ def opened(browser: Browser, page_of: Callable[[RunRecording], Path]) -> Open:
 
 
 def settle(page: Page) -> None:
-    """Wait until what was asked for has been drawn."""
+    """Wait until requested drawings are done."""
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
 def view(page: Page) -> tuple[float, float, float]:
-    """Return what part of the axis is in view, and how long the axis is."""
+    """Return the visible part and the length of the axis."""
     settle(page)
     data = page.evaluate("() => ({ ...document.getElementById('lanes').dataset })")
     return float(data["from"]), float(data["to"]), float(data["total"])
@@ -102,12 +95,7 @@ def test_lanes_are_there_and_drawn_in_many_colours(opened: Open, lost: RunRecord
         labels = page.locator("#labels .lane").all_text_contents()
         for expected in ("producer-1", "group-commit", "put", "commitlog/…2048", "checkpoint"):
             assert expected in labels
-        assert page.locator("#labels .group").all_text_contents() == [
-            "messages",
-            "tasks",
-            "locks held",
-            "files",
-        ]
+        assert page.locator("#labels .group").all_text_contents() == ["messages", "tasks", "locks held", "files"]
         colours = page.evaluate(PIXELS)
         assert sum(colours.values()) > 20_000
         assert len([colour for colour, pixels in colours.items() if pixels > 100]) > 8
@@ -253,7 +241,7 @@ def test_the_cut_is_one_key_away_and_shows_what_it_took(opened: Open, lost: RunR
         assert page.locator("#cuts .cut").count() == len(lost.cuts)
         assert page.locator("#cuts .s-l").count() > 0
         assert page.locator("#cuts .s-d").count() > 0
-        assert "its name was not durable: the file is gone" in page.locator("#cuts").inner_text()
+        assert "the file is gone: its name was not durable" in page.locator("#cuts").inner_text()
 
 
 def test_time_is_another_axis_with_the_same_moments_in_view(opened: Open, lost: RunRecording) -> None:
@@ -410,7 +398,7 @@ def test_a_long_run_is_drawn_too(opened: Open, long: RunRecording) -> None:
 def test_a_run_that_ends_at_its_crash_shows_what_was_last_done(opened: Open, ended_at_its_crash: RunRecording) -> None:
     with opened(ended_at_its_crash) as page:
         assert selected(page).startswith("POS: ")
-        assert "What was last done to commitlog/…" in page.locator("#details").inner_text()
+        assert "Last changes of commitlog/…" in page.locator("#details").inner_text()
         assert page.locator("#cuts .s-x").count() > 0
 
 
@@ -445,4 +433,4 @@ def test_the_pages_of_a_long_file_say_where_they_are(opened: Open, probed: RunRe
     run = replace(probed, cuts=[replace(cut, files=[far])], digest="far")
     with opened(run) as page:
         assert page.locator("#cuts .sector").first.get_attribute("title").startswith("[28672, 29184)")
-        assert "2 pages more were not durable" in page.locator("#cuts").inner_text()
+        assert "2 more pages were not durable" in page.locator("#cuts").inner_text()

@@ -1,5 +1,3 @@
-"""The page as a file: everything inside, nothing from elsewhere, and small."""
-
 import json
 import re
 from dataclasses import replace
@@ -36,17 +34,7 @@ def test_the_record_is_whole_in_the_page(lost: RunRecording) -> None:
     assert len(record["moments"]["ns"]) == len(record["moments"]["steps"]) == len(lost.moments)
     assert sum(record["moments"]["ns"]) == lost.moments[-1].now_ns
     assert sum(record["moments"]["steps"]) == lost.moments[-1].step
-    for name in (
-        "spans",
-        "holds",
-        "operations",
-        "puts",
-        "broken",
-        "cuts",
-        "tasks",
-        "machines",
-        "checkpoints",
-    ):
+    for name in ("spans", "holds", "operations", "puts", "broken", "cuts", "tasks", "machines", "checkpoints"):
         assert len(record[name]) == len(getattr(lost, name)), name
     assert sum(map(len, record["positions"].values())) == len(lost.positions)
     assert [texts[put[0]] for put in record["puts"]] == [put.name for put in lost.puts]

@@ -1,5 +1,3 @@
-"""Trace events: what Perfetto and Chrome's tracing page take."""
-
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -17,11 +15,11 @@ FIELDS = {
     "C": {"ph", "name", "pid", "tid", "ts", "args"},
     "i": {"ph", "s", "name", "cat", "pid", "tid", "ts", "args"},
 }
-"""What an event of each phase has to have, and no more."""
+"""The fields of an event, by phase."""
 
 
 def faults_of(events: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield what is wrong with trace events."""
+    """Yield the errors of trace events."""
     named: set[tuple[str, int, int]] = set()
     open_until: dict[tuple[int, int], list[float]] = defaultdict(list)
     last = 0.0

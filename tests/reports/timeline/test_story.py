@@ -1,5 +1,3 @@
-"""The story of a message: why it was lost, or that it was not."""
-
 import re
 from collections.abc import Callable
 
@@ -7,15 +5,7 @@ import pytest
 
 from tornlog.reports.timeline.recording.record import Cut, RunRecording
 from tornlog.reports.timeline.recording.recorder import record_seed
-from tornlog.reports.timeline.story import (
-    BAD,
-    GOOD,
-    Storyteller,
-    cut_words,
-    last_changes,
-    path_words,
-    task_words,
-)
+from tornlog.reports.timeline.story import BAD, GOOD, Storyteller, cut_words, last_changes, path_words, task_words
 from tornlog.scenarios.campaigns.mutation_run import narrowed_scenario
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.ranges import Ranges

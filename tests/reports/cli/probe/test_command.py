@@ -1,5 +1,3 @@
-"""`tornlog probe`: what it prints, writes, and ends with."""
-
 import errno
 import json
 import os
@@ -56,7 +54,7 @@ def write_file(tmp_path: Path) -> WriteFile:
 
 @pytest.fixture
 def save(write_file: WriteFile) -> list[str]:
-    """The arguments that probe the program above."""
+    """Arguments to probe the program above."""
     script, check = write_file("save.py", SAVE), write_file("check.py", CHECK)
     return ["--check", str(check), "--jobs", "0", "--", str(script)]
 
@@ -102,11 +100,7 @@ def test_what_a_crash_left_is_a_directory_and_a_document_that_replays(save: list
     assert again.exit_code == 1
     assert "value 'one' is lost: found None" in again.stdout
     said = json.loads(replayed.read_text())
-    assert (said["format"], said["same"], said["disk"]) == (
-        "tornlog-probe-replay/1",
-        True,
-        breach["smallest"]["disk"],
-    )
+    assert (said["format"], said["same"], said["disk"]) == ("tornlog-probe-replay/1", True, breach["smallest"]["disk"])
 
 
 def test_a_replay_goes_by_another_check_if_there_is_one(save: list[str], tmp_path: Path, write_file: WriteFile) -> None:
@@ -116,7 +110,7 @@ def test_a_replay_goes_by_another_check_if_there_is_one(save: list[str], tmp_pat
     result = invoke("--replay", str(file), "--check", str(easy))
 
     assert result.exit_code == 0
-    assert "nothing against this state any more" in result.stdout
+    assert "the check now accepts this state" in result.stdout
 
 
 def test_a_replay_that_comes_to_another_state_is_no_replay(save: list[str], tmp_path: Path) -> None:
@@ -210,9 +204,7 @@ def test_a_program_that_was_not_wholly_seen_is_refused(
     assert "\n--record calls records at the calls of the system" in result.stderr
 
 
-def test_what_is_harmless_can_be_allowed_as_long_as_the_directory_is_what_was_recorded(
-    write_file: WriteFile,
-) -> None:
+def test_what_is_harmless_can_be_allowed_as_long_as_the_directory_is_what_was_recorded(write_file: WriteFile) -> None:
     check = write_file("check.py", CHECK)
     harmless = write_file("save.py", "import subprocess; subprocess.run(['true'])")
     result = invoke("--check", str(check), "--allow", "subprocess.Popen", "--json", "-", "--", str(harmless))
@@ -439,13 +431,11 @@ def test_kinds_of_breach_past_the_bound_are_counted(write_file: WriteFile, tmp_p
 
 def test_what_the_check_writes_stands_behind_all_findings(write_file: WriteFile) -> None:
     loud = READ.replace("def check", "import os, sys\n    def check").replace(
-        "    found = 0",
-        "    sys.stderr.write('opened\\n'); os.write(2, b'below\\n'); print('aloud'); found = 0",
-        1,
+        "    found = 0", "    sys.stderr.write('opened\\n'); os.write(2, b'below\\n'); print('aloud'); found = 0", 1
     )
     script, check = write_file("append.py", APPEND), write_file("check.py", loud)
     result = invoke("--check", str(check), "--", str(script))
-    before, heading, said = result.stderr.partition("what the check wrote, of all states together:")
+    before, heading, said = result.stderr.partition("Output of the check, for all states:")
 
     assert result.exit_code == 1
     assert "broken: " in result.stdout
@@ -459,12 +449,12 @@ def test_what_no_disk_could_do_to_a_program_is_said(write_file: WriteFile) -> No
     result = invoke("--disk", "strict-posix", "--check", str(check), "--jobs", "0", "--", str(script))
 
     assert result.exit_code == 0
-    assert "never happened on these disks: torn page" in result.stdout
+    assert "never occurred on these disks: torn page" in result.stdout
 
 
 @pytest.fixture
 def command(tmp_path: Path) -> Path:
-    """A check of the program above that is a shell script."""
+    """A shell script that checks the program above."""
     path = tmp_path / "check.sh"
     path.write_text(
         """#!/bin/sh
@@ -544,7 +534,7 @@ def test_a_crash_in_recovery_is_shown_with_the_crash_before(write_file: WriteFil
     assert "crash after step 2: unlink journal at check.py:5" in result.stdout
     again = invoke("--replay", str(tmp_path / "out/failures/recovery-seven-is-lost/failure.json"))
     assert again.exit_code == 1
-    assert "then the check, as it recovers from that" in again.stdout
+    assert "then the check, during recovery" in again.stdout
 
 
 IGNORE = """
@@ -579,7 +569,7 @@ def test_a_fault_at_a_call_is_shown_with_what_it_took_and_again_by_a_replay(
     shown = result.stdout
     assert "crash points: 1 kind of breach" in shown
     assert "faults at calls: failed sync 1" in shown
-    assert "never happened, for want of a call: failed extend" in shown
+    assert "never injected, as no call fits: failed extend" in shown
     assert "with failed sync at call 1 of those that it can strike, step 4 failed sync log  fsync" in shown
     assert "not durable, unless written again: what the failed sync of step 4 was to write" in shown
     assert "4 failed sync log  fsync" in shown
@@ -655,7 +645,7 @@ def test_a_run_that_is_discarded_is_named_and_is_no_green_verdict(write_file: Wr
     assert found["never_injected"] == ["failed extend"]
     assert "0 checked: no promise was broken, but 1 run could not be recorded" in " ".join(result.stdout.split())
     assert "1 run could not be recorded (failed sync 1): rename: /files/log -> elsewhere" in result.stdout
-    assert "for want of a call: failed extend\n" in result.stdout
+    assert "as no call fits: failed extend\n" in result.stdout
     assert "no promise was broken, but 1 run could not be recorded" in summary.read_text()
     assert "No promise was broken, but 1 run could not be recorded" in (out / "report.html").read_text()
     root = ElementTree.parse(junit).getroot()
@@ -837,7 +827,7 @@ def test_orders_of_threads_are_counted(write_file: WriteFile) -> None:
 
     assert result.exit_code == 0, result.output
     assert "4 seeds, " in result.stdout
-    assert "other orders, by " in result.stdout
+    assert "other orders, with " in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,3 @@
-"""What `tornlog probe` leaves of its results: the report, timelines, JUnit XML, the summary; replays that draw."""
-
 import json
 import re
 from collections.abc import Callable
@@ -36,7 +34,6 @@ CHECK = """
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with a program and its check."""
     directory = tmp_path_factory.mktemp("program")
     (directory / "save.py").write_text(dedent(SAVE))
     (directory / "check.py").write_text(dedent(CHECK))
@@ -53,7 +50,7 @@ def tornlog() -> Callable[..., Result]:
 
 @pytest.fixture(scope="module")
 def broken(files: Path, tornlog: Callable[..., Result]) -> Path:
-    """What is left of a program that loses what it has promised."""
+    """The results for a program that loses acknowledged data."""
     options = ("--out", files / "out", "--junit", files / "out.xml", "--summary", files / "out.md", "--jobs", 0)
     more = ("--faults", "failed-write", "--recovery-crashes", 1, "--json", files / "out.json")
     result = tornlog("probe", "--check", files / "check.py", *options, *more, "--", files / "save.py", "a b")
@@ -64,7 +61,7 @@ def broken(files: Path, tornlog: Callable[..., Result]) -> Path:
 
 @pytest.fixture(scope="module")
 def held(files: Path, tornlog: Callable[..., Result]) -> Path:
-    """What is left of the program that syncs everything."""
+    """The results for the same program with syncs."""
     options = ("--out", files / "held", "--junit", files / "held.xml", "--summary", files / "held.md", "--jobs", 0)
     assert tornlog("probe", "--check", files / "check.py", *options, "--", files / "save.py", "sync").exit_code == 0
     return files / "held"
@@ -118,8 +115,8 @@ def test_the_report_says_what_was_recorded_and_what_was_not_tried(broken: Path, 
     assert re.search(r"by file\s+name\s*times\s*bar\s+new\s*2", text)
     assert "Other kinds of crash (--disk): os-crash, ext4, ext4-data, xfs, btrfs." in text
     assert "faults at calls" in text
-    assert "Crashes while the check recovers" not in text
-    assert "Calls that fail (--faults errors)." in page(held).text
+    assert "Crashes during recovery by the check" not in text
+    assert "Failing calls (--faults errors)." in page(held).text
     assert "Every promise held" in page(held).text
 
 
@@ -155,7 +152,7 @@ def test_a_timeline_is_of_a_replay(files: Path, tornlog: Callable[..., Result]) 
     result = tornlog("probe", "--timeline", "one.html", "--check", files / "check.py", "--", files / "save.py")
 
     assert result.exit_code == 2
-    assert "goes with --replay" in result.stderr
+    assert "needs --replay" in result.stderr
 
 
 def test_junit_has_a_case_for_whatever_was_tried(broken: Path, held: Path) -> None:

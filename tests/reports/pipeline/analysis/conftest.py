@@ -1,4 +1,4 @@
-"""A session for a module's tests, and sweeps whose rows are made up, so that what they come to is known."""
+"""A session for each module, and sweeps with invented rows, so that the results are known."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -41,14 +41,14 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture
 def sweep_of(tmp_path: Path) -> SweepOf:
-    """Return what writes rows as a sweep, and returns its place; a row names only what matters."""
+    """Return a function that writes rows as a sweep; missing fields get defaults."""
 
     def make(*rows: Row, name: str = "sweep [1]", **begun: Any) -> str:
         place = str(tmp_path / name)
         table = Table(place)
         table.begin(Begun(SweepRequest(("a", "b"), 0, 100), **begun))
         code = {"code": begun["code"]} if "code" in begun else {}
-        for number, row in enumerate(rows):  # a file each: nothing may rest upon their order
+        for number, row in enumerate(rows):  # one file each, so that tests cannot depend on their order
             table.write(Block("a", number, 1), [{**_PLAIN, **code, "seed": number, **row}])
         return place
 

@@ -1,5 +1,3 @@
-"""What tables come to, on rows that are made up and on those of a real sweep."""
-
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -9,14 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from tornlog.reports.pipeline.analysis.analysis import (
-    NoSweepError,
-    analysed,
-    never,
-    rows_of,
-    sweep_at,
-    write_tables,
-)
+from tornlog.reports.pipeline.analysis.analysis import NoSweepError, analysed, never, rows_of, sweep_at, write_tables
 from tornlog.reports.pipeline.spark.engine import InProcess
 from tornlog.reports.pipeline.sweep.request import Begun, SweepRequest
 from tornlog.reports.pipeline.sweep.sweep import sweep
@@ -32,8 +23,6 @@ Analysis = Callable[..., dict[str, list[Row]]]
 
 @pytest.fixture
 def analysis(spark: SparkSession) -> Analysis:
-    """Return what analyses the sweeps at some places, tables as lists of rows."""
-
     def of(*places: str) -> dict[str, list[Row]]:
         tables = analysed(rows_of(spark, [sweep_at(place) for place in places]))
         return {name: table.to_pylist() for name, table in tables.items()}
@@ -129,10 +118,7 @@ def test_percentiles_are_those_of_all_puts_together(analysis: Analysis, sweep_of
     )
     found = [tuple(row.values()) for row in analysis(place)["put_latency"]]
 
-    assert found == [
-        (False, "xfs", 3, 1, 7, 7, 7, 7, 7),
-        (True, "xfs", 1, 1000, 1, 2, 5, 700, 700),
-    ]
+    assert found == [(False, "xfs", 3, 1, 7, 7, 7, 7, 7), (True, "xfs", 1, 1000, 1, 2, 5, 700, 700)]
 
 
 def test_a_run_that_two_sweeps_hold_counts_once(analysis: Analysis, sweep_of: Any) -> None:

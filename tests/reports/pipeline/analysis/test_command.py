@@ -1,5 +1,3 @@
-"""`tornlog analyze`: what it prints, writes and refuses."""
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,3 @@
-"""What a sweep sums up by itself is what Spark makes of the same rows."""
-
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +38,7 @@ def test_a_sweep_sums_up_to_what_spark_makes_of_it(spark: SparkSession, tmp_path
 
 
 def test_rows_of_seeds_that_did_not_survive_count_as_no_verdict(sweep_of: Any) -> None:
-    lost = {
-        "outcome": "crashed",
-        "disk": None,
-        "policy": None,
-        "sync_flush": None,
-        "injected": None,
-        "marks": None,
-    }
+    lost = {"outcome": "crashed", "disk": None, "policy": None, "sync_flush": None, "injected": None, "marks": None}
     place = sweep_of({}, lost, {"put_latency": None})
     sums = summed(Table(place))
     assert sums.judged == {"xfs": 2}

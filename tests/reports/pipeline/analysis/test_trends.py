@@ -1,5 +1,3 @@
-"""Trends follow the same seeds from one code to the next."""
-
 from typing import Any
 
 import pytest

@@ -1,4 +1,4 @@
-"""A store with an index, and one Spark."""
+"""A store with an index, and one Spark session."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ def on_spark() -> Iterator[OnSpark]:
 
 @pytest.fixture
 def store_at(tmp_path: Path) -> Path:
-    """The directory of a stopped store: 140 messages in two queues, all keyed, in several files of each kind."""
+    """A stopped store: 140 keyed messages in two queues, in several files of each kind."""
     root = tmp_path / "store"
     config = StoreConfig(
         str(root),

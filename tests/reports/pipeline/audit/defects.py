@@ -1,6 +1,6 @@
-"""Defects to plant in the store of `store_at`, each with the promise it breaks and the file it is to be named in.
+"""Defects for the store of `store_at`, with the promise that each breaks and the file to be named.
 
-Several are planted in one directory where they do not hide one another: a directory is a group.
+Defects that do not hide one another are planted in one directory, a group.
 """
 
 from collections.abc import Callable
@@ -10,12 +10,10 @@ from typing import NamedTuple
 LOG_BYTES, QUEUE_BYTES, SLOTS, ENTRIES = 16 << 10, 600, 50, 41
 INDEX_ENTRIES_AT = 40 + 4 * SLOTS
 Plant = Callable[[Path], str]
-"""Changes a directory, and returns the file where the defect is to be named, relative to it."""
+"""Changes a directory, and returns the relative path of the damaged file."""
 
 
 class Defect(NamedTuple):
-    """One of them."""
-
     name: str
     promise: str
     plant: Plant
@@ -34,7 +32,7 @@ def index_file(root: Path, number: int) -> Path:
 
 
 def starts_of(raw: bytes) -> list[int]:
-    """Return where the records of a segment begin, and last where its blank one or its zeros do."""
+    """Return the starts of the records of a segment, then that of its blank record or zeros."""
     starts = [0]
     while starts[-1] + 8 <= len(raw) and raw[starts[-1] + 4 : starts[-1] + 8] == raw[4:8]:
         starts.append(starts[-1] + int.from_bytes(raw[starts[-1] : starts[-1] + 4], "big"))
@@ -42,8 +40,6 @@ def starts_of(raw: bytes) -> list[int]:
 
 
 def edited(name: str, edit: Callable[[bytearray], None]) -> Plant:
-    """Return what edits a file."""
-
     def plant(root: Path) -> str:
         raw = bytearray((root / name).read_bytes())
         edit(raw)
@@ -54,7 +50,7 @@ def edited(name: str, edit: Callable[[bytearray], None]) -> Plant:
 
 
 def in_record(number: int, record: int, at: int, new: bytes) -> Plant:
-    """Return what writes over bytes of a record, counted from its beginning."""
+    """Return a plant that overwrites bytes of a record."""
 
     def edit(raw: bytearray) -> None:
         start = starts_of(raw)[record] + at
@@ -64,7 +60,7 @@ def in_record(number: int, record: int, at: int, new: bytes) -> Plant:
 
 
 def copied(number: int, source: int, target: int) -> Plant:
-    """Return what lays a record over another one, saying that it is there."""
+    """Return a plant that copies a record over another one, with the other's offset."""
 
     def edit(raw: bytearray) -> None:
         starts = starts_of(raw)
@@ -77,7 +73,7 @@ def copied(number: int, source: int, target: int) -> Plant:
 
 
 def in_entry(name: str, entry: int, at: int, new: bytes) -> Plant:
-    """Return what writes over bytes of an entry of a queue."""
+    """Return a plant that overwrites bytes of a queue entry."""
 
     def edit(raw: bytearray) -> None:
         raw[entry * 20 + at : entry * 20 + at + len(new)] = new
@@ -101,7 +97,7 @@ def exchanged(name: str, entry: int, other: int) -> Plant:
 
 
 def entries_gone(queue_id: int, count: int) -> Plant:
-    """Return what takes the last entries of a queue; they are missed where their records are."""
+    """Return a plant that removes the last entries of a queue; the report names their records."""
 
     def plant(root: Path) -> str:
         path = sorted((root / f"consumequeue/T/{queue_id}").iterdir())[-1]
@@ -120,7 +116,7 @@ def last_segment(root: Path) -> str:
 
 
 def torn_tail(root: Path) -> str:
-    """Leave the first half of a record behind the last one."""
+    """Append the first half of a record."""
     name = last_segment(root)
     raw = bytearray((root / name).read_bytes())
     starts = starts_of(raw)
@@ -132,7 +128,7 @@ def torn_tail(root: Path) -> str:
 
 
 def entry_beyond(queue_id: int) -> Plant:
-    """Return what adds an entry that leads behind the log's end."""
+    """Return a plant that adds an entry beyond the end of the log."""
 
     def plant(root: Path) -> str:
         path = sorted((root / f"consumequeue/T/{queue_id}").iterdir())[-1]
@@ -147,7 +143,7 @@ def entry_beyond(queue_id: int) -> Plant:
 
 
 def of_index(number: int, at: int, new: bytes) -> Plant:
-    """Return what writes over bytes of an index file."""
+    """Return a plant that overwrites bytes of an index file."""
 
     def plant(root: Path) -> str:
         path = index_file(root, number)
@@ -181,7 +177,7 @@ def cut(name: str, size_bytes: int) -> Plant:
 
 
 def made(name: str, content: bytes | None) -> Plant:
-    """Return what makes a file, or a directory."""
+    """Return a plant that creates a file or directory."""
 
     def plant(root: Path) -> str:
         if content is None:
@@ -235,7 +231,7 @@ def slot_wrong(number: int) -> Plant:
 
 
 def unclean(root: Path) -> None:
-    """Have the store look as if it had not been shut down."""
+    """Make the store look as if it had crashed."""
     (root / "abort").touch()
 
 
@@ -268,21 +264,13 @@ CLEAN: dict[str, list[Defect]] = {
         Defect("a record's length", "LOG", in_record(1, 3, 0, u32(1 << 30))),
         Defect("a record's magic", "LOG", in_record(2, 4, 4, u32(7))),
         Defect("damage behind the last record of a store that was stopped", "LOG", torn_tail),
-        Defect(
-            "a checkpoint from the future",
-            "CKPT",
-            in_checkpoint(0, u64(1 << 60)),
-        ),
+        Defect("a checkpoint from the future", "CKPT", in_checkpoint(0, u64(1 << 60))),
     ],
     "more records of a log": [
         Defect("a record that is zeros", "LOG", in_record(0, 2, 0, bytes(300))),
         Defect("a record's own offset", "LOG", in_record(1, 3, 28, u64(5))),
         Defect("a body's length", "LOG", in_record(2, 4, 84, u32(-1))),
-        Defect(
-            "a negative checkpoint",
-            "CKPT",
-            in_checkpoint(8, u64(-5)),
-        ),
+        Defect("a negative checkpoint", "CKPT", in_checkpoint(8, u64(-5))),
     ],
     "files of a log": [
         Defect("a segment that is gone", "LOG", removed(segment(1), named=segment(2))),
@@ -309,11 +297,7 @@ CLEAN: dict[str, list[Defect]] = {
         Defect("a negative size", "CQ-VALID", in_entry(queue(0, 0), 4, 8, u32(-4))),
         Defect("a negative offset", "CQ-VALID", in_entry(queue(0, 1), 4, 0, u64(-4))),
         Defect("an entry that is there twice", "CQ-VALID", lambda root: doubled(root, queue(1, 0))),
-        Defect(
-            "a file that ends in zeros before its queue does",
-            "CQ-VALID",
-            lambda root: zero_end(root, queue(1, 1)),
-        ),
+        Defect("a file that ends in zeros before its queue does", "CQ-VALID", lambda root: zero_end(root, queue(1, 1))),
         Defect("entries that are missing at a queue's end", "CQ-COMPLETE", entries_gone(0, 2)),
     ],
     "files of queues": [
@@ -341,7 +325,7 @@ CLEAN: dict[str, list[Defect]] = {
     "an index that is gone": [Defect("the whole directory", "IDX", index_gone)],
     "an index without files": [Defect("all its files", "IDX", index_files_gone)],
 }
-"""Of a store that was stopped: by what they are in."""
+"""Defects in a stopped store, by kind of file."""
 
 STRAYS: dict[str, Plant] = {
     "a queue's directory that is no number": made("consumequeue/T/one", None),
@@ -349,7 +333,7 @@ STRAYS: dict[str, Plant] = {
     "a file among a topic's queues": made("consumequeue/T/notes.txt", b"by hand"),
     "a file in a queue": made("consumequeue/T/0/notes.txt", b"by hand"),
 }
-"""What is beside the queues' files and no part of the store: it opens all the same, and leaves them alone."""
+"""Files that are no part of the store, which it ignores."""
 
 UNCLEAN: dict[str, list[Defect]] = {
     "what no exit takes": [
@@ -359,11 +343,11 @@ UNCLEAN: dict[str, list[Defect]] = {
         Defect("a record whose entry is that hole", "CQ-COMPLETE", lambda root: segment(0)),
     ]
 }
-"""Of a store that was not, and with nothing vouched for by its checkpoint: what is wrong all the same."""
+"""Defects even in a crashed store with a checkpoint that covers nothing."""
 
 
 def explained(root: Path) -> None:
-    """Do all that an unclean exit may do to a store whose checkpoint vouches for nothing."""
+    """Apply everything that an unclean exit may do to a store with a checkpoint that covers nothing."""
     unclean(root)
     (root / "checkpoint").write_bytes(bytes(4096))
     torn_tail(root)

@@ -1,5 +1,3 @@
-"""What the command says and leaves, and files that are read from other places than this machine's directories."""
-
 import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -97,7 +95,7 @@ def test_each_promise_has_its_share_of_what_is_shown() -> None:
 
 
 class OutOfOrder:
-    """An engine whose results come as they like."""
+    """An engine that returns results out of order."""
 
     cores = 2
 

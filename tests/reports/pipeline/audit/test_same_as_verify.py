@@ -1,5 +1,3 @@
-"""An audit on Spark finds what `verify` finds, in its order: of planted defects, and of all that RocketMQ left."""
-
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -21,13 +19,13 @@ pytestmark = pytest.mark.slow
 GOLDEN = Path(__file__).parents[3] / "golden"
 CASES = sorted(path.parent.name for path in GOLDEN.glob("*/store.tar.gz"))
 SPLIT_BYTES = 12_000
-"""A segment of the store with planted defects in two parts."""
+"""Splits a segment of the store with defects in two parts."""
 Judged = Callable[[Path], dict[str, Any]]
 
 
 @pytest.fixture
 def judged(on_spark: OnSpark, monkeypatch: pytest.MonkeyPatch) -> Judged:
-    """Return what has both judge a directory, the audit in parts, and returns what they agree on."""
+    """Return a function that runs verify and the audit in parts, and returns their common result."""
     monkeypatch.setattr(audits, "_SPLIT_BYTES", SPLIT_BYTES)
 
     def judge(root: Path) -> dict[str, Any]:

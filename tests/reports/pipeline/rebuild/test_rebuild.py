@@ -1,5 +1,3 @@
-"""What is made part by part is what the local command makes, byte for byte; what is not sound is refused by name."""
-
 import json
 import shutil
 import tarfile
@@ -27,10 +25,8 @@ from tornlog.store.tools.rebuild import Rebuilt, rebuild_directory
 
 GOLDEN = Path(__file__).parents[3] / "golden"
 CASES = sorted(str(path.parent.relative_to(GOLDEN)) for path in GOLDEN.rglob("store.tar.gz"))
-REFUSED = [
-    *("14-abn-all-commitlog-deleted", "14-abn-early-flip", "14-abn-truncated-file", "14-cln-early-zero-page"),
-]
-"""Logs that are gone, cut short, or damaged where they are vouched for."""
+REFUSED = [*("14-abn-all-commitlog-deleted", "14-abn-early-flip", "14-abn-truncated-file", "14-cln-early-zero-page")]
+"""Logs that are missing, truncated, or damaged in their trusted part."""
 
 
 def extracted(name: str, into: Path) -> tuple[Path, Geometry]:
@@ -46,7 +42,7 @@ def extracted(name: str, into: Path) -> tuple[Path, Geometry]:
 
 
 def contents(root: Path) -> tuple[dict[str, tuple[bytes, int]], list[bytes]]:
-    """Return what is in every file, with the times of segments; of the index, which is named by the clock, in order."""
+    """Return the content of every file, with the times of segments; index files, named by the clock, are in order."""
     files = {str(path.relative_to(root)): path for path in sorted(root.rglob("*")) if path.is_file()}
     timed = ("commitlog/", "consumequeue/")
     others = {
@@ -183,7 +179,6 @@ Renumber = Callable[[int], int]
 
 
 def renumber(root: Path, rule: Renumber) -> None:
-    """Give the records of the queue T/0 other numbers."""
     for segment in sorted((root / "commitlog").iterdir()):
         raw, base_offset = bytearray(segment.read_bytes()), int(segment.name)
         records = scan_records(

@@ -1,4 +1,4 @@
-"""Stores of a few small segments, written by threads and maps."""
+"""Stores of a few small segments, written with threads and maps."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,7 +20,7 @@ HASH_SLOTS, INDEX_ENTRIES = 50, 40
 
 
 class CountingDirectory(StoreDirectory):
-    """Reads as from a file system that is not local, and counts what it reads."""
+    """Reads as from a remote file system, and counts the bytes."""
 
     def __init__(self, place: str) -> None:
         super().__init__(place)
@@ -35,13 +35,12 @@ class CountingDirectory(StoreDirectory):
 
 @pytest.fixture(scope="session")
 def counting_directory() -> Callable[[str], Any]:
-    """Open a store's directory as a CountingDirectory."""
     return CountingDirectory
 
 
 @pytest.fixture(scope="session")
 def opened_directory() -> Callable[..., StoreDirectory]:
-    """Open a store's directory as it is here, or as a CountingDirectory."""
+    """Open a store's directory as it is, or as a CountingDirectory."""
 
     def open_directory(root: Path, *, is_local: bool) -> StoreDirectory:
         return StoreDirectory(str(root)) if is_local else CountingDirectory(str(root))
@@ -71,7 +70,7 @@ def put_numbers(store: MessageStore, numbers: range, body_bytes: int = 300) -> N
 
 @pytest.fixture
 def opened() -> Callable[[Path], MessageStore]:
-    """Return what opens a store, made anew if it is not there, and starts it."""
+    """Return a function that opens and starts a store, creating it if it is missing."""
 
     def open_store(root: Path) -> MessageStore:
         store = MessageStore(real_world(), config_at(root))
@@ -84,13 +83,12 @@ def opened() -> Callable[[Path], MessageStore]:
 
 @pytest.fixture
 def put() -> Callable[..., None]:
-    """Return put_numbers."""
     return put_numbers
 
 
 @pytest.fixture
 def written(tmp_path: Path, opened: Callable[[Path], MessageStore]) -> Callable[..., Path]:
-    """Return what writes a store of so many messages and stops it."""
+    """Return a function that writes a store of so many messages and stops it."""
 
     def write(messages: int = 200, name: str = "store") -> Path:
         root = tmp_path / name
@@ -104,7 +102,7 @@ def written(tmp_path: Path, opened: Callable[[Path], MessageStore]) -> Callable[
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a store of 200 messages in five segments, to be copied before anything is done to it."""
+    """A store of 200 messages in five segments, to be copied before changes."""
     root = tmp_path_factory.mktemp("template") / "store"
     store = MessageStore(real_world(), config_at(root))
     store.load()

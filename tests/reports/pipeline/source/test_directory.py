@@ -1,5 +1,3 @@
-"""What is taken for a file of the store, and what is not."""
-
 from pathlib import Path
 
 import pytest

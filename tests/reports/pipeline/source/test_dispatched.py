@@ -1,5 +1,3 @@
-"""What queues leave out of a read: rows are those of the whole log, whatever is wrong with the queues or the log."""
-
 import shutil
 import struct
 from collections.abc import Callable, Iterator
@@ -53,7 +51,7 @@ def _meets(value: Any, condition: Condition) -> bool:
 
 
 def built(root: Path, messages: int = 240, segment_bytes: int = SEGMENT_BYTES, body_bytes: int = 150) -> Path:
-    """Write a store: two topics, a third of which there is little, half messages of the old kind, a delayed one."""
+    """Write a store: two topics, one of them rare, prepared messages in the old format, a delayed one."""
     config = StoreConfig(
         str(root),
         mapped_file_size_commit_log=segment_bytes,
@@ -84,7 +82,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have queues looked at however little there is to gain."""
+    """Read queues even for small gains."""
     monkeypatch.setattr(dispatched, "SEARCH_BYTES", 0)
     monkeypatch.setattr(dispatched, "SHARE_MAX", 1.0)
     monkeypatch.setattr(dispatched, "COST_SHARE_MAX", 1_000.0)
@@ -103,7 +101,7 @@ def entries_of(root: Path) -> Iterator[tuple[tuple[str, int], int, int]]:
 
 
 def is_hidden_by_another_queue(root: Path, row: Row) -> bool:
-    """Return whether its own queue knows nothing of a record, and another's entry covers it."""
+    """Return whether a record has no entry in its own queue, and one of another queue covers it."""
     begin, end = row["physical_offset"], row["physical_offset"] + row["size"]
     own = row["topic"], row["queue_id"]
     entries = list(entries_of(root))
@@ -188,7 +186,7 @@ def harm(root: Path, kind: str, first: int, second: int) -> None:
 
 
 def assert_same(root: Path, directory: StoreDirectory, wanted: list[Condition], **options: str) -> None:
-    """Assert that a query's rows are those of the log, but for what the queues are known to hide."""
+    """Assert that a query returns the rows of the log, except those known to be hidden by queues."""
     everything = rows_of(directory, [], useQueues="false", **options)
     expected, found = filtered(everything, wanted), rows_of(directory, wanted, **options)
     assert [row for row in found if row not in expected] == []
@@ -309,22 +307,8 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("wanted", "share"),
     [
-        (
-            [
-                Condition("topic", eq, "T1"),
-                Condition("queue_id", eq, 1),
-                Condition("queue_offset", eq, 250),
-            ],
-            0.01,
-        ),
-        (
-            [
-                Condition("topic", eq, "Rare"),
-                Condition("queue_id", eq, 1),
-                Condition("queue_offset", eq, 9_000),
-            ],
-            0.2,
-        ),
+        ([Condition("topic", eq, "T1"), Condition("queue_id", eq, 1), Condition("queue_offset", eq, 250)], 0.01),
+        ([Condition("topic", eq, "Rare"), Condition("queue_id", eq, 1), Condition("queue_offset", eq, 9_000)], 0.2),
         ([Condition("topic", eq, "Rare")], 0.2),
     ],
 )
@@ -356,7 +340,7 @@ def test_a_condition_on_the_place_in_the_log_reads_what_is_there(
 
 
 def interleaved(root: Path, topics: int, body_bytes: int, segment_bytes: int) -> Path:
-    """Write a store of two full segments with a message of each topic in turn."""
+    """Write a store of two full segments with alternating topics."""
     messages = 2 * segment_bytes // (body_bytes + 100)
     config = StoreConfig(
         str(root),

@@ -1,5 +1,3 @@
-"""The log as a table on directories that the real RocketMQ wrote, sound and damaged: any split has the same rows."""
-
 import tarfile
 from collections.abc import Iterator
 from operator import eq, gt, lt
@@ -20,7 +18,7 @@ pytestmark = pytest.mark.slow
 GOLDEN = Path(__file__).parents[3] / "golden"
 CASES = sorted(path.parent.name for path in GOLDEN.glob("*/store.tar.gz"))
 _DECIDED_BY_SPLIT = ("is_proven",)
-"""Behind damage a cut may come after a record that its queue proves, where a search found one that none does."""
+"""After damage, a cut can be followed by a proven record, where a search from before finds an unproven one."""
 
 
 def rows_of(root: Path, *filters: Condition, **options: str) -> list[dict[str, Any]]:
@@ -44,7 +42,7 @@ def stores_in(tmp_path: Path, name: str) -> Iterator[Path]:
 
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have queues looked at however little there is to gain."""
+    """Read queues even for small gains."""
     monkeypatch.setattr(dispatched, "SEARCH_BYTES", 0)
     monkeypatch.setattr(dispatched, "SHARE_MAX", 1.0)
     monkeypatch.setattr(dispatched, "COST_SHARE_MAX", 1_000.0)

@@ -1,5 +1,3 @@
-"""What the index leaves out of a read: rows with a key are those of the whole log, damage or not."""
-
 import shutil
 import struct
 from collections.abc import Callable, Iterator
@@ -54,7 +52,7 @@ def rows_of(directory: StoreDirectory, filters: list[Condition], columns: str = 
 
 
 def with_key(rows: list[Row], key: str, topics: tuple[str, ...] | None = None) -> list[Row]:
-    """Return the rows that a query for a key is to have."""
+    """Return the expected rows of a query for a key."""
     return [
         row
         for row in rows
@@ -66,7 +64,7 @@ def with_key(rows: list[Row], key: str, topics: tuple[str, ...] | None = None) -
 
 
 def message_of(number: int, body_bytes: int) -> Message:
-    """Return one of many: two keys in three of four, `Aa` and `BB` of one hash, unique keys, transactions."""
+    """Return one of many messages: most have two keys, `Aa` and `BB` have one hash, some are in transactions."""
     topic = "Rare" if number % 20 == 7 else f"T{number % 2}"
     keys = [f"k{number % 60}", f"{'Aa' if number % 3 else 'BB'}{number % 8}", "all", "ключ"]
     properties = {"KEYS": " ".join(keys[: number % 5])} if number % 5 else {}
@@ -108,13 +106,12 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def store(base: Path, tmp_path: Path) -> Path:
-    """Return a store to do something to."""
     return Path(shutil.copytree(base, tmp_path / "store"))
 
 
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the index asked, and slots followed, however little there is to gain."""
+    """Use the index and its slots even for small gains."""
     monkeypatch.setattr(indexed, "SHARE_MAX", 100.0)
     monkeypatch.setattr(index_lookup, "ASKING_BYTES", 1)
 
@@ -178,7 +175,7 @@ def entries_of(path: Path) -> list[tuple[int, int, int, int]]:
 
 
 def led_to(path: Path, hashed: int) -> Iterator[int]:
-    """Yield the log offsets that a file's slot leads to, whatever it holds."""
+    """Yield the log offsets that a slot of a file leads to."""
     entries, raw = entries_of(path), path.read_bytes()
     (number,) = struct.unpack_from(">i", raw, HEADER.size + 4 * (hashed % SLOTS))
     while 0 < number < len(entries):
@@ -189,7 +186,7 @@ def led_to(path: Path, hashed: int) -> Iterator[int]:
 
 
 def is_hidden(root: Path, row: Row, key: str) -> bool:
-    """Return whether damage has changed the one entry of a row, or what leads there."""
+    """Return whether damage has changed the only entry of a row, or its links."""
     place = key_hash(row["topic"], key.encode()), row["physical_offset"]
     return not any(
         place in [one[:2] for one in entries_of(path)] and place[1] in led_to(path, place[0])
@@ -220,7 +217,7 @@ def test_a_key_has_the_rows_of_the_log(
 
 
 SEEN = ["missing", "truncated", "without slots", "without entries", "header", "crashed", "log-zeros", "log-end"]
-"""Damage that shows in what is read, so that no row is lost."""
+"""Damage that a lookup detects, so that no row is lost."""
 
 
 @pytest.mark.slow
@@ -279,7 +276,7 @@ def test_only_records_that_entries_lead_to_are_read_of_a_part(
 
 
 def damaged_in(path: Path, kind: str) -> None:
-    """Change a file so that it is not what it says."""
+    """Make a file inconsistent."""
     raw = bytearray(path.read_bytes())
     slot = next(slot for slot in range(SLOTS) if raw[HEADER.size + 4 * slot + 3])
     newest = raw[HEADER.size + 4 * slot + 3]
@@ -408,12 +405,7 @@ def test_other_conditions_hold_too(base: Path, opened_directory: Callable[..., S
     everything = rows_of(directory, [], **NO_HELP)
     all_of_it = with_key(everything, "all", ("T0",))
     middle = all_of_it[len(all_of_it) // 2]
-    for column, compare in (
-        ("physical_offset", gt),
-        ("physical_offset", le),
-        ("queue_id", eq),
-        ("queue_offset", gt),
-    ):
+    for column, compare in (("physical_offset", gt), ("physical_offset", le), ("queue_id", eq), ("queue_offset", gt)):
         filters: list[Condition] = [Condition("topic", eq, "T0"), Condition(column, compare, middle[column])]
         expected = [row for row in all_of_it if compare(row[column], middle[column])]
         assert rows_of(directory, filters, key="all", hashSlots=str(SLOTS)) == expected

@@ -1,5 +1,3 @@
-"""Tables of a store that another process is writing: what is not there yet is no damage."""
-
 import subprocess
 import sys
 from collections import Counter
@@ -45,7 +43,7 @@ WRITER = """
 
 @contextmanager
 def being_written(root: Path) -> Iterator[None]:
-    """Have another process write a store for as long as the block lasts."""
+    """Let another process write a store during the block."""
     command = [sys.executable, "-c", dedent(WRITER), str(root)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
         try:
@@ -57,7 +55,7 @@ def being_written(root: Path) -> Iterator[None]:
 
 
 def damage_seen(root: Path, looks: int = LOOKS) -> Counter[str]:
-    """Return how many looks at each table show damage."""
+    """Return how many reads of each table show damage."""
     seen: Counter[str] = Counter()
     for _ in range(looks):
         for name in ("messages", "queue_entries", "index_entries"):
@@ -82,7 +80,7 @@ def test_a_store_that_is_being_written_shows_no_damage(tmp_path: Path) -> None:
 
 @pytest.fixture
 def rows_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[dict[str, Any]]]:
-    """Return what reads a table of a store, in whose first pause a file's bytes become others."""
+    """Return a function that reads a table, during whose first pause bytes of a file change."""
 
     def read(root: Path, name: str, meanwhile: Callable[[], object]) -> list[dict[str, Any]]:
         pauses = []
@@ -107,7 +105,7 @@ def rows_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[dict[str, Any
 
 
 def nothing() -> None:
-    """Leave all as it is: nobody writes."""
+    """No-op: the file does not change."""
 
 
 def test_a_record_that_is_being_written_is_waited_for(
@@ -155,6 +153,6 @@ def test_slots_that_lead_to_entries_younger_than_the_header_are_no_damage(
 
 
 def written_over(path: Path, raw: bytes) -> None:
-    """Write a file's bytes where they are, as into a map."""
+    """Overwrite bytes of a file in place, as through a map."""
     with path.open("r+b") as file:
         file.write(raw)

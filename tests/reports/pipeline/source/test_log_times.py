@@ -1,5 +1,3 @@
-"""A filter on store times reads what lies between them, and has the rows that reading the whole log has."""
-
 import shutil
 from collections.abc import Callable
 from operator import ge, lt
@@ -28,7 +26,7 @@ STORED_AT = 56
 
 
 def give_times(root: Path, *, back_at: int) -> None:
-    """Give records times that rise, but for one step back."""
+    """Give records ascending times, except for one step back."""
     number = 0
     for path in sorted((root / "commitlog").iterdir()):
         raw, at = bytearray(path.read_bytes()), 0
@@ -63,7 +61,7 @@ def stepped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def offsets(directory: StoreDirectory, low_ms: int, high_ms: int, **options: str) -> list[int]:
-    """Return where the records are that were stored from one time to another, the last one left out."""
+    """Return the offsets of the records stored between two times, the last one excluded."""
     table = Messages(SourceOptions.of({"path": directory.root, "columns": "physical_offset", **options}))
     time = "store_timestamp_ms"
     conditions = RowConditions([Condition(time, ge, low_ms), Condition(time, lt, high_ms)])

@@ -1,5 +1,3 @@
-"""The log as a table, ranges and damage included; no Spark needed."""
-
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -154,9 +152,7 @@ def test_columns_are_those_asked_for_and_derived_ones_come_by_name(written: Call
         rows_of(root, columns="bodies")
 
 
-def test_a_body_that_is_not_what_its_checksum_says_is_a_record_with_damage(
-    written: Callable[..., Path],
-) -> None:
+def test_a_body_that_is_not_what_its_checksum_says_is_a_record_with_damage(written: Callable[..., Path]) -> None:
     root = written()
     before = rows_of(root)
     damaged(root, before[5]["position"] + 100, b"\xff")
@@ -198,9 +194,7 @@ def test_behind_a_bad_header_records_are_found_again_and_proven_by_their_queues(
         assert unproven == ([] if has_queues else in_segment)
 
 
-def test_zeros_are_damage_where_the_log_goes_on_behind_them_and_none_at_its_end(
-    written: Callable[..., Path],
-) -> None:
+def test_zeros_are_damage_where_the_log_goes_on_behind_them_and_none_at_its_end(written: Callable[..., Path]) -> None:
     root = written()
     before = rows_of(root)
     assert [row["damage"] for row in before] == [None] * 200
@@ -213,9 +207,7 @@ def test_zeros_are_damage_where_the_log_goes_on_behind_them_and_none_at_its_end(
     )
 
 
-def test_a_blank_record_that_does_not_take_all_that_is_left_hides_nothing(
-    written: Callable[..., Path],
-) -> None:
+def test_a_blank_record_that_does_not_take_all_that_is_left_hides_nothing(written: Callable[..., Path]) -> None:
     root = written()
     before = rows_of(root)
     damaged(root, before[5]["position"] + 4, BLANK_MAGIC.to_bytes(4, "big", signed=True))

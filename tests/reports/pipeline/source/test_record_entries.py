@@ -1,5 +1,3 @@
-"""Entries of queues as a stream has them, against the queues' own files and against the log."""
-
 import json
 import shutil
 import tarfile
@@ -25,7 +23,7 @@ from tornlog.store.real.world import real_world
 GOLDEN = Path(__file__).parents[3] / "golden"
 ARCHIVES = sorted(path.relative_to(GOLDEN).as_posix() for path in GOLDEN.rglob("*.tar.gz"))
 TAMPERED = "14-"
-"""How the names of stores begin in which something was damaged or deleted."""
+"""Prefixes of the names of stores with damaged or deleted parts."""
 COLUMNS = "topic,queue_id,queue_offset,physical_offset,size,tags_code,is_blank,damage"
 Row = dict[str, Any]
 
@@ -46,7 +44,7 @@ def entries_of(root: Path, limit: ReadLimit | None = None, **options: str) -> li
 
 
 def in_files(root: Path, **options: str) -> list[Row]:
-    """Return the rows of the table, without the blank ones and those whose records have expired."""
+    """Return the rows of the table, without blank and expired entries."""
     chosen = SourceOptions.of({"path": str(root), "table": "queue_entries", "columns": COLUMNS, **options})
     begin = min((int(path.name) for path in (root / "commitlog").iterdir()), default=0)
     table, conditions = StoresTable(chosen, QueueEntries), RowConditions()
@@ -56,7 +54,7 @@ def in_files(root: Path, **options: str) -> list[Row]:
 
 
 def in_log(root: Path, **options: str) -> list[Row]:
-    """Return the entries that the messages of a stream ought to have, by what the harness reads in them, and damage."""
+    """Return the entries expected from the messages of a stream, and damage."""
     names = "topic,queue_id,queue_offset,physical_offset,size,sys_flag,tags_code,light_places,damage"
     rows = list[Row]()
     for row in streamed(root, columns=names, **options):
@@ -73,7 +71,7 @@ def in_order(rows: list[Row]) -> list[Row]:
 
 
 def stores_in(archive: str, place: Path) -> Iterator[tuple[Path, dict[str, str]]]:
-    """Unpack an archive; yield each store directory in it, and the options for what its files do not say."""
+    """Unpack an archive; yield each store directory, and the options that its files do not tell."""
     with tarfile.open(GOLDEN / archive) as opened:
         opened.extractall(place, filter="data")
     manifest = (GOLDEN / archive).with_name("manifest.json")
@@ -104,7 +102,7 @@ def test_entries_of_a_damaged_golden_store_are_those_of_the_records_that_are_lef
 
 @pytest.fixture
 def varied(tmp_path: Path) -> Path:
-    """Return a store with light queues, halves of transactions, and messages that wait for their time."""
+    """A store with light queues, transactions and delayed messages."""
     config = StoreConfig(
         str(tmp_path / "varied"),
         mapped_file_size_commit_log=16 << 10,

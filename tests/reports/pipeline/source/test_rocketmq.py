@@ -1,5 +1,3 @@
-"""The source as Spark has it: tables, options, filters, several tasks."""
-
 import json
 import struct
 from collections.abc import Callable
@@ -22,8 +20,6 @@ ENTRIES_AT = 40 + 4 * SLOTS
 
 @pytest.fixture
 def table(spark: SparkSession) -> Callable[..., DataFrame]:
-    """Return what loads a table of a directory."""
-
     def load(root: Path, name: str = "messages", **options: str) -> DataFrame:
         return spark.read.format("rocketmq").options(table=name, **options).load(str(root))
 
@@ -152,10 +148,7 @@ def test_damage_of_side_files_comes_as_rows(table: Callable[..., DataFrame], wri
     (root / "index" / "20200101000000000").write_bytes(b"no index")
     (row,) = table(root, "checkpoint").collect()
     assert tuple(row.damage) == ("size", "at least 24 bytes", "7 bytes")
-    assert [field for _, field in _damage(table(root, "queue_entries"))] == [
-        "entry",
-        "size",
-    ]
+    assert [field for _, field in _damage(table(root, "queue_entries"))] == ["entry", "size"]
     found = _damage(table(root, "index_entries", hashSlots=str(SLOTS)))
     assert {field for _, field in found} >= {"previous", "indexCount", "size"}
 

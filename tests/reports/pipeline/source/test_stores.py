@@ -1,5 +1,3 @@
-"""Tables of several stores, and the column that says which store a row is of."""
-
 import json
 import shutil
 from operator import eq, ge

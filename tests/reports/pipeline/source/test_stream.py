@@ -1,5 +1,3 @@
-"""The log as a stream, against the log as a table."""
-
 import json
 import subprocess
 import sys
@@ -47,7 +45,7 @@ def rows_of(stream: LogStream, start: dict[str, Any], end: dict[str, Any]) -> li
 
 
 def batches_of(stream: LogStream, start: dict[str, Any], rows: int | None = None) -> Iterator[Any]:
-    """Yield the rows of each batch and its offset, until there is nothing more."""
+    """Yield the rows and the offset of each batch, to the end."""
     while True:
         limit = ReadAllAvailable() if rows is None else ReadMaxRows(rows)
         end = stream.latestOffset(start, limit)
@@ -110,10 +108,7 @@ def test_a_record_that_is_not_there_yet_as_a_whole_is_left_for_later(written: Ca
 
 @pytest.mark.parametrize("cut", [1, 30])
 def test_what_recovery_cut_is_gone_and_what_was_put_instead_comes_once(
-    written: Callable[..., Path],
-    opened: Callable[[Path], MessageStore],
-    put: Callable[..., None],
-    cut: int,
+    written: Callable[..., Path], opened: Callable[[Path], MessageStore], put: Callable[..., None], cut: int
 ) -> None:
     root = written(60)
     stream = stream_of(root)
@@ -175,9 +170,7 @@ def test_up_to_durable_reads_what_the_checkpoint_vouches_for(written: Callable[.
     assert stream_of(root, upTo="durable").latestOffset(_begin(), ReadAllAvailable())["to"] == 0
 
 
-def test_damage_in_a_segment_that_is_full_comes_as_a_row_and_ends_nothing(
-    written: Callable[..., Path],
-) -> None:
+def test_damage_in_a_segment_that_is_full_comes_as_a_row_and_ends_nothing(written: Callable[..., Path]) -> None:
     root = written()
     rows = rows_of(stream_of(root), {}, stream_of(root).latestOffset(_begin(), ReadAllAvailable()))
     third = rows[2]
@@ -297,7 +290,7 @@ def _begin() -> dict[str, Any]:
 
 
 def _cut(root: Path, row: dict[str, Any]) -> None:
-    """Cut the log in front of a record, as a power cut and a recovery may."""
+    """Truncate the log before a record, as after a power cut and recovery."""
     for segment in sorted((root / "commitlog").iterdir()):
         keep = max(row["physical_offset"] - int(segment.name), 0)
         if keep == 0 and int(segment.name):

@@ -1,5 +1,3 @@
-"""A stream of several logs: each record of each once, whatever limits batches, and whatever becomes of one of them."""
-
 import json
 import shutil
 from collections import Counter
@@ -39,7 +37,7 @@ def table_of(*roots: Path) -> list[Row]:
 def batches_of(
     *roots: Path, start: Offset | None = None, stream: LogStream | None = None, **options: str
 ) -> Iterator[tuple[list[Row], Offset]]:
-    """Yield rows and offset of each batch, each planned by a stream that knows no more than the last offset."""
+    """Yield rows and offset of each batch, each planned by a new stream from the last offset."""
     start = LogStream(options_of(*roots, **options)).initialOffset() if start is None else start
     while True:
         reader = stream or LogStream(options_of(*roots, **options))
@@ -63,7 +61,7 @@ def in_order(rows: list[Row]) -> list[Row]:
 def stores(
     template: Path, tmp_path: Path, opened: Callable[[Path], MessageStore], put: Callable[..., None]
 ) -> tuple[Path, Path, Path]:
-    """Return two stores of 200 messages and 30, and one that has none yet."""
+    """Return stores of 200, 30 and no messages."""
     many, few, idle = tmp_path / "many", tmp_path / "few", tmp_path / "idle"
     shutil.copytree(template, many)
     for root, messages in ((few, 30), (idle, 0)):

@@ -1,5 +1,3 @@
-"""Where batches of a stream end: every record comes once whatever limits them, and little of the log is read for it."""
-
 import json
 import shutil
 from base64 import b64encode
@@ -47,7 +45,7 @@ def table_of(root: Path) -> list[Row]:
 def batches_of(
     root: Path, start: dict[str, Any] | None = None, limit: ReadLimit | None = None, **options: str
 ) -> list[tuple[list[Row], dict[str, Any]]]:
-    """Return rows and offset of each batch, each planned by a stream that knows no more than the last offset."""
+    """Return rows and offset of each batch, each planned by a new stream from the last offset."""
     found = []
     start = stream_of(root).initialOffset() if start is None else start
     while True:
@@ -263,7 +261,7 @@ def head_of(root: Path, row: Row) -> bytes:
 
 
 def cut(root: Path, end: int) -> None:
-    """Cut the log at an offset, as a power cut and a recovery may."""
+    """Truncate the log at an offset, as after a power cut and recovery."""
     for segment in sorted((root / "commitlog").iterdir()):
         keep = max(end - int(segment.name), 0)
         if keep == 0 and int(segment.name):

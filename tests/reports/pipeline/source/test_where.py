@@ -1,5 +1,3 @@
-"""Conditions on columns, written as SQL has them: which rows they choose, and what is none."""
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,5 +1,3 @@
-"""What can be shipped to executors, and how it reaches them."""
-
 from pathlib import Path
 
 import pytest
@@ -9,7 +7,7 @@ from tornlog.reports.pipeline.spark.session import Cargo, CargoError, session
 
 @pytest.fixture
 def there(tmp_path: Path) -> list[str]:
-    """Return a wheel, a module and an archive that are there, in this order."""
+    """Return an existing wheel, module and archive, in this order."""
     paths = [tmp_path / name for name in ("mine-1.0-py3-none-any.whl", "more.py", "environment.tar.gz")]
     for path in paths:
         path.write_bytes(path.name.encode())

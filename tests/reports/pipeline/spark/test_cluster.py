@@ -1,5 +1,3 @@
-"""A cluster of two workers that know nothing of tornlog: it comes to them as a wheel, and they do what is done here."""
-
 import os
 import signal
 import subprocess
@@ -26,17 +24,14 @@ from tornlog.scenarios.claims.catalogue import SCENARIOS
 pytestmark = pytest.mark.slow
 
 NAME = "clean-stop-loses-nothing"
-SMALL = {
-    "spark.executor.memory": "512m",
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-}
+SMALL = {"spark.executor.memory": "512m", "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 SECONDS_MAX = 120.0
 Done = subprocess.CompletedProcess[str]
 
 
 @pytest.fixture(scope="module")
 def environment(bare_python: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """An archive with a Python in it, as --ship takes it."""
+    """An archive with a Python in it, for --ship."""
     place = tmp_path_factory.mktemp("environment")
     python = place / "python"
     python.write_text(f'#!/bin/sh\nexec {bare_python} "$@"\n')
@@ -48,7 +43,7 @@ def environment(bare_python: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(autouse=True)
 def idle(cluster: Any) -> Iterator[None]:
-    """Leave no session and no executor to the next test: a process has one session, and whoever asks is given it."""
+    """Stop the session and its executors after a test, because a process has one session."""
     assert SparkSession.getActiveSession() is None
     yield
     assert SparkSession.getActiveSession() is None
@@ -57,7 +52,7 @@ def idle(cluster: Any) -> Iterator[None]:
 
 @contextmanager
 def session_of_two(master: str, config: Mapping[str, str], ship: list[str]) -> Iterator[SparkSession]:
-    """Yield a session as soon as both workers have an executor for it, and stop it."""
+    """Yield a session once both workers have an executor for it, and stop it."""
     with session(master, config=config, ship=ship) as running:
         until(lambda: len(tasks_done(running)) == 2)
         yield running
@@ -71,7 +66,7 @@ def spark(cluster: Any, wheel: Path, environment: str) -> Iterator[SparkSession]
 
 @pytest.fixture
 def invoke(cluster: Any, bare_python: Path, tmp_path: Path) -> Callable[..., Done]:
-    """Return what sweeps twenty seeds on the cluster, or on another master: in a process of its own, as users do."""
+    """Return a function that sweeps twenty seeds on a master, in a process of its own."""
 
     def call(*arguments: object, master: str = cluster.master) -> Done:
         options = ["--seeds", 20, "--scenario", NAME, "--out", tmp_path / "out", "--master", master]
@@ -94,7 +89,7 @@ def invoke(cluster: Any, bare_python: Path, tmp_path: Path) -> Callable[..., Don
 
 @pytest.fixture
 def other_wheel(wheel: Path, tmp_path: Path) -> Path:
-    """A wheel of the same version that has one line more in it."""
+    """A wheel of the same version with one more line."""
     changed = tmp_path / wheel.name
     module = "tornlog/scenarios/runs/store_run.py"
     assert module in zipfile.ZipFile(wheel).namelist()
@@ -117,7 +112,7 @@ def rows_of(table: Table) -> Any:
 
 
 def tasks_done(spark: SparkSession) -> dict[str, int]:
-    """Return how many tasks each executor has done, by its number."""
+    """Return the number of finished tasks by executor."""
     jvm: Any = spark.sparkContext._jsc
     executors = jvm.sc().statusStore().executorList(False)
     found = [executors.apply(number) for number in range(executors.size())]

@@ -1,5 +1,3 @@
-"""The first way of docs/cluster.md: its packages are those of pyproject.toml, and its commands run on a cluster."""
-
 import os
 import re
 import shlex
@@ -33,7 +31,7 @@ def packages_on(way: str) -> list[str]:
 
 
 def environment_with(names: list[str], place: Path) -> Path:
-    """Make an environment with some of the installed packages, and what these require; return its Python."""
+    """Create an environment with some installed packages and their requirements; return its Python."""
     venv.create(place, symlinks=True)
     target = Path(sysconfig.get_paths(vars={"base": str(place), "platbase": str(place)})["purelib"])
     wanted, linked = list(names), set[str]()
@@ -52,7 +50,7 @@ def environment_with(names: list[str], place: Path) -> Path:
 
 
 def sweep_of(way: str, **changes: str) -> list[str]:
-    """Return the command on the page with other values in it."""
+    """Return the command of the page with other values."""
     (command,) = re.findall(r"^\$ (tornlog sweep (?:.*\\\n)*.*)$", way, re.MULTILINE)
     for found, replaced in changes.items():
         assert found in command, command

@@ -1,5 +1,3 @@
-"""Which Java Spark is started with."""
-
 import os
 import subprocess
 from collections.abc import Callable
@@ -15,7 +13,7 @@ MakeJava = Callable[..., Path]
 
 @pytest.fixture
 def make_java(tmp_path: Path) -> MakeJava:
-    """Return what makes a Java that prints its arguments, and says of itself that it is of some version."""
+    """Return a function that creates a Java of a version, which prints its arguments."""
 
     def make(version: str, name: str = "java") -> Path:
         home = tmp_path / name

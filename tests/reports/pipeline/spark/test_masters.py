@@ -1,5 +1,3 @@
-"""Where the work of a master is done."""
-
 import pytest
 
 from tornlog.reports.pipeline.spark.engine import is_in_this_environment, is_master, is_on_this_machine

@@ -1,5 +1,3 @@
-"""What the options of a command on Spark come to, without a Spark."""
-
 from pathlib import Path
 
 import pytest

@@ -1,5 +1,3 @@
-"""Whether a hash of sources tells code from other code, and what is made of Spark's long reports."""
-
 from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
@@ -75,10 +73,7 @@ def test_a_function_is_not_called_where_the_code_is_another() -> None:
 @pytest.mark.parametrize(
     ("report", "said"),
     [
-        (
-            ("job aborted", "ModuleNotFoundError: No module named 'tornlog'", "at x"),
-            "No module named 'tornlog'",
-        ),
+        (("job aborted", "ModuleNotFoundError: No module named 'tornlog'", "at x"), "No module named 'tornlog'"),
         (("[PYTHON_VERSION_MISMATCH] Python in worker is 3.9.", "at x"), "Python in worker is 3.9."),
         (
             ('java.io.IOException: Cannot run program "./environment/bin/python": error=2', "at x"),

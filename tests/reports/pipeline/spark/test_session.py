@@ -1,5 +1,3 @@
-"""A session on this machine: what runs there, and what the world can see of it."""
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,3 @@
-"""Small sweeps."""
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,8 +12,6 @@ SCENARIOS = ("clean-stop-loses-nothing", "rollover-at-a-crash")
 
 @pytest.fixture
 def request_of() -> Callable[..., SweepRequest]:
-    """Return what makes a request for seeds of two scenarios, in blocks of four."""
-
     def make(last: int = 10, **options: Any) -> SweepRequest:
         return SweepRequest(SCENARIOS, 0, last, block_seeds=4, **options)
 

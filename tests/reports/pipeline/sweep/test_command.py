@@ -1,5 +1,3 @@
-"""`tornlog sweep`: what it prints, writes, ends with, and survives."""
-
 import json
 import os
 import re
@@ -61,16 +59,7 @@ def test_a_sweep_that_finds_something_exits_1_and_leaves_what_replays(invoke: An
 
 def test_the_sum_is_a_table_and_says_how_to_go_on(invoke: Any) -> None:
     result = invoke(
-        "--seeds",
-        600,
-        "--scenario",
-        NAME,
-        "--mutant",
-        "ack-before-flush",
-        "--stop-after",
-        1,
-        "--shrink",
-        "1s",
+        "--seeds", 600, "--scenario", NAME, "--mutant", "ack-before-flush", "--stop-after", 1, "--shrink", "1s"
     )
 
     assert "violated" in result.stdout

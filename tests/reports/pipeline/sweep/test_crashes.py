@@ -1,5 +1,3 @@
-"""A sweep's table through crashes: its writer is probed, as users probe programs of their own."""
-
 import json
 import sys
 from pathlib import Path
@@ -109,7 +107,7 @@ MERGER_CHECK = """
 def probed(
     directory: Path, *arguments: str, writer: str = WRITER, check: str = CHECK, by: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """Return what a probe of a writer found on the disk that takes most; by: what runs it, if not the probe itself."""
+    """Return the result of probing a writer on the most lossy disk; by: the probe's interpreter."""
     (directory / "writer.py").write_text(dedent(writer))
     (directory / "check.py").write_text(dedent(check))
     command = ["probe", "--disk", "strict-posix", "--json", str(directory / "found.json"), "--jobs", "0"]

@@ -1,5 +1,3 @@
-"""A seed that hangs or kills its process costs that seed and no other."""
-
 import os
 import signal
 import time
@@ -22,7 +20,7 @@ def without_times(rows: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def doing(deed: Callable[[], object], at: int) -> Callable[..., Iterator[SeedResult]]:
-    """Return a stand-in for what runs a batch, that does something else at one seed."""
+    """Return a replacement for the batch runner that acts differently at one seed."""
 
     def results(batch: Batch, **_: object) -> Iterator[SeedResult]:
         for seed in batch.seeds:

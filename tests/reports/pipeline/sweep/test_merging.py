@@ -1,5 +1,3 @@
-"""Merged rows are the rows that were there, once each and in order, at whatever point a merge is interrupted."""
-
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -132,7 +130,7 @@ def test_two_files_that_share_some_seeds_are_damage(whole: Table) -> None:
     written(whole, [Block("a", 31, 9)])
 
     assert whole.files().damaged == {
-        "a-0000000031-9.parquet": "seeds: expected none below 33, for another file has them",
+        "a-0000000031-9.parquet": "seeds: expected none below 33, for another file has them"
     }
 
 

@@ -1,5 +1,3 @@
-"""Blocks are cut by time, and hold every seed once whatever their sizes."""
-
 import random
 
 import pytest

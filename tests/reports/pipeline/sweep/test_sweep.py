@@ -1,5 +1,3 @@
-"""Every seed gets its row once, however often a sweep is begun, and failures end up small."""
-
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -15,12 +13,7 @@ from tornlog.reports.pipeline.spark.engine import InProcess, code_here
 from tornlog.reports.pipeline.sweep.request import Begun, SweepFileError, SweepRequest
 from tornlog.reports.pipeline.sweep.row_files import RowFiles
 from tornlog.reports.pipeline.sweep.rows import SCHEMA
-from tornlog.reports.pipeline.sweep.sweep import (
-    SweepProgress,
-    shrunk_failures,
-    smallest_failures,
-    sweep,
-)
+from tornlog.reports.pipeline.sweep.sweep import SweepProgress, shrunk_failures, smallest_failures, sweep
 from tornlog.reports.pipeline.sweep.table import Table
 
 pytestmark = pytest.mark.slow
@@ -33,7 +26,7 @@ class Killed(BaseException):
 
 
 class DiesAfter:
-    """An engine whose process ends before it has all of its results."""
+    """An engine that ends its process before it has all results."""
 
     cores = 1
 

@@ -1,5 +1,3 @@
-"""`tornlog plot latency`: what it prints, leaves and refuses."""
-
 import csv
 import json
 import sys
@@ -39,7 +37,7 @@ def test_pictures_are_left_beside_their_data(tmp_path: Path) -> None:
     ]
     assert {row["source"] for row in rows} == {"simulated"}
     assert all(0 < float(row["p50_us"]) <= float(row["p99_us"]) <= float(row["max_us"]) for row in rows)
-    assert float(rows[0]["p50_us"]) > float(rows[2]["p50_us"])  # who waits for the disk waits longer
+    assert float(rows[0]["p50_us"]) > float(rows[2]["p50_us"])  # puts that wait for the disk take longer
     assert {row["effect"] for row in rows_in(tmp_path / "latency-effects.csv")} == {"rollover", "slow syncs"}
     assert "nvme-ssd" in result.output
     assert str(tmp_path / "latency.png") in result.output.replace("\n", "")

@@ -16,11 +16,7 @@ def test_a_turn_measures_the_parts_and_the_whole(tmp_path: Path) -> None:
 
     assert (turn.number, turn.producers) == (0, 2)
     assert 0 < len(turn.syncs) <= SYNC_PUTS + 1
-    assert (len(turn.puts_alone), len(turn.puts), len(turn.synced_puts)) == (
-        ASYNC_PUTS,
-        ASYNC_PUTS,
-        SYNC_PUTS,
-    )
+    assert (len(turn.puts_alone), len(turn.puts), len(turn.synced_puts)) == (ASYNC_PUTS, ASYNC_PUTS, SYNC_PUTS)
     assert {flush: len(turn.real[flush]) for flush in FLUSHES} == {
         "sync": SYNC_PUTS,
         "async": ASYNC_PUTS,
@@ -41,16 +37,9 @@ def test_a_turn_measures_the_parts_and_the_whole(tmp_path: Path) -> None:
 
 @pytest.fixture
 def turn() -> Turn:
-    """A machine on which syncs take 400 us, puts 20 us, and those that wait for a sync 120 us beside it."""
+    """A machine on which syncs take 400 us, puts 20 us, and puts with a sync 120 us more."""
     return Turn(
-        0,
-        1,
-        array("q", [400 * US]),
-        array("q", [20 * US]),
-        array("q", [20 * US]),
-        array("q", [120 * US]),
-        {},
-        {},
+        0, 1, array("q", [400 * US]), array("q", [20 * US]), array("q", [20 * US]), array("q", [120 * US]), {}, {}
     )
 
 

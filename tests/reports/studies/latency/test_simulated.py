@@ -22,11 +22,11 @@ from tornlog.sim.choices import Stream
 
 US = 1_000
 FREE = HostCosts(Spread([0]), 0, Spread([0]), 0, 0, 0)
-"""A host on which nothing takes time."""
+"""A host without any costs."""
 
 
 class Steady:
-    """A storage whose syncs take 500 us each."""
+    """A storage with syncs of 500 us."""
 
     def __init__(self, stream: Stream) -> None:
         self._placed = 0

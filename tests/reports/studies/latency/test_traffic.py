@@ -6,7 +6,7 @@ from tornlog.reports.studies.latency.traffic import Setup, arrivals, produce
 
 
 class World:
-    """A clock, sleep that ends late by so much, and puts that take what a list says."""
+    """A clock, late sleeps, and puts with listed durations."""
 
     def __init__(self, puts_ns: list[int], late_ns: int = 0) -> None:
         self.ns, self._puts_ns, self._late_ns = 0, puts_ns, late_ns

@@ -1,5 +1,3 @@
-"""`tornlog plot recovery`: what it prints and leaves."""
-
 import csv
 import json
 import sys

@@ -21,7 +21,7 @@ LOG_BYTES = 3 * SEGMENT_BYTES
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[RecoveryCase, tuple[int, int, int]]:
-    """What is scanned, of how much, and of how many records, by case."""
+    """Scanned bytes, log bytes and records, by case."""
     directory = tmp_path_factory.mktemp("recovery")
     found = list(measure_recovery(str(directory), [LOG_BYTES], 1))
     assert [one.case for one in found] == cases_by_size() + cases_by_distance(LOG_BYTES)
@@ -31,9 +31,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[RecoveryCase, tup
     return {one.case: (one.scanned_bytes, one.log_bytes, one.records) for one in found}
 
 
-def test_the_whole_log_is_scanned_when_that_is_asked_for(
-    measured: dict[RecoveryCase, tuple[int, int, int]],
-) -> None:
+def test_the_whole_log_is_scanned_when_that_is_asked_for(measured: dict[RecoveryCase, tuple[int, int, int]]) -> None:
     for clean in (True, False):
         scanned, log_bytes, records = measured[RecoveryCase(clean, True)]
         assert scanned == log_bytes

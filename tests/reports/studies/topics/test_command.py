@@ -1,5 +1,3 @@
-"""`tornlog plot topics`: what it prints, leaves and refuses."""
-
 import csv
 import json
 import sys

@@ -27,7 +27,7 @@ def opened(
 
 
 class Watched:
-    """Opens real files that count syncs, write no more than so many bytes at a time, and fail when told to."""
+    """Opens real files that count syncs, write at most so many bytes at a time, and fail on demand."""
 
     def __init__(self, bytes_max: int = 1 << 30) -> None:
         self.bytes_max = bytes_max

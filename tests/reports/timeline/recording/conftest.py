@@ -1,4 +1,4 @@
-"""Recordings of small worlds, of runs that hold, and of runs that break."""
+"""Recordings of small worlds, and of runs that hold or break."""
 
 from collections.abc import Callable
 from functools import cache
@@ -24,7 +24,7 @@ SUBJECT = Subject("small", "small worlds are told as they were", 1, None)
 
 
 class Workshop:
-    """A kernel with a recorder, and disks for machines that live one after another."""
+    """A kernel with a recorder, and disks for consecutive machines."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -34,15 +34,15 @@ class Workshop:
         self._disks = 0
 
     def disk(self, image: Any = None, **settings: Any) -> Disk:
-        """Make a disk whose syncs take 1 ms unless told otherwise."""
+        """Create a disk with syncs of 1 ms by default."""
         self._disks += 1
         settings.setdefault("timing", SyncTiming(1_000_000, 1_000_000))
         return Disk(self.kernel, self._choices.stream(f"disk-{self._disks}"), image=image, **settings)
 
     def live(self, name: str, disk: Disk, body: Callable[[Any], Any], *, cut: str = "", killed: bool = False) -> Any:
-        """Let a machine live on a disk; return what its body does.
+        """Let a machine live on a disk; return the result of its body.
 
-        killed: it is killed in the end. With a cut it is, too, and what that leaves is returned.
+        killed: it is killed at the end. With a cut it is killed too, and the crash image is returned.
         """
         machine = self.kernel.machine(name)
 
@@ -60,7 +60,6 @@ class Workshop:
         return disk.crash(PROFILES[cut]) if cut else None
 
     def run_recording(self) -> RunRecording:
-        """Return what was recorded."""
         digest = self.kernel.digest()
         self.kernel.close()
         return self.recorder.run_recording(SUBJECT, self.plan, digest, {})

@@ -1,5 +1,3 @@
-"""What cuts take, file by file and sector by sector."""
-
 from typing import Any
 
 from tornlog.faults.plan import FaultPlan
@@ -15,7 +13,7 @@ def file_in(run: RunRecording, path: str, cut: int = 0) -> FileMap:
 
 
 def write_some(world: Any) -> None:
-    """Leave a file with two durable sectors, one that was not synced behind them, and an empty rest."""
+    """Write a file with two durable sectors, one unsynced sector, and an empty rest."""
     file = world.files.map("/log", 4096)
     file.store(0, b"d" * 2 * SECTOR)
     file.msync(0, 4096)

@@ -1,5 +1,3 @@
-"""What is drawn of a program's failure: its steps, what the crash took of them, and what the check said."""
-
 from collections.abc import Callable
 
 import pytest
@@ -20,7 +18,7 @@ Recorded = Callable[..., RunRecording]
 
 @pytest.fixture
 def killed() -> Recorded:
-    """Return what is drawn of steps behind which the process was killed."""
+    """Return the recording of steps with a kill after the last."""
 
     def killed(*steps: Step, verdict: CheckOutcome = LOST, **more: object) -> RunRecording:
         record = ProgramRecord(("program",), steps, ((),))

@@ -1,5 +1,3 @@
-"""A run that is recorded is the run that it is without."""
-
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -13,12 +11,7 @@ from tornlog.faults.simulation.simulation import Simulation, SimWorld
 from tornlog.faults.simulation.trials import find
 from tornlog.reports.timeline.page import timeline_page
 from tornlog.reports.timeline.recording.record import RunRecording, Subject
-from tornlog.reports.timeline.recording.recorder import (
-    RunRecorder,
-    record_finding,
-    record_seed,
-    replay_recorded,
-)
+from tornlog.reports.timeline.recording.recorder import RunRecorder, record_finding, record_seed, replay_recorded
 from tornlog.reports.timeline.recording.watched_world import WatchedLock, WatchedTasks
 from tornlog.scenarios.campaigns.failures.failure import Failure
 from tornlog.scenarios.campaigns.seeds import draw
@@ -141,7 +134,7 @@ def test_after_a_violation_nothing_more_is_told(quiet_plan: Plan) -> None:
 
 
 def lossy(run: Simulation) -> None:
-    """Write a file that nobody syncs, and demand that it is there."""
+    """Write a file without a sync, and demand that it survives."""
 
     def write(world: SimWorld) -> None:
         log = world.files.open("/log")

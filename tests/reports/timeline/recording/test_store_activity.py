@@ -1,5 +1,3 @@
-"""Positions of the log; puts: asked, answered, where the record lies, and what became of it."""
-
 from collections.abc import Callable
 from dataclasses import replace
 

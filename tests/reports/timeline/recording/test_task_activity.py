@@ -1,5 +1,3 @@
-"""What tasks do, moment by moment: their states, their locks, and their calls to files."""
-
 from collections import defaultdict
 from collections.abc import Callable
 from itertools import pairwise
