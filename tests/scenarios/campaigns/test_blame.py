@@ -88,11 +88,7 @@ def test_a_tally_keeps_the_first_failure_of_each_signature_however_many_there_ar
 # causes that are not one bug
 
 
-def bug(name: str) -> Mutant:
-    return Mutant(name, "", (), ())
-
-
-MEMBERS = (bug("a"), bug("b"), bug("c"))
+MEMBERS = tuple(Mutant(name, "", (), ()) for name in "abc")
 
 
 @pytest.fixture
@@ -100,48 +96,32 @@ def row(failure: Failure) -> ViolationKind:
     return ViolationKind("STATUS", "answer", 1, {"quiet": 1}, (failure,))
 
 
-@pytest.fixture
-def breaks(monkeypatch: pytest.MonkeyPatch) -> dict[str, bool]:
-    """Say what breaks the promise: by the bug that is in alone, or `all but` the one that is not."""
-    answers: dict[str, bool] = {}
-
-    def answer(record: RunRecord, mutant: Mutant, signature: str) -> bool:
-        return answers[mutant.id]
-
-    monkeypatch.setattr(blame, "_breaks", answer)
-    return answers
-
-
-def test_what_takes_two_bugs_is_laid_to_both(row: ViolationKind, breaks: dict[str, bool]) -> None:
-    breaks |= {"none": False, "a": False, "b": False, "c": False}
-    breaks |= {"all but a": False, "all but b": False, "all but c": True}
-    assert with_causes(row, MEMBERS).causes == (Cause("a", 1, 1, 0), Cause("b", 1, 1, 0))
-
-
-def test_what_either_of_two_bugs_breaks_is_laid_to_both(row: ViolationKind, breaks: dict[str, bool]) -> None:
-    breaks |= {"none": False, "a": True, "b": False, "c": True, "all but a": True, "all but c": True}
+@pytest.mark.parametrize(
+    ("broken_by", "causes", "likeliest"),
+    [
+        ({"all but c"}, (Cause("a", 1, 1, 0), Cause("b", 1, 1, 0)), 2),
+        ({"a", "c", "all but a", "all but c"}, (Cause("a", 1, 0, 1), Cause("c", 1, 0, 1)), 2),
+        ({"a", "c", "all but a"}, (Cause("c", 1, 1, 1), Cause("a", 1, 0, 1)), 1),
+        ({"all but a", "all but b", "all but c"}, (), 0),
+    ],
+    ids=["both needed", "either is enough", "one is likelier", "more than one left out"],
+)
+def test_causes_follow_from_runs_with_one_bug_and_without_one(
+    row: ViolationKind, monkeypatch: pytest.MonkeyPatch, broken_by: set[str], causes: tuple[Cause, ...], likeliest: int
+) -> None:
+    monkeypatch.setattr(blame, "_breaks", lambda record, mutant, signature: mutant.id in broken_by)
     found = with_causes(row, MEMBERS)
-    assert found.causes == found.likeliest == (Cause("a", 1, 0, 1), Cause("c", 1, 0, 1))
+    assert found.causes == causes
+    assert found.likeliest == causes[:likeliest]
 
 
-def test_the_likeliest_cause_comes_first(row: ViolationKind, breaks: dict[str, bool]) -> None:
-    breaks |= {"none": False, "a": True, "b": False, "c": True, "all but a": True, "all but c": False}
-    found = with_causes(row, MEMBERS)
-    assert found.causes == (Cause("c", 1, 1, 1), Cause("a", 1, 0, 1))
-    assert [cause.id for cause in found.likeliest] == ["c"]
-
-
-def test_what_the_store_breaks_without_any_bug_is_laid_to_none(row: ViolationKind, breaks: dict[str, bool]) -> None:
-    breaks |= {"none": True}
+def test_a_promise_that_breaks_without_any_bug_has_no_cause(
+    row: ViolationKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blame, "_breaks", lambda record, mutant, signature: mutant.id == "none")
     found = with_causes(row, MEMBERS)
     assert (found.clean, found.causes, found.likeliest) == (1, (), ())
     assert found.to_json("again")["clean"] == 1
-
-
-def test_what_takes_more_than_one_bug_less_is_laid_to_none(row: ViolationKind, breaks: dict[str, bool]) -> None:
-    breaks |= {"none": False} | {member.id: False for member in MEMBERS}
-    breaks |= {f"all but {member.id}": True for member in MEMBERS}
-    assert with_causes(row, MEMBERS).likeliest == ()
 
 
 def test_a_run_without_an_end_speaks_for_no_bugs_innocence(row: ViolationKind, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,34 +127,27 @@ def test_a_run_that_finds_nothing_has_run_all_seeds_of_all_scenarios() -> None:
     assert result.to_json()["shrunk"] is None
 
 
-def test_a_mutant_in_code_that_no_run_comes_to_is_never_reached(known: Any) -> None:
-    from tornlog.store.broker.broker import Broker
-
-    result = run_mutant(known(of_outside(Patch(Broker, "shutdown", lambda self: True))), within(3))
-    assert (result.reached, result.missed_because) == (0, "never reached")
-
-
-def test_a_mutant_that_reports_and_has_no_occasion_never_bit(known: Any) -> None:
+@pytest.mark.parametrize(
+    ("name", "occasion", "counts", "reason"),
+    [
+        ("append", lambda size: size > 1 << 30, (3, 0, None), "reached in 3 seeds, never bit"),
+        ("append", lambda size: size > 0, (3, 3, None), "reached in 3 seeds, bit in 3 seeds, not seen"),
+        ("no_such_use", lambda size: True, (0, 0, None), "never reached"),
+    ],
+)
+def test_a_missed_mutant_is_explained_by_its_activity(
+    known: Any, monkeypatch: pytest.MonkeyPatch, name: str, occasion: Any, counts: tuple[Any, ...], reason: str
+) -> None:
     append = Segment.append
+    monkeypatch.setattr(Segment, "no_such_use", append, raising=False)
 
-    def append_unless_huge(self: Segment, position: int, data: bytes) -> None:
-        if not bit(len(data) > 1 << 30):
-            append(self, position, data)
-
-    result = run_mutant(known(of_outside(Patch(Segment, "append", append_unless_huge))), within(3))
-    assert (result.reached, result.bit, result.differing) == (3, 0, None)
-    assert result.missed_because == "reached in 3 seeds, never bit"
-
-
-def test_a_mutant_that_bites_and_is_not_seen_is_a_bug_that_was_missed(known: Any) -> None:
-    append = Segment.append
-
-    def append_as_ever(self: Segment, position: int, data: bytes) -> None:
-        bit(position > 0)
+    def append_and_report(self: Segment, position: int, data: bytes) -> None:
+        bit(occasion(len(data)))
         append(self, position, data)
 
-    result = run_mutant(known(of_outside(Patch(Segment, "append", append_as_ever))), within(3))
-    assert result.missed_because == "reached in 3 seeds, bit in 3 seeds, not seen"
+    result = run_mutant(known(of_outside(Patch(Segment, name, append_and_report))), within(3))
+    assert (result.reached, result.bit, result.differing) == counts
+    assert result.missed_because == reason
 
 
 def test_of_a_mutant_that_reports_nothing_digests_are_compared(known: Any) -> None:

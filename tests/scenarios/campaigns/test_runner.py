@@ -50,16 +50,12 @@ def test_batches_cover_exactly_the_seeds_that_were_asked_for(seeds: range) -> No
     assert all(0 < batch.count <= BATCH_SEEDS for batch in batches)
 
 
-def test_without_seeds_batches_go_on_and_scenarios_take_turns() -> None:
-    batches = [batch for batch, _ in zip(batches_of(TWO, None), range(6), strict=False)]
-    assert [batch.scenario for batch in batches[::2]] == [batches[0].scenario] * 3
-    assert {batch.scenario.name for batch in batches[:2]} == {scenario.name for scenario in TWO}
-    assert seeds_of(batches, TWO[1]) == list(range(4))
-
-
-def test_the_first_rounds_are_small_and_later_ones_are_not() -> None:
-    batches = [batch for batch, _ in zip(batches_of(TWO[:1], None), range(9), strict=False)]
-    assert [batch.count for batch in batches] == [1, 1, 2, 4, 8, 16, BATCH_SEEDS, BATCH_SEEDS, BATCH_SEEDS]
+def test_rounds_of_all_scenarios_go_on_without_end_and_start_small() -> None:
+    batches = [batch for batch, _ in zip(batches_of(TWO, None), range(18), strict=False)]
+    counts = [1, 1, 2, 4, 8, 16, BATCH_SEEDS, BATCH_SEEDS, BATCH_SEEDS]
+    assert [batch.count for batch in batches[::2]] == counts
+    assert [batch.scenario for batch in batches[::2]] == [batches[0].scenario] * 9
+    assert [seeds_of(batches, scenario) for scenario in TWO] == [list(range(sum(counts)))] * 2
     assert [batch.count for batch in batches_of(TWO[:1], range(5, 14))] == [1, 1, 2, 4, 1]
 
 
@@ -98,26 +94,17 @@ def test_two_processes_give_what_one_gives() -> None:
     assert sums(run_batches(batches(), jobs=2)) == sums(run_batches(batches(), jobs=1))
 
 
-def test_the_digest_of_a_tally_depends_on_the_order_of_its_seeds(quiet_scenario: Scenario) -> None:
-    results = [SeedResult("quiet", seed, "held", digest=f"{seed:032x}") for seed in range(2)]
-    there, back = Tally(quiet_scenario), Tally(quiet_scenario)
-    for result in results:
-        there.add(result)
-    for result in reversed(results):
-        back.add(result)
-    assert there.digest != back.digest
-    assert there.digest == there.digest
-
-
-def test_a_digest_ends_at_the_first_seed_that_is_missing(quiet_scenario: Scenario) -> None:
-    whole, holed = Tally(quiet_scenario), Tally(quiet_scenario)
+def test_a_digest_depends_on_the_order_of_seeds_and_ends_at_the_first_missing_one(quiet_scenario: Scenario) -> None:
     results = [SeedResult("quiet", seed, "held", digest=f"{seed:032x}") for seed in range(4)]
-    for result in results[:2]:
-        whole.add(result)
-        holed.add(result)
-    holed.add(results[3])
-    assert holed.seeds == 3
-    assert holed.digest == whole.digest
+
+    def tally_of(*seeds: int) -> Tally:
+        tally = Tally(quiet_scenario)
+        for seed in seeds:
+            tally.add(results[seed])
+        return tally
+
+    assert tally_of(0, 1).digest != tally_of(1, 0).digest
+    assert (tally_of(0, 1, 3).seeds, tally_of(0, 1, 3).digest) == (3, tally_of(0, 1).digest)
 
 
 def test_a_deadline_ends_a_run_that_has_no_end_of_its_own(quiet_scenario: Scenario) -> None:
@@ -147,15 +134,12 @@ def test_verdicts_are_counted_by_disk_and_what_broke_by_disk_and_invariant() -> 
         assert seeds == len(of_disk) <= tally.judged[disk]
 
 
-def test_a_seed_without_a_verdict_is_judged_on_no_disk(broken_scenario: Scenario) -> None:
-    tally = run_batches([Batch(broken_scenario, 0, 3)])["broken"]
-    assert (tally.seeds, tally.judged, tally.broken) == (3, {}, {})
-
-
-def test_an_error_of_the_harness_is_counted_and_named(broken_scenario: Scenario, quiet_scenario: Scenario) -> None:
+def test_an_error_of_the_harness_is_named_and_counts_for_no_disk(
+    broken_scenario: Scenario, quiet_scenario: Scenario
+) -> None:
     tallies = run_batches([Batch(broken_scenario, 5, 3), Batch(quiet_scenario, 5, 3)])
     broken = tallies["broken"]
-    assert broken.seeds == 3
+    assert (broken.seeds, broken.judged, broken.broken) == (3, {}, {})
     assert [error.partition(":")[0] for error in broken.errors] == [f"broken --seed {seed}" for seed in (5, 6, 7)]
     assert tallies["quiet"].errors == []
 

@@ -1,4 +1,4 @@
-"""CLEAN: each thing that retention must not do, done to evidence by hand or to a living store."""
+"""CLEAN: each wrong removal, in evidence made by hand or in a running store."""
 
 from dataclasses import replace
 
@@ -32,7 +32,7 @@ def expire(evidence: Evidence, count: int = 1) -> int:
 # -- after a recovery ------------------------------------------------------------------------------
 
 
-def test_a_store_that_lost_what_retention_took_holds_under_every_checker(evidence: Evidence) -> None:
+def test_a_store_without_its_removed_front_holds(evidence: Evidence) -> None:
     puts = list(evidence.ledger.puts)
     evidence.ledger.stable = [ConsumedMessage("T0", 0, number, put) for number, put in enumerate(puts)]
     expire(evidence, 2)
@@ -40,14 +40,14 @@ def test_a_store_that_lost_what_retention_took_holds_under_every_checker(evidenc
         assert list(check(evidence)) == [], check
 
 
-def test_a_store_that_has_back_what_retention_took_holds_too(evidence: Evidence) -> None:
+def test_a_store_whose_removed_front_is_back_holds(evidence: Evidence) -> None:
     evidence.ledger.expired_to = evidence.store.records[2].record.physical_offset
     for check in (clean.check, dur.check, prefix.check, consume_queues.check_qoff, consumers.check_vis):
         assert list(check(evidence)) == [], check
 
 
 @pytest.mark.parametrize("asked_for", [0, 50])
-def test_a_log_that_begins_behind_what_retention_took_is_found(evidence: Evidence, asked_for: int) -> None:
+def test_a_log_that_begins_after_the_removed_front_is_found(evidence: Evidence, asked_for: int) -> None:
     begins = expire(evidence)
     evidence.ledger.expired_to = asked_for
     (violation,) = clean.check(evidence)
@@ -55,7 +55,7 @@ def test_a_log_that_begins_behind_what_retention_took_is_found(evidence: Evidenc
     assert (violation.expected, violation.found) == (f"<= {asked_for}", str(begins))
 
 
-def test_a_log_whose_first_segment_was_never_made_has_lost_nothing(evidence: Evidence) -> None:
+def test_a_log_whose_first_segment_was_never_created_holds(evidence: Evidence) -> None:
     begins = expire(evidence, 3)
     evidence.ledger.expired_to = 0
     for put in evidence.ledger.puts:
@@ -86,7 +86,7 @@ def test_a_queue_that_begins_with_an_expired_entry_after_a_recovery_is_found(evi
     assert violation.expected == f">= {begins}"
 
 
-def test_no_more_than_what_retention_took_is_excused(evidence: Evidence) -> None:
+def test_only_removed_messages_are_excused(evidence: Evidence) -> None:
     m1 = evidence.ledger.puts[1]
     evidence.ledger.stable = [ConsumedMessage("T0", 0, 1, m1)]
     expire(evidence, 2)
@@ -95,13 +95,13 @@ def test_no_more_than_what_retention_took_is_excused(evidence: Evidence) -> None
     assert [violation.expected for violation in consumers.check_vis(evidence)] == ["m1"]
 
 
-def test_a_record_that_was_cut_may_not_come_back_behind_what_retention_took(evidence: Evidence) -> None:
+def test_a_truncated_record_after_the_removed_front_must_not_reappear(evidence: Evidence) -> None:
     evidence.ledger.expired_to = evidence.store.records[1].record.physical_offset
     evidence.ledger.gone = {put.name: put for put in evidence.ledger.puts}
     assert [violation.found for violation in prefix.check(evidence)] == ["m1", "m2"]
 
 
-def test_a_queue_that_counts_anew_behind_what_expired_is_found(evidence: Evidence) -> None:
+def test_a_queue_that_counts_again_after_its_expired_messages_is_found(evidence: Evidence) -> None:
     expire(evidence, 2)
     (last,) = evidence.store.records
     last.record = last.record._replace(queue_offset=1)
@@ -110,7 +110,7 @@ def test_a_queue_that_counts_anew_behind_what_expired_is_found(evidence: Evidenc
     assert (violation.expected, violation.found) == ("2", "1")
 
 
-def test_a_queue_that_was_removed_as_a_whole_may_count_anew(evidence: Evidence) -> None:
+def test_a_removed_queue_may_count_from_0(evidence: Evidence) -> None:
     expire(evidence, 2)
     (last,) = evidence.store.records
     last.record = last.record._replace(queue_offset=0)
@@ -121,20 +121,20 @@ def test_a_queue_that_was_removed_as_a_whole_may_count_anew(evidence: Evidence) 
 
 
 @pytest.mark.parametrize("given", [(0, 1, 2), (1, 2), (2,)])
-def test_a_consumer_may_have_been_given_what_expired_or_not(evidence: Evidence, given: tuple[int, ...]) -> None:
+def test_a_consumer_may_have_received_expired_messages_or_not(evidence: Evidence, given: tuple[int, ...]) -> None:
     puts = evidence.ledger.puts
     expire(evidence, 2)
     evidence.ledger.pulls = [Pull("T0", 0, None, [puts[number] for number in given], 0, 3)]
     assert list(consumers.check_read(evidence.ledger, evidence.store)) == []
 
 
-def test_a_consumer_that_missed_what_is_there_is_found_whatever_expired(evidence: Evidence) -> None:
+def test_a_consumer_that_missed_an_existing_message_is_found(evidence: Evidence) -> None:
     expire(evidence)
     evidence.ledger.pulls = [Pull("T0", 0, None, [evidence.ledger.puts[1]], 0, 3)]
     assert [found.expected for found in consumers.check_read(evidence.ledger, evidence.store)] == ["m1, m2"]
 
 
-# -- as files go -----------------------------------------------------------------------------------
+# -- removals --------------------------------------------------------------------------------------
 
 
 def filled(store: MessageStore, count: int = 12) -> None:
@@ -152,28 +152,24 @@ def summaries(violations: object) -> list[str]:
     return [violation.summary for violation in violations]
 
 
+@pytest.mark.parametrize(
+    ("base_offset", "asked", "found"),
+    [
+        (0, True, []),
+        (0, False, ["a segment goes that nobody asked for"]),
+        (2048, True, ["a segment is removed before an older one"]),
+    ],
+)
 @on_a_store
-def test_the_removal_of_the_first_segment_of_a_durable_log_is_right(store: MessageStore, disk: Disk) -> None:
-    filled(store)
-    assert summaries(clean.check_removal(store, disk, 0, asked=True)) == []
-
-
-@on_a_store
-def test_a_removal_that_nobody_asked_for_is_found(store: MessageStore, disk: Disk) -> None:
-    filled(store)
-    assert summaries(clean.check_removal(store, disk, 0, asked=False)) == ["a segment goes that nobody asked for"]
-
-
-@on_a_store
-def test_a_removal_before_an_older_one_is_found(store: MessageStore, disk: Disk) -> None:
-    filled(store)
-    assert summaries(clean.check_removal(store, disk, 2048, asked=True)) == ["a segment is removed before an older one"]
-
-
-@on_a_store
-def test_the_removal_of_the_last_segment_which_is_neither_durable_nor_dispatched_is_found(
-    store: MessageStore, disk: Disk
+def test_only_the_oldest_segment_may_be_removed_and_only_on_request(
+    store: MessageStore, disk: Disk, base_offset: int, asked: bool, found: list[str]
 ) -> None:
+    filled(store)
+    assert summaries(clean.check_removal(store, disk, base_offset, asked=asked)) == found
+
+
+@on_a_store
+def test_removing_the_last_undurable_undispatched_segment_breaks_three_rules(store: MessageStore, disk: Disk) -> None:
     filled(store, 1)
     store.log.segments[0].file.store(1000, b"not synced")
     assert summaries(clean.check_removal(store, disk, 0, asked=True)) == [
@@ -184,7 +180,7 @@ def test_the_removal_of_the_last_segment_which_is_neither_durable_nor_dispatched
 
 
 @on_a_store
-def test_the_removal_of_a_queues_file_that_leads_to_a_record_is_found(store: MessageStore, disk: Disk) -> None:
+def test_the_removal_of_a_queue_file_with_an_existing_record_is_found(store: MessageStore, disk: Disk) -> None:
     filled(store)
     (queue,) = store.queues.all()
     assert summaries(clean.check_queue_removal(store, disk, queue.queue.segments[0].file.path, None)) == [
@@ -203,7 +199,7 @@ def removed(store: MessageStore) -> None:
 
 
 @on_a_store
-def test_a_queues_file_of_which_all_is_gone_may_go(store: MessageStore, disk: Disk) -> None:
+def test_a_queue_file_without_existing_records_may_be_removed(store: MessageStore, disk: Disk) -> None:
     filled(store, 30)
     (queue,) = store.queues.all()
     first = queue.queue.segments[0].file.path
@@ -212,7 +208,7 @@ def test_a_queues_file_of_which_all_is_gone_may_go(store: MessageStore, disk: Di
 
 
 @on_a_store
-def test_a_queues_file_may_not_go_before_the_next_one_has_a_durable_name(store: MessageStore, disk: Disk) -> None:
+def test_a_queue_file_may_be_removed_only_after_the_next_name_is_durable(store: MessageStore, disk: Disk) -> None:
     filled(store, 30)
     (queue,) = store.queues.all()
     first, second = (segment.file.path for segment in queue.queue.segments[:2])
@@ -228,7 +224,7 @@ def test_a_queues_file_may_not_go_before_the_next_one_has_a_durable_name(store: 
 
 
 @on_a_store
-def test_the_last_file_of_a_queue_that_others_know_by_its_numbers_may_not_go(store: MessageStore, disk: Disk) -> None:
+def test_the_last_file_of_the_half_queue_must_stay(store: MessageStore, disk: Disk) -> None:
     store.put_message(Message.of("RMQ_SYS_TRANS_HALF_TOPIC", b"half"))
     filled(store, 30)
     paths = [queue.queue.segments[0].file.path for queue in store.queues.all() if queue.topic != "T0"]
@@ -241,9 +237,7 @@ def test_the_last_file_of_a_queue_that_others_know_by_its_numbers_may_not_go(sto
 
 
 @on_a_store
-def test_the_longer_the_log_the_more_passes_may_it_take_until_all_that_expired_is_gone(
-    store: MessageStore, disk: Disk
-) -> None:
+def test_a_longer_log_may_take_more_passes(store: MessageStore, disk: Disk) -> None:
     filled(store, 30)
     segments = store.log.segments
     assert len(segments) >= SEGMENTS_PER_PASS
@@ -257,7 +251,7 @@ def test_the_longer_the_log_the_more_passes_may_it_take_until_all_that_expired_i
     assert limits_ms == [82_200, 82_200, 93_300, 115_500]
 
 
-# -- when nobody puts any more ---------------------------------------------------------------------
+# -- after all puts --------------------------------------------------------------------------------
 
 
 def asked(store: MessageStore, count: int) -> Ledger:
@@ -271,7 +265,7 @@ def asked(store: MessageStore, count: int) -> Ledger:
 
 
 @on_a_store
-def test_a_store_that_tells_what_is_gone_holds(store: MessageStore, disk: Disk) -> None:
+def test_a_store_that_answers_requests_for_removed_messages_correctly_holds(store: MessageStore, disk: Disk) -> None:
     filled(store)
     removed(store)
     assert store.get_min_offset_in_queue("T0", 0) == 6
@@ -279,7 +273,7 @@ def test_a_store_that_tells_what_is_gone_holds(store: MessageStore, disk: Disk) 
 
 
 @on_a_store
-def test_a_queue_that_still_leads_to_what_is_gone_is_found(store: MessageStore, disk: Disk) -> None:
+def test_a_queue_that_begins_with_removed_messages_is_found(store: MessageStore, disk: Disk) -> None:
     filled(store)
     removed(store)
     (queue,) = store.queues.all()
@@ -297,7 +291,7 @@ def with_a_log_that_begins_at(store: MessageStore, position: int) -> list[str]:
 
 
 @on_a_store
-def test_a_queues_file_stays_as_long_as_it_or_the_next_one_leads_to_what_is_there(
+def test_a_queue_file_is_due_once_it_and_the_next_one_begin_with_removed_messages(
     store: MessageStore, disk: Disk
 ) -> None:
     filled(store, 30)  # a segment has three: the first file leads to four of them, the next one begins in the fourth
@@ -306,14 +300,14 @@ def test_a_queues_file_stays_as_long_as_it_or_the_next_one_leads_to_what_is_ther
 
 
 @on_a_store
-def test_the_last_file_of_a_queue_stays_whatever_has_left_the_log(store: MessageStore, disk: Disk) -> None:
+def test_the_last_file_of_a_queue_stays(store: MessageStore, disk: Disk) -> None:
     filled(store, 10)
     assert [len(queue.queue.segments) for queue in store.queues.all()] == [1]
     assert with_a_log_that_begins_at(store, 3) == []
 
 
 @on_a_store
-def test_a_queues_file_that_is_not_durable_stays_until_it_is(store: MessageStore, disk: Disk) -> None:
+def test_a_queue_file_that_is_not_durable_stays(store: MessageStore, disk: Disk) -> None:
     filled(store, 30)
     (queue,) = store.queues.all()
     queue.queue.flushed_where.set(queue.queue.segments[0].end_offset - 1)
@@ -321,7 +315,9 @@ def test_a_queues_file_that_is_not_durable_stays_until_it_is(store: MessageStore
 
 
 @on_an_indexed_store
-def test_an_index_file_goes_when_it_and_the_one_behind_it_lead_to_what_is_gone(store: MessageStore, disk: Disk) -> None:
+def test_an_index_file_is_due_once_it_and_the_next_one_have_only_removed_messages(
+    store: MessageStore, disk: Disk
+) -> None:
     filled(store, 30)
     assert store.index is not None
     first, second, *_ = store.index.table.files
@@ -334,7 +330,7 @@ def test_an_index_file_goes_when_it_and_the_one_behind_it_lead_to_what_is_gone(s
 
 
 @on_a_store
-def test_answers_that_lead_to_what_is_gone_are_found(
+def test_wrong_answers_about_removed_messages_are_found(
     store: MessageStore, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     get_message = MessageStore.get_message

@@ -1,4 +1,4 @@
-"""REP, check by check, on stores that were never near a network."""
+"""REP, check by check, on stores without a network."""
 
 import struct
 from dataclasses import replace
@@ -72,13 +72,24 @@ def entry(result: PutMessageResult, *, wait: bool = True) -> PutEntry:
     return PutEntry("m0", "T", 0, "", b"x" * 100, b"KEYS\1k0", wait, 0, 1, result.status)
 
 
-def test_an_answer_that_a_slave_stands_behind_holds(stores: Stores) -> None:
-    replicas = Replicas(held={"s": ReportedRange(0, stores.data)})
+def unconfirmed(stores: Stores, number: int, data: bytes | None, *, wait: bool = True) -> list[int]:
+    """Return the log offsets of violations in the answer to a put, if a slave has reported some data or None has."""
+    replicas = Replicas() if data is None else Replicas(held={"s": ReportedRange(0, data)})
+    result = stores.results[number]
+    found = rep.check_answer(stores.master, stores.history, replicas, entry(result, wait=wait), result)
+    return [violation.offset for violation in found]
 
-    assert not rep.check_answer(stores.master, stores.history, replicas, entry(stores.results[4]), stores.results[4])
+
+def test_an_answer_holds_only_if_a_slave_has_reported_the_bytes_of_the_put(stores: Stores) -> None:
+    start = stores.end_of(3)
+    assert unconfirmed(stores, 4, stores.data) == []
+    assert unconfirmed(stores, 4, stores.data[:start]) == [start]
+    assert unconfirmed(stores, 4, stores.data[:-1] + b"?") == [start]
+    assert unconfirmed(stores, 4, None) == [start]
+    assert unconfirmed(stores, 4, None, wait=False) == []
 
 
-def test_what_a_slave_lost_later_was_an_answer_all_the_same(stores: Stores) -> None:
+def test_a_report_counts_although_the_slave_lost_the_bytes_later(stores: Stores) -> None:
     replicas = Replicas(held={"s": ReportedRange(0, stores.data)})
     replicas.crashed("s", keeps_all=False, flushed_where=0)
 
@@ -86,51 +97,31 @@ def test_what_a_slave_lost_later_was_an_answer_all_the_same(stores: Stores) -> N
     assert not rep.check_answer(stores.master, stores.history, replicas, entry(stores.results[0]), stores.results[0])
 
 
-def test_an_answer_that_no_slave_stands_behind_is_found(stores: Stores) -> None:
-    replicas = Replicas(held={"s": ReportedRange(0, stores.data[: stores.end_of(3)])})
+def test_a_report_counts_although_a_failed_sync_reverted_the_bytes_at_the_master(stores: Stores) -> None:
+    start = stores.end_of(3)
+    zeros = bytes(len(stores.data) - start)
+    stores.master.log.segments[0].file.store(start, zeros)
 
-    (violation,) = rep.check_answer(
-        stores.master, stores.history, replicas, entry(stores.results[4]), stores.results[4]
-    )
-    assert (violation.invariant, violation.offset) == ("REP", stores.end_of(3))
-
-
-def test_a_slave_with_other_bytes_there_stands_behind_nothing(stores: Stores) -> None:
-    other = stores.data[:-1] + b"?"
-    replicas = Replicas(held={"s": ReportedRange(0, other)})
-
-    assert rep.check_answer(stores.master, stores.history, replicas, entry(stores.results[4]), stores.results[4])
+    assert unconfirmed(stores, 4, stores.data) == []
+    assert unconfirmed(stores, 4, stores.data[:start] + zeros) == [start]
 
 
-def test_an_answer_holds_though_a_failed_sync_has_taken_the_bytes_back_at_the_master(stores: Stores) -> None:
-    taken = len(stores.data) - stores.end_of(3)
-    stores.master.log.segments[0].file.store(stores.end_of(3), bytes(taken))
-    has = Replicas(held={"s": ReportedRange(0, stores.data)})
-    has_zeros = Replicas(held={"s": ReportedRange(0, stores.data[:-taken] + bytes(taken))})
+def test_bytes_that_were_never_sent_are_confirmed_by_no_slave(stores: Stores) -> None:
+    append = stores.results[4].append
+    assert append is not None
+    stores.results[4] = stores.results[4]._replace(append=append._replace(wrote_offset=stores.end_of(4)))
 
-    assert not rep.check_answer(stores.master, stores.history, has, entry(stores.results[4]), stores.results[4])
-    assert rep.check_answer(stores.master, stores.history, has_zeros, entry(stores.results[4]), stores.results[4])
+    assert unconfirmed(stores, 4, stores.data) == [len(stores.data)]
 
 
-def test_bytes_that_were_never_sent_are_stood_behind_by_nobody(stores: Stores) -> None:
-    result = stores.results[4]
-    assert result.append is not None
-    unread = result._replace(append=result.append._replace(wrote_offset=stores.end_of(4)))
-    replicas = Replicas(held={"s": ReportedRange(0, stores.data)})
+def test_a_put_that_retention_has_removed_needs_no_slave(stores: Stores) -> None:
+    stores.master = stores.slave(stores.data, 4096)
 
-    assert rep.check_answer(stores.master, stores.history, replicas, entry(unread), unread)
-
-
-def test_nobody_has_to_stand_behind_what_did_not_wait(stores: Stores) -> None:
-    put = entry(stores.results[4], wait=False)
-
-    assert not rep.check_answer(stores.master, stores.history, Replicas(), put, stores.results[4])
+    assert unconfirmed(stores, 0, None) == []
 
 
 @pytest.mark.parametrize(("born", "store", "size_bytes"), [(4, 4, 8), (16, 4, 20), (4, 16, 20), (16, 16, 32)])
-def test_hosts_and_times_that_a_crash_has_left_as_zeros_are_no_other_bytes(
-    born: int, store: int, size_bytes: int
-) -> None:
+def test_hosts_and_times_that_a_crash_zeroed_count_as_equal(born: int, store: int, size_bytes: int) -> None:
     flags = (0x10 if born > 4 else 0) | (0x20 if store > 4 else 0)
     fixed = 84 + size_bytes - 8
     log = struct.pack(">iiiii", fixed, 0x0DAA320A7 - (1 << 32), 1, 1, 1) + b"\x02" * 16
@@ -141,7 +132,7 @@ def test_hosts_and_times_that_a_crash_has_left_as_zeros_are_no_other_bytes(
     assert common_bytes(log + b"\x04", 0, torn + b"\0") == fixed
 
 
-def test_a_prefix_is_one_and_anything_else_is_found_where_it_differs(stores: Stores) -> None:
+def test_a_log_that_is_no_prefix_is_found_where_it_differs(stores: Stores) -> None:
     good = stores.slave(stores.data[: stores.end_of(2)])
     bad = stores.slave(stores.data[:200] + b"?" + stores.data[201:])
 
@@ -151,7 +142,7 @@ def test_a_prefix_is_one_and_anything_else_is_found_where_it_differs(stores: Sto
 
 
 @pytest.mark.parametrize(("field", "is_seen"), [(range(16, 20), False), (range(36, 84), False), (range(8, 12), True)])
-def test_zeros_in_what_no_recovery_checks_are_no_other_history(stores: Stores, field: range, is_seen: bool) -> None:
+def test_zeros_in_unchecked_fields_are_not_another_history(stores: Stores, field: range, is_seen: bool) -> None:
     log = bytearray(stores.data)
     log[16:20] = b"\xff" * 4  # the first record's flag
     history = MasterHistory()
@@ -161,7 +152,7 @@ def test_zeros_in_what_no_recovery_checks_are_no_other_history(stores: Stores, f
     assert (history.differs_at(0, bytes(log)) is not None) is is_seen
 
 
-def test_what_the_master_lost_is_a_prefix_of_what_it_was(stores: Stores) -> None:
+def test_data_that_the_master_lost_is_part_of_an_earlier_history(stores: Stores) -> None:
     longer = stores.slave(stores.data)
     shorter = stores.slave(stores.data[: stores.end_of(1)])
     stores.history.begin(shorter.log)
@@ -179,7 +170,7 @@ def test_a_mixture_of_two_histories_is_found(stores: Stores) -> None:
     assert violation.offset == cut + 10
 
 
-def test_what_was_reported_must_be_there(stores: Stores) -> None:
+def test_a_slave_must_still_have_the_data_that_it_reported(stores: Stores) -> None:
     cut = stores.end_of(3)
     slave = stores.slave(stores.data[:cut])
 
@@ -189,7 +180,7 @@ def test_what_was_reported_must_be_there(stores: Stores) -> None:
     assert violation.found == f"up to {cut}"
 
 
-def test_a_blank_record_at_the_end_is_no_loss(stores: Stores) -> None:
+def test_a_lost_blank_record_at_the_end_is_excused(stores: Stores) -> None:
     cut = stores.end_of(3)
     slave = stores.slave(stores.data[:cut])
     blank = encode_blank(50) + bytes(42)
@@ -198,7 +189,7 @@ def test_a_blank_record_at_the_end_is_no_loss(stores: Stores) -> None:
     assert list(rep.check_kept("s", slave, ReportedRange(0, stores.data[:cut] + blank[:-1])))
 
 
-def test_a_slave_that_fits_must_follow_and_one_that_does_not_must_say_so(stores: Stores) -> None:
+def test_a_slave_with_an_equal_log_must_follow_and_any_other_must_report_it(stores: Stores) -> None:
     fits = stores.slave(stores.data[: stores.end_of(2)])
     differs = stores.slave(b"?" + stores.data[1:])
 
@@ -208,20 +199,14 @@ def test_a_slave_that_fits_must_follow_and_one_that_does_not_must_say_so(stores:
     assert list(rep.check_settled("s", differs, stores.master, None, is_logged=True))
 
 
-def test_a_slave_must_say_so_once_retention_has_taken_what_it_needs_next(stores: Stores) -> None:
+def test_a_slave_must_report_that_retention_removed_its_next_data(stores: Stores) -> None:
     master, slave = stores.slave(stores.data, 4096), stores.slave(stores.data[: stores.end_of(2)])
 
     assert list(rep.check_settled("s", slave, master, None, is_logged=True))
     assert not list(rep.check_settled("s", slave, master, "because", is_logged=True))
 
 
-def test_nobody_has_to_stand_behind_what_retention_has_removed_meanwhile(stores: Stores) -> None:
-    master, result = stores.slave(stores.data, 4096), stores.results[0]
-
-    assert not rep.check_answer(master, stores.history, Replicas(), entry(result), result)
-
-
-def test_what_retention_has_removed_belongs_to_a_masters_history(stores: Stores) -> None:
+def test_removed_data_is_part_of_the_history(stores: Stores) -> None:
     master, slave = stores.slave(stores.data, 4096), stores.slave(stores.data)
     stores.history.begin(master.log)
 
@@ -244,11 +229,11 @@ def test_an_acknowledged_put_must_be_on_a_slave(stores: Stores) -> None:
     assert not list(rep.check_takeover(ledger, [read_store(has_not)]))
 
 
-# -- what is sent ------------------------------------------------------------------------------------
+# -- sent data -------------------------------------------------------------------------------------
 
 
 @on_a_store
-def test_only_what_is_durable_at_a_master_under_sync_flush_may_be_sent(store: MessageStore, disk: Disk) -> None:
+def test_a_master_under_sync_flush_may_send_only_durable_data(store: MessageStore, disk: Disk) -> None:
     sizes = []
     for number in range(2):
         append = store.put_message(Message.of("T0", b"x" * 100, keys=f"k{number}")).append
@@ -266,9 +251,7 @@ def test_only_what_is_durable_at_a_master_under_sync_flush_may_be_sent(store: Me
 
 
 @on_a_store
-def test_a_heartbeat_and_what_retention_has_removed_show_nothing_that_a_crash_could_take(
-    store: MessageStore, disk: Disk
-) -> None:
+def test_heartbeats_and_removed_data_are_not_checked_before_sending(store: MessageStore, disk: Disk) -> None:
     store.put_message(Message.of("T0", b"x" * 100, keys="k0"))
     store.log.segments[0].file.store(1_000, b"not synced")
     frames = [FrameHeader(1_000, 0), FrameHeader(9 * 2048, 10)]
@@ -276,7 +259,7 @@ def test_a_heartbeat_and_what_retention_has_removed_show_nothing_that_a_crash_co
 
 
 @on_a_store
-def test_a_master_that_does_not_sync_each_put_sends_what_it_has(store: MessageStore, disk: Disk) -> None:
+def test_a_master_under_async_flush_may_send_all_of_its_log(store: MessageStore, disk: Disk) -> None:
     store.put_message(Message.of("T0", b"x" * 100, keys="k0"))
     store.log.segments[0].file.store(1_000, b"not synced")
     under_sync = [found.summary for found in rep.check_sent(store, disk, FrameHeader(1_000, 10))]
@@ -285,7 +268,7 @@ def test_a_master_that_does_not_sync_each_put_sends_what_it_has(store: MessageSt
     assert [found.summary for found in rep.check_sent(store, disk, FrameHeader(1_000, 10))] == []
 
 
-def test_a_master_must_still_have_what_it_sent_as_durable(stores: Stores) -> None:
+def test_a_master_must_keep_the_durable_data_that_it_sent(stores: Stores) -> None:
     end = len(stores.data)
 
     assert not list(rep.check_still_has(stores.master, 0))
@@ -294,7 +277,7 @@ def test_a_master_must_still_have_what_it_sent_as_durable(stores: Stores) -> Non
     assert (violation.invariant, violation.offset, violation.found) == ("REP", end, str(end))
 
 
-def test_a_slave_may_have_the_blank_record_that_ends_its_masters_log_or_not(stores: Stores) -> None:
+def test_a_slave_may_lack_the_blank_record_at_the_end_of_its_masters_log(stores: Stores) -> None:
     end = len(stores.data)
     whole = stores.data + encode_blank(4096 - end) + bytes(4096 - end - 8)
     master = stores.slave(whole)
@@ -307,7 +290,7 @@ def test_a_slave_may_have_the_blank_record_that_ends_its_masters_log_or_not(stor
     assert behind == [[], [], [end, end]]
 
 
-def test_a_slave_that_flushes_begins_no_stream_behind_what_it_keeps(stores: Stores) -> None:
+def test_a_flushing_slave_begins_its_stream_within_its_durable_data(stores: Stores) -> None:
     slave = stores.slave(stores.data)
     behind = slave.log.max_offset + 1
 
