@@ -94,26 +94,29 @@ def test_without_a_place_for_failures_the_seed_is_run_again_as_that_version(torn
     assert [(one["promise"], one["kind"], one["times"]) for one in again] == [(row["promise"], row["kind"], 1)]
 
 
-def test_a_version_that_nobody_knows_is_refused(tornlog: Tornlog) -> None:
-    result = tornlog("run", NAME, "--as", "rocketmq-1.0", "--seeds", 1)
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (("--as", "rocketmq-1.0"), "no version rocketmq-1.0"),
+        (("--as", VERSION, "--mutant", "ack-before-flush"), "found both"),
+    ],
+)
+def test_an_unknown_version_or_a_version_with_a_mutant_is_refused(
+    tornlog: Tornlog, options: tuple[str, ...], reason: str
+) -> None:
+    result = tornlog("run", NAME, *options, "--seeds", 1)
     assert result.exit_code == 2
-    assert "no version rocketmq-1.0" in result.stderr
-
-
-def test_a_version_and_a_mutant_at_once_are_refused(tornlog: Tornlog) -> None:
-    result = tornlog("run", NAME, "--as", VERSION, "--mutant", "ack-before-flush", "--seeds", 1)
-    assert result.exit_code == 2
-    assert "found both" in result.stderr
+    assert reason in result.stderr
 
 
 # what is printed
 
 
 @pytest.fixture
-def told() -> Callable[..., str]:
+def printed() -> Callable[..., str]:
     """Print the report of one broken promise as a terminal of 80 columns gets it."""
 
-    def tell(*rows: ViolationKind) -> str:
+    def to_text(*rows: ViolationKind) -> str:
         page = StringIO()
         console = Console(file=page, width=80, force_terminal=True, color_system=None, highlight=False)
         left = {one.first.signature: FailureLinks(one.first, f"again {one.first.seed}", "") for one in rows}
@@ -123,27 +126,25 @@ def told() -> Callable[..., str]:
                 print_block(console, block)
         return f"{result.headline}\n{page.getvalue()}"
 
-    return tell
+    return to_text
 
 
-def test_a_version_that_keeps_every_promise_says_so(told: Callable[..., str]) -> None:
-    assert "every promise held" in told()
+def test_a_version_that_keeps_every_promise_says_so(printed: Callable[..., str]) -> None:
+    assert "every promise held" in printed()
 
 
-def test_a_promise_without_a_single_cause_is_told_all_the_same(told: Callable[..., str], failure: Failure) -> None:
-    text = told(ViolationKind("STATUS", "answer", 1, {"quiet": 1}, (failure,)))
+def test_a_promise_without_a_single_cause_is_printed_within_80_columns(
+    printed: Callable[..., str], failure: Failure
+) -> None:
+    text = printed(ViolationKind("STATUS", "answer", 1, {"quiet": 1}, (failure,)))
     assert "only several together" in text
     assert f"again {failure.seed}" in text
+    assert all(len(line.rstrip()) <= 80 for line in text.splitlines())
 
 
 def test_a_promise_that_the_store_breaks_by_itself_is_laid_to_no_bug(
-    told: Callable[..., str], failure: Failure
+    printed: Callable[..., str], failure: Failure
 ) -> None:
-    text = told(ViolationKind("STATUS", "answer", 1, {"quiet": 1}, (failure,), (), 1))
+    text = printed(ViolationKind("STATUS", "answer", 1, {"quiet": 1}, (failure,), (), 1))
     assert "none: it breaks without them, too" in text
     assert "without any of them, too: 1 of those that were tried" in text
-
-
-def test_a_report_fits_80_columns(told: Callable[..., str], failure: Failure) -> None:
-    text = told(ViolationKind("STATUS", "answer", 1, {"quiet": 1}, (failure,)))
-    assert all(len(line.rstrip()) <= 80 for line in text.splitlines())

@@ -155,24 +155,8 @@ def test_a_mutant_is_found_within_one_seed_and_each_failure_can_be_replayed(
         assert stored.mutant == mutant
         with applied_mutant(mutant):
             assert is_same_run(replay(stored.original.record), stored.original)
-
-
-@pytest.mark.slow
-def test_the_failure_of_a_state_says_what_was_lost_and_where() -> None:
-    found = explore_seed(
-        scenario("rollover-at-a-crash", "strict-posix"),
-        1,
-        ExploreSettings(limit=16, messages_each=2),
-        mutant="no-dir-fsync-on-rollover",
-    )
-    lost = [failure for failure in found.failures if failure.violations[0].invariant in ("DUR", "START")]
-
-    assert lost
-    for failure in lost:
-        (crash,) = failure.original.record.crashes
-        assert str(CrashPoint.parse(crash.point)) == crash.point
-        labels = [one.label for one in failure.original.record.decisions if one.stream == "disk-0"]
-        assert any(label.startswith("create /store/commitlog/") for label in labels), labels
+        for crash in failure.original.record.crashes:
+            assert str(CrashPoint.parse(crash.point)) == crash.point
 
 
 class Forgetful(set[Any]):
@@ -332,7 +316,7 @@ def test_what_was_found_elsewhere_is_taken_in_and_the_first_breach_of_a_kind_sta
     assert first.samples[0].digest == "00"
 
 
-def test_a_moment_that_the_run_does_not_come_to_is_the_harness_s_fault() -> None:
+def test_a_moment_that_the_run_does_not_reach_is_an_error() -> None:
     situation = replace(recorded(SYNC, 3, 1), points=(CrashPoint("store", "/store/nothing", 1),))
 
     with pytest.raises(ReplayDivergedError):

@@ -70,20 +70,19 @@ def test_faults_are_off_but_for_those_a_range_or_the_disk_asks_for() -> None:
     }
 
 
-def test_a_first_life_never_crashes_in_load() -> None:
+def test_a_first_life_never_crashes_in_load_and_crashes_in_traffic_instead() -> None:
     assert all(drawn(seed).lives[0].ending != "crash in load" for seed in SEEDS)
     assert any(life.ending == "crash in load" for seed in SEEDS for life in drawn(seed).lives[1:])
-
-
-def test_a_first_life_crashes_in_traffic_if_a_crash_in_load_is_all_there_is() -> None:
     plan = drawn(1, Ranges().replace(endings=("crash in load",), lives=(2,)))
     assert [life.ending for life in plan.lives] == ["crash in traffic", "crash in load"]
 
 
-def test_only_lives_that_crash_in_the_midst_of_something_have_an_operation_for_it() -> None:
+def test_only_lives_that_crash_during_operations_have_an_operation_number() -> None:
     for seed in SEEDS:
         for life in drawn(seed).lives:
             assert (life.operation >= 0) == (life.ending in ("crash in load", "crash in traffic"))
+    persists = Ranges(endings=("crash in persist",))
+    assert {life.operation for seed in SEEDS for life in drawn(seed, persists).lives} == set(range(12))
 
 
 def test_a_process_that_is_killed_while_it_creates_the_root_comes_before_all_lives() -> None:
@@ -99,85 +98,45 @@ def test_several_machines_have_their_directories_in_the_usual_place() -> None:
         drawn(1, Ranges(directories={"root": ("mq",)}, cluster={"slaves": (1,)}))
 
 
-def test_the_same_stream_draws_the_same_plan() -> None:
-    assert [drawn(seed) for seed in range(20)] == [drawn(seed) for seed in range(20)]
-    assert drawn(1) != drawn(2)
-
-
-def _without_lives(values: dict[str, Any]) -> None:
-    del values["lives"]
-
-
-def _with_a_stranger(values: dict[str, Any]) -> None:
-    values["prodcuers"] = 3
-
-
-def _with_a_number_as_text(values: dict[str, Any]) -> None:
-    values["producers"] = "3"
-
-
-def _with_a_truth_as_number(values: dict[str, Any]) -> None:
-    values["sync_flush"] = 1
-
-
-def _with_lives_that_are_none(values: dict[str, Any]) -> None:
-    values["lives"] = None
-
-
-def _with_a_life_that_is_a_word(values: dict[str, Any]) -> None:
-    values["lives"] = ["stop"]
-
-
-def _with_a_name_that_is_a_number(values: dict[str, Any]) -> None:
-    values["left_out"] = ["m0.0.0", 3]
-
-
-def _with_a_stranger_in_a_life(values: dict[str, Any]) -> None:
-    values["lives"][0]["speed"] = 3
+GONE = object()
 
 
 @pytest.mark.parametrize(
-    ("spoil", "message"),
+    ("place", "value", "message"),
     [
-        (_without_lives, "plan: Object missing required field `lives`"),
-        (_with_a_stranger, "plan.prodcuers: unknown"),
-        (_with_a_number_as_text, "plan.producers: Expected `int`, got `str`"),
-        (_with_a_truth_as_number, "plan.sync_flush: Expected `bool`, got `int`"),
-        (_with_lives_that_are_none, "plan.lives: Expected `array`, got `null`"),
-        (_with_a_life_that_is_a_word, r"plan.lives\[0\]: Expected `object`, got `str`"),
-        (_with_a_stranger_in_a_life, r"plan.lives\[0\].speed: unknown"),
-        (_with_a_name_that_is_a_number, r"plan.left_out\[1\]: Expected `str`, got `int`"),
+        (["lives"], GONE, "plan: Object missing required field `lives`"),
+        (["prodcuers"], 3, "plan.prodcuers: unknown"),
+        (["producers"], "3", "plan.producers: Expected `int`, got `str`"),
+        (["sync_flush"], 1, "plan.sync_flush: Expected `bool`, got `int`"),
+        (["lives"], None, "plan.lives: Expected `array`, got `null`"),
+        (["lives"], ["stop"], r"plan.lives\[0\]: Expected `object`, got `str`"),
+        (["lives", 0, "speed"], 3, r"plan.lives\[0\].speed: unknown"),
+        (["left_out"], ["m0.0.0", 3], r"plan.left_out\[1\]: Expected `str`, got `int`"),
     ],
 )
-def test_a_plan_that_does_not_fit_is_refused_by_the_name_of_its_field(spoil: Any, message: str) -> None:
+def test_a_plan_with_a_wrong_field_is_refused_by_its_name(place: list[Any], value: Any, message: str) -> None:
     values = json.loads(json.dumps(drawn(1).to_json()))
-    spoil(values)
+    *above, last = place
+    holder = values
+    for step in above:
+        holder = holder[step]
+    holder[last] = value
+    if value is GONE:
+        del holder[last]
     with pytest.raises(ValueError, match=f"^{message}$"):
         Plan.from_json(values)
 
 
-def test_what_is_younger_than_a_stored_plan_is_off() -> None:
+def test_a_knob_that_is_missing_in_a_stored_plan_has_its_default() -> None:
     plan = drawn(1)
     values = json.loads(json.dumps(plan.to_json()))
-    del values["left_out"]
-    del values["delay"]
-    del values["index"]["seekers"]
-    del values["faults"]["lying_sync_chance"]
+    del values["left_out"], values["delay"], values["index"]["seekers"], values["faults"]["lying_sync_chance"]
     for life in values["lives"]:
         del life["node"]
     assert Plan.from_json(values) == plan
 
-
-def test_a_chance_may_be_a_whole_number_in_json() -> None:
-    values = json.loads(json.dumps(drawn(1).to_json()))
-    values["messages"]["batch_chance"] = 0
+    values["messages"]["batch_chance"] = 0  # JSON has no whole floats
     assert Plan.from_json(values).messages.batch_chance == 0.0
-
-
-def test_a_crash_in_persist_has_a_few_operations_to_hit() -> None:
-    ranges = Ranges().replace(endings=("crash in persist",))
-    operations = {life.operation for seed in SEEDS for life in drawn(seed, ranges).lives}
-    assert operations == set(range(12))
 
 
 def test_lives_with_delayed_messages_have_twice_the_operations_to_crash_in() -> None:

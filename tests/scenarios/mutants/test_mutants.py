@@ -73,19 +73,15 @@ def test_a_mutant_expects_known_invariants_and_is_run_in_ranges_of_its_own(mutan
     assert narrowed_scenario(mutant).ranges is mutant.needs
 
 
-def test_a_mutant_is_in_for_as_long_as_the_block_lasts() -> None:
+def test_a_mutant_is_applied_until_its_block_ends_or_fails() -> None:
     mutant = MUTANTS["ack-before-flush"]
     (patch,) = mutant.patches
     with mutant.applied():
         assert vars(patch.owner)[patch.name].__wrapped__ is patch.replacement
-
     assert attributes() == ORIGINAL
 
-
-def test_a_mutant_is_taken_out_when_the_block_fails() -> None:
     with pytest.raises(ZeroDivisionError), MUTANTS["cq-redispatch-duplicates"].applied():
         raise ZeroDivisionError
-
     assert attributes() == ORIGINAL
 
 

@@ -54,16 +54,6 @@ def test_only_a_bug_that_the_version_has_for_certain_is_on() -> None:
     assert on == set(VERSION.members) - set(DEVIATIONS)
 
 
-def test_a_few_verdicts_that_the_versions_history_leaves_no_doubt_about() -> None:
-    verdicts = {fact.id: fact.verdict for fact in VERSION.facts}
-    assert verdicts["flush-advance-on-io-error"] is BugPresence.HAS
-    assert verdicts["stale-tail-after-truncate"] is BugPresence.HAS
-    assert verdicts["zero-length-trailing-file"] is BugPresence.HAS
-    assert verdicts["group-commit-stale-result"] is BugPresence.HAS_NOT
-    assert verdicts["load-stops-on-odd-file"] is BugPresence.HAS_NOT
-    assert verdicts["blank-marker-offset-check"] is BugPresence.HAS_NOT
-
-
 # the composite
 
 
