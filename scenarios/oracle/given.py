@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from .evidence import Violation
-from .group_delivery import MessagePlace
+from .group_delivery import MessagePlace, Queue
 from .invariants import consumers, delivery
 from .ledger import ConsumedMessage, Ledger
 from .misfiled import may_be_misfiled
 from .put_entry import PutEntry
-from .reader import Reading
+from .reader import LogRecord, Reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,48 @@ class GivenMessages:
     has_steady_clock: bool
     """Whether no machine's clock steps, so that no delayed message may come early."""
     sync_flush: bool = False
+    may_skip: bool = True
+    """Whether an answer may pass over messages: of other tags, or because the whole walk is judged later."""
+
+    def take_all(
+        self,
+        queue: Queue,
+        position: int,
+        answered: Iterable[tuple[int | None, Reading]],
+        bounds: consumers.Bounds,
+        asked_in: int,
+    ) -> dict[MessagePlace, PutEntry | None]:
+        """Judge the answer to a pull of a queue from a position on, and return the places of its messages.
+
+        answered: its records, each with its queue offset, None for the one in the record.
+        """
+        ledger, following, taken = self.ledger, position, dict[MessagePlace, PutEntry | None]()
+        for queue_offset, reading in answered:
+            place = self.seen_place(queue, following, reading.record)
+            if queue_offset is not None:
+                place = MessagePlace(*queue, queue_offset)
+            is_after = place[:2] == queue and place.queue_offset > following
+            missing = range(following, place.queue_offset)
+            lacks = ledger.tears and ledger.holes.get(queue, set()).issuperset(missing)
+            if is_after and ledger.expired_to and not self.may_skip:
+                if asked_in == ledger.life:
+                    self.report(consumers.check_skipped(ledger, queue, following, place.queue_offset))
+            elif place != (*queue, following) and not (is_after and (self.may_skip or lacks)):
+                expected = str(MessagePlace(*queue, following))
+                skips = "a pull skips or repeats"
+                self.report([Violation("READ", skips, field="next message", expected=expected, found=str(place))])
+            taken[place] = self.take(place, reading, asked_in)
+            following = place.queue_offset + 1
+        begin = min((place.queue_offset for place in taken), default=position)
+        self.report(consumers.check_bounds(ledger, bounds, (position, begin, following), passes_over=self.may_skip))
+        return taken
+
+    def seen_place(self, queue: Queue, following: int, record: LogRecord) -> MessagePlace:
+        """Return the place of a record that is given; a torn record names another one than it is at."""
+        tears = self.ledger.tears
+        place = MessagePlace(record.topic, record.queue_id, record.queue_offset)
+        expected = MessagePlace(*queue, following)
+        return expected if place < expected and may_be_misfiled(record.physical_offset, tears=tears) else place
 
     def take(self, place: MessagePlace, reading: Reading, asked_in: int) -> PutEntry | None:
         """Judge a message that was given at a place, note it as seen, and return its put.

@@ -5,17 +5,16 @@ from collections.abc import Callable, Iterable
 from ...faults.disk.disk import Disk
 from ...sim.choices import Stream
 from ...sim.kernel import Kernel
-from ...store.formats.messages import GetMessageStatus
+from ...store.formats.messages import GetMessageResult, GetMessageStatus
 from ...store.message_store import MessageStore
 from ...store.services.consumer_offsets import ConsumerOffsetManager
 from ..claims.plan import Plan
 from ..oracle import allowances
 from ..oracle.evidence import Violation
 from ..oracle.given import GivenMessages
-from ..oracle.group_delivery import MessagePlace
 from ..oracle.invariants import consumers
 from ..oracle.ledger import Ledger, Pull
-from ..oracle.reader import UnreadableError, read
+from ..oracle.reader import Reading, UnreadableError, read
 from . import options
 
 _COMMIT_CHANCE = 0.7
@@ -119,8 +118,8 @@ class Consumer:
             return self._begins_again(pull) or not allowances.sync_errors(self._disk)
         if self._begins_again(pull):
             return True
-        for raw, queue_offset in zip(result.records, result.queue_offsets, strict=True):
-            self._take(pull, raw, queue_offset)
+        if result.records:
+            self._take(pull, result)
         found = result.status in (GetMessageStatus.FOUND, GetMessageStatus.NO_MATCHED_MESSAGE)
         if found or result.status in _REMOVED:
             pull.end_offset = result.next_begin_offset
@@ -139,13 +138,15 @@ class Consumer:
         pull.begin_again()
         return True
 
-    def _take(self, pull: Pull, raw: bytes, queue_offset: int) -> None:
-        """Take one record of an answer."""
-        try:
-            reading = read(raw, 0, len(raw), file="answer to a pull")
-        except UnreadableError:
-            self._report([consumers.unknown(raw[-60:].decode(errors="replace"))])
-            return
-        put = self._given.take(MessagePlace(pull.topic, pull.queue_id, queue_offset), reading, self._ledger.life)
-        if put is not None:
-            pull.puts.append(put)
+    def _take(self, pull: Pull, result: GetMessageResult) -> None:
+        """Take the messages of an answer."""
+        answered: list[tuple[int | None, Reading]] = []
+        for raw, queue_offset in zip(result.records, result.queue_offsets, strict=True):
+            try:
+                answered.append((queue_offset, read(raw, 0, len(raw), file="answer to a pull")))
+            except UnreadableError:
+                self._report([consumers.unknown(raw[-60:].decode(errors="replace"))])
+        queue, life = (pull.topic, pull.queue_id), self._ledger.life
+        bounds = consumers.Bounds(result.min_offset, result.next_begin_offset, result.max_offset)
+        given = self._given.take_all(queue, pull.end_offset, answered, bounds, life)
+        pull.puts += [put for put in given.values() if put is not None]

@@ -3,7 +3,8 @@
 Tags that share a hash pass the store's filter; the workload's tags do not.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from ....store.message_store import MessageStore
 from ..evidence import Evidence, Violation, tried
@@ -71,18 +72,28 @@ def check_given(ledger: Ledger, put: PutEntry, record: LogRecord) -> Iterator[Vi
         yield Violation("READ", summary, "answer to a pull", at, field, expected_text, found_text)
 
 
-def check_bounds(
-    ledger: Ledger, header: Mapping[str, str], begin: int, following: int, *, passes_over: bool
-) -> Iterator[Violation]:
-    """READ: yield what is wrong with the offsets in an answer that has the messages in [begin, following) of a queue.
+class Bounds(NamedTuple):
+    """The offsets in the answer to a pull."""
 
-    passes_over: whether it may go on after later messages that its group does not want.
+    min_offset: int
+    next_begin_offset: int
+    max_offset: int
+
+
+def check_bounds(
+    ledger: Ledger, bounds: Bounds, given: tuple[int, int, int], *, passes_over: bool
+) -> Iterator[Violation]:
+    """READ: yield what is wrong with the offsets in an answer that has messages.
+
+    given: where the pull began, its first message, and the offset after the last. passes_over: whether it may go on
+    after later messages that its consumer does not want.
     """
     tried("READ")
-    low, going_on, high = (int(header[name]) for name in ("minOffset", "nextBeginOffset", "maxOffset"))
+    (low, going_on, high), (position, begin, following) = bounds, given
     is_next = going_on >= following if passes_over else going_on == following
     begins = low <= begin or ledger.expired_to > 0  # else its messages may expire while they are read
-    if not (begins and is_next and begin < high):
+    # the end of the queue is read before the entries, of which the first ones may be passed over
+    if not (begins and is_next and (position if passes_over else begin) < high):
         expected = f"minOffset <= {begin}, nextBeginOffset {'>= ' * passes_over}{following}, maxOffset > {begin}"
         found = f"{low}, {going_on}, {high}"
         yield Violation("READ", "a pull is answered with wrong offsets", "", -1, "offsets", expected, found)

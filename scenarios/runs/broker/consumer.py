@@ -20,11 +20,10 @@ from ...claims.plan import Plan
 from ...oracle.evidence import Violation
 from ...oracle.given import GivenMessages
 from ...oracle.group_commits import Commit
-from ...oracle.group_delivery import MessagePlace, Queue
+from ...oracle.group_delivery import Queue
 from ...oracle.invariants import consumers, delivery
 from ...oracle.invariants.side_files import check_topic
-from ...oracle.misfiled import may_be_misfiled
-from ...oracle.reader import LogRecord, Reading, UnreadableError
+from ...oracle.reader import Reading, UnreadableError
 from ...workload.drawing import topic_of_users
 from .account import BrokerAccount
 from .client_machine import ClientMachine
@@ -108,6 +107,7 @@ class BrokerConsumer:
                 self._wanted.text,
                 account.has_steady_clock,
                 account.sync_flush,
+                self._wanted is not EVERYTHING,
             )
             for name, account in accounts.items()
         }
@@ -227,36 +227,20 @@ class BrokerConsumer:
 
     def _take(self, queue: BrokerQueue, position: int, response: RemotingCommand, asked_in: int) -> None:
         """Take messages in: each is the next of its queue, or of those that are wanted."""
-        account, following, given = self._accounts[queue.broker], position, dict[MessagePlace, Reading]()
-        ledger = account.ledger
+        account, readings, fields = self._accounts[queue.broker], self._records_in(response), response.ext_fields
         self._idle_ms.pop(queue, None)
-        passes_over = self._wanted is not EVERYTHING
-        for reading in self._records_in(response):
-            place = self._seen_place(queue, following, reading.record)
-            is_behind = place[:2] == queue.queue and place.queue_offset > following
-            lacks = ledger.tears and ledger.holes.get(queue.queue, set()).issuperset(
-                range(following, place.queue_offset)
-            )
-            if is_behind and ledger.expired_to and not passes_over:
-                if asked_in == ledger.life:
-                    self._report(consumers.check_skipped(ledger, queue.queue, following, place.queue_offset))
-            elif place != (*queue.queue, following) and not (is_behind and (passes_over or lacks)):
-                facts = ("", -1, "next message", str(MessagePlace(*queue.queue, following)), str(place))
-                self._report([Violation("READ", "a pull skips or repeats", *facts)])
+        bounds = consumers.Bounds(*(int(fields[name]) for name in ("minOffset", "nextBeginOffset", "maxOffset")))
+        answered = [(None, reading) for reading in readings]
+        given = self._given[queue.broker].take_all(queue.queue, position, answered, bounds, asked_in)
+        following = bounds.next_begin_offset
+        for place in given:
             account.group.pass_over(place[:2], place.queue_offset + 1, asked_in=asked_in)
-            self._given[queue.broker].take(place, reading, asked_in)
-            given[place] = reading
-            following = place.queue_offset + 1
-        begin = min(place.queue_offset for place in given) if given else position
-        self._report(consumers.check_bounds(ledger, response.ext_fields, begin, following, passes_over=passes_over))
-        if passes_over:
-            following = max(following, int(response.ext_fields["nextBeginOffset"]))
-            account.group.pass_over(queue.queue, following, asked_in=asked_in)
+        account.group.pass_over(queue.queue, following, asked_in=asked_in)
         self._machine.may_die("with messages in hand")
         if self._plan.broker.work_ms:
             self._world.tasks.sleep(self._plan.broker.work_ms)
         if self._plan.broker.send_back_chance and not self.insists:
-            self._send_back(queue, given.values(), asked_in)
+            self._send_back(queue, readings, asked_in)
         account.group.deal_with(given)
         self._move(queue, position, following)
         if not self._plan.broker.commits_with_pulls:
@@ -269,13 +253,6 @@ class BrokerConsumer:
     def _committing(self, queue: BrokerQueue, offset: int) -> AbstractContextManager[Commit]:
         commits = self._accounts[queue.broker].ledger.commits
         return commits.committing((CONSUMER_GROUP, *queue.queue), offset, self._world.clock.monotonic_ns)
-
-    def _seen_place(self, queue: BrokerQueue, following: int, record: LogRecord) -> MessagePlace:
-        """Return the place of a record that was given; a torn record names another one than it is at."""
-        tears = self._accounts[queue.broker].ledger.tears
-        place = MessagePlace(record.topic, record.queue_id, record.queue_offset)
-        expected = MessagePlace(*queue.queue, following)
-        return expected if place < expected and may_be_misfiled(record.physical_offset, tears=tears) else place
 
     def _send_back(self, queue: BrokerQueue, given: Iterable[Reading], asked_in: int) -> None:
         """Send some of what was given in some life back to the master, once each; what is not answered was not.

@@ -12,7 +12,7 @@ from tornlog.scenarios.oracle.invariants.consume_queues import check_answered_pl
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import PLAIN, PutEntry
 
-HEADER = {"minOffset": "0", "nextBeginOffset": "2", "maxOffset": "3"}
+BOUNDS = consumers.Bounds(0, 2, 3)
 
 
 def answered(ledger: Ledger, put: PutEntry, **other: object) -> list[str]:
@@ -89,20 +89,20 @@ def test_a_record_is_given_with_its_place_and_store_time(evidence: Evidence, fie
 
 
 @pytest.mark.parametrize(
-    ("header", "passes_over", "is_broken"),
+    ("other", "passes_over", "is_broken"),
     [
         ({}, False, False),
-        ({"nextBeginOffset": "3"}, False, True),
-        ({"nextBeginOffset": "3"}, True, False),
-        ({"nextBeginOffset": "1"}, True, True),
-        ({"minOffset": "1"}, False, True),
-        ({"maxOffset": "0"}, False, True),
+        ({"next_begin_offset": 3}, False, True),
+        ({"next_begin_offset": 3}, True, False),
+        ({"next_begin_offset": 1}, True, True),
+        ({"min_offset": 1}, False, True),
+        ({"max_offset": 0}, False, True),
     ],
 )
 def test_an_answer_to_a_pull_says_where_the_queue_begins_and_ends_and_where_to_go_on(
-    header: dict[str, str], *, passes_over: bool, is_broken: bool
+    other: dict[str, int], *, passes_over: bool, is_broken: bool
 ) -> None:
-    found = list(consumers.check_bounds(Ledger(), HEADER | header, 0, 2, passes_over=passes_over))
+    found = list(consumers.check_bounds(Ledger(), BOUNDS._replace(**other), (0, 0, 2), passes_over=passes_over))
     assert bool(found) is is_broken
 
 

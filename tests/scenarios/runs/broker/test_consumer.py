@@ -117,7 +117,9 @@ def test_a_consumer_sees_a_record_that_a_tear_has_moved_where_the_next_one_is_to
     places: list[MessagePlace] = []
 
     def look(consumer: BrokerConsumer) -> None:
-        places.append(consumer._seen_place(QUEUE, 5, given(MessagePlace("T0", 0, said), 0, log_offset).record))
+        places.append(
+            consumer._given[BROKER].seen_place(QUEUE.queue, 5, given(MessagePlace("T0", 0, said), 0, log_offset).record)
+        )
 
     run(quiet_plan.replace(broker={"serves": True}), account, knows_nothing, 1, look)
     assert places == [MessagePlace("T0", 0, seen)]
