@@ -10,7 +10,6 @@ from ....faults.simulation.disk_lifecycle import DiskLifecycle
 from ....sim.errors import MachineDied
 from ....sim.kernel import Kernel
 from ....sim.machine import Machine
-from ....sim.network.hosts import HostNetwork
 from ....store.broker.broker import Broker
 from ....store.broker.broker_config import MASTER_ID, BrokerConfig
 from ....store.broker.limits import POOL_LIMITS, PoolLimits, ServerLimits
@@ -35,6 +34,7 @@ from ...oracle.replicas import MasterHistory
 from ...workload import operators
 from ...workload.drawing import topic_of_users
 from ..loading import die_if_excused, load_judged
+from ..machines import Node, PoweredOn
 from ..settling import Settling
 from .account import BrokerAccount
 from .routes import BROKER, BrokerAddress
@@ -83,8 +83,8 @@ def identities_of(plan: Plan) -> list[BrokerIdentity]:
     ]
 
 
-class BrokerNode:
-    """Invariant: `store` is that of the newest life, if that has got as far as to have one."""
+class BrokerNode(Node):
+    """A broker over all its lives."""
 
     def __init__(
         self,
@@ -101,11 +101,9 @@ class BrokerNode:
 
         settling, account, history: of it, or of its master; others: those beside it; lasting: its disk.
         """
-        self.store: MessageStore | None = None
-        """None until it has been loaded."""
+        super().__init__(identity.name, identity.host, lasting)
         self.account = account
         self.settling = settling
-        self.lasting = lasting
         self._plan = plan
         self._kernel = kernel
         self._judge = settling.judge
@@ -120,7 +118,6 @@ class BrokerNode:
         """When its newest life has ended, if it has; who looks after it comes to know later."""
         self.is_put_away = True
         """Whether what its newest life left has been kept, if it had any."""
-        self._life: tuple[Machine, Disk, HostNetwork] | None = None
         self._has_shut_down = False
         """Whether the newest life's store has given its files back."""
         self._server: RemotingServer | None = None
@@ -172,30 +169,12 @@ class BrokerNode:
         master = self.identity.address._replace(broker_id=MASTER_ID)
         self._take_part(self.identity._replace(address=master), others)
 
-    @property
-    def is_alive(self) -> bool:
-        """Return whether its machine is on."""
-        return self._life is not None and self._life[0].alive
-
-    @property
-    def running(self) -> tuple[Machine, Disk, HostNetwork]:
-        """Return machine, disk and network of the newest life."""
-        assert self._life is not None, "it has been switched on"
-        return self._life
-
-    @property
-    def loaded(self) -> MessageStore:
-        """Return the store of a life that has got as far as to have one."""
-        assert self.store is not None, "it has been loaded"
-        return self.store
-
-    def power_on(self, machine: Machine, disk: Disk, endpoint: HostNetwork) -> None:
+    def power_on(self, life: PoweredOn) -> None:
         """Begin a life."""
-        assert self.is_put_away, f"{self.identity.name}: what its last life left is kept"
+        assert self.is_put_away, f"{self.name}: what its last life left is kept"
+        super().power_on(life)
         self.is_put_away = False
-        self._life = (machine, disk, endpoint)
-        self.store = None
-        machine.at_death.append(self._note_death)
+        life.machine.at_death.append(self._note_death)
         self._has_shut_down = False
         self._operators = {}
         self._requests = None
@@ -208,7 +187,7 @@ class BrokerNode:
 
     def boot(self) -> None:
         """Load, be judged, and answer requests."""
-        machine, disk, endpoint = self.running
+        machine, disk, endpoint = self.life
         world = world_of(machine, disk, endpoint)
         server = self._server = RemotingServer(world, self._limits)
         server.on_failure = self._end_process
@@ -251,7 +230,7 @@ class BrokerNode:
 
     def _end_process(self) -> None:
         """End the process, as `tornlog serve` does when its server has failed; it is started again in the next life."""
-        machine, _, endpoint = self.running
+        machine, _, endpoint = self.life
         endpoint.dies_silently = False
         self._kernel.kill(machine)
         raise MachineDied(machine.name)
@@ -262,7 +241,7 @@ class BrokerNode:
         self._closed_ns[channel] = self._kernel.now_ns
 
     def _hire(self, name: str, work: Callable[[Callable[[int | None], bool]], Callable[[], None]]) -> None:
-        machine, _, _ = self.running
+        machine, _, _ = self.life
         closing = machine.tasks.signal(name)
         self._operators[name] = machine.tasks.spawn(name, work(closing.wait)), closing
 
@@ -289,7 +268,7 @@ class BrokerNode:
 
     def stop(self) -> None:
         """End a life in good order."""
-        machine, disk, _ = self.running
+        machine, disk, _ = self.life
         assert self._server is not None, "it has been started"
         assert self._broker is not None, "it has been started"
         for name in tuple(self._operators):
@@ -306,7 +285,7 @@ class BrokerNode:
 
     def clean(self) -> None:
         """Wait until what has expired is gone from it."""
-        self.settling.clean(self.loaded, self.running[1])
+        self.settling.clean(self.loaded, self.life.disk)
 
     def expire(self, log_offset: int) -> None:
         """Note that segments in front of a log offset are about to go: slaves may have them all the same."""
@@ -320,7 +299,7 @@ class BrokerNode:
 
     def cursors(self) -> Iterator[Cursor]:
         """Yield what beside a master's store is to come to its end."""
-        (broker, store), (_, disk, _) = self._loaded, self.running
+        (broker, store), (_, disk, _) = self._loaded, self.life
         offsets, plan = broker.offsets, self._plan
         yield from quiescence.consuming(store, plan, disk, offsets, CONSUMER_OFFSET_INTERVAL_MS)
         if plan.delay.chance or plan.broker.send_back_chance:
@@ -335,7 +314,7 @@ class BrokerNode:
         known, wanted = broker.name_server.cluster_info()["brokerAddrTable"], self._names
         at = {name: each["brokerAddrs"] for name, each in known.items()}
         within_ms = 2 * REGISTER_MS + len(self._others) * REGISTER_TIMEOUT_MS
-        yield Cursor(f"routes at {self.identity.name}", BrokerRegistration.name, at, wanted, within_ms)
+        yield Cursor(f"routes at {self.name}", BrokerRegistration.name, at, wanted, within_ms)
 
     def following(self, master: "BrokerNode") -> Iterator[Cursor]:
         """Yield what of its master's a slave is to have: the log, and what stands beside it."""
@@ -344,10 +323,8 @@ class BrokerNode:
         assert slave.ha.client is not None, "it is a slave"
         assert broker.ha is not None, "there is a network"
         # what was reported first: reading it is a scheduling point
-        reports = [
-            each.reported for each in broker.ha.connections if each.remote_address.startswith(f"{self.identity.host}:")
-        ]
-        who = slave.ha.client.name, self.identity.name
+        reports = [each.reported for each in broker.ha.connections if each.remote_address.startswith(f"{self.host}:")]
+        who = slave.ha.client.name, self.name
         within_ms = quiescence.following_ms_max(store, self._plan, own.log.max_offset) + 2 * REGISTER_MS
         yield from quiescence.following(*who, store, own, reports, within_ms)
         assert slave.synchronize is not None, "it is a slave"
@@ -359,7 +336,7 @@ class BrokerNode:
         }
         yield from self.naming()
         for name, (at, end) in tables.items():
-            yield Cursor(f"{name} of {self.identity.name}", slave.synchronize.name, at, end, within_ms)
+            yield Cursor(f"{name} of {self.name}", slave.synchronize.name, at, end, within_ms)
 
     @property
     def is_left_behind(self) -> bool:
@@ -377,7 +354,7 @@ class BrokerNode:
         """Yield what is wrong with how a slave stands to its master, now that it will not change."""
         (_, store), (_, own), diverged = self._loaded, master._loaded, self._diverged
         why, is_logged = None if diverged is None else str(diverged), diverged in self._logged
-        return rep.check_settled(self.identity.name, store, own, why, is_logged=is_logged)
+        return rep.check_settled(self.name, store, own, why, is_logged=is_logged)
 
     def check_life(self, master: "BrokerNode") -> Iterator[Violation]:
         """Yield what is wrong with the newest life as it is now, or was when it died. master: of its cluster."""
@@ -448,7 +425,7 @@ class BrokerNode:
         store = broker.own_store
         if self.is_slave:
             self._judge.recovery_alone(store, disk)
-            self._judge.report(rep.check_prefix(self.identity.name, store, self._history))
+            self._judge.report(rep.check_prefix(self.name, store, self._history))
             self.store = store
             return
         topics = {name: topic.write_queue_nums for name, topic in broker.topics.table.items()}

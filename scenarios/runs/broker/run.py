@@ -15,9 +15,6 @@ from functools import partial
 from itertools import product
 
 from ....faults.crashes.profiles import PROFILES
-from ....faults.network import NetworkFaults
-from ....sim.machine import Machine
-from ....sim.network.hosts import SimNetwork
 from ....store.broker.remoting_client import CONNECT_MS
 from ....store.formats.remoting.frame import encode_frame
 from ....store.message_store import MessageStore
@@ -32,7 +29,8 @@ from ...oracle.replicas import MasterHistory
 from ...workload.drawing import topic_of_users
 from ...workload.skew import draw_skew
 from ...workload.traffic import message_names
-from ..execution import HEAL, HEAL_MESSAGES_EACH, Execution, timing_of
+from ..execution import HEAL, HEAL_MESSAGES_EACH, timing_of
+from ..machines import OFF, NetworkRun
 from ..settling import Settling
 from .account import BrokerAccount
 from .broker_node import REGISTER_MS, TRANSACTION_CHECKS, TRANSACTION_MS, BrokerNode, identities_of
@@ -46,14 +44,12 @@ from .tailing_consumer import TailingConsumer
 
 PRODUCERS_NET, CONSUMERS_NET, TAILING_NET = 10, 30, 50
 """The last parts of the first such client's address."""
-TIME_LIMIT_NS = 7_200 * 1_000_000_000
 DECIDED_MS = (TRANSACTION_CHECKS + 5) * TRANSACTION_MS
 """How long half messages are given until they are decided or given up."""
 DELIVERED_MS = max(DELAYS_MS.values()) + 2_000
 """How long messages that are to wait are given until they are delivered: a level is looked at ten times a second."""
 _LOOK_MS = 100
 _LOOK_CLOSELY_MS = 10
-_OFF = Life(LifeEnding.CRASH_AT_REST, "nothing-lost", -1, "after", 0)
 
 
 def _step_ms_max(plan: Plan) -> int:
@@ -72,14 +68,15 @@ def _step_ms_max(plan: Plan) -> int:
     return step_ms
 
 
-class BrokerRun(Execution):
+class BrokerRun(NetworkRun):
     """One run of one plan with brokers."""
 
+    CONDUCTOR = "director"
+    TIME_LIMIT_NS = 7_200 * 1_000_000_000
+
     def _prepare(self) -> None:
+        super()._prepare()
         plan, choices = self._plan, self._choices
-        self._links = NetworkFaults(self._kernel, choices.stream("network"), plan.network)
-        self._network = SimNetwork(self._kernel, self._links, buffer_bytes=plan.broker.buffer_bytes)
-        self._director = self._kernel.machine("director")
         subscription = draw_subscription(choices.stream("group"), plan)
         has_steady_clock = not plan.disturbances.clock_step_chance
         self._identities = identities_of(plan)
@@ -98,7 +95,7 @@ class BrokerRun(Execution):
                     settling.ledger, plan.sync_flush, subscription, times, has_steady_clock, hits
                 )
                 histories[name] = MasterHistory()
-        self._nodes = [
+        self._brokers = [
             BrokerNode(
                 plan,
                 self._kernel,
@@ -115,18 +112,17 @@ class BrokerRun(Execution):
         self._producers: list[ProducerClient] = []
         self._consumers: list[BrokerConsumer] = []
 
-    def _play(self) -> None:
-        with self._judge.judged_errors():
-            self._kernel.run(self._director, self._conduct, time_limit_ns=TIME_LIMIT_NS)
+    @property
+    def _nodes(self) -> list[BrokerNode]:
+        return self._brokers
 
     def _held_up_until_ns(self, host: str) -> int:
         """Return when all is over that has held a client, its links or brokers up."""
-        slow_until_ns = (node.running[1].slow_until_ns for node in self._nodes)
+        slow_until_ns = (node.life.disk.slow_until_ns for node in self._nodes)
         return max(self._links.late_until_ns(host), self._disturbances.paused_until_ns, *slow_until_ns)
 
     def _injected(self) -> Iterable[Counter[str]]:
-        machines = [machine.injected for machine in self._client_machines]
-        return [self._links.injected, self._disturbances.injected, *machines]
+        return [*super()._injected(), *(machine.injected for machine in self._client_machines)]
 
     def _count_puts(self) -> None:
         outcome = self._outcome
@@ -204,10 +200,10 @@ class BrokerRun(Execution):
         victim = self._nodes[life.node % len(self._nodes)]
         for node in self._nodes:
             if not node.is_alive:
-                self._boot(node, number, life if node is victim else _OFF)
+                self._boot(node, number, life if node is victim else OFF)
             elif node is victim:
-                self._set_death_mode(node, life)
-                self._arm(node.running[1])
+                node.set_death_mode(life)
+                self._arm(node.life.disk)
         self._give(number, life.messages_each)
         if life.ending is LifeEnding.STOP_IN_TRAFFIC:
             self._wait_for_a_send(victim)
@@ -215,7 +211,7 @@ class BrokerRun(Execution):
             self._wait_for_clients(victim)
         for node in self._nodes:
             if node is victim or not node.is_alive:
-                self._finish(node, life if node is victim else _OFF)
+                self._finish(node, life if node is victim else OFF)
 
     def _wait_for_a_send(self, victim: BrokerNode) -> None:
         """Wait until producers are at a drawn one of their messages, or a broker has died."""
@@ -247,14 +243,12 @@ class BrokerRun(Execution):
     def _boot(self, node: BrokerNode, number: int, life: Life | None) -> None:
         """Switch a broker's machine on and start it; life: what it is to end in."""
         if not node.is_put_away:  # it has died of its disk between two lives of others
-            self._finish(node, _OFF)
-        prefix = "" if node.identity.is_first else f"{node.identity.name}/"
+            self._finish(node, OFF)
+        prefix = "" if node.identity.is_first else f"{node.name}/"
         disk = node.lasting.find(f"{prefix}disk-{number}", faulty=life is not None)
-        machine = self._kernel.machine(f"{prefix}life-{number}")
-        endpoint = self._network.join(machine, node.identity.host)
-        node.power_on(machine, disk, endpoint)
+        machine = self._switch_on(node, f"{prefix}life-{number}", disk)
         if life is not None:
-            self._set_death_mode(node, life)
+            node.set_death_mode(life)
             if life.ending == LifeEnding.CRASH_IN_LOAD:
                 self._arm(disk)
         disk.capacity_bytes = None
@@ -263,21 +257,14 @@ class BrokerRun(Execution):
         self._run_on(machine, "boot", node.boot)
         if life is not None and self._plan.capacity_bytes:
             disk.capacity_bytes = self._plan.capacity_bytes
-        if life not in (None, _OFF) and life.ending != LifeEnding.CRASH_IN_LOAD:
+        if life not in (None, OFF) and life.ending != LifeEnding.CRASH_IN_LOAD:
             self._arm(disk)
-
-    def _set_death_mode(self, node: BrokerNode, life: Life) -> None:
-        """Note for the network whether a machine that dies is off then: of a process, its system ends what it had."""
-        node.running[2].dies_silently = life.profile != "process-kill"
-
-    def _run_on(self, machine: Machine, name: str, body: Callable[[], None]) -> None:
-        self._kernel.spawn(machine, name, body).join(None)
 
     def _finish(self, node: BrokerNode, life: Life) -> None:
         """End a broker that has not died of itself, and keep what it leaves."""
-        assert not node.is_put_away, f"{node.identity.name} has ended"
+        assert not node.is_put_away, f"{node.name} has ended"
         node.is_put_away = True
-        machine, disk, endpoint = node.running
+        machine, disk, endpoint = node.life
         with self._kernel.at_one_moment():
             found = list(node.check_life(self._nodes[0]))
         self._judge.report(found)
@@ -289,11 +276,11 @@ class BrokerRun(Execution):
             self._marks.note_end(life, disk, crashed=False, recovered=True)
             if not node.is_slave:
                 node.account.note_stop(keeps_progress=node.has_kept_progress)
-            host = "" if node.identity.is_first else f" of {node.identity.name}"
+            host = "" if node.identity.is_first else f" of {node.name}"
             node.lasting.leave_after_stop(disk, power_cut=self._power_cut_after_stop(life, host))
             return
         profile = PROFILES[life.profile]
-        self._note_crash(ends_life=life is not _OFF)
+        self._note_crash(ends_life=life is not OFF)
         self._kernel.kill(machine)
         node.note_log()
         self._marks.note_end(life, disk, crashed=True, recovered=node.store is not None)
@@ -326,11 +313,11 @@ class BrokerRun(Execution):
                 self._see_all_done(number + 1)
         for node in self._nodes:
             if not node.is_put_away:
-                self._finish(node, HEAL if self._plan.heals and node.is_alive else _OFF)
+                self._finish(node, HEAL if self._plan.heals and node.is_alive else OFF)
         settled = self._plan.heals
         shown = settled and self._plan.consumers > 0
         for node in self._nodes:
-            name = "after" if node.identity.is_first else f"{node.identity.name}/after"
+            name = "after" if node.identity.is_first else f"{node.name}/after"
             machine = self._kernel.machine(name)
             disk = node.lasting.find(name, faulty=False)
             self._run_on(machine, "look", partial(node.look, machine, disk, settled=settled, shown=shown))
@@ -343,7 +330,7 @@ class BrokerRun(Execution):
             self._director.tasks.sleep(DECIDED_MS)
             if self._plan.broker.resumes_checks:
                 master = self._nodes[0]
-                self._run_on(master.running[0], "resume", master.resume_all)
+                self._run_on(master.life.machine, "resume", master.resume_all)
                 self._director.tasks.sleep(DECIDED_MS)
         if self._plan.delay.chance or self._plan.broker.send_back_chance:
             self._director.tasks.sleep(DELIVERED_MS)
@@ -362,11 +349,11 @@ class BrokerRun(Execution):
         """Lose the first master for good, and have its first slave, which has all of it, restarted as master."""
         lost, heir, *others = self._nodes
         lost.account.ledger.commits.note_stop()
-        lost.running[2].dies_silently = False
-        self._finish(lost, _OFF)
+        lost.life.endpoint.dies_silently = False
+        self._finish(lost, OFF)
         self._finish(heir, HEAL)
         heir.take_over([node.identity for node in others])
-        self._nodes = [heir, *others]
+        self._brokers = [heir, *others]
         for node in others:
             node.note_others([other.identity for other in self._nodes if other is not node])
         heir.account.hits["slave took over"] += 1
@@ -376,13 +363,12 @@ class BrokerRun(Execution):
 
     def _let_all_be_well(self, number: int) -> None:
         """Start whoever is off, on sound disks, and have nobody die any more, nor give anything up."""
-        for node in self._nodes:
-            node.running[1].disarm()
-            node.running[1].heal()
-        self._let_trouble_end()
+        self._heal_disks()
+        if live.may_slow(self._plan) or live.may_disturb(self._plan):
+            self._let_trouble_end(self._disturbances.paused_until_ns)
         for node in self._nodes:
             if node.is_alive and self._has_bad_disk(node):
-                self._finish(node, _OFF)
+                self._finish(node, OFF)
             if not node.is_alive:
                 self._boot(node, number, None)
         for client_machine in self._client_machines:
@@ -392,17 +378,9 @@ class BrokerRun(Execution):
         for consumer in self._consumers:
             consumer.insists = True
 
-    def _let_trouble_end(self) -> None:
-        """Wait for what has begun on disks that are well again, and may yet be slow or fail, and for pauses."""
-        if not (live.may_slow(self._plan) or live.may_disturb(self._plan)):
-            return
-        slow_until_ns = (node.running[1].slow_until_ns for node in self._nodes)
-        left_ns = max(self._disturbances.paused_until_ns, *slow_until_ns) - self._kernel.now_ns
-        self._director.tasks.sleep(max(left_ns, 0) // 1_000_000 + self._plan.sync_ms_max + 1)
-
     def _has_bad_disk(self, node: BrokerNode) -> bool:
         """Return whether a machine that is on has to have its disk exchanged: it has failed, or holds too little."""
-        return allowances.has_met_any(node.running[1]) or self._plan.capacity_bytes > 0
+        return allowances.has_met_any(node.life.disk) or self._plan.capacity_bytes > 0
 
     def _await(self, left: Callable[[], str], summary: str, field: str, expected: str) -> None:
         """Wait until nothing is left; a broken promise if what is left stays the same for longer than a step takes."""
@@ -422,7 +400,7 @@ class BrokerRun(Execution):
         sleep = self._director.tasks.sleep
         master, *others = self._nodes
         for node in (master, *reversed(others)):
-            store, (_, disk, _) = node.store, node.running
+            store, (_, disk, _) = node.store, node.life
             assert store is not None, "it has been loaded"
             if not node.is_slave:
                 node.settling.come_to_rest(store, disk, node.cursors, sleep=sleep)
@@ -430,7 +408,7 @@ class BrokerRun(Execution):
                 beside, gives_up = partial(node.following, self._nodes[0]), partial(getattr, node, "is_left_behind")
                 node.settling.come_to_rest(store, disk, beside, sleep=sleep, gives_up=gives_up)
             if self._plan.retention.deletes_segments and not node.is_slave:
-                self._run_on(node.running[0], "clean", node.clean)
+                self._run_on(node.life.machine, "clean", node.clean)
             if node.is_slave:
                 self._judge.report(node.check_replica(self._nodes[0]))
 
@@ -447,7 +425,7 @@ class BrokerRun(Execution):
             store = stores[node.identity.address.broker] = node.loaded
             reput_from = store.dispatch.reput_from.get()
             if store.log.max_offset < store.log.put_offset or reput_from < store.dispatch.readable_limit():
-                return f"the log of {node.identity.name} from {reput_from} on"
+                return f"the log of {node.name} from {reput_from} on"
         return ", ".join(
             f"{queue} {position} of {end}"
             for consumer in self._consumers

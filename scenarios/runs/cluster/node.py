@@ -1,13 +1,11 @@
 """A cluster's node: its disk outlives its lives, its store and replication do not."""
 
 from dataclasses import replace
-from typing import NamedTuple
 
 from ....faults.disk.disk import Disk
 from ....faults.simulation.disk_lifecycle import DiskLifecycle
 from ....faults.simulation.simulation import Simulation
 from ....sim.machine import Machine
-from ....sim.network.hosts import HostNetwork
 from ....store.config import BrokerRole, FlushDiskType, StoreConfig
 from ....store.errors import DivergedError
 from ....store.message_store import MessageStore
@@ -16,30 +14,18 @@ from ....store.replication.ha_service import HAService
 from ...claims.machine import config_of
 from ...claims.plan import Plan
 from ..execution import timing_of
+from ..machines import Node, PoweredOn
 
 MASTER = "10.0.0.1"
 HA_PORT = 10912
 
 
-class PoweredOn(NamedTuple):
-    """What a machine has in one life."""
-
-    machine: Machine
-    disk: Disk
-    endpoint: HostNetwork
-
-
-class Node:
-    """What there is of it while it is on, and what lasts."""
+class ClusterNode(Node):
+    """A node of a cluster: a store, and its replication."""
 
     def __init__(self, name: str, host: str, config: StoreConfig, lasting: DiskLifecycle) -> None:
-        self.name = name
-        self.host = host
+        super().__init__(name, host, lasting)
         self.config = config
-        self.lasting = lasting
-        self._life: PoweredOn | None = None
-        self.store: MessageStore | None = None
-        """None until it has been loaded."""
         self.ha: HAService | None = None
         self.has_logged_divergence = False
         """Whether the slave's newest life had the log say that its master's log is another one."""
@@ -49,15 +35,10 @@ class Node:
         """Return whether it is the one that users talk to."""
         return self.host == MASTER
 
-    @property
-    def is_alive(self) -> bool:
-        """Return whether its machine is on."""
-        return self._life is not None and self._life.machine.alive
-
     def power_on(self, life: PoweredOn) -> None:
         """Begin a life."""
-        self._life = life
-        self.store = self.ha = None
+        super().power_on(life)
+        self.ha = None
         self.has_logged_divergence = False
 
     def replicate(self, store: MessageStore) -> None:
@@ -71,16 +52,9 @@ class Node:
         self.has_logged_divergence = True
 
     @property
-    def life(self) -> PoweredOn:
-        """Return what it has, or had, in its newest life."""
-        assert self._life is not None, "it has been on"
-        return self._life
-
-    @property
     def running(self) -> tuple[MessageStore, Disk, Machine]:
         """Return store, disk and machine of a node that has been loaded."""
-        assert self.store is not None, "it has been loaded"
-        return self.store, self.life.disk, self.life.machine
+        return self.loaded, self.life.disk, self.life.machine
 
     @property
     def service(self) -> HAService:
@@ -95,7 +69,7 @@ class Node:
         return self.service.client
 
 
-def nodes_of(plan: Plan, simulation: Simulation) -> list[Node]:
+def nodes_of(plan: Plan, simulation: Simulation) -> list[ClusterNode]:
     """Return the master, then its slaves."""
     cluster = plan.cluster
     role = BrokerRole.SYNC_MASTER if cluster.sync_master else BrokerRole.ASYNC_MASTER
@@ -113,4 +87,4 @@ def nodes_of(plan: Plan, simulation: Simulation) -> list[Node]:
     nodes = [("master", MASTER, shared)]
     nodes += [(f"slave-{number}", f"10.0.0.{number + 1}", slave) for number in range(1, cluster.slaves + 1)]
     faults, timing = plan.faults, timing_of(plan)
-    return [Node(*node, simulation.lifecycle(faults=faults, timing=timing)) for node in nodes]
+    return [ClusterNode(*node, simulation.lifecycle(faults=faults, timing=timing)) for node in nodes]

@@ -8,18 +8,16 @@ traffic comes back while there is. One referee, a machine that nothing happens t
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import cast
 
 from ....faults.crashes.profiles import PROFILES
 from ....faults.disk.disk import Disk
-from ....faults.network import NetworkFaults
 from ....sim.choices import Stream
 from ....sim.errors import MachineDied
 from ....sim.machine import Machine
-from ....sim.network.hosts import SimNetwork
 from ....store.config import BrokerRole
 from ....store.formats.scan import ScannedRecord
 from ....store.message_store import MessageStore
@@ -27,17 +25,17 @@ from ....store.network import Network
 from ....store.queues.dispatch import Dispatcher, DispatchService
 from ....store.world import Files, World
 from ...claims.machine import world_of
-from ...claims.plan import Life, LifeEnding
+from ...claims.plan import Life
 from ...oracle import allowances, guarantees
 from ...oracle.disk_space import Room, WatchedRemovals
 from ...oracle.invariants import quiescence, rep
 from ...oracle.invariants.quiescence import Cursor
 from ...oracle.recovered import RecoveredStore, read_store
-from ..execution import HEAL, Execution
-from .node import Node, PoweredOn, nodes_of
+from ..execution import HEAL
+from ..machines import OFF, NetworkRun
+from .node import ClusterNode, nodes_of
 from .witness import ReplicationWitness
 
-TIME_LIMIT_NS = 3_600 * 1_000_000_000
 _GATHER_MS_MAX = 8_000
 _DISPATCH_MS_MAX = 20_000
 """Of dispatch that is held up for longer, those who decide begin beside queues that are behind."""
@@ -47,33 +45,22 @@ _FLIPPED_BIT = "flipped bit"
 _BITS = (40, 62, 63)
 """Bits of queueOffset that make it further away than any log has room for; 63 is its sign."""
 _RECORDS_MAX = 8
-_OFF = Life(LifeEnding.CRASH_AT_REST, "nothing-lost", -1, "after", 0)
 
 
-class ClusterRun(Execution):
+class ClusterRun(NetworkRun):
     """One run of one plan with slaves."""
 
+    CONDUCTOR = "referee"
+    TIME_LIMIT_NS = 3_600 * 1_000_000_000
+
     def _prepare(self) -> None:
-        plan, choices = self._plan, self._choices
-        self._links = NetworkFaults(self._kernel, choices.stream("network"), plan.network)
-        self._network = SimNetwork(self._kernel, self._links)
-        self._referee = self._kernel.machine("referee")
+        super()._prepare()
         self._witness = ReplicationWitness(self._judge, self._ledger)
-        self._master, *self._slaves = nodes_of(plan, self.simulation)
+        self._master, *self._slaves = nodes_of(self._plan, self.simulation)
         self._ledger.clock_set_back = self._disturbances.set_back
 
-    def _play(self) -> None:
-        with self._judge.judged_errors():
-            try:
-                self._kernel.run(self._referee, self._conduct, time_limit_ns=TIME_LIMIT_NS)
-            finally:
-                self._disturbances.stop()
-
-    def _injected(self) -> Iterable[Counter[str]]:
-        return [self._links.injected, self._disturbances.injected]
-
     @property
-    def _nodes(self) -> list[Node]:
+    def _nodes(self) -> list[ClusterNode]:
         return [self._master, *self._slaves]
 
     def _conduct(self) -> None:
@@ -104,16 +91,12 @@ class ClusterRun(Execution):
         self._finish(victim, life)
         for node in self._nodes:
             if node is not victim and not node.is_alive:
-                self._note_end(node, _OFF)  # its disk has failed it as it was loaded
+                self._note_end(node, OFF)  # its disk has failed it as it was loaded
 
-    def _arm_crash(self, node: Node, life: Life) -> None:
+    def _arm_crash(self, node: ClusterNode, life: Life) -> None:
         """Have a machine that is on die where, and as, a life says."""
-        self._set_death_mode(node, life)
+        node.set_death_mode(life)
         self._arm(node.life.disk)
-
-    def _set_death_mode(self, node: Node, life: Life) -> None:
-        """Note for the network whether a machine that dies is off then: of a process, its system ends what it had."""
-        node.life.endpoint.dies_silently = life.profile != "process-kill"
 
     def _gather(self) -> None:
         """Give slaves time to follow the master, if they can."""
@@ -121,9 +104,9 @@ class ClusterRun(Execution):
         while self._kernel.now_ns < due_ns and any(
             slave.is_alive and slave.client.diverged is None and not slave.client.is_following for slave in self._slaves
         ):
-            self._referee.tasks.sleep(_LOOK_MS)
+            self._director.tasks.sleep(_LOOK_MS)
 
-    def _let_users_work(self, number: int, life: Life, victim: Node) -> None:
+    def _let_users_work(self, number: int, life: Life, victim: ClusterNode) -> None:
         """Let users put to the master until they are done, or it dies; a slave that dies comes back."""
         if not self._master.is_alive:
             return
@@ -157,7 +140,7 @@ class ClusterRun(Execution):
                 starts += 1
                 self._note_end(victim, life)
                 self._boot(victim, number, None, again="-again" if starts == 1 else f"-again-{starts}")
-                self._set_death_mode(victim, life)
+                victim.set_death_mode(life)
 
     def _await_dispatch(self, store: MessageStore) -> None:
         """Wait until queues have all that was put: whoever begins to decide reads in them what was decided before.
@@ -169,9 +152,9 @@ class ClusterRun(Execution):
             with self._kernel.at_one_moment():
                 if store.dispatch.reput_from.get() >= store.log.put_offset:
                     return
-            self._referee.tasks.sleep(_LOOK_MS)
+            self._director.tasks.sleep(_LOOK_MS)
 
-    def _finish(self, node: Node, life: Life) -> None:
+    def _finish(self, node: ClusterNode, life: Life) -> None:
         """End a machine that has not died of itself, and keep what it leaves."""
         if node.is_alive and life.is_stop and self._stops(node):
             power_cut = self._power_cut_after_stop(life, f" of {node.name}")
@@ -185,7 +168,7 @@ class ClusterRun(Execution):
             self._kernel.kill(node.life.machine)
         self._note_end(node, life)
 
-    def _stops(self, node: Node) -> bool:
+    def _stops(self, node: ClusterNode) -> bool:
         """Stop a store and what stands beside it; False if that was not clean, and the machine died of it."""
         store, disk, machine = node.running
 
@@ -196,17 +179,17 @@ class ClusterRun(Execution):
             self._settling.stop(store, disk, machine, clean=store.shutdown())
 
         with disk.with_faults(failed_creation_chance=0.0):  # what waits for a file gets it
-            self._kernel.spawn(machine, "stop", stop).join(None)
+            self._run_on(machine, "stop", stop)
         if not machine.alive:
             return False
         node.life.endpoint.dies_silently = False
         self._kernel.kill(machine)
         return True
 
-    def _note_end(self, node: Node, life: Life) -> None:
+    def _note_end(self, node: ClusterNode, life: Life) -> None:
         """Note what a machine had promised that died, and keep what it leaves."""
         disk, profile = node.life.disk, PROFILES[life.profile]
-        self._note_crash(ends_life=life is not _OFF)
+        self._note_crash(ends_life=life is not OFF)
         if node.is_master:
             self._marks.note_end(life, disk, crashed=True, recovered=node.store is not None)
             self._progress.note_crash(None)  # its death was only noticed a while later
@@ -220,21 +203,19 @@ class ClusterRun(Execution):
 
     # -- machines ----------------------------------------------------------------------------------
 
-    def _boot(self, node: Node, number: int, life: Life | None, again: str = "") -> None:
+    def _boot(self, node: ClusterNode, number: int, life: Life | None, again: str = "") -> None:
         """Switch a machine on and start its store; life: the one that it is to end in, if it is."""
         is_in_traffic = number < len(self._plan.lives)
         disk = node.lasting.find(f"{node.name}{again}/disk-{number}", faulty=is_in_traffic)
-        machine = self._kernel.machine(f"{node.name}{again}-life-{number}")
-        endpoint = self._network.join(machine, node.host)
-        node.power_on(PoweredOn(machine, disk, endpoint))
+        machine = self._switch_on(node, f"{node.name}{again}-life-{number}", disk)
         if life is not None:
             self._arm_crash(node, life)
         if node.is_master:
             self._ledger.begin_life()
             self._progress.begin_life()
-        self._kernel.spawn(machine, "boot", partial(self._start, node, machine, disk, endpoint)).join(None)
+        self._run_on(machine, "boot", partial(self._start, node, *node.life))
 
-    def _start(self, node: Node, machine: Machine, disk: Disk, endpoint: Network) -> None:
+    def _start(self, node: ClusterNode, machine: Machine, disk: Disk, endpoint: Network) -> None:
         """Load a store, judge what recovery made of the last life, and start it and its replication."""
         store = self._load(node, machine, disk, self._witness.network_of(node, endpoint))
         if node.is_master:
@@ -242,7 +223,7 @@ class ClusterRun(Execution):
         self._start_store(store, disk, machine)
         node.replicate(store)
 
-    def _load(self, node: Node, machine: Machine, disk: Disk, network: Network | None) -> MessageStore:
+    def _load(self, node: ClusterNode, machine: Machine, disk: Disk, network: Network | None) -> MessageStore:
         if node.is_master:  # what a picture shows of files is its disk
             world = world_of(machine, disk, network)
         else:
@@ -280,15 +261,11 @@ class ClusterRun(Execution):
         if not self._plan.heals:
             for node in self._nodes:
                 if node.is_alive:
-                    self._finish(node, _OFF)
+                    self._finish(node, OFF)
             return
         self._network.heal()
-        for node in self._nodes:
-            node.life.disk.heal()
-            node.life.disk.disarm()
-        slow_until_ns = max(node.life.disk.slow_until_ns for node in self._nodes)
-        under_way_ms = max(slow_until_ns - self._kernel.now_ns, 0) // 1_000_000 + self._plan.sync_ms_max
-        self._referee.tasks.sleep(under_way_ms + 1)  # what has begun may still fail
+        self._heal_disks()
+        self._let_trouble_end()
         self._switch_off_the_failed()
         number = len(self._plan.lives)
         for node in self._nodes:
@@ -304,23 +281,23 @@ class ClusterRun(Execution):
         """Switch every machine off whose disk has failed an operation: some of that only another start gets over."""
         for node in self._nodes:
             if node.is_alive and allowances.has_met_any(node.life.disk):
-                self._finish(node, _OFF)
+                self._finish(node, OFF)
 
-    def _await_settled(self, slave: Node) -> None:
+    def _await_settled(self, slave: ClusterNode) -> None:
         """Wait until a slave has all that its master has, or says why it never will; judge which of the two."""
         store, disk, machine = slave.running
         self._settling.come_to_rest(
             store,
             disk,
             partial(self._following, slave),
-            sleep=self._referee.tasks.sleep,
+            sleep=self._director.tasks.sleep,
             gives_up=lambda: slave.client.diverged is not None,
             known=lambda: slave.client.state,
         )
         self._judge.services(store, machine, slave.client)
         self._judge.report(self._witness.check_settled(slave, self._master))
 
-    def _following(self, slave: Node) -> Iterator[Cursor]:
+    def _following(self, slave: ClusterNode) -> Iterator[Cursor]:
         """Yield how far a slave is behind its master, and how far the master of now, no earlier one, has heard."""
         store, end = slave.running[0], self._master.running[0].log.max_offset
         within_ms = quiescence.following_ms_max(store, self._plan, end)
@@ -343,7 +320,7 @@ class ClusterRun(Execution):
         if self._plan.cluster.sync_master and self._judge.is_promised("DUR") and not may_lose:
             self._judge.report(rep.check_takeover(self._ledger, slaves))
 
-    def _open_alone(self, node: Node) -> RecoveredStore:
+    def _open_alone(self, node: ClusterNode) -> RecoveredStore:
         node.config = replace(node.config, broker_role=BrokerRole.ASYNC_MASTER)
         disk = node.lasting.find(f"{node.name}/alone", faulty=False)
         machine = self._kernel.machine(f"{node.name}-alone")
@@ -352,7 +329,7 @@ class ClusterRun(Execution):
         def read() -> None:
             found.append(read_store(self._load(node, machine, disk, None)))
 
-        self._kernel.spawn(machine, "read", read).join(None)
+        self._run_on(machine, "read", read)
         self._kernel.kill(machine)
         return found[0]
 

@@ -15,7 +15,7 @@ from ...oracle.invariants import rep
 from ...oracle.judge import Judge
 from ...oracle.ledger import Ledger
 from ...oracle.replicas import MasterHistory, Replicas
-from .node import Node
+from .node import ClusterNode
 
 _Sending = Callable[[bytes], None]
 """Called with each report or frame before it is handed to the network, which may then take it in several pieces."""
@@ -32,12 +32,12 @@ class ReplicationWitness:
         self._judge = judge
         self._ledger = ledger
 
-    def network_of(self, node: Node, endpoint: Network) -> Network:
+    def network_of(self, node: ClusterNode, endpoint: Network) -> Network:
         """Return a node's network, watched."""
         answering, asking = partial(self._before_answering, node), partial(self._reports_of, node)
         return _WatchedNetwork(endpoint, answering, asking)
 
-    def _before_answering(self, node: Node, data: bytes) -> None:
+    def _before_answering(self, node: ClusterNode, data: bytes) -> None:
         """Note what the master has, before it sends any of it, and judge whether it may."""
         if node.is_master and node.store is not None:
             self.history.extend(node.store.log)
@@ -51,7 +51,7 @@ class ReplicationWitness:
                     if node.config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
                         self._sent_to = max(self._sent_to, frame.log_offset + frame.size_bytes)
 
-    def _reports_of(self, node: Node) -> _Sending:
+    def _reports_of(self, node: ClusterNode) -> _Sending:
         """Judge each report on a new connection of a slave.
 
         The first says where to begin, and promises as much to masters of RocketMQ; ours take it for no more than that,
@@ -76,20 +76,20 @@ class ReplicationWitness:
         self._judge.report(rep.check_still_has(store, self._sent_to))
         self.history.begin(store.log)
 
-    def slave_recovered(self, node: Node, store: MessageStore, disk: Disk) -> None:
+    def slave_recovered(self, node: ClusterNode, store: MessageStore, disk: Disk) -> None:
         """Judge what recovery made of a slave."""
         self._judge.recovery_alone(store, disk)
         self._judge.report(rep.check_prefix(node.name, store, self.history))
         self._judge.report(rep.check_kept(node.name, store, self.replicas.held.get(node.host)))
         self.replicas.recovered(node.host, store)
 
-    def slave_crashed(self, node: Node, profile: CrashProfile, *, sync_flush: bool) -> None:
+    def slave_crashed(self, node: ClusterNode, profile: CrashProfile, *, sync_flush: bool) -> None:
         """Note the end of a slave's machine: a power cut, or a failed write, takes what was never promised to stay."""
         flushed_where = 0 if node.store is None else node.store.log.flushed_where.get()
         cache_survives = profile.page_cache_survives and not allowances.has_reverted(node.life.disk)
         self.replicas.crashed(node.host, keeps_all=cache_survives or sync_flush, flushed_where=flushed_where)
 
-    def check_settled(self, slave: Node, master: Node) -> Iterator[Violation]:
+    def check_settled(self, slave: ClusterNode, master: ClusterNode) -> Iterator[Violation]:
         """Return what is wrong with how a slave stands to its master, now that it will not change."""
         store, _, _ = slave.running
         diverged = None if slave.client.diverged is None else str(slave.client.diverged)

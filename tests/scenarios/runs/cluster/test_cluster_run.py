@@ -19,7 +19,7 @@ from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.invariants import side_files
 from tornlog.scenarios.oracle.ledger import Ledger
-from tornlog.scenarios.runs.cluster.node import Node
+from tornlog.scenarios.runs.cluster.node import ClusterNode
 from tornlog.scenarios.runs.cluster.run import ClusterRun
 from tornlog.scenarios.runs.cluster.witness import ReplicationWitness
 from tornlog.scenarios.runs.marks import RunMarks
@@ -237,7 +237,7 @@ def test_whether_a_machine_falls_silent_is_up_to_how_it_dies(monkeypatch: pytest
     silences: list[bool] = []
     note_end = ClusterRun._note_end
 
-    def noting(self: ClusterRun, node: Node, life: Life) -> None:
+    def noting(self: ClusterRun, node: ClusterNode, life: Life) -> None:
         silences.append(node.life.endpoint.dies_silently is (life.profile != "process-kill"))
         note_end(self, node, life)
 
@@ -270,7 +270,7 @@ def test_slaves_are_asked_what_their_checkpoints_claim(moment: str, monkeypatch:
     inside = getattr(owner, moment)
     is_moment = False
 
-    def marking(self: object, node: Node, *rest: object) -> None:
+    def marking(self: object, node: ClusterNode, *rest: object) -> None:
         nonlocal is_moment
         is_moment = not node.is_master
         try:

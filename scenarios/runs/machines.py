@@ -1,0 +1,123 @@
+"""Runs of several machines on a network, and the nodes that live on these machines.
+
+One more machine, to which nothing happens, conducts the run.
+"""
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from ...faults.disk.disk import Disk
+from ...faults.network import NetworkFaults
+from ...faults.simulation.disk_lifecycle import DiskLifecycle
+from ...sim.machine import Machine
+from ...sim.network.hosts import HostNetwork, SimNetwork
+from ...store.message_store import MessageStore
+from ..claims.plan import Life, LifeEnding
+from .execution import Execution
+
+OFF = Life(LifeEnding.CRASH_AT_REST, "nothing-lost", -1, "after", 0)
+"""The end of a life that the plan does not end: the machine is just switched off."""
+
+
+class PoweredOn(NamedTuple):
+    """What a machine has in one life."""
+
+    machine: Machine
+    disk: Disk
+    endpoint: HostNetwork
+
+
+class Node:
+    """One machine over all its lives. Its disk outlives them, its store does not."""
+
+    def __init__(self, name: str, host: str, lasting: DiskLifecycle) -> None:
+        """Make a node that has never been on. lasting: its disk."""
+        self.name = name
+        self.host = host
+        self.lasting = lasting
+        self.store: MessageStore | None = None
+        """The store of the newest life, None until it has been loaded."""
+        self._life: PoweredOn | None = None
+
+    @property
+    def is_alive(self) -> bool:
+        """Return whether its machine is on."""
+        return self._life is not None and self._life.machine.alive
+
+    @property
+    def life(self) -> PoweredOn:
+        """Return what it has, or had, in its newest life."""
+        assert self._life is not None, "it has been on"
+        return self._life
+
+    @property
+    def loaded(self) -> MessageStore:
+        """Return the store of a life in which it has been loaded."""
+        assert self.store is not None, "it has been loaded"
+        return self.store
+
+    def power_on(self, life: PoweredOn) -> None:
+        """Begin a life."""
+        assert not self.is_alive, f"{self.name} is on"
+        self._life = life
+        self.store = None
+
+    def set_death_mode(self, life: Life) -> None:
+        """Note for the network how the machine dies: if only a process is killed, its system ends the connections."""
+        self.life.endpoint.dies_silently = life.profile != "process-kill"
+
+
+class NetworkRun(Execution):
+    """One run of one plan with several machines."""
+
+    CONDUCTOR: str
+    """The name of the machine that conducts."""
+    TIME_LIMIT_NS: int
+
+    @property
+    @abstractmethod
+    def _nodes(self) -> Sequence[Node]:
+        """Return the nodes that are in use."""
+
+    @abstractmethod
+    def _conduct(self) -> None:
+        """Let lives begin and end, and heal the world."""
+
+    def _prepare(self) -> None:
+        self._links = NetworkFaults(self._kernel, self._choices.stream("network"), self._plan.network)
+        self._network = SimNetwork(self._kernel, self._links, buffer_bytes=self._plan.broker.buffer_bytes)
+        self._director = self._kernel.machine(self.CONDUCTOR)
+
+    def _play(self) -> None:
+        with self._judge.judged_errors():
+            try:
+                self._kernel.run(self._director, self._conduct, time_limit_ns=self.TIME_LIMIT_NS)
+            finally:
+                self._disturbances.stop()
+
+    def _injected(self) -> Iterable[Counter[str]]:
+        return [self._links.injected, self._disturbances.injected]
+
+    def _switch_on(self, node: Node, name: str, disk: Disk) -> Machine:
+        """Begin a life of a node on a new machine of that name."""
+        machine = self._kernel.machine(name)
+        node.power_on(PoweredOn(machine, disk, self._network.join(machine, node.host)))
+        return machine
+
+    def _run_on(self, machine: Machine, name: str, body: Callable[[], None]) -> None:
+        """Run a task on a machine, and wait until it ends or dies."""
+        self._kernel.spawn(machine, name, body).join(None)
+
+    def _heal_disks(self) -> None:
+        """Let no disk fail any more, nor any machine die at an operation."""
+        for node in self._nodes:
+            node.life.disk.disarm()
+            node.life.disk.heal()
+
+    def _let_trouble_end(self, until_ns: int = 0) -> None:
+        """Wait for disk operations that have begun: they may be slow or fail yet. until_ns: for other trouble."""
+        last_ns = max(until_ns, *(node.life.disk.slow_until_ns for node in self._nodes))
+        left_ms = max(last_ns - self._kernel.now_ns, 0) // 1_000_000
+        self._director.tasks.sleep(left_ms + self._plan.sync_ms_max + 1)
