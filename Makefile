@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 JOBS := $(shell nproc 2>/dev/null || echo 1)
-# `run` needs the package alone, everything else what developers need beside it; whoever has the second has the first.
+# `run` needs the package alone, all other targets need the developers' tools too, which include the package.
 CORE := $(VENV)/.core
 DEV := $(VENV)/.dev
 BUILT_FROM := pyproject.toml setup.py $(wildcard store/formats/native/*.c store/formats/native/*.h faults/probe/tracing/native/*.c)
@@ -14,23 +14,23 @@ BUILT_FROM := pyproject.toml setup.py $(wildcard store/formats/native/*.c store/
 run: $(CORE)  ## every built-in scenario for half a minute
 	$(BIN)/tornlog run --jobs $(JOBS) --time 30s --first-seed 0 --out out
 
-# Tests run in random order, another one each time; `make test ORDER=N` repeats one.
+# Tests run in a new random order each time; `make test ORDER=N` repeats one.
 ORDER := $(shell date +%s)
 TESTS := $(BIN)/pytest --numprocesses $(JOBS) --dist loadfile -r fEs --randomly-seed=$(ORDER)
-# What takes 2 s or more, or asks for a browser, Java or the real store, is left to .ci/run: `make test TIER="not slow"`.
+# Tests of 2 s or more, or with a browser, Java or the real store, are left to .ci/run: `make test TIER="not slow"`.
 TIER := not slow and not ci
 QUICK := tests/packaging/test_imports.py tests/packaging/test_vocabulary.py tests/sim tests/faults tests/store/formats \
 	tests/store/log tests/store/queues $(wildcard tests/store/test_golden_*.py)
 
-check: $(DEV) lint  ## what a change needs before it is shown: style, types, the quick tests, 200 seeds
+check: $(DEV) lint  ## before a change is shown: style, types, the quick tests, 200 seeds
 	$(TESTS) -m "$(TIER)" $(QUICK)
 	$(BIN)/tornlog run --jobs $(JOBS) --seeds 5
 
-# A recorder has once been seen not to end, on a loaded machine. A cause was found since; whether it was that one is not known.
-test: $(DEV)  ## the tests but those of CI and the slow ones, on all cores
+# A recorder once did not end, on a loaded machine. A cause was fixed since; it may have been another one.
+test: $(DEV)  ## all tests except those of CI and the slow ones, on all cores
 	$(TESTS) -m "$(TIER)" --reruns 2 --only-rerun "the recorder has not ended within" --durations=15
 
-test-slow: $(DEV)  ## the slow ones: Spark clusters, the real store beside ours, pages run command by command
+test-slow: $(DEV)  ## the slow tests: Spark clusters, comparison with the real store, pages run command by command
 	$(TESTS) -m slow --durations=15
 
 LOWEST := build/lowest
@@ -44,7 +44,7 @@ lowest: $(DEV)  ## quick tests with the lowest versions that pyproject.toml allo
 	$(LOWEST)/bin/python -m pytest -p no:cacheprovider -m "$(TIER)" tests/test_command_line.py tests/sim \
 		tests/store/formats tests/faults/simulation tests/scenarios/claims tests/scenarios/testing/strategies
 
-# Under Python 3.11 a thread dies in its first line if another one is being traced at that very moment: not of the code.
+# Under Python 3.11 a thread can die in its first line while another one is traced; the code is not at fault.
 coverage: $(DEV)  ## the tests of store/ and faults/ with the line coverage of both, in three times as long
 	$(TESTS) -m "not slow" tests/store tests/faults --reruns 2 --only-rerun "Exception ignored in thread started by" \
 		--cov --cov-report=term --cov-fail-under=90
@@ -54,7 +54,7 @@ lint: $(DEV)  ## style, then types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -p tornlog -p tests.bench -p tests.conformance
 
-# Python allocates by malloc here, so that a byte beside any object is one that the sanitizer knows.
+# Python allocates by malloc here, so that the sanitizer knows the bounds of every object.
 SANITIZED := build/sanitized
 NATIVE := store/formats/native
 TRACING := faults/probe/tracing/native
@@ -71,7 +71,7 @@ sanitize: $(DEV)  ## the cores in C under the sanitizers for addresses and undef
 		tests/store/formats/test_columns.py tests/store/formats/test_put_core.py tests/store/test_core.py \
 		tests/faults/probe/tracing/test_core.py
 
-bench: $(DEV)  ## what one second buys on this machine
+bench: $(DEV)  ## figures of this machine, per second
 	$(BIN)/python -m tests.bench
 
 compare: $(DEV)  ## every check against the real store, which Maven fetches: 480 directories of each side
@@ -80,23 +80,23 @@ compare: $(DEV)  ## every check against the real store, which Maven fetches: 480
 peers: $(DEV)  ## the mini workload with the nearest tools; `pip install '.[bench]'` has them
 	$(BIN)/python -m tests.peers
 
-mutation: $(DEV)  ## every mutant that is made by rule, for hours
+mutation: $(DEV)  ## every mutant made by rule, for hours
 	$(BIN)/python -m tornlog mutants --set tests.mutation --narrowed --seeds 500 --jobs $(JOBS)
 
 GALLERY := COLUMNS=200 $(BIN)/python -m tests.gallery --jobs $(JOBS)
 # Rows by name, as in `make gallery ONLY="lmdb zodb"`; APT=1 installs packages of the system that a row needs.
 ONLY :=
 
-gallery: $(DEV)  ## what survives the plug: every program of docs/gallery measured, for an hour; the site's table is made of it
+gallery: $(DEV)  ## every program of docs/gallery measured, for an hour; the site's table shows the results
 	$(GALLERY) --write $(if $(APT),--apt) $(ONLY)
 
-gallery-confirm: $(DEV)  ## its findings shown without tornlog, by scripts that kill for real
+gallery-confirm: $(DEV)  ## its findings confirmed without tornlog, by scripts that kill for real
 	$(GALLERY) --confirm --write $(ONLY)
 
-gallery-real: $(DEV)  ## its programs cut on a real ext4, held against the model; needs root and loop devices, elsewhere says so
+gallery-real: $(DEV)  ## its programs cut on a real ext4, compared with the model; needs root and loop devices
 	COLUMNS=200 $(BIN)/python -m tests.gallery.real $(ONLY)
 
-calibrate: $(DEV)  ## known databases, each setting recorded and cut: expected against found; apt has redis-server and golang
+calibrate: $(DEV)  ## known databases, each setting recorded and cut, expected and found results; apt has redis-server and golang
 	$(GALLERY) sqlite lmdb leveldb rocksdb redis git bbolt badger
 
 conformance: $(DEV)  ## the real RocketMQ recorded on its JVM: which published findings its own writes show
@@ -128,7 +128,7 @@ $(CORE): $(BUILT_FROM) | $(BIN)/python
 	$(BIN)/pip install --editable .
 	touch $@
 
-# Of the thousands of modules few are ever imported, so none is compiled before: 30 s of 130.
+# Few of the thousands of modules are ever imported, so none is compiled ahead: 30 s of 130.
 $(DEV): $(BUILT_FROM) | $(BIN)/python
 	@echo "Installing Spark, a Java for it and the tools of the tests: some 1.6 GB, once"
 	$(BIN)/pip install --no-compile --editable '.[dev]'

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Saves a value twice: written beside, renamed over. With "sync", the way it has to be done.
+# Saves a value twice: writes a new file and renames it over the old one. With "sync", correctly.
 for value in one two; do
     echo $value > value.new
     [ "$1" = sync ] && sync value.new

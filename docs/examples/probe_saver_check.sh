@@ -1,5 +1,5 @@
 #!/bin/sh
-# The working directory is what a crash has left; standard input has what was promised, a line each.
+# The working directory is a crash image; standard input has the promises, one per line.
 promised=$(tail -n 1)
 found=$(cat value 2>/dev/null)
 [ -z "$promised" ] && exit 0

@@ -25,7 +25,7 @@ import org.apache.rocketmq.store.ha.HAService;
 import org.apache.rocketmq.store.stats.BrokerStatsManager;
 
 /**
- * Opens a store directory with the public RocketMQ store, asks it one question, and prints what was promised and found.
+ * Opens a store directory with the public RocketMQ store, asks it one question, and prints the promised and the found answer.
  *
  * Arguments: the directory, which is changed, and a finding.properties with its settings, the question (`ask`), what
  * had been promised, and what was found when the page was written. Exit code 0: found again, 1: not.
@@ -42,7 +42,7 @@ public final class Reproduce {
         System.out.println("found:    " + found);
         boolean again = found.equals(finding.getProperty("found")) && !found.equals(finding.getProperty("promised"));
         System.out.println(again ? "as the page says" : "not what the page says: " + finding.getProperty("found"));
-        Runtime.getRuntime().halt(again ? 0 : 1); // no clean stop: nothing here is kept
+        Runtime.getRuntime().halt(again ? 0 : 1); // no clean stop: the directory is thrown away
     }
 
     private static String answer(String root, Properties finding) throws Exception {
@@ -133,7 +133,7 @@ public final class Reproduce {
         MessageStoreConfig config = new MessageStoreConfig();
         config.setStorePathRootDir(root);
         config.setStorePathCommitLog(root + "/commitlog");
-        config.setFileReservedTime(300_000); // nothing expires while it is looked at
+        config.setFileReservedTime(300_000); // no file expires in the meantime
         config.setDeleteWhen("25");
         config.setCleanFileForciblyEnable(false);
         MixAll.properties2Object(finding, config);

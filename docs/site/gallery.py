@@ -36,21 +36,19 @@ power is cut at each step, on two kinds of disk. In every state that is left the
 check looks for what was promised. `make gallery` measures all of it again, `make gallery ONLY=lmdb` one program.
 """
 _OUTRO = """
-## Whoever doubts
+## The crashes
 
-- **A kill** leaves what had been written, and is possible between any two system calls, between any two stores
-  through a map, and inside a write of several pages: the kernel looks for a fatal signal before each page
-  (`generic_perform_write` in `mm/filemap.c`). What a kill breaks is confirmed by a script without tornlog, on the
-  program's page.
-- **ext4** is as it is mounted by default: names survive in the order in which they were changed, data that is appended
-  is there before the length that covers it, pages that were written over survive each on its own. A new file that was
-  never synced may be empty, whatever was synced behind it, unless it was renamed over another one. `make gallery-real`
-  cuts the programs on a real one, where it may mount one, and fails if that loses anything that the model does not.
-- **Strict POSIX** promises what was synced, and of a name that its directory was. No file system in wide use takes that
-  much; what breaks here alone stands on its file system's kindness.
-- What each disk may take, and who says so, is at the head of `faults/crashes/profiles.py`; [limits](limits.md) are on a
-  page of their own, and so is [how programs are recorded](any-program.md). [A row is added](gallery/README.md) by one
-  folder.
+- **A kill** keeps all written data. It is possible between any two system calls, between any two stores through a map,
+  and inside a write of several pages, because the kernel checks for a fatal signal before each page
+  (`generic_perform_write` in `mm/filemap.c`). A script without tornlog confirms each breach, on the program's page.
+- **ext4** has its default mount options. Names survive in the order of their changes, appended data is durable before
+  the length that covers it, and each overwritten page survives on its own. A new file that was never synced may be
+  empty, even if later files were synced, unless it was renamed over another one. `make gallery-real` cuts the power of
+  a real one, if it may mount one, and fails if that loses data that the model keeps.
+- **Strict POSIX** keeps only synced data, and a name only if its directory was synced. No common file system loses that
+  much; a program that breaks only here depends on its file system.
+- `faults/crashes/profiles.py` has the possible losses on each disk, with sources. See also [limits](limits.md),
+  [how programs are recorded](any-program.md), and [how to add a row](gallery/README.md).
 """
 _LEGEND = """
 | outcome | meaning |

@@ -68,7 +68,7 @@ ELSEWHERE = {
     "spark://head:7077": "tests/reports/pipeline/spark/test_cluster.py",
     "--engine atheris": "tests/scenarios/fuzz/test_command.py",
     "s3://": "tests/reports/pipeline/test_other_places.py",
-    "tornlog probe": "tests/docs/test_your_python_program.py",
+    "tornlog probe": "tests/docs/test_pages.py",
 }
 """Part of a command -> the file that runs it instead."""
 

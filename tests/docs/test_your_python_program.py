@@ -1,92 +1,29 @@
-"""The pages about probing: their commands print the shown output, and the examples have their findings.
-
-`python THIS_FILE` updates the outputs.
-"""
+"""The examples about probing: each has the findings that docs/your-python-program.md claims."""
 
 import json
-import os
 import re
-import shutil
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.docs.test_pages import DOCS, examples, run_command, text_of
+
 pytestmark = pytest.mark.ci
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGE, ANY_PROGRAM = DOCS / "your-python-program.md", DOCS / "any-program.md"
 DISKS = ("process-kill", "os-crash", "ext4-data", "ext4-ordered", "btrfs", "xfs", "strict-posix")
 POWER_CUTS = set(DISKS) - {"process-kill"}
-_CONSOLE = re.compile(r"^```console\n\$ tornlog (?P<command>[^\n]*)\n.*?^```$", re.MULTILINE | re.DOTALL)
-_PYTHON = re.compile(r"^```python\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-def run(arguments: str, directory: Path) -> tuple[int, str]:
-    """Run a command of a page; return its exit code and output."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tornlog", *arguments.split()],
-        cwd=directory,
-        env={**os.environ, "COLUMNS": "100"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    return done.returncode, done.stdout
-
-
-def examples(directory: Path) -> Path:
-    """Copy the examples, to keep their folder clean."""
-    return Path(shutil.copytree(DOCS / "examples", directory / "examples"))
-
-
-def run_page(page: str, directory: Path) -> str:
-    """Return a page with the actual outputs of its commands."""
-
-    def rerun(block: re.Match[str]) -> str:
-        command = block["command"]
-        lines = "\n".join(line.rstrip() for line in run(command, directory)[1].splitlines())
-        return f"```console\n$ tornlog {command}\n{lines}\n```"
-
-    return _CONSOLE.sub(rerun, page)
-
-
-def steady(page: str) -> str:
-    """Return a page without the values that differ between runs or versions of Python."""
-    return re.sub(r"(?<=dumb\.py:)\d+", "N", re.sub(r"in \d+\.\d s", "in N s", page))
-
-
-@pytest.mark.parametrize(("file", "commands"), [(PAGE, 5), (ANY_PROGRAM, 2)], ids=["Python", "any"])
-def test_every_command_prints_the_output_on_the_page(tmp_path: Path, file: Path, commands: int) -> None:
-    page = file.read_text()
-
-    assert len(_CONSOLE.findall(page)) == commands
-    assert steady(run_page(page, examples(tmp_path))) == steady(page)
-
-
-def test_a_wrong_output_is_noticed(tmp_path: Path) -> None:
-    mended = PAGE.read_text().partition("## Mended")[2].partition("## Disks")[0]
-    spoilt = mended.replace("3 promises", "4 promises")
-
-    assert spoilt != mended
-    assert steady(run_page(spoilt, examples(tmp_path))) == steady(mended)
+_PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def test_the_check_on_the_page_is_the_one_that_runs() -> None:
-    blocks: dict[str, Any] = {}
-    for block in _PYTHON.finditer(PAGE.read_text()):
-        exec(compile(block["text"], PAGE.name, "exec"), blocks)
-    source = (DOCS / "examples" / "probe_atomic_writer_check.py").read_text()
-    shown = next(block["text"] for block in _PYTHON.finditer(PAGE.read_text()) if "def check" in block["text"])
-    told = [line for line in shown.split("def check")[1].splitlines()[1:] if line.strip()]
+    (shown,) = (block for block in _PYTHON.findall(text_of("your-python-program")) if "def check" in block)
+    body = [line for line in shown.split("def check")[1].splitlines()[1:] if line.strip()]
+    names: dict[str, Any] = {}
+    exec(compile(shown, "page", "exec"), names)
 
-    assert "\n".join(told) in source
-    assert callable(blocks["check"])
+    assert "\n".join(body) in (DOCS / "examples" / "probe_atomic_writer_check.py").read_text()
+    assert callable(names["check"])
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +35,7 @@ def probed(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., dict[str, 
         disks = " ".join(f"--disk {disk}" for disk in DISKS)
         kept = directory / f"{name}{''.join(arguments)}.json"
         command = f"probe --json {kept} {disks} --check probe_{name}_check.py -- probe_{name}.py"
-        code, printed = run(" ".join([command, *arguments]), directory)
+        code, printed = run_command(" ".join(["tornlog", command, *arguments]), directory)
         document: dict[str, Any] = json.loads(kept.read_text())
         assert code == (1 if document["breaches"] else 0), printed
         return document
@@ -197,9 +134,3 @@ def test_the_libraries_call_no_fsync_there() -> None:
     assert "_bakfile" not in inspect.getsource(dbm.dumb._Database._update)  # type: ignore[attr-defined]
     assert len(SYNCS.findall(inspect.getsource(persistqueue.queue))) == 1
     assert SYNCS.search(inspect.getsource(persistqueue.queue.Queue._saveinfo)) is None
-
-
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as scratch:
-        for shown in (PAGE, ANY_PROGRAM):
-            shown.write_text(run_page(shown.read_text(), examples(Path(scratch, shown.stem))))

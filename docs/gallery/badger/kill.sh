@@ -1,4 +1,4 @@
-# Kills badger between the creation of a file and the call that gives it its length, and opens what is left. Needs strace.
+# Kills badger between the creation of a file and the call that sets its length, and opens the database again. Needs strace.
 set -eu
 command -v strace >/dev/null || { echo "strace is not here"; exit 77; }
 : "${PROGRAM:?go build in this folder makes it}"

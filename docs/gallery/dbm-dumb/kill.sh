@@ -1,4 +1,4 @@
-# Kills dbm.dumb inside its second sync(), and looks for what the first one has stored. Needs strace.
+# Kills dbm.dumb inside its second sync(), and looks for the entries of the first one. Needs strace.
 set -eu
 command -v strace >/dev/null || { echo "strace is not here"; exit 77; }
 python=${PYTHON:-python3}

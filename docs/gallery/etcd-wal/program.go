@@ -57,7 +57,7 @@ func write(setting string) error {
 	return nil
 }
 
-// find opens it as etcd does when it starts: what an unfinished write left at the end is repaired once.
+// find opens it as etcd does when it starts: an unfinished write at the end is repaired once.
 func find(directory string) ([]int, error) {
 	wal.SegmentSizeBytes = 64 << 10
 	path := filepath.Join(directory, name)

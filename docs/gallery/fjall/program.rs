@@ -1,4 +1,4 @@
-//! fjall: its `PersistMode` behind each batch as `sync-all`, `sync-data` or `buffer`.
+//! fjall: its `PersistMode` after each batch as `sync-all`, `sync-data` or `buffer`.
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use std::path::Path;

@@ -1,4 +1,4 @@
-/* GDBM: `sync`, which calls gdbm_sync behind each value, or `nosync`. A transaction is one value, as GDBM has none. */
+/* GDBM: `sync`, which calls gdbm_sync after each value, or `nosync`. A transaction is one value, as GDBM has none. */
 #include "transactions.h"
 
 #include <fcntl.h>

@@ -2,7 +2,7 @@ import java.nio.file.Path;
 import org.h2.mvstore.MVMap;
 import org.h2.mvstore.MVStore;
 
-/** H2's MVStore: `sync` behind each commit, or `commit` alone. */
+/** H2's MVStore: `sync` after each commit, or `commit` alone. */
 final class Program implements Transactions.Store {
     private static final String FILE = "db.mv";
 

@@ -1,4 +1,4 @@
-# Kills a commit of LMDB with WRITEMAP between two stores to its meta page, and opens what is left.
+# Kills a commit of LMDB with WRITEMAP between two stores to its meta page, and opens the database again.
 # Needs gdb, objdump and an x86-64; `pip install lmdb==3.0.0`.
 set -eu
 command -v gdb >/dev/null && command -v objdump >/dev/null || { echo "gdb or objdump is not here"; exit 77; }

@@ -1,4 +1,4 @@
-# Kills the constructor of mailbox.Maildir behind its first mkdir, and makes it again. Needs strace.
+# Kills the constructor of mailbox.Maildir after its first mkdir, and calls it again. Needs strace.
 set -eu
 command -v strace >/dev/null || { echo "strace is not here"; exit 77; }
 python=${PYTHON:-python3}

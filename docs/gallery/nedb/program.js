@@ -1,5 +1,5 @@
 // NeDB: `default`; a transaction is an insert of an array, which is there as a whole or not at all, and is appended by one
-// call. `compact` has the data file compacted behind each of them.
+// call. `compact` compacts the data file after each of them.
 'use strict'
 const path = require('path')
 const Datastore = require('@seald-io/nedb')

@@ -26,7 +26,7 @@ fn write(setting: &str) -> Done<()> {
         writer.commit()?;
         promise(transaction);
     }
-    Ok(()) // the database is closed as it is dropped, with what was not durable
+    Ok(()) // the database is closed as it is dropped, with all data not durable yet
 }
 
 fn find(directory: &Path) -> Done<[usize; TRANSACTIONS]> {

@@ -1,4 +1,4 @@
-# Kills sled as it writes a snapshot, and as it writes its configuration, and opens what is left. Needs strace.
+# Kills sled as it writes a snapshot, and as it writes its configuration, and opens the database again. Needs strace.
 set -eu
 command -v strace >/dev/null || { echo "strace is not here"; exit 77; }
 : "${PROGRAM:?cargo build in this folder makes it}"

@@ -1,4 +1,4 @@
-//! sled: `flush` behind each transaction, or `default`, which leaves that to its thread, by default every 500 ms.
+//! sled: `flush` after each transaction, or `default`, which leaves that to its thread, by default every 500 ms.
 
 use std::path::Path;
 use transactions::{count, main as run, promise, rows, Done, Program, TRANSACTIONS};

@@ -14,11 +14,11 @@ enum { TRANSACTIONS = 3, ROWS = 8, VALUE_BYTES = 100, PATH_MAX_BYTES = 4096 };
 
 /* Makes it empty in the working directory. */
 static void make(const char *setting);
-/* Commits, and calls promise() behind each transaction. */
+/* Commits, and calls promise() after each transaction. */
 static void commit(const char *setting);
 /* Opens it as the next user would, counts the rows of each transaction, and writes to it. Calls unusable() if it cannot. */
 static void count(const char *directory, int rows[TRANSACTIONS]);
-/* Prints what it is. */
+/* Prints name and version. */
 static void print_version(void);
 
 static jmp_buf check_failed;
@@ -43,7 +43,7 @@ static void broken(const char *kind, const char *what, const char *why) {
 /* It cannot be opened, or says itself that it is damaged. */
 static void unusable(const char *what, const char *why) { broken("unusable", what, why); }
 
-/* There is what nobody stored. */
+/* A value was never stored. */
 static inline void wrong(const char *what, const char *why) { broken("wrong", what, why); }
 
 static inline void key_of(int transaction, int row, char key[16]) { snprintf(key, 16, "k%d-%d", transaction, row); }

@@ -17,7 +17,7 @@ const (
 	valueBytes = 100
 )
 
-// Program commits transactions to a database in the working directory, and counts what is there of each in another one.
+// Program commits transactions to a database in the working directory, and counts the rows of each in another one.
 type Program struct {
 	Make  func(setting string) error
 	Write func(setting string) error
@@ -35,7 +35,7 @@ func Value(transaction int) []byte { return bytes.Repeat([]byte{byte(transaction
 // Promise says that a transaction is committed.
 func Promise(transaction int) { os.Stdout.WriteString(strconv.Itoa(transaction) + "\n") }
 
-// Main does what the command line says.
+// Main runs the command line.
 func Main(program Program) {
 	var err error
 	switch {

@@ -13,22 +13,22 @@ final class Transactions {
     static final int ROWS = 8;
     private static final int VALUE_BYTES = 100;
 
-    /** Commits transactions to a store in the working directory, and counts what is there of each in another one. */
+    /** Commits transactions to a store in the working directory, and counts the rows of each in another one. */
     interface Store {
         /** Makes it empty, under a setting. */
         void make(String setting) throws Exception;
 
-        /** Commits under a setting, and calls {@link #promise} behind each transaction. */
+        /** Commits under a setting, and calls {@link #promise} after each transaction. */
         void write(String setting) throws Exception;
 
         /** Opens it as the next user would, returns the rows of each transaction, and writes to it. */
         int[] find(Path directory) throws Exception;
 
-        /** Returns what it is. */
+        /** Returns name and version. */
         String version() throws Exception;
     }
 
-    /** There is what nobody stored. */
+    /** A value was never stored. */
     static final class Wrong extends Exception {
         Wrong(String what) {
             super(what);
@@ -47,7 +47,7 @@ final class Transactions {
         return value;
     }
 
-    /** Returns the transaction whose value this is. */
+    /** Returns the transaction of this value. */
     static int transaction(byte[] value) throws Wrong {
         for (int number = 1; number <= COUNT; number++) {
             if (Arrays.equals(value, value(number))) {
@@ -73,7 +73,7 @@ final class Transactions {
         return name + " " + version.group(1) + ", Java " + Runtime.version().feature();
     }
 
-    /** Does what the command line says. It ends without anything that is run at an orderly end. */
+    /** Runs the command line. It ends without shutdown hooks. */
     static void main(Store store, String[] arguments) {
         try {
             String what = arguments.length > 0 ? arguments[0] : "";

@@ -53,7 +53,7 @@ function version (name) {
   return `${name} ${JSON.parse(fs.readFileSync(path.join(folder, 'package.json'))).version}, Node ${process.version}`
 }
 
-// Does what the command line says. It ends without anything that is run at an orderly end.
+// Runs the command line. It ends without exit handlers.
 async function main ({ make, write, find, packageName }) {
   const [what, setting, ...rest] = process.argv.slice(2)
   if (what === 'check' && setting === undefined) await serve(find)

@@ -83,7 +83,7 @@ final class Program implements Transactions.Store {
             put(store, TOPIC, Transactions.value(transaction));
             Transactions.promise(transaction);
         }
-        Thread.sleep(200); // for its queues, its index, and what is flushed or committed meanwhile
+        Thread.sleep(200); // for its queues, its index, flushes and commits
     }
 
     public int[] find(Path directory) throws Exception {

@@ -12,11 +12,11 @@ const VALUE_BYTES: usize = 100;
 
 pub type Done<T> = Result<T, Box<dyn Error>>;
 
-/// Commits transactions to a database in the working directory, and counts what is there of each in another one.
+/// Commits transactions to a database in the working directory, and counts the rows of each in another one.
 pub struct Program {
     /// Makes it empty, under a setting.
     pub make: fn(&str) -> Done<()>,
-    /// Commits under a setting, and calls `promise` behind each transaction.
+    /// Commits under a setting, and calls `promise` after each transaction.
     pub write: fn(&str) -> Done<()>,
     /// Opens it as the next user would, returns the rows of each transaction, and writes one more.
     pub find: fn(&Path) -> Done<[usize; TRANSACTIONS]>,
@@ -46,7 +46,7 @@ pub fn promise(transaction: usize) {
     println!("{transaction}");
 }
 
-/// Does what the command line says.
+/// Runs the command line.
 pub fn main(program: Program) -> Done<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
