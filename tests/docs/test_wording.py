@@ -1,10 +1,14 @@
-"""Wording: the rate of hard-to-read patterns in docstrings, comments and pages, with a ceiling per package."""
+"""Wording: the rate of hard-to-read patterns in docstrings, comments and pages, with a ceiling per package.
+
+`python THIS_FILE` prints the table of ceilings at the present rates.
+"""
 
 import ast
 import io
 import re
 import tokenize
 from collections.abc import Iterator
+from math import ceil
 from pathlib import Path
 from typing import NamedTuple
 
@@ -70,8 +74,8 @@ CEILINGS = {
     "store/services": 257,
     "store/settings": 230,
     "store/tools": 333,
-    "tests": 306,
-    "docs": 47,
+    "tests": 297,
+    "docs": 30,
     "README.md": 30,
     "ARCHITECTURE.md": 30,
 }
@@ -181,3 +185,8 @@ def test_code_and_strings_are_no_prose() -> None:
 
     assert [text for _, text in prose_of_module(module)] == ["Behind.", "# beside"]
     assert [text for _, text in prose_of_page(page) if text] == ["Behind", "beside"]
+
+
+if __name__ == "__main__":
+    for name in CEILINGS:
+        print(f'    "{name}": {max(GOAL, ceil(rate_of(lines_of(name, Path(__file__).parents[2]))))},')
