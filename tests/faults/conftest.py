@@ -1,4 +1,4 @@
-"""A kernel, a machine and a disk, wired as scenarios wire them, with syncs that take no time unless told otherwise."""
+"""Shared rig: a kernel, a machine and a disk, by default with instantaneous syncs."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -20,7 +20,7 @@ INSTANT = SyncTiming(0, 0)
 
 
 class Rig:
-    """One disk and the machine that has mounted it."""
+    """One disk and the machine that mounts it."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Rig:
         return self.disk.crash(PROFILES[profile])
 
 
-@pytest.fixture(scope="session")  # it holds nothing, and property tests may not use what one test owns
+@pytest.fixture(scope="session")  # stateless; property tests cannot use fixtures of a single test
 def make_rig() -> Callable[..., Rig]:
     return Rig
 

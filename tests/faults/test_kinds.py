@@ -1,4 +1,4 @@
-"""Each kind of fault never happens while it is off, and does, and is counted, once it is on."""
+"""Each kind of fault never happens while disabled; enabled, it happens and is counted."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -31,9 +31,9 @@ DURABLE = Image({"/old": FileImage(b"o" * 2 * PAGE, 1), "/gone": FileImage(b"gon
 
 
 class Twin(NamedTuple):
-    """A small program that a fault can strike, and what switches the fault on.
+    """A small program for a fault, and the settings that enable it.
 
-    The twin without it runs with no fault at all, and ends in `without`.
+    The comparison run has no fault at all and ends with the profile `without`.
     """
 
     program: Callable[[Rig], None]
@@ -64,7 +64,7 @@ def grow(rig: Rig) -> None:
 
 
 def sync_often(rig: Rig) -> None:
-    """Write and sync a file and its directory, whatever comes of it."""
+    """Write and sync a file and its directory; ignore errors."""
 
     def body() -> None:
         mapped = rig.files.map("/old", 2 * PAGE)
@@ -93,7 +93,7 @@ def tolerate(attempt: Callable[[], Any]) -> None:
 
 
 def remove_often(rig: Rig) -> None:
-    """Make a file and remove it, again and again, whatever comes of it."""
+    """Create and remove a file several times; ignore errors."""
 
     def body() -> None:
         for _ in range(20):
@@ -104,7 +104,7 @@ def remove_often(rig: Rig) -> None:
 
 
 def rename_often(rig: Rig) -> None:
-    """Make a file and give it another name, again and again, whatever comes of it."""
+    """Create and rename a file several times; ignore errors."""
 
     def body() -> None:
         for _ in range(20):
@@ -115,7 +115,7 @@ def rename_often(rig: Rig) -> None:
 
 
 def look_often(rig: Rig) -> None:
-    """Look at what is durable through a map, again and again, whatever comes of it."""
+    """View durable bytes through a map several times; ignore errors."""
 
     def body() -> None:
         mapped = rig.files.map("/old", 2 * PAGE)
@@ -127,7 +127,7 @@ def look_often(rig: Rig) -> None:
 
 
 def read_often(rig: Rig) -> None:
-    """Read, map and look up, whatever comes of it."""
+    """Read, map and look up; ignore errors."""
 
     def body() -> None:
         for number in range(5):
@@ -140,7 +140,7 @@ def read_often(rig: Rig) -> None:
 
 
 class OwnTwin(NamedTuple):
-    """A program that makes its own world, with a fault on or off, and returns what was injected."""
+    """A program with its own world, with a fault on or off. It returns the injected faults."""
 
     program: Callable[[str, bool], Counter[str]]
 
@@ -177,7 +177,7 @@ def leave_alone(seed: str, on: bool) -> Counter[str]:
 
 
 def take_points(seed: str, on: bool) -> Counter[str]:
-    """Let three tasks pass scheduling points, disturbed or not, under a policy that starves them or not."""
+    """Let three tasks pass scheduling points, with or without disturbances and a starving policy."""
     choices = Choices(seed)
     policy: Policy = RandomWalk(choices.stream("schedule"), 4)
     starving = Starving(choices.stream("starving"), policy, 20, 50)
@@ -201,7 +201,7 @@ def take_points(seed: str, on: bool) -> Counter[str]:
 
 
 class Networked(NamedTuple):
-    """Two hosts that talk for a while, one of which then dies, with what is to befall them."""
+    """Two hosts that exchange data until one dies, with the given faults."""
 
     plan: NetworkPlan
 
@@ -307,7 +307,7 @@ TWINS: dict[str, Twin | OwnTwin | Networked] = {
 
 
 def injected(make_rig: Callable[..., Rig], twin: Twin | OwnTwin | Networked, *, on: bool) -> Counter[str]:
-    """Run a twin with many seeds; return what was injected."""
+    """Run a twin with many seeds; return the injected faults."""
     found: Counter[str] = Counter()
     for seed in range(SEEDS):
         if isinstance(twin, OwnTwin | Networked):

@@ -1,4 +1,4 @@
-"""What each fault of a network does to those who use it."""
+"""Effects of each network fault on the hosts."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -23,7 +23,7 @@ DAY_NS = 86_400 * S
 
 
 class Rig:
-    """A server that listens, a client, and a third host, over a network in some condition."""
+    """A listening server, a client, and a third host, on a network with a plan."""
 
     def __init__(self, plan: NetworkPlan, seed: str = "0", choices: Choices | None = None, **network: Any) -> None:
         self.choices = choices or Choices(seed)
@@ -42,7 +42,7 @@ class Rig:
         return connection, self.listener.accept(600_000)
 
     def begin(self, **faults: Any) -> None:
-        """Have faults from here on."""
+        """Change the plan from now on."""
         self.faults.use(replace(self.faults._plan, **faults))
 
     @property
@@ -95,7 +95,7 @@ def test_a_partition_delays_data_and_refuses_connections() -> None:
 
     def body() -> None:
         client, server = rig.pair()
-        rig.begin(partition_chance=1.0, partition_ms_max=100)  # 100 ms is the least that there is
+        rig.begin(partition_chance=1.0, partition_ms_max=100)  # 100 ms is the minimum
         client.send(b"late", None)
         rig.begin(partition_chance=0.0)
         server.send(b"too", None)
@@ -291,7 +291,7 @@ def test_healing_ends_outages_and_resets_lost_connections() -> None:
 
 
 def busy(plan: NetworkPlan, choices: Choices) -> tuple[Rig, bytes]:
-    """Let a client send a stream to a server, which echoes it, and return what came back."""
+    """Let a client send a stream that a server echoes, and return the echoed bytes."""
     rig = Rig(plan, choices=choices, buffer_bytes=64)
     echoed = bytearray()
 

@@ -1,4 +1,4 @@
-"""Which kinds of fault a plan switches on."""
+"""Kinds of fault that a plan enables."""
 
 from dataclasses import fields, replace
 

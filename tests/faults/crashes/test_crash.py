@@ -20,7 +20,7 @@ CUTS = ("ext4-ordered", "strict-posix")
 
 
 def scribble(rig: Any) -> None:
-    """Everything a power cut could take, on a disk that has had a synced file for long."""
+    """Make unsynced changes of every kind, on a disk with durable files."""
     files = rig.files
     files.make_directories("/d/e")
     files.write("/d/e/inner", b"inner")

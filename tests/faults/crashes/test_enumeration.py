@@ -1,4 +1,4 @@
-"""Enumerated crash states: as many as there can be, no other ones, and each one that a record leads to."""
+"""Enumerated crash states: complete, possible, and reproducible from their decisions."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -31,7 +31,7 @@ LeftBy = Callable[..., Disk]
 
 @pytest.fixture(scope="session")
 def left_by(make_rig: Callable[..., Any]) -> LeftBy:
-    """Return a small disk whose machine has died at an operation of body, or behind it."""
+    """Return a small disk after a crash at an operation of body, or after its end."""
 
     def left_by(
         body: Body,
@@ -67,7 +67,7 @@ def digests(states: CrashStates) -> set[str]:
 
 
 class Odometer(Stream):
-    """Decides everything in every way, one way after the other; of lengths left in part, the two that stand for all."""
+    """A stream that goes through all decisions. Of partial lengths it takes the two that enumeration tries."""
 
     def __init__(self) -> None:
         super().__init__("disk", Random(0))
@@ -101,7 +101,7 @@ class Odometer(Stream):
 
 
 def all_drawn(disk: Disk, profile: str) -> set[str]:
-    """Return the digests of all that a crash can be drawn to leave: every decision made in every way."""
+    """Return the digests of all states that a crash can be drawn to leave."""
     cut = PowerCut(PROFILES[profile], disk._names, PAGE, SECTOR)
     odometer, found, injected = Odometer(), set(), Counter[str]()
     for _ in odometer.turns():
@@ -217,7 +217,7 @@ def test_a_selection_has_states_of_the_whole_and_both_extremes(
 
     stood_for = [state.digest for state in states if frozenset(state.lost.items()) not in losses]
     assert set(found) - set(stood_for) <= digests(every)
-    assert len(stood_for) <= DRAWN_STATES  # those may have any length of a growth that is left in part
+    assert len(stood_for) <= DRAWN_STATES  # these may have any length of a partial growth
     assert len(found) <= limit
     if states.is_exhaustive:
         assert set(found) == digests(every)
@@ -449,7 +449,7 @@ def test_a_growth_lost_in_part_is_tried_at_both_ends_and_told(left_by: LeftBy) -
     def grow(files: Any) -> None:
         files.map("/old", 3 * PAGE)
 
-    for limit in (EVERYTHING, 3):  # all of them, and some
+    for limit in (EVERYTHING, 3):  # all states, and a selection
         states = states_of(left_by(grow), "ext4-ordered", limit + 1)
         lengths = {len(state.image.files["/old"].content): states.taken(state).changes for state in states}
         assert sorted(lengths) == [4, 5, 3 * PAGE - 1, 3 * PAGE]

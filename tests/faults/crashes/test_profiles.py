@@ -1,4 +1,4 @@
-"""What the profiles allow: each at least what its file system promises, and none more than POSIX does."""
+"""Crash profiles: each has the guarantees of its file system, and at least those of POSIX."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ DiskAfter = Callable[..., Disk]
 
 @pytest.fixture(scope="session")
 def disk_after(make_rig: Callable[..., Any]) -> DiskAfter:
-    """Return a small disk on which operations have been done; those that the names do not allow are left out."""
+    """Return a small disk after some operations. Impossible operations are skipped."""
 
     def disk_after(operations: list[Operation], seed: str = "1", faults: FaultPlan | None = None) -> Disk:
         rig = make_rig(seed, START, faults=faults, page_bytes=PAGE, sector_bytes=SECTOR)
@@ -150,7 +150,7 @@ def test_a_drawn_image_is_allowed_by_its_profile(
 
 
 def names_left(profile: str, disk: Disk) -> set[tuple[str, ...]]:
-    """Return all sets of names, without those the disk began with, that a crash may leave."""
+    """Return all sets of new names that a crash may leave."""
     names: set[tuple[str, ...]] = set()
     cut = PowerCut(PROFILES[profile], disk._names, PAGE, SECTOR)
     for lost in lost_sets(cut, PROFILES[profile]):
@@ -160,7 +160,7 @@ def names_left(profile: str, disk: Disk) -> set[tuple[str, ...]]:
 
 
 def contents_left(disk_after: DiskAfter, profile: str, operations: list[Operation], path: str) -> set[bytes | None]:
-    """Return what a file may have become."""
+    """Return the possible contents of a file after a crash."""
     found: set[bytes | None] = set()
     for seed in range(150):
         file = disk_after(operations, str(seed)).crash(PROFILES[profile]).files.get(path)

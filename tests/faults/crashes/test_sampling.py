@@ -1,4 +1,4 @@
-"""How a power cut's fates are drawn and recorded: tears inside sectors and garbage, each one decision."""
+"""Draws of a power cut and their record: tears inside sectors and garbage."""
 
 from collections import Counter
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A machine with a storage system on a device that writes down what it is asked for."""
+"""A machine with a storage system on a device that logs its commands."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ US = 1_000
 
 
 class Notebook:
-    """A device whose commands take 100 us each and whose blocks take 1 us; flushes take 10 us."""
+    """A device with 100 us per command, 1 us per block, and 10 us per flush."""
 
     blocks = 1 << 30
 
@@ -38,7 +38,7 @@ class Notebook:
         return self._serve(now_ns, 10)
 
     def of(self, kind: str) -> list[Run]:
-        """Return the runs of all commands of a kind, the journal's left out."""
+        """Return the runs of all commands of a kind, without those of the journal."""
         return [run for name, runs in self.commands if name == kind for run in runs if run[0] >= 32_768]
 
     def _serve(self, now_ns: int, us: int) -> int:
@@ -47,7 +47,7 @@ class Notebook:
 
 
 class Timed:
-    """What a body is given that runs on the machine."""
+    """The arguments of a test body on the machine."""
 
     def __init__(self, kernel: Kernel, device: BlockDevice, memory: Memory, **options: Any) -> None:
         self.kernel = kernel
@@ -59,7 +59,7 @@ class Timed:
         self.kernel.park(Waiting("asleep"), self.kernel.now_ns + round(ms * 1e6))
 
     def at_once(self, *bodies: Callable[[], Any]) -> None:
-        """Run bodies side by side, and wait for all."""
+        """Run bodies concurrently, and wait for all."""
         tasks = [self.machine.tasks.spawn(f"task-{number}", body) for number, body in enumerate(bodies)]
         for task in tasks:
             task.join(None)

@@ -43,7 +43,8 @@ def test_readers_have_a_window_each_and_one_cache(run_timed: RunTimed, notebook:
         before = len(notebook.of("read"))
         for page in range(40):
             timed.system.read("third", "/a", page * PAGE, page * PAGE + 1)
-        assert timed.system.reads.misses == 3  # who begins in the middle is in sequence from the second page on
+        # a reader that begins in the middle is sequential from the second page on
+        assert timed.system.reads.misses == 3
         return before
 
     assert run_timed(body) < 20
@@ -123,7 +124,7 @@ def test_a_file_may_be_read_in_a_way_of_its_own(run_timed: RunTimed, notebook: A
 
 
 def read(state: ReadAhead, pages: range, cached: set[int]) -> list[range]:
-    """Let a reader go through pages; return what is read."""
+    """Let a reader go through pages; return the pages that are read."""
     found = []
     for page in pages:
         wanted = state.hit(page) if page in cached else state.miss(page, 1)

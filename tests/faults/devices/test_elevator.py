@@ -14,7 +14,7 @@ FAR = 1_000_000
 def test_writes_that_wait_leave_sorted_and_merged(run_timed: RunTimed, notebook: Any) -> None:
     def body(timed: Any) -> None:
         elevator = timed.system.elevator
-        first = elevator.write([(FAR, 1)])  # leaves alone, and the others gather meanwhile
+        first = elevator.write([(FAR, 1)])  # is issued alone while the others wait
         timed.sleep(0.01)
         rest = [elevator.write([(FAR + block, 1)]) for block in (30, 10, 31, 11, 20)]
         for request in (first, *rest):

@@ -17,7 +17,7 @@ def test_pages_that_are_written_back_together_lie_together() -> None:
 
     assert placement.place(one, [0, 1]) == [(0, 2)]
     assert placement.place(other, [0]) == [(2, 1)]
-    assert placement.place(one, [1, 2]) == [(1, 1), (3, 1)]  # the tail again where it is, the new page behind
+    assert placement.place(one, [1, 2]) == [(1, 1), (3, 1)]  # the tail stays in place, and the new page follows
     assert one.block_of(2) == 3
     assert one.block_of(3) is None
 

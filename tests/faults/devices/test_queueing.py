@@ -1,4 +1,4 @@
-"""What drives make of requests that are there before the last one has ended."""
+"""Requests that arrive while a drive is busy."""
 
 from random import Random
 

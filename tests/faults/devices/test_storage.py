@@ -8,7 +8,7 @@ from tornlog.sim.choices import Choices
 
 
 class Notes:
-    """A device on which everything takes 1 ns, and which notes what it was asked for."""
+    """A device that logs its commands; each takes 1 ns."""
 
     blocks = 40_000
 

@@ -8,7 +8,7 @@ FIRST = 1_000
 
 
 class Notes:
-    """A storage whose syncs take 7 ns, and which notes what they cover."""
+    """A storage that logs its syncs; each takes 7 ns."""
 
     def __init__(self) -> None:
         self.synced: list[list[Run]] = []

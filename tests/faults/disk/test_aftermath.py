@@ -1,4 +1,4 @@
-"""What a disk looks like from outside, before a crash and behind it."""
+"""Snapshots of a disk for traces, before and after a crash."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ from tornlog.sim.trace import Trace
 
 
 class Listening(Trace):
-    """A trace that keeps what it is told."""
+    """A trace that keeps its snapshots."""
 
     def __init__(self) -> None:
         super().__init__()

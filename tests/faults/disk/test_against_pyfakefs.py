@@ -1,4 +1,4 @@
-"""The simulated names against an independent model of a file system: pyfakefs."""
+"""The simulated names, compared with an independent model of a file system: pyfakefs."""
 
 from collections.abc import Callable
 
@@ -79,15 +79,15 @@ def outcome(act: Act, operation: Operation) -> object:
     try:
         return act(operation)
     except (FileNotFoundError, NotADirectoryError):
-        return OSError  # pyfakefs is not exact about ways that lead through a file
+        return OSError  # pyfakefs has inexact errors for paths that lead through a file
     except OSError as error:
         return type(error)
 
 
 def is_modelled(act: Act, operation: Operation) -> bool:
-    """Return whether the simulated disk claims to do this, and pyfakefs does it as Linux does.
+    """Return whether the simulated disk supports this and pyfakefs behaves as Linux does.
 
-    The one renames files only; the other answers ENOTEMPTY where a file is renamed to a directory with something in it.
+    pyfakefs only renames files. It returns ENOTEMPTY for a rename of a file to a directory with content.
     """
     kind, *paths = operation
     return kind != "rename" or all(isinstance(outcome(act, ("list", path, "")), type) for path in paths)

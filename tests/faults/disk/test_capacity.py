@@ -1,4 +1,4 @@
-"""A disk that fills up, and one that does not."""
+"""Disks with and without a capacity."""
 
 import errno
 from collections.abc import Callable
@@ -10,7 +10,7 @@ Rig = Callable[..., Any]
 
 
 def refused(attempt: Callable[[], Any]) -> OSError:
-    """Return the error of an attempt that finds no room."""
+    """Return the error of an attempt without space."""
     with pytest.raises(OSError, match="No space left on device") as failure:
         attempt()
     assert failure.value.errno == errno.ENOSPC
@@ -60,7 +60,7 @@ def test_a_small_file_is_written_as_far_as_there_is_room(rig: Any) -> None:
     refused(lambda: rig.files.write("/a", b"0123456789ab"))
 
     assert rig.files.read("/a") == b"0123456789"
-    rig.files.write("/a", b"fits")  # it is emptied first, and gives back what it had
+    rig.files.write("/a", b"fits")  # the file is emptied first, which frees its space
     assert rig.files.read("/a") == b"fits"
     assert rig.files.space("/").usable_bytes == 6
 

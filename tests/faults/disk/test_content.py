@@ -1,4 +1,4 @@
-"""Sparse content behaves as bytes do, and costs what it holds."""
+"""Sparse content behaves as bytes, and its cost is the data."""
 
 from hashlib import blake2b
 

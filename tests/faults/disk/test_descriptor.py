@@ -1,4 +1,4 @@
-"""Files opened by their descriptors: writes, cuts and growth, what readers see of them, and what crashes leave."""
+"""Descriptors: writes, cuts and growth, their visible bytes, and crash states."""
 
 from collections.abc import Callable
 from typing import Any
@@ -84,7 +84,7 @@ def test_a_descriptor_behaves_like_a_byte_array(make_rig: MakeRig, actions: list
 
 
 def lost(rig: Any, profile: str = "strict-posix") -> set[bytes | None]:
-    """All contents that a crash now can leave of the log."""
+    """Return all contents of the log that a crash can leave now."""
     states = rig.disk.crash_states(PROFILES[profile], 100_000, rig.choices.stream("states"))
     assert states.is_exhaustive
     files = [state.image.files for state in states]

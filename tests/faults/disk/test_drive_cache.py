@@ -1,4 +1,4 @@
-"""A drive that says it has synced, and has not."""
+"""A drive that acknowledges syncs without executing them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ LOG = Image({"/log": FileImage(bytes(2 * PAGE), 0)}, ())
 
 
 def lie(rig: Any) -> Any:
-    """Write a page, and be told that it is synced."""
+    """Write a page with a lying sync."""
     mapped = rig.files.map("/log", 2 * PAGE)
     mapped.store(0, b"data")
     mapped.msync(0, PAGE)
@@ -23,7 +23,7 @@ def lie(rig: Any) -> Any:
 
 
 def found_after(make_rig: Rig, profile: str, then: Callable[[Any, Any], None]) -> set[bytes]:
-    """Return what a crash leaves of the page, in many runs."""
+    """Return the contents of the page after crashes of many seeds."""
     found = set()
     for seed in range(40):
         rig = make_rig(seed=str(seed), image=LOG, faults=LIES)

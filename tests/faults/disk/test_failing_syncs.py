@@ -1,4 +1,4 @@
-"""Syncs that fail as the file systems of Linux have been seen to fail."""
+"""Failed syncs on each file system of Linux with a model."""
 
 import errno
 from collections.abc import Callable
@@ -75,7 +75,7 @@ def test_btrfs_gives_back_zeros_where_the_disk_had_nothing(make_rig: Rig) -> Non
 
 
 def journal(rig: Any) -> Any:
-    """Sync as ext4 does with data=journal: OK, and what went wrong is told later."""
+    """Sync as ext4 does with data=journal: success, with a later error."""
     mapped = rig.files.map("/log", 2 * PAGE)
     mapped.store(0, b"doomed")
     mapped.msync(0, PAGE)

@@ -65,7 +65,7 @@ def test_reading_a_file_with_a_bad_sector_is_an_error_for_as_long_as_it_is_bad()
         (0, PAGE, False),
         (2 * PAGE, 3 * PAGE, False),
         (PAGE + 600, PAGE + 601, True),
-        (PAGE, PAGE + 1, True),  # the page comes into memory whole or not at all
+        (PAGE, PAGE + 1, True),  # the page is loaded as a whole or not at all
         (2 * PAGE - 1, 2 * PAGE, True),
         (PAGE, PAGE, False),
         (0, 3 * PAGE, True),
@@ -196,7 +196,7 @@ def test_a_file_without_flaws_is_mapped_as_ever() -> None:
 
 def test_the_first_store_into_a_hole_without_room_is_the_death_of_the_process() -> None:
     rig = FlawedRig(sparse=True, capacity=4 * PAGE + 100)
-    mapped = rig.files.map("/new", 8 * PAGE)  # there is room for no block of it but one
+    mapped = rig.files.map("/new", 8 * PAGE)  # there is space for only one of its blocks
     mapped.store(0, b"x")
     mapped.store(100, b"y")
 

@@ -117,7 +117,7 @@ def test_swapped_pages_have_each_others_bytes() -> None:
             (_, one, one_end, _), (_, other, other_end, _) = damage
             assert before[one:one_end] == after[other:other_end] != before[other:other_end] == after[one:one_end]
             struck += 1
-        else:  # two pages that were the same
+        else:  # two equal pages
             assert image is IMAGE
         assert image.files["/small"] is IMAGE.files["/small"]
     assert struck > 10
@@ -132,7 +132,7 @@ def test_a_latent_sector_error_leaves_the_bytes_to_those_who_judge() -> None:
         ("/small", FaultKind.LATENT_SECTOR_ERROR),
     }
     assert all(0 < end - start <= SECTOR for _, start, end, _ in damage)
-    assert not injected  # nobody has read them yet
+    assert not injected  # no sector has been read yet
 
 
 def test_most_decay_affects_data() -> None:

@@ -1,4 +1,4 @@
-"""What a sync vouches for beside its own file, where a journal commits in order: all before the file's last change."""
+"""Journals that commit in order: a sync covers all changes before its file's last one."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +16,7 @@ def made(files: Any) -> None:
 
 
 def is_safe(make_rig: Callable[..., Any], profile: str, *bodies: Body) -> bool:
-    """Whether /new is there after each of many power cuts."""
+    """Return whether /new survives each of many power cuts."""
     kept = 0
     for seed in range(30):
         rig = make_rig(seed=str(seed), image=START)
@@ -128,7 +128,7 @@ def test_a_lying_fdatasync_commits_like_fdatasync(make_rig: Callable[..., Any]) 
         made(rig.files)
         with rig.disk.with_faults(lying_sync_chance=1.0):
             stored_and_synced(rig.files)
-        rig.files.sync_directory("/d")  # an honest one: the drive's cache is flushed
+        rig.files.sync_directory("/d")  # an honest sync, which flushes the drive's cache
         if "/new" not in rig.cut("ext4").files:
             return
     raise AssertionError("it commits the names")

@@ -19,7 +19,7 @@ def disk_with(faults: FaultPlan | None) -> tuple[Disk, Any]:
 
 
 def written_whole(mapped: Any, data: bytes) -> int:
-    """Write data the way POSIX asks for and return how many calls that took."""
+    """Write data as POSIX requires, and return the number of calls."""
     at = calls = 0
     while at < len(data):
         at += mapped.pwrite(at, data[at:])

@@ -1,4 +1,4 @@
-"""Clean pages of a mapped file may have left the memory: who looks at them waits, or cannot read them this once."""
+"""Evicted clean pages of a mapped file: an access waits, or fails once."""
 
 import errno
 from collections.abc import Callable

@@ -89,7 +89,7 @@ def test_a_file_that_cannot_grow_is_as_long_as_before(make_rig: Callable[..., An
 
     assert failure.value.errno == errno.ENOSPC
     assert rig.files.status("/d/a").size_bytes == 3
-    assert rig.files.map("/d/a", 3).size_bytes == 3  # one that is long enough needs no room
+    assert rig.files.map("/d/a", 3).size_bytes == 3  # a file that is long enough needs no space
     assert rig.injected == {"failed extend": 1}
 
 
@@ -109,7 +109,8 @@ def test_a_small_file_is_written_whole_however_short_the_writes(make_rig: Callab
 
     assert rig.files.read("/d/a") == data
     assert rig.injected["short write"] > 1
-    assert rig.disk.operations == 1 + rig.injected["short write"] + 1  # emptied, and one write more than were short
+    # emptied, then one write more than the short ones
+    assert rig.disk.operations == 1 + rig.injected["short write"] + 1
 
 
 def test_a_crash_between_two_short_writes_leaves_what_the_first_one_wrote(make_rig: Callable[..., Any]) -> None:

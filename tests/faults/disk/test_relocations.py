@@ -1,4 +1,4 @@
-"""Directories that move, exchanges, symbolic links and files without a name: what they do, and what crashes take."""
+"""Moved directories, exchanges, symbolic links and unnamed files, and their crash states."""
 
 import errno
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from tornlog.sim.policies.replay import Replay
 
 
 class Place:
-    """A disk with a directory /d, a file /d/f in it and a file /g, all of them durable, and its files."""
+    """A disk with durable /d, /d/f and /g, and its files."""
 
     def __init__(self, *, is_sparse: bool = False) -> None:
         self.kernel = Kernel(Replay())

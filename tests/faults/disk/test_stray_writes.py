@@ -22,7 +22,7 @@ def write_and_sync(rig: Any, at: int = 0, data: bytes = b"x") -> Any:
 
 
 def landing(file: int, page: int) -> Choices:
-    """Return choices by which what is written to the first page of /a lands in that page of that file."""
+    """Return choices with which the first page of /a is written to the given page of the given file."""
     label = "misdirected write /a#0"
     drawn = [("file of a " + label, 2, file), ("page of a " + label, 2, page)]
     return Choices.replaying(Decision("disk", name, 1, options, value) for name, options, value in drawn)
@@ -65,7 +65,7 @@ def test_a_write_that_changes_nothing_is_not_missed(make_rig: Callable[..., Any]
 
 
 def test_what_is_written_while_the_sync_runs_is_as_unsure_as_ever(make_rig: Callable[..., Any]) -> None:
-    """The page is dirty again, and when it is written back the drive does its work."""
+    """The page is dirty again, and its later write-back is correct."""
     rig = make_rig(image=IMAGE, faults=LOST, timing=SyncTiming(1000, 1000))
 
     def body() -> None:

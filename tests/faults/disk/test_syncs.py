@@ -14,7 +14,7 @@ WAIT = Waiting("half a sync")
 
 
 def durable(rig: Any, path: str = "/log") -> bytes:
-    """What no power cut can take: all pages at their oldest moment."""
+    """Return the bytes that survive every power cut: all pages at their oldest version."""
     found = rig.disk._names.find(path)
     return bytes(found.durable_bytes(found.size_bytes))
 
@@ -177,7 +177,7 @@ def test_a_page_cache_that_survives_still_shows_what_a_failed_sync_dropped(make_
 
 
 def syncs(rig: Any, count: int) -> list[int]:
-    """Sync often; return each sync's ns."""
+    """Sync several times; return the duration of each sync in ns."""
     took = []
 
     def body() -> None:
@@ -250,6 +250,6 @@ def test_no_decade_of_slow_syncs_is_rare(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(faults=FaultPlan(slow_sync_chance=1.0, slow_sync_ms_max=8))
     slow = sorted(SyncTiming(10, 20).draw(rig.disk._injector, "msync /a") for _ in range(1000))
 
-    assert slow[0] >= 20  # as long as any sync at least
+    assert slow[0] >= 20  # the minimum of any sync
     assert 6_000 < slow[500] < 30_000
     assert sum(latency_ns > 800_000 for latency_ns in slow) > 100

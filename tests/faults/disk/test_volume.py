@@ -20,7 +20,7 @@ def names_after_losing(names: Namespace, *lost: int) -> MetadataState:
 
 
 def make_names(*paths: str) -> Namespace:
-    """A directory /d with durable files of these paths."""
+    """Return the names of a directory /d with durable files."""
     files = {path: FileImage(path.encode(), 0) for path in paths}
     return Namespace.load(Image(files, ("/d",)), 4096, 0)
 
@@ -214,7 +214,7 @@ def test_removing_a_lock_file_releases_the_lock(rig: Any) -> None:
     rival = rival_of(rig)
     rival.unlink("/lock")
     rival.lock("/lock")
-    lock.release()  # its own, and not the rival's
+    lock.release()  # its own lock, not the rival's
 
     with pytest.raises(BlockingIOError):
         rig.files.lock("/lock")

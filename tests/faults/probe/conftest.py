@@ -1,4 +1,4 @@
-"""Programs, recorded as `tornlog probe` records them, in processes of their own; records by hand; checks in files."""
+"""Recorded programs, hand-written records, and checks in files."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +13,7 @@ from tornlog.faults.probe.recording.run import EMPTY, record_program
 
 @pytest.fixture
 def recorded(tmp_path: Path) -> Callable[..., Recorded]:
-    """Return what is recorded of a script with these lines."""
+    """Return a function that records a script."""
 
     def recorded(lines: str, *arguments: str, start: object = EMPTY) -> Recorded:
         script = tmp_path / "script.py"
@@ -25,7 +25,7 @@ def recorded(tmp_path: Path) -> Callable[..., Recorded]:
 
 @pytest.fixture
 def check_file(tmp_path: Path) -> Callable[[str], Path]:
-    """Return a file with a check of these lines."""
+    """Return a function that writes a check to a file."""
 
     def check_file(lines: str) -> Path:
         path = tmp_path / "check.py"
@@ -37,7 +37,7 @@ def check_file(tmp_path: Path) -> Callable[[str], Path]:
 
 @pytest.fixture(scope="session")
 def saved() -> ProgramRecord:
-    """Return the record of a program that saves two values by renaming, and syncs neither file nor directory."""
+    """Return the record of a program that saves two values by rename, without any sync."""
 
     def save(value: str, file: int) -> list[Step]:
         return [
@@ -53,7 +53,7 @@ def saved() -> ProgramRecord:
 
 @pytest.fixture(scope="session")
 def value_check() -> str:
-    """The check that goes with it."""
+    """Return the check for `saved`."""
     return """
         def check(directory, acknowledged):
             file = directory / "value"

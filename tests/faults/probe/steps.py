@@ -1,4 +1,4 @@
-"""Steps of records as short texts, and stories: programs in a text, each with its sentence and its steps."""
+"""Steps of records as short texts, and stories: programs with their expected steps."""
 
 from collections.abc import Sequence
 
@@ -9,14 +9,14 @@ Recorded = tuple[ProgramRecord, list[str]]
 
 
 def steps_of(found: Recorded) -> list[Step]:
-    """Return the steps of a record that is all there was."""
+    """Return the steps of a record without differences or unrecorded actions."""
     record, unlike = found
     assert (record.unseen, unlike) == ((), [])
     return list(record.steps)
 
 
 def in_short(steps: list[Step]) -> list[str]:
-    """Return steps as one reads them, without who took them."""
+    """Return steps as short texts, without their tasks."""
     return [_in_short(step) for step in steps]
 
 

@@ -1,4 +1,4 @@
-"""Checks of states: what they say is passed on, whatever they do to their process."""
+"""Checks of states: verdicts are passed on, and failing checks are contained."""
 
 import sys
 from collections.abc import Callable

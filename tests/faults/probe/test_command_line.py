@@ -1,4 +1,4 @@
-"""The command `tornlog probe` as users meet it: what it refuses and notes, and that nothing outlives a SIGTERM."""
+"""The command `tornlog probe`: refusals, notes, and cleanup after SIGTERM."""
 
 import json
 import subprocess

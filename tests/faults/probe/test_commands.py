@@ -1,4 +1,4 @@
-"""Checks that are programs: what they say is passed on, whatever they do, and nothing of them is left running."""
+"""Checks that are programs: verdicts are passed on, and no process is left running."""
 
 import json
 import os
@@ -21,7 +21,7 @@ Script = Callable[[str], Path]
 
 @pytest.fixture
 def script(tmp_path: Path) -> Script:
-    """Return an executable shell script of these lines."""
+    """Return a function that writes an executable shell script."""
 
     def script(lines: str) -> Path:
         path = tmp_path / "check.sh"

@@ -1,4 +1,4 @@
-"""What a crash took, in words."""
+"""Losses of a crash, in words."""
 
 import pytest
 
@@ -23,7 +23,7 @@ STEPS = (
 
 @pytest.fixture(scope="module")
 def told() -> set[tuple[str, int]]:
-    """Everything that crashes behind the last step can be said to have taken, with the step that is to blame."""
+    """Return all losses after crashes at the last step, each with its step."""
     replayer = Replayer(ProgramRecord((), STEPS, ((),)), EMPTY)
     list(replayer.points())
     states = replayer.disk.crash_states(PROFILES["strict-posix"], 3_000, Choices("1").stream("states"))

@@ -1,4 +1,4 @@
-"""Probing a record: every state is checked once, breaches are summed up, and the smallest case is small."""
+"""Probing of a record: each state is checked once, and the smallest case is shrunk."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,7 +30,7 @@ def probed(record: ProgramRecord, check: Path, *disks: str, jobs: int = 0, limit
 
 
 def synced(record: ProgramRecord) -> ProgramRecord:
-    """Return a record with the two syncs that it lacks."""
+    """Return the record with the two missing syncs."""
     steps: list[Step] = []
     for step in record.steps:
         if step.kind == "rename":
@@ -129,7 +129,7 @@ def test_unneeded_losses_are_shrunk(saved: ProgramRecord, value_check: str, chec
 
 
 def _with_more_losses(record: ProgramRecord, case: CrashCase, checkers: Checkers) -> CrashCase:
-    """Return a case of the same breach at the same moment with as many losses as there are."""
+    """Return a case of the same breach at the same moment with as many losses as possible."""
     replayer = Replayer(record, EMPTY)
     replayer.upto(case.point)
     states = replayer.disk.crash_states(PROFILES[case.disk], 1_000, Choices("1").stream("x"))

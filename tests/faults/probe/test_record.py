@@ -1,4 +1,4 @@
-"""The record as a document: what is written is read again, and what is no record is refused by name."""
+"""Records as documents: round trip, and refusal of invalid ones."""
 
 import json
 from typing import Any

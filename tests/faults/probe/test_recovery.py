@@ -1,4 +1,4 @@
-"""Crashes in recovery: what the check of a state does is recorded, and cut."""
+"""Crashes in recovery: a check's recovery is recorded and crashed."""
 
 import sys
 from collections.abc import Callable
@@ -101,7 +101,7 @@ def test_a_recovery_that_syncs_before_it_destroys_holds(check_file: CheckFile, d
 @pytest.mark.ci
 @pytest.mark.parametrize("at_the_end", ["", "__import__('time').sleep(60)"])
 def test_the_recovery_of_a_server_is_cut_too(check_file: CheckFile, at_the_end: str) -> None:
-    """Also of one that does not end when its input does."""
+    """The server does not end when its input closes."""
     path = check_file(SERVER.replace("RECOVERY", CARELESS).replace("AT_THE_END", at_the_end))
     found, recoveries = probed_by(CheckServer(f"{sys.executable} {path}"), "process-kill")
 

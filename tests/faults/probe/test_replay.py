@@ -1,4 +1,4 @@
-"""A record on the simulated disk: each operation a moment to crash at, and in the end what the program has left."""
+"""Replay of a record on the simulated disk: moments for a crash, and the final files."""
 
 from collections.abc import Callable
 
@@ -91,7 +91,7 @@ def test_a_replay_stops_where_it_is_told() -> None:
 
 
 def crash_contents(*records: Step, profile: str = "strict-posix", path: str = "/files/log") -> set[bytes | None]:
-    """Return each content that a crash behind the last step may leave a file, None if it leaves no such file."""
+    """Return each content of a file that a crash after the last step may leave, None for no file."""
     replayer = Replayer(record_of(*records), EMPTY)
     list(replayer.points())
     states = replayer.disk.crash_states(PROFILES[profile], 500, Choices("1").stream("states"))
@@ -139,7 +139,7 @@ def test_a_store_is_one_operation_that_makes_no_file_longer() -> None:
 @given(places=st.lists(st.sampled_from([0, 8, 600, PAGE_BYTES, 2 * PAGE_BYTES - 1]), min_size=2, max_size=5))
 @settings(max_examples=8)
 def test_a_power_cut_after_stores_covers_those_between_them(profile: str, places: list[int]) -> None:
-    # Before the run there is what may be lost as well: a length, a name, and bytes of a write.
+    # Changes before the stores may be lost too: a length, a name, and bytes of a write.
     before = (*MADE, Step("write", file=0, at=PAGE_BYTES, data=b"w"), Step("link", "/files/log", "/files/twin"))
     stores = [Step("store", file=0, at=at, data=bytes([number])) for number, at in enumerate(places, 1)]
     replayer = Replayer(record_of(*before, *stores), EMPTY)
@@ -309,7 +309,7 @@ NEW = Step("write", file=0, data=b"new")
 
 
 def contents_left(record: ProgramRecord, profile: str) -> set[bytes]:
-    """Return what a crash behind the record may leave in the log."""
+    """Return the contents of the log that a crash after the record may leave."""
     replayer = Replayer(record, OLD)
     list(replayer.points())
     states = replayer.disk.crash_states(PROFILES[profile], 64, Choices("").stream("states"))

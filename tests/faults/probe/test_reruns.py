@@ -1,4 +1,4 @@
-"""Programs run again with faults at their calls, and in other orders of their threads: what is new is found, once."""
+"""Reruns with faults at calls and with other thread orders: new breaches are found once."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -56,7 +56,7 @@ TWO_THREADS = """
         thread.join()
     """
 FIRST_SEED = 0
-"""One under which the value is kept before the other thread promises that it is."""
+"""With this seed the value is saved before the other thread promises it."""
 VALUE = """
     def check(directory, acknowledged):
         value = directory / "value"
@@ -67,9 +67,9 @@ VALUE = """
 
 @pytest.fixture
 def rerun(tmp_path: Path, check_file: CheckFile) -> Callable[..., Reruns]:
-    """Return what comes of running a script again, with these faults and under so many seeds.
+    """Return a function that runs a script again with faults and seeds.
 
-    The first run of several threads is under a seed, too: a busy machine gives them any order.
+    The first run of several threads has a seed as well, because a busy machine gives threads any order.
     """
 
     def rerun(

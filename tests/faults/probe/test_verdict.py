@@ -1,4 +1,4 @@
-"""What breaches of one kind have in common."""
+"""Signatures of breaches."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Records shorter than a sector are torn within few seeds; and what never happened is said."""
+"""Short records are torn within a few seeds; faults that never happened are reported."""
 
 from zlib import crc32
 
@@ -13,7 +13,7 @@ RECORD_BYTES = 40
 
 
 def appending(*, checksum: bool, profiles: tuple[str, ...] = CRASHES) -> Scenario:
-    """Return a scenario of an append-only log whose records begin with a checksum, or with their length alone."""
+    """Return a scenario of an append-only log, whose records have a checksum or only a length."""
 
     def head(body: bytes) -> bytes:
         return (crc32(body) if checksum else len(body)).to_bytes(4, "big")

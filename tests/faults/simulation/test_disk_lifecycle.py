@@ -1,4 +1,4 @@
-"""What one life leaves on a disk, and what the next one finds."""
+"""The disk at the end of one life and at the start of the next."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ FAULTS = FaultPlan(slow_sync_chance=1.0)
 
 
 class Bench:
-    """A lasting disk, and machines that live on it one after the other."""
+    """A persistent disk, and machines that mount it one after another."""
 
     def __init__(self, rot: Rot = no_rot) -> None:
         choices = Choices("lasting")
@@ -32,7 +32,7 @@ class Bench:
         self.kernel.run(machine, lambda: body(disk.mount(machine)), time_limit_ns=60 * 10**9)
 
     def is_faulty(self, disk: Disk) -> bool:
-        """Return whether a sync that is always slow on a faulty disk was slow."""
+        """Return whether a sync was slow, as on a faulty disk."""
         before = disk.injected["slow sync"]
         self.live(disk, lambda files: files.sync("/a"))
         return disk.injected["slow sync"] > before
@@ -116,7 +116,7 @@ def test_a_power_cut_after_a_stop_loses_unsynced_data(bench: Bench) -> None:
 
     assert b"content" not in bench.found(bench.lasting.find("second", faulty=True)).values()
     assert bench.lasting.injected["power cut after a stop"] == 1
-    assert bench.lasting.injected["crash"] == 0  # nothing has died
+    assert bench.lasting.injected["crash"] == 0  # no machine has crashed
 
 
 def test_rot_reaches_faulty_disks_only() -> None:

@@ -1,4 +1,4 @@
-"""Exploring any program: what is judged is what a run really comes to."""
+"""Exploration of any program: judged states match real runs."""
 
 from typing import Any
 

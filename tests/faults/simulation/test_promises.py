@@ -1,4 +1,4 @@
-"""Promises and events inside code under test: counted, and found in source that no run executes."""
+"""Promises and events in code under test: counted, and found in unexecuted source."""
 
 import importlib
 import sys

@@ -1,4 +1,4 @@
-"""Lines of a story on a terminal, and in a pipe."""
+"""Story lines on a terminal and in a pipe."""
 
 from io import StringIO
 

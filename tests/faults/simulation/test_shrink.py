@@ -13,7 +13,7 @@ SYNCED = "a name that was synced is there"
 
 
 def numbered(run: Simulation) -> None:
-    """Write log after log, and forget to sync the directory; what counts is the last one."""
+    """Write one log after another without a directory sync; the last one counts."""
     written = []
 
     def write(world: SimWorld) -> None:
@@ -32,7 +32,7 @@ def numbered(run: Simulation) -> None:
 
 
 def torn(run: Simulation) -> None:
-    """Replace a file by writing it anew, twice, and demand that it is never empty."""
+    """Replace a file by rewriting it, twice, and require that it is never empty."""
 
     def write(world: SimWorld) -> None:
         for _ in run.steps("writes", 8):
@@ -48,7 +48,7 @@ def torn(run: Simulation) -> None:
 
 
 def racy(run: Simulation) -> None:
-    """Let tasks add to a cell in two steps, as often as there are steps, and demand the sum."""
+    """Let tasks add to a cell in two steps, once per workload step, and require the sum."""
 
     def use(world: SimWorld) -> None:
         cell = world.tasks.cell("sum")

@@ -148,7 +148,7 @@ def test_a_process_that_a_fault_kills_leaves_its_page_cache() -> None:
     def use(world: SimWorld) -> None:
         file = world.files.map("/a", 8192)
         file.store(0, b"1")
-        file.store(4096, b"2")  # a page that there is no room for
+        file.store(4096, b"2")  # a page without space
 
     with (run := simulate()).kernel:
         run.faults, run.capacity_bytes = FaultPlan(sparse=True), 4096

@@ -20,7 +20,7 @@ LOST = "what was written is there"
 
 
 def lossy(run: Simulation) -> None:
-    """Write a few files that nobody syncs, and demand that all are there."""
+    """Write a few files without sync, and require all of them."""
     written = []
 
     def write(world: SimWorld) -> None:
@@ -38,7 +38,7 @@ def lossy(run: Simulation) -> None:
 
 
 def racy(run: Simulation) -> None:
-    """Add to a cell in two steps by two tasks, and demand both."""
+    """Add to a cell in two steps by two tasks, and require both."""
 
     def use(world: SimWorld) -> None:
         cell = world.tasks.cell("sum")
@@ -54,7 +54,7 @@ def racy(run: Simulation) -> None:
 
 
 def lossy_with_a_busy_judge(run: Simulation) -> None:
-    """Do as lossy does, and let the judge do more file operations than a story has lines."""
+    """Do as lossy does, with a judge that makes more file operations than a story has lines."""
     written = []
 
     def write(world: SimWorld) -> None:

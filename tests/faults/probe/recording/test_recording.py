@@ -1,4 +1,4 @@
-"""What is recorded of programs: all that they do to files, in order, with their lines, and what was not seen."""
+"""The recorder of Python programs: steps with lines, and reports of unrecorded actions."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +15,7 @@ Taken = Callable[..., list[Step]]
 
 @pytest.fixture
 def taken(recorded: Recorded) -> Taken:
-    """Return the steps of a script with these lines."""
+    """Return a function that records a script and returns its steps."""
     return lambda *arguments, **named: steps_of(recorded(*arguments, **named))
 
 

@@ -1,4 +1,4 @@
-"""The recorder's core in C."""
+"""The recorder's C core."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ from tornlog.faults.probe.tracing.core import TracingCore, load_core
 
 @pytest.fixture(scope="session")
 def core() -> TracingCore:
-    """The core; that of `make sanitize`, if its path is given. CI has a compiler, so there it must be there."""
+    """The core, or that of `make sanitize` if its path is given. CI has a compiler, so the core must exist there."""
     if path := os.environ.get("SANITIZED_STOPS"):
         name = "tornlog.faults.probe.tracing.native._stops"
         spec = spec_from_file_location(name, path)

@@ -1,7 +1,7 @@
-"""Programs that are really killed at a recorded step: what is on the disk then has to be what the steps come to.
+"""Programs killed at a recorded step: the disk must match the steps.
 
-Run as a program of its own, for its children are waited for: `killing.py NAME KILLS` prints a JSON object. With
-`stepped` behind that, every store is carried out by the processor, and all requests are made by Python.
+Run as a program of its own, because it waits for its children: `killing.py NAME KILLS` prints a JSON object. With the
+further argument `stepped`, the processor executes every store, and Python makes all requests.
 """
 
 import json
@@ -117,7 +117,7 @@ PROGRAMS = {
 
 
 class KillingNotes(ProgramNotes):
-    """Kills all processes of the program, in reality, as soon as a step is noted."""
+    """Kills all processes of the program with SIGKILL when a step is recorded."""
 
     def __init__(self, at: int) -> None:
         super().__init__()
@@ -133,7 +133,7 @@ class KillingNotes(ProgramNotes):
 
 
 def _one_instruction(notes: ProgramNotes, at: int) -> list[Step]:
-    """Return the step behind one if both are of one store, to two pages."""
+    """Return the next step if both come from one store that spans two pages."""
     step, *behind = notes.steps[at - 1 : at + 1]
     return [one for one in behind if step.kind == one.kind == STORE and (step.at + len(step.data)) % 4096 == 0]
 
@@ -146,7 +146,7 @@ def _below(process: int) -> Iterator[int]:
 
 
 def recorded(name: str, notes: ProgramNotes) -> tuple[ProgramRecord, list[str]]:
-    """Return the record of a program, whatever it ends with, and where the disk is not what it comes to."""
+    """Return the record of a program, with any exit code, and its differences from the disk."""
     command = python(PROGRAMS[name])
     with TemporaryDirectory(prefix="tornlog-kill-") as scratch:
         root = Path(scratch, "disk")

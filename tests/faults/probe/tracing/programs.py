@@ -1,4 +1,4 @@
-"""Programs that are recorded by what the kernel sees of them: Python's, which can make every call."""
+"""Python programs for the recorder of system calls. Python can make every call."""
 
 import sys
 from textwrap import dedent
@@ -32,10 +32,10 @@ def file(name="f", content=b"a" * 10000, flags=0):
 
 
 def python(lines: str) -> list[str]:
-    """Return the command that runs these lines, behind what they all use."""
+    """Return the command that runs these lines after the common helpers."""
     return [sys.executable, "-I", "-S", "-c", _BEGIN + dedent(lines)]
 
 
 def traced(lines: str, stores: str = "step", start: Image = EMPTY) -> Recorded:
-    """Return what is recorded of these lines."""
+    """Return the record of these lines."""
     return record_traced(python(lines), start, 60.0, stores)

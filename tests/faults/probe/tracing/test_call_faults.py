@@ -1,4 +1,4 @@
-"""One call of a program is made to fail: the program learns of it, the record has it, and nothing else is different."""
+"""A fault at one call: the program sees it, the record has it, and the rest is unchanged."""
 
 from textwrap import dedent
 

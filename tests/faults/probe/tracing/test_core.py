@@ -1,4 +1,4 @@
-"""With the core in C and without it, the same is asked of stopped threads, and the same is recorded."""
+"""The C core and ctypes make the same requests and the same records."""
 
 import os
 import signal
@@ -42,13 +42,13 @@ Switch = Callable[[TracingCore | None], None]
 
 @pytest.fixture
 def use(monkeypatch: pytest.MonkeyPatch) -> Switch:
-    """Have all requests made by a core from now on, or by Python."""
+    """Return a function that switches between the core and ctypes."""
     return lambda core: monkeypatch.setattr(ptrace, "CORE", core)
 
 
 @pytest.fixture
 def stopped(core: TracingCore) -> Iterator[int]:
-    """A child of ours that is traced, and stopped: in no call, for one that waits would be waited for by a step."""
+    """A traced and stopped child, outside of any call: a step would wait for a blocking call."""
     child = os.fork()
     if not child:
         while True:
@@ -106,7 +106,7 @@ def test_an_instruction_is_carried_out(core: TracingCore, use: Switch, stopped: 
 
 @pytest.fixture
 def ticks() -> Iterator[None]:
-    """A signal every 10 ms, as the tracer has one."""
+    """Send a signal every 10 ms, as the tracer does."""
     before = signal.signal(signal.SIGALRM, lambda *_: None)
     signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
     yield
@@ -143,7 +143,7 @@ def test_a_process_killed_during_a_step_is_gone(core: TracingCore, use: Switch, 
     killer = threading.Timer(0.05, os.kill, (child, signal.SIGKILL))
     killer.start()
     with pytest.raises(ptrace.ThreadGone) as gone:
-        CallInjector(machine).step(child)  # one call, which waits
+        CallInjector(machine).step(child)  # one blocking call
 
     killer.join()
     assert (gone.value.thread, gone.value.status) == (child, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Threads that end their process, or have it execute another program, while the recorder looks at another thread."""
+"""Threads that exit or execute a program while the recorder handles another thread."""
 
 import os
 import shutil
@@ -56,7 +56,7 @@ def storing(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def loaded() -> Iterator[None]:
-    """Keep all processors busy: the recorder is interrupted in the midst of what it does, which is what matters."""
+    """Keep all processors busy, so that the recorder is interrupted between its requests."""
     with ExitStack() as running:
         busy = [sys.executable, "-c", "while True: pass"]
         processes = [running.enter_context(subprocess.Popen(busy)) for _ in range(os.cpu_count() or 1) for _ in "ab"]

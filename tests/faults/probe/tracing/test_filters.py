@@ -1,4 +1,4 @@
-"""Filters stop at the calls that they are made for, on each processor, as the kernel would carry them out."""
+"""Seccomp filters stop at the right calls on each processor, in a model of BPF."""
 
 import errno
 import struct
@@ -13,7 +13,7 @@ MACHINES = pytest.mark.parametrize("machine", [X86_64, AARCH64], ids=lambda mach
 
 
 def outcome(code: bytes, machine: Architecture, call: int, *arguments: int, audit: int = 0) -> int:
-    """Return what a filter says of a call: BPF, as far as filters use it."""
+    """Return a filter's action for a call. Supports the part of BPF that filters use."""
     data = struct.pack("<IIQ6Q", call, audit or machine.audit, 0, *arguments, *[0] * (6 - len(arguments)))
     instructions = list(struct.iter_unpack("<HBBI", code))
     at, held = 0, 0
@@ -60,7 +60,7 @@ def test_calls_with_32_bit_pointers_do_not_exist() -> None:
 
 
 @MACHINES
-@pytest.mark.parametrize("start", [0x7F12_3456_7000, 0x7F12_FFFF_F000])  # the second goes past 4 GiB
+@pytest.mark.parametrize("start", [0x7F12_3456_7000, 0x7F12_FFFF_F000])  # the second range crosses 4 GiB
 def test_a_range_stops_calls_with_an_argument_in_it(machine: Architecture, start: int) -> None:
     end = start + 0x5000
     code = filter_of_range(machine, start, end)

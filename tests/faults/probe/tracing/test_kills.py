@@ -1,4 +1,4 @@
-"""A program that is really killed at a recorded step leaves what its record comes to, byte for byte."""
+"""A program killed at a recorded step leaves the files of its record, byte for byte."""
 
 import json
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 from tests.faults.probe.tracing.killing import PROGRAMS, STEPPED
 
 KILLS = 24
-"""Of each program: with ten programs, 240."""
+"""Kills of each program: with ten programs, 240."""
 STEPPED_KILLS = 8
 
 

@@ -1,6 +1,6 @@
-"""Numbers of calls, and places of registers, are those of the kernel's headers, also of a machine that is not here.
+"""Call numbers and register indexes match the kernel's headers, of both processors.
 
-For aarch64 on another machine these are in Debian's linux-libc-dev-arm64-cross.
+Debian's linux-libc-dev-arm64-cross has the headers for aarch64 on other machines.
 """
 
 import re
@@ -22,7 +22,7 @@ MACHINES = pytest.mark.parametrize("machine", [X86_64, AARCH64], ids=lambda mach
 
 
 def header(machine: Architecture, name: str) -> str:
-    """Return the text of a header with those that it includes; skip the test where the machine's are not installed."""
+    """Return the text of a header with its includes; skip the test if the headers are not installed."""
     root = next((root for root in _ROOTS[machine.name] if (root / "asm").is_dir()), None)
     if root is None:
         pytest.skip(f"the kernel's headers for {machine.name} are not installed")
@@ -39,9 +39,10 @@ def _text(root: Path, name: str, seen: set[str]) -> str:
 
 
 def numbers_in(text: str) -> dict[str, int]:
-    """Return the numbers of all calls that a machine with 64 bits has."""
+    """Return the numbers of all calls of a 64-bit machine."""
     found = dict(_NUMBER.findall(text))
-    words = {name: found.get(word, word) for name, word in found.items()}  # some stand for another, some for nothing
+    # some names stand for another, some for no call
+    words = {name: found.get(word, word) for name, word in found.items()}
     return {name: int(word) for name, word in words.items() if word.isdigit()}
 
 
@@ -63,7 +64,7 @@ def test_registers_of_x86_64_are_where_the_kernel_puts_them() -> None:
 
 
 def test_registers_of_aarch64_are_where_the_kernel_puts_them() -> None:
-    """The manual of the processor's calls: the number in x8, arguments in x0 to x5, the result in x0."""
+    """The manual of system calls: the number in x8, arguments in x0 to x5, the result in x0."""
     text = header(AARCH64, "asm/ptrace.h")
     words = re.findall(r"__u64\s+(\w+)(?:\[(\d+)\])?;", text[text.index("struct user_pt_regs") :].split("}")[0])
     names = [f"x{number}" for number in range(int(words[0][1]))] + [name for name, _ in words[1:]]

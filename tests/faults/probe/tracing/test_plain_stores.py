@@ -1,4 +1,4 @@
-"""Stores that are done for a thread are those that the processor would have done; all others it does itself."""
+"""Stores that the recorder executes match the processor; the processor executes the rest."""
 
 import platform
 from collections.abc import Callable
@@ -58,7 +58,7 @@ PLAIN = {
     "mov [rip+disp], rsi": "488935",
     "mov word [rip+disp], 0x1234": "66c705",
 }
-"""What an assembler makes of each. The last two lack a displacement, which depends on where they are."""
+"""Output of an assembler. The last two lack a displacement, which depends on their address."""
 OTHERS = {
     "add [rdi], rsi": "480137",
     "xchg [rdi], rsi": "488737",
@@ -141,7 +141,7 @@ def test_an_address_without_a_base_is_index_and_displacement() -> None:
 
 @pytest.fixture
 def stepped(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Have the processor do every store from now on."""
+    """Return a function that makes the processor execute every store."""
     return lambda: monkeypatch.setattr(plain_stores, "plain_store", lambda _: None)
 
 
@@ -157,7 +157,7 @@ def test_plain_stores_match_the_processor(stepped: Callable[[], None]) -> None:
 
     assert [(one.at, one.data) for one in done] == [(one.at, one.data) for one in by_processor]
     stores = [one for one in done if one.kind == "store"]
-    assert len(stores) >= len(PLAIN) + len(OTHERS) - 2  # a byte may have been what it becomes
+    assert len(stores) >= len(PLAIN) + len(OTHERS) - 2  # a store may not change its byte
     assert max(len(one.data) for one in stores) == 32
 
 
@@ -182,7 +182,7 @@ def test_a_store_behind_the_end_of_a_file_is_in_no_file() -> None:
 
 
 def test_a_store_to_a_file_without_write_permission_is_stepped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plain_stores, "_AGAIN", 0)  # a map of it may not be stored to, then
+    monkeypatch.setattr(plain_stores, "_AGAIN", 0)  # a read-only map
 
     steps = steps_of(
         traced("""

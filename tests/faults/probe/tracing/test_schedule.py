@@ -1,4 +1,4 @@
-"""Threads take their recorded steps in an order that a seed decides."""
+"""A seed decides the order in which threads take recorded steps."""
 
 import pytest
 

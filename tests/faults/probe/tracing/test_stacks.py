@@ -1,4 +1,4 @@
-"""Where in the source steps come from: programs in C and Go, with and without frame pointers, linked in every way."""
+"""Source lines of steps: C and Go programs with all kinds of frames and links."""
 
 import os
 import shutil

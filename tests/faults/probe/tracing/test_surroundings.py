@@ -1,4 +1,4 @@
-"""Where programs can be recorded, what they find there, and what one reads if they cannot be."""
+"""The environment of recorded programs, and messages for programs that cannot be recorded."""
 
 import ctypes
 import errno
@@ -94,7 +94,7 @@ def test_a_static_program_without_any_library_is_recorded(tmp_path: Path) -> Non
 
 
 def test_a_call_changes_no_register_of_a_program_but_its_result(tmp_path: Path) -> None:
-    """Behind one that makes a map the recorder has the thread make others; the kernel shows x7 of aarch64 otherwise."""
+    """After mmap the recorder makes the thread execute other calls; on aarch64 the kernel shows a mark in x7."""
     if shutil.which("gcc") is None:
         pytest.skip("gcc is not installed")
     (tmp_path / "registers.c").write_text(
@@ -420,7 +420,7 @@ def test_pages_of_another_size_are_named(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_forbidden_ptrace_names_the_setting(source: Path) -> None:
-    """A seccomp filter around the recorder answers EPERM, as a container's may."""
+    """A seccomp filter around the recorder returns EPERM, as in a container."""
     lines = """
         import ctypes, os, struct, sys
         from tornlog.faults.probe.recording.run import EMPTY, ProgramError
@@ -459,7 +459,7 @@ def test_a_yama_restriction_names_the_setting(
 
 
 def _without_capabilities() -> None:
-    """Give up all capabilities: also root has none from its next program on, and can get none."""
+    """Drop all capabilities for good, including those of root."""
     libc = ctypes.CDLL(None)
     for capability in range(64):
         libc.prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP

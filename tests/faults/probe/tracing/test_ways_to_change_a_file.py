@@ -1,4 +1,4 @@
-"""Every way to change a file is recorded exactly: the record comes, byte for byte, to what is on the disk."""
+"""Every way to change a file is recorded exactly: the record replays to the same bytes."""
 
 import pytest
 from msgspec.structs import replace
@@ -426,7 +426,7 @@ os.writev(p, [b"and ", b"more\n"])
 """
 _FILE = ["create /files/f #0", "write #0 'aaa...10000'"]
 WAYS = stories(_WAYS, _FILE)
-"""What a program does, by the sentence that it proves; the steps of it. None: these depend on processor and chance."""
+"""Programs and their steps by sentence. None: the steps depend on the processor or on chance."""
 
 
 @pytest.mark.parametrize("sentence", WAYS)
@@ -452,7 +452,7 @@ def assert_recorded(steps: list[Step], expected: list[str] | None) -> None:
 
 
 def _joined(steps: list[Step]) -> list[Step]:
-    """Return steps with words stored one behind the other as one store: some C libraries set a few bytes so."""
+    """Join adjacent stores, because some C libraries set a few bytes with several instructions."""
     joined: list[Step] = []
     for step in steps:
         last = joined[-1] if joined else None
