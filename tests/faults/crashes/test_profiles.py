@@ -114,27 +114,18 @@ OPERATIONS = st.tuples(
 )
 
 
-def check_milder(disk_after: DiskAfter, operations: list[Operation], *, lies: bool) -> None:
+@pytest.mark.slow
+@settings(max_examples=60)
+@pytest.mark.parametrize(("least", "most"), [(0, 3), (4, 5)])
+@given(st.data(), st.booleans())
+def test_strict_posix_allows_every_image_of_milder_profiles(
+    disk_after: DiskAfter, least: int, most: int, data: st.DataObject, lies: bool
+) -> None:
+    operations = data.draw(st.lists(OPERATIONS, min_size=least, max_size=most))
     disk = disk_after(operations, faults=FaultPlan(lying_sync_chance=0.5 if lies else 0.0))
     strict = all_images(disk, PROFILES["strict-posix"])
     for name in PROFILES.keys() - {"torn-sectors"}:
         assert all_images(disk, PROFILES[name]) <= strict, name
-
-
-@pytest.mark.slow
-@settings(max_examples=60)
-@given(st.lists(OPERATIONS, max_size=3), st.booleans())
-def test_strict_posix_allows_every_image_of_milder_profiles(
-    disk_after: DiskAfter, operations: list[Operation], lies: bool
-) -> None:
-    check_milder(disk_after, operations, lies=lies)
-
-
-@pytest.mark.slow
-@settings(max_examples=60)
-@given(st.lists(OPERATIONS, min_size=4, max_size=5), st.booleans())
-def test_it_is_so_after_more_operations_too(disk_after: DiskAfter, operations: list[Operation], lies: bool) -> None:
-    check_milder(disk_after, operations, lies=lies)
 
 
 @pytest.mark.ci
