@@ -14,7 +14,7 @@ from tornlog.faults.probe.probe import CrashCase, ProbeReport, probe
 from tornlog.faults.probe.record import ProgramRecord, Step
 from tornlog.faults.probe.recording.run import EMPTY
 from tornlog.faults.probe.replay import DISK_STREAM, Replayer
-from tornlog.faults.probe.shrink import NotReproducedError, Scene, shrink
+from tornlog.faults.probe.shrink import CrashCaseView, NotReproducedError, Scene, shrink
 from tornlog.faults.probe.story import described, step_text, story
 from tornlog.faults.simulation.artefact import ArtefactError
 from tornlog.sim.choices import Choices
@@ -29,6 +29,17 @@ def probed(record: ProgramRecord, check: Path, *disks: str, jobs: int = 0, limit
         return probe(record, EMPTY, checkers, disks=disks, limit=limit)
 
 
+def shrunk(record: ProgramRecord, check: Path, signature: str) -> CrashCaseView:
+    with Checkers(PythonCheck(check), 0, 10.0) as checkers:
+        found = probe(record, EMPTY, checkers, disks=("strict-posix",), limit=256)
+        return shrink(record, EMPTY, found.breaches[signature].smallest, checkers)
+
+
+@pytest.fixture
+def check(check_file: CheckFile, value_check: str) -> Path:
+    return check_file(value_check)
+
+
 def synced(record: ProgramRecord) -> ProgramRecord:
     """Return the record with the two missing syncs."""
     steps: list[Step] = []
@@ -41,23 +52,22 @@ def synced(record: ProgramRecord) -> ProgramRecord:
     return ProgramRecord(record.program, tuple(steps), record.stacks)
 
 
-def test_only_unsynced_values_are_lost(saved: ProgramRecord, value_check: str, check_file: CheckFile) -> None:
-    check = check_file(value_check)
+def test_only_unsynced_values_are_lost(saved: ProgramRecord, check: Path) -> None:
 
     assert set(probed(saved, check, "strict-posix").breaches) == {LOST, GONE}
     assert probed(synced(saved), check, "strict-posix", "ext4-ordered", "xfs", "btrfs").breaches == {}
 
 
-def test_a_process_kill_keeps_written_data(saved: ProgramRecord, value_check: str, check_file: CheckFile) -> None:
-    found = probed(saved, check_file(value_check), "process-kill")
+def test_a_process_kill_keeps_written_data(saved: ProgramRecord, check: Path) -> None:
+    found = probed(saved, check, "process-kill")
 
     assert found.breaches == {}
     assert found.points == 9
     assert found.states == found.counts["process-kill"].exhausted == 9
 
 
-def test_figures_add_up(saved: ProgramRecord, value_check: str, check_file: CheckFile) -> None:
-    found = probed(saved, check_file(value_check), "strict-posix", "ext4-ordered")
+def test_figures_add_up(saved: ProgramRecord, check: Path) -> None:
+    found = probed(saved, check, "strict-posix", "ext4-ordered")
 
     assert found.operations == 6
     assert found.points == 9
@@ -70,8 +80,8 @@ def test_figures_add_up(saved: ProgramRecord, value_check: str, check_file: Chec
         assert breach.states == sum(breach.disks.values())
 
 
-def test_a_limit_cuts_and_says_so(saved: ProgramRecord, value_check: str, check_file: CheckFile) -> None:
-    found = probed(saved, check_file(value_check), "strict-posix", limit=3)
+def test_a_limit_cuts_and_says_so(saved: ProgramRecord, check: Path) -> None:
+    found = probed(saved, check, "strict-posix", limit=3)
     count = found.counts["strict-posix"]
 
     assert count.states <= 3 * count.crashes
@@ -95,8 +105,7 @@ def test_a_new_promise_needs_a_new_check(saved: ProgramRecord, check_file: Check
     assert found.states == 18
 
 
-def test_results_do_not_depend_on_jobs(saved: ProgramRecord, value_check: str, check_file: CheckFile) -> None:
-    check = check_file(value_check)
+def test_results_do_not_depend_on_jobs(saved: ProgramRecord, check: Path) -> None:
     one, other = (probed(saved, check, "strict-posix", jobs=jobs, limit=12) for jobs in (0, 2))
 
     assert one.in_order == other.in_order
@@ -104,12 +113,8 @@ def test_results_do_not_depend_on_jobs(saved: ProgramRecord, value_check: str, c
 
 
 @pytest.mark.parametrize("signature", [LOST, GONE])
-def test_a_shrunk_case_has_one_loss(
-    saved: ProgramRecord, value_check: str, check_file: CheckFile, signature: str
-) -> None:
-    with Checkers(PythonCheck(check_file(value_check)), 0, 10.0) as checkers:
-        found = probe(saved, EMPTY, checkers, disks=("strict-posix",), limit=256)
-        shown = shrink(saved, EMPTY, found.breaches[signature].smallest, checkers)
+def test_a_shrunk_case_has_one_loss(saved: ProgramRecord, check: Path, signature: str) -> None:
+    shown = shrunk(saved, check, signature)
 
     assert shown.case.verdict.signature == signature
     assert len(shown.losses) == shown.case.losses == 1
@@ -117,8 +122,8 @@ def test_a_shrunk_case_has_one_loss(
     assert shown.case.point.acknowledged == 1
 
 
-def test_unneeded_losses_are_shrunk(saved: ProgramRecord, value_check: str, check_file: CheckFile) -> None:
-    with Checkers(PythonCheck(check_file(value_check)), 0, 10.0) as checkers:
+def test_unneeded_losses_are_shrunk(saved: ProgramRecord, check: Path) -> None:
+    with Checkers(PythonCheck(check), 0, 10.0) as checkers:
         found = probe(saved, EMPTY, checkers, disks=("strict-posix",), limit=256)
         smallest = found.breaches[GONE].smallest
         large = _with_more_losses(saved, smallest, checkers)
@@ -144,11 +149,8 @@ def _with_more_losses(record: ProgramRecord, case: CrashCase, checkers: Checkers
     return replace(case, decisions=decisions, digest=state.digest, verdict=verdict, losses=losses)
 
 
-def test_a_failure_file_leads_to_its_state(saved: ProgramRecord, value_check: str, check_file: CheckFile) -> None:
-    check = check_file(value_check)
-    with Checkers(PythonCheck(check), 0, 10.0) as checkers:
-        found = probe(saved, EMPTY, checkers, disks=("strict-posix",), limit=256)
-        shown = shrink(saved, EMPTY, found.breaches[LOST].smallest, checkers)
+def test_a_failure_file_leads_to_its_state(saved: ProgramRecord, check: Path) -> None:
+    shown = shrunk(saved, check, LOST)
     upto = saved.upto(shown.case.point.step + 1)
     text = ProbeFailure(str(check), shown.case, EMPTY, upto).to_json(shown)
     kept = ProbeFailure.from_json(text)
@@ -174,11 +176,9 @@ def test_a_failure_file_leads_to_its_state(saved: ProgramRecord, value_check: st
     ],
 )
 def test_an_invalid_failure_file_is_refused(
-    saved: ProgramRecord, value_check: str, check_file: CheckFile, old: str, new: str, message: str
+    saved: ProgramRecord, check: Path, old: str, new: str, message: str
 ) -> None:
-    with Checkers(PythonCheck(check_file(value_check)), 0, 10.0) as checkers:
-        found = probe(saved, EMPTY, checkers, disks=("strict-posix",), limit=256)
-        shown = shrink(saved, EMPTY, found.breaches[LOST].smallest, checkers)
+    shown = shrunk(saved, check, LOST)
     text = ProbeFailure("check.py", shown.case, EMPTY, saved).to_json(shown)
 
     with pytest.raises(ArtefactError, match=message):
