@@ -4,11 +4,11 @@
     nothing-lost  survives    survive                           survives        whole   -
     process-kill  survives    survive                           survives        whole   -
     os-crash      lost        any combination                   in any order    whole   keeps its content
-    ext4          lost        in order, but for grown lengths   before length   torn    keeps its name, too
-    ext4-ordered  lost        in order                          before length   torn    keeps its name, too
-    ext4-data     lost        in order                          before length   whole   keeps its name, too
-    xfs           lost        in order, but for grown lengths   before length   torn    keeps its name, too
-    btrfs         lost        in order, but for what is logged  before length   whole   keeps its name, too
+    ext4          lost        in order, except grown lengths    before length   torn    keeps its name too
+    ext4-ordered  lost        in order                          before length   torn    keeps its name too
+    ext4-data     lost        in order                          before length   whole   keeps its name too
+    xfs           lost        in order, except grown lengths    before length   torn    keeps its name too
+    btrfs         lost        in order, except logged files     before length   whole   keeps its name too
     strict-posix  lost        any combination                   in any order    torn    keeps its content
     torn-sectors  lost        any combination                   in any order    torn    keeps its content
 

@@ -76,14 +76,22 @@ def test_reads_have_no_operation_number(rig: Any) -> None:
 
 @pytest.mark.parametrize("moment", ["before", "during", "after"])
 @pytest.mark.parametrize("operation", range(len(KINDS)))
-def test_the_machine_crashes_at_the_given_operation(make_rig: Callable[..., Any], operation: int, moment: str) -> None:
+def test_a_number_or_point_selects_the_operation(make_rig: Callable[..., Any], operation: int, moment: str) -> None:
     rig = make_rig()
-    rig.disk.crash_at(operation, moment)
+    trigger = rig.disk.crash_at(operation, moment)
     rig.run_until_death(every_operation(rig))
     image = rig.disk.crash(PROFILES["process-kill"])
 
     assert rig.injected[f"crash {moment} {KINDS[operation]}"] == 1
     assert rig.disk.operations == operation + 1
+    assert trigger.met is not None
+    assert trigger.met.kind == KINDS[operation]
+    named = make_rig()
+    named.disk.arm(CrashTrigger(point=CrashPoint.parse(str(trigger.met))), moment)
+    named.run_until_death(every_operation(named))
+    assert named.kernel.digest() == rig.kernel.digest()
+    assert named.disk.crash(PROFILES["process-kill"]).digest() == image.digest()
+    assert named.injected == rig.injected
     done = operation + (moment == "after")
     whole = make_rig()
     whole.disk.crash_at(done, "before")
@@ -282,25 +290,6 @@ def test_a_crash_needs_a_future_operation_and_a_moment(rig: Any) -> None:
         rig.disk.crash_at(1, "before")
     with pytest.raises(ValueError, match="before, during, after, found amidst"):
         rig.disk.crash_at(9, "amidst")
-
-
-@pytest.mark.parametrize("moment", ["before", "during", "after"])
-@pytest.mark.parametrize("operation", range(len(KINDS)))
-def test_a_crash_point_leads_to_the_same_crash(make_rig: Callable[..., Any], operation: int, moment: str) -> None:
-    named = make_rig()
-    trigger = named.disk.crash_at(operation, moment)
-    named.run_until_death(every_operation(named))
-    point = trigger.met
-    assert point is not None
-    assert point.kind == KINDS[operation]
-    assert named.disk.operations == operation + 1
-
-    dying = make_rig()
-    dying.disk.arm(CrashTrigger(point=CrashPoint.parse(str(point))), moment)
-    dying.run_until_death(every_operation(dying))
-    assert dying.kernel.digest() == named.kernel.digest()
-    assert dying.injected == named.injected
-    assert dying.cut("nothing-lost").digest() == named.cut("nothing-lost").digest()
 
 
 def test_a_crash_point_without_an_operation_has_no_effect(rig: Any) -> None:

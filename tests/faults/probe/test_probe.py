@@ -80,6 +80,15 @@ def test_figures_add_up(saved: ProgramRecord, check: Path) -> None:
         assert breach.states == sum(breach.disks.values())
 
 
+def test_groups_of_two_runs_are_joined(saved: ProgramRecord, check: Path) -> None:
+    one, other = (probed(saved, check, *disks).breaches[LOST] for disks in (["strict-posix"], ["xfs", "strict-posix"]))
+    joined = one.joined(other, other.smallest)
+
+    assert (joined.smallest, joined.states) == (other.smallest, one.states + other.states)
+    assert joined.disks == {"strict-posix": 2 * one.states, "xfs": other.states - one.states}
+    assert joined.points == one.points | other.points
+
+
 def test_a_limit_cuts_and_says_so(saved: ProgramRecord, check: Path) -> None:
     found = probed(saved, check, "strict-posix", limit=3)
     count = found.counts["strict-posix"]

@@ -1,7 +1,12 @@
 """Python programs for the recorder of system calls. Python can make every call."""
 
+import shutil
+import subprocess
 import sys
+from pathlib import Path
 from textwrap import dedent
+
+import pytest
 
 from tests.faults.probe.steps import Recorded
 from tornlog.faults.disk.image import Image
@@ -34,6 +39,16 @@ def file(name="f", content=b"a" * 10000, flags=0):
 def python(lines: str) -> list[str]:
     """Return the command that runs these lines after the common helpers."""
     return [sys.executable, "-I", "-S", "-c", _BEGIN + dedent(lines)]
+
+
+def compiled(directory: Path, source: str, *options: str) -> str:
+    """Return a program in C, built in a directory. Skips the test without gcc."""
+    if shutil.which("gcc") is None:
+        pytest.skip("gcc is not installed")
+    (directory / "program.c").write_text(dedent(source))
+    program = str(directory / "program")
+    subprocess.run(["gcc", *options, "-o", program, str(directory / "program.c")], check=True)
+    return program
 
 
 def traced(lines: str, stores: str = "step", start: Image = EMPTY) -> Recorded:

@@ -1,7 +1,6 @@
 """Threads that exit or execute a program while the recorder handles another thread."""
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,6 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from tests.faults.probe.tracing.programs import compiled
 from tornlog.faults.probe.recording.run import EMPTY
 from tornlog.faults.probe.tracing.run import record_traced
 
@@ -45,13 +45,7 @@ int main(int count, char **given) {
 @pytest.fixture(scope="module")
 def storing(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A program that stores through a map until its second thread ends it."""
-    if shutil.which("gcc") is None:
-        pytest.skip("gcc is not installed")
-    directory = tmp_path_factory.mktemp("storing")
-    (directory / "storing.c").write_text(PROGRAM)
-    program = str(directory / "storing")
-    subprocess.run(["gcc", "-O1", "-pthread", "-o", program, str(directory / "storing.c")], check=True)
-    return program
+    return compiled(tmp_path_factory.mktemp("storing"), PROGRAM, "-O1", "-pthread")
 
 
 @pytest.fixture

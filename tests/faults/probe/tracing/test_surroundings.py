@@ -4,7 +4,6 @@ import ctypes
 import errno
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from textwrap import dedent
 import pytest
 
 from tests.faults.probe.steps import in_short, steps_of
-from tests.faults.probe.tracing.programs import python, traced
+from tests.faults.probe.tracing.programs import compiled, python, traced
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.faults.probe.record import FILES, TEMPORARY
 from tornlog.faults.probe.recording.run import EMPTY, ProgramError
@@ -63,9 +62,8 @@ def test_a_step_has_its_process_thread_and_system_call() -> None:
 
 
 def test_a_static_program_without_any_library_is_recorded(tmp_path: Path) -> None:
-    if shutil.which("gcc") is None:
-        pytest.skip("gcc is not installed")
-    (tmp_path / "static.c").write_text(
+    program = compiled(
+        tmp_path,
         """
         #include <fcntl.h>
         #include <stdio.h>
@@ -78,10 +76,9 @@ def test_a_static_program_without_any_library_is_recorded(tmp_path: Path) -> Non
             printf("now\\n");
             return 0;
         }
-        """
+        """,
+        "-static",
     )
-    program = str(tmp_path / "static")
-    subprocess.run(["gcc", "-static", "-o", program, str(tmp_path / "static.c")], check=True)
 
     steps = steps_of(record_traced([program], EMPTY, 60.0))
 
@@ -95,9 +92,8 @@ def test_a_static_program_without_any_library_is_recorded(tmp_path: Path) -> Non
 
 def test_a_call_changes_no_register_of_a_program_but_its_result(tmp_path: Path) -> None:
     """After mmap the recorder makes the thread execute other calls; on aarch64 the kernel shows a mark in x7."""
-    if shutil.which("gcc") is None:
-        pytest.skip("gcc is not installed")
-    (tmp_path / "registers.c").write_text(
+    program = compiled(
+        tmp_path,
         """
         #include <fcntl.h>
         #include <sys/mman.h>
@@ -126,19 +122,17 @@ def test_a_call_changes_no_register_of_a_program_but_its_result(tmp_path: Path) 
                 : "r"(size), "r"(protection), "r"(flags), "r"(descriptor), "r"(offset) : LOST);
             return other == 7777 ? 0 : 3;
         }
-        """
+        """,
+        "-O1",
     )
-    program = str(tmp_path / "registers")
-    subprocess.run(["gcc", "-O1", "-o", program, str(tmp_path / "registers.c")], check=True)
 
     assert in_short(steps_of(record_traced([program], EMPTY, 60.0))) == ["create /files/f #0"]
 
 
 @pytest.mark.skipif(os.uname().machine != "aarch64", reason="other processors guard no jumps, or Linux does not")
 def test_injected_calls_work_in_guarded_code(tmp_path: Path) -> None:
-    if shutil.which("gcc") is None:
-        pytest.skip("gcc is not installed")
-    (tmp_path / "guarded.c").write_text(
+    program = compiled(
+        tmp_path,
         """
         #include <fcntl.h>
         #include <string.h>
@@ -163,10 +157,9 @@ def test_injected_calls_work_in_guarded_code(tmp_path: Path) -> None:
             store_it(map, 'B');
             return 0;
         }
-        """
+        """,
+        "-O1",
     )
-    program = str(tmp_path / "guarded")
-    subprocess.run(["gcc", "-O1", "-o", program, str(tmp_path / "guarded.c")], check=True)
 
     steps = steps_of(record_traced([program], EMPTY, 60.0))
 
