@@ -58,8 +58,7 @@ class Namespace:
         self._children: dict[str, set[str]] = {"/": set()}
         self._unsynced: dict[int, list[Change]] = {}
         """Unsynced changes of each file's size and content, by `Inode.identity`."""
-        self._in_directory: dict[str, list[Change]] = {}
-        """Unsynced changes of the names in each directory."""
+        self._in_directory: dict[str, list[Change]] = {}  # unsynced changes of the names in each directory
         self._changed_at: dict[str, int] = {}
         """The last operation that changed each directory, according to the journal."""
         self._emptied: set[int] = set()  # the contents of files that were emptied, by `Inode.identity`

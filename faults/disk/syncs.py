@@ -147,8 +147,7 @@ class Syncs:
         self._names = names
         self._timing = timing
         self._drive = DriveCache(names)
-        self._journalled: dict[int, list[_Saved]] = {}
-        """Pages that reached the journal only, by Inode.identity."""
+        self._journalled: dict[int, list[_Saved]] = {}  # pages that reached the journal only, by Inode.identity
 
     def file(self, machine: Machine, why: SyncWait, inode: Inode, start: int, end: int) -> None:
         """Make the pages of [start, end) and the size durable, or raise OSError(EIO) and drop those pages' data."""

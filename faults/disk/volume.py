@@ -32,8 +32,7 @@ class Volume:
     injector: FaultInjector
     sector_bytes: int
     limit_bytes: int | None
-    _reported_bytes: tuple[int, int] | None = None
-    """The least and most used space reported since `take_used_extremes`."""
+    _reported_bytes: tuple[int, int] | None = None  # the least and most used space reported since `take_used_extremes`
     _holders: dict[int, Machine] = field(default_factory=dict)  # lock holders, by the files' numbers
 
     def space(self) -> SimulatedDiskSpace:

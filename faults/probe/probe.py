@@ -233,11 +233,9 @@ class Prober:
         self._operations = -1
         self._verdicts = verdicts
         self._on_held = on_held
-        self._known = known
-        """Disk and signature of known breaches."""
+        self._known = known  # disk and signature of known breaches
         self._waiting: dict[tuple[str, int], _Waiting] = {}
-        self._points: list[tuple[Point, dict[str, CrashStates]]] = []
-        """Points that are not counted yet."""
+        self._points: list[tuple[Point, dict[str, CrashStates]]] = []  # points that are not counted yet
 
     def run(self, first_step: int = -1, on_point: Callable[[Point], None] = lambda point: None) -> None:
         """Explore all points after a step. Raises EndedEarlyError, with the counts up to date."""

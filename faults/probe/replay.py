@@ -29,8 +29,7 @@ from .record import ProgramRecord, RecordError, Step
 DISK_STREAM = "disk"
 """The disk's stream of choices, which selects the losses of a crash."""
 _PIECES_MAX = 8
-_IMPOSSIBLE = (OSError, IndexError, KeyError, ValueError)
-"""The disk's errors for a step that is impossible."""
+_IMPOSSIBLE = (OSError, IndexError, KeyError, ValueError)  # the disk's errors for a step that is impossible
 
 
 class Point(NamedTuple):

@@ -16,8 +16,7 @@ from .replay import Point
 
 STORY_STEPS = 12
 _SYSTEM = ("/lib/", "/lib64/", "/usr/lib/", "/usr/local/lib/")
-_OF_GO = "/pkg/mod/"
-"""Directory of third-party Go modules."""
+_OF_GO = "/pkg/mod/"  # directory of third-party Go modules
 
 
 class Loss(NamedTuple):

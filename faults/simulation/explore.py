@@ -29,8 +29,7 @@ LIMIT = 256
 _WRITES = ("store", "pwrite", "write")
 _SYNCS = ("msync", "fdatasync", "sync", "sync directory")
 _SECTOR_BYTES = 512
-_INSIDE_MAX = 6
-"""Number of lengths that are tried of one partial write."""
+_INSIDE_MAX = 6  # number of lengths that are tried of one partial write
 
 
 @dataclass(frozen=True, slots=True)

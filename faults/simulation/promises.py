@@ -21,8 +21,7 @@ from types import ModuleType
 _ALWAYS, _SOMETIMES = "always: ", "sometimes: "
 _CALLS = {"always": (_ALWAYS, 1, "promise"), "sometimes": (_SOMETIMES, 0, "event")}
 """By function: prefix of the counter's name, and the position and keyword of the argument that names it."""
-_reached: list[Counter[str]] = []
-"""The counters of the running simulations, innermost last."""
+_reached: list[Counter[str]] = []  # the counters of the running simulations, innermost last
 
 
 class PromiseBroken(Exception):

@@ -32,8 +32,7 @@ SCHEDULES = 48
 """Number of other schedules to try if a candidate with fewer steps no longer fails under the recorded one."""
 _EARLIER_MAX = 64
 """Up to this number, earlier operations are tried one by one; above it, only those of the same name, by bisection."""
-_PROFILES = (NOTHING_LOST, PROCESS_KILL, "ext4-ordered")
-"""Kinds of crash to try, the mildest first."""
+_PROFILES = (NOTHING_LOST, PROCESS_KILL, "ext4-ordered")  # kinds of crash to try, the mildest first
 _NUMBER = re.compile(r"\d+")
 Axis = Callable[[Search[Record[Setup]]], None]
 Test = Callable[[RecordReplay[Setup, Result]], bool]

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from ...sim.trace import TraceEvent
 
 _LEFT_OUT = ("switch", "start")
-_RANGE = re.compile(r"(.*) \[(\d+), (\d+)\)")
-"""The text of a write event: path, first byte, end offset."""
+_RANGE = re.compile(r"(.*) \[(\d+), (\d+)\)")  # the text of a write event: path, first byte, end offset
 _BYTES, _FILE, _TASK, _OTHER = 3, 2, 1, 0
 
 

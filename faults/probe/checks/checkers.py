@@ -32,8 +32,7 @@ Question = tuple[Image, list[str]]
 _FORK = get_context("fork")
 _IN_MEMORY = "/dev/shm"
 _SAID_BYTES_MAX = 64 << 10
-_GRACE_SECONDS = 5.0
-"""Additional time for a check that enforces the time limit itself."""
+_GRACE_SECONDS = 5.0  # additional time for a check that enforces the time limit itself
 
 
 def judge(check: Check, image: Image, acknowledged: list[str], seconds_max: float, scratch: Path) -> CheckOutcome:

@@ -27,8 +27,7 @@ from ..endings import exit_text
 from ..record import FILES, TEMPORARY
 from .check import BROKEN, DIED, HELD, NO_TEXT, RAISED, VIOLATIONS_MAX, Check, CheckError, CheckOutcome, no_verdict
 
-_KEPT_BYTES_MAX = 64 << 10
-"""Limit for each output of a command."""
+_KEPT_BYTES_MAX = 64 << 10  # limit for each output of a command
 _CHUNK_BYTES = 64 << 10
 _CHUNKS_AT_ONCE = 16
 _POLL_SECONDS, _ENDING_SECONDS = 0.05, 1.0

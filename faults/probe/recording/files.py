@@ -24,8 +24,7 @@ class RecordedFile(io.FileIO):
     recorder: ClassVar[ProgramRecorder]
     calls: ClassVar[OsCalls]
     _file: int | None = None
-    _as_of = -1
-    """The recorder's descriptor generation in which `_file` was looked up."""
+    _as_of = -1  # the recorder's descriptor generation in which `_file` was looked up
 
     def __init__(self, file: Any, mode: str = "r", closefd: bool = True, opener: Any = None) -> None:
         if isinstance(file, int):

@@ -88,8 +88,7 @@ class ProgramRecorder:
         self._root = _realpath(root)
         self._steps: list[_Noted] = []
         self._tasks: list[ProgramTask] = []
-        self._present = local()
-        """For each thread with a step, the number of its task."""
+        self._present = local()  # for each thread with a step, the number of its task
         self._printed: set[int] = set()
         self.begun = ""
         """The printed text after the last line break."""

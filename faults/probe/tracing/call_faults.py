@@ -73,8 +73,7 @@ _RWF_SYNCS = 2 | 4  # RWF_DSYNC, RWF_SYNC
 _SEEK_SET = 0
 _NOWHERE = 0
 _INTERRUPTED = ("ftruncate", "truncate", "fallocate", *_SYNCS)
-_NAMED_BY = {"open": 0, "creat": 0, "openat": 1, "openat2": 1}
-"""Index of the path argument in calls that open a file."""
+_NAMED_BY = {"open": 0, "creat": 0, "openat": 1, "openat2": 1}  # index of the path argument in calls that open a file
 _MAKES = ("mknod", "mknodat", "mkdir", "mkdirat", "link", "linkat", "symlink", "symlinkat")
 _ERRORS = {
     FaultKind.FAILED_WRITE: errno.EIO,
@@ -99,8 +98,7 @@ class CallFaults:
         self._names = names
         self._notes = notes
         self._injector = injector
-        self._met = 0
-        """Number of calls so far at which the fault could be injected."""
+        self._met = 0  # number of calls so far at which the fault could be injected
         self._can_strike: Mapping[FaultKind, Callable[[TracedThread, EnteredCall, str], bool]] = {
             FaultKind.FAILED_WRITE: lambda *it: self._is_write(*it) or self._submitted(*it) is not None,
             FaultKind.DISK_FULL: lambda *it: self._is_write(*it) or self._submitted(*it) is not None,

@@ -96,8 +96,7 @@ class _Reader:
 
     def __init__(self, data: bytes, at: int = 0, address: int = 0) -> None:
         self.data, self.at = data, at
-        self._address = address
-        """Address of the first byte in memory."""
+        self._address = address  # address of the first byte in memory
 
     def take(self, layout: str) -> int:
         found: int = struct.unpack_from(layout, self.data, self.at)[0]

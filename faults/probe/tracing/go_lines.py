@@ -69,8 +69,7 @@ class GoLines:
         self._names, self._units, self._files, self._values, self._functions = offsets
         entries = struct.unpack_from(f"<{2 * count}I", table, self._functions)
         self._starts, self._described = entries[::2], entries[1::2]
-        self._trees = file.symbol(b"go:func.*")
-        """Address of the inlined calls, or None in a program without symbols."""
+        self._trees = file.symbol(b"go:func.*")  # address of the inlined calls, or None in a program without symbols
 
     def places(self, address: int) -> tuple[SourceLine, ...]:
         """Return the functions and lines at an address, inlined functions first.

@@ -25,8 +25,7 @@ INTO_MEMORY: dict[str, AnyBit | None] = dict.fromkeys((*_VECTORS, *_MESSAGES))
 """Calls with indirect addresses: a process with maps stops at all of them."""
 KNOWN = (*INTO_MEMORY, *_BUFFERS, *_STRUCTURES, *_EVENTS)
 """Calls with known sizes."""
-_RESULT_BYTES = 4096
-"""Assumed size for any other call: a path, or a structure."""
+_RESULT_BYTES = 4096  # assumed size for any other call: a path, or a structure
 assert not INTO_MEMORY.keys() & CALLS.keys()
 
 
@@ -36,8 +35,7 @@ class KernelStores:
     def __init__(self, maps: MapCalls, injector: CallInjector) -> None:
         self._maps = maps
         self._injector = injector
-        self._opened: dict[int, list[OpenPage]] = {}
-        """The pages opened for each thread whose call is repeated."""
+        self._opened: dict[int, list[OpenPage]] = {}  # the pages opened for each thread whose call is repeated
 
     def entered(self, thread: TracedThread, call: ptrace.EnteredCall, name: str) -> Finish | None:
         """Record such a call. Return None if it writes to no map, or is about to be repeated."""

@@ -36,8 +36,7 @@ CALLS: dict[str, AnyBit | None] = {
 }
 """Calls on maps. A process stops at them only if it has a shared map."""
 _WRITE, _SHARED, _FIXED, _REMOVE, _SYNCHRONOUS = 2, 1, 0x10, 9, 4
-_RUN_MAX = 64
-"""How many stores to one page in a row are single-stepped."""
+_RUN_MAX = 64  # how many stores to one page in a row are single-stepped
 _READ_WRITE, _PRIVATE_ANONYMOUS, _SET_FILTER, _ALL_THREADS = 3, 0x22, 1, 1
 
 

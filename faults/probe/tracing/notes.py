@@ -18,8 +18,7 @@ class ProgramNotes:
         self._tasks: list[ProgramTask] = []
         self._unseen: dict[tuple[str, str], None] = {}
         self._printed: set[int] = set()
-        self._stepped: set[int] = set()
-        """Tasks with a step."""
+        self._stepped: set[int] = set()  # tasks with a step
         self.begun = {True: b"", False: b""}
         """The bytes after the last line break, of standard output (True) and of the promise pipe (False)."""
         self.refused: dict[str, str] = {}

@@ -28,8 +28,7 @@ from .tracer import ProgramTimeoutError, Tracer
 
 PROMISES = "TORNLOG_PROMISES"
 """The environment variable with a descriptor number: lines written to it are promises."""
-_PLAIN = {"TERM": "dumb", "PAGER": "cat"}
-"""Settings for programs that behave differently on a terminal."""
+_PLAIN = {"TERM": "dumb", "PAGER": "cat"}  # settings for programs that behave differently on a terminal
 
 
 class ProgramOutputs:

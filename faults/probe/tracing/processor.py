@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-_PROCESSOR = 36
-"""Index of the CPU in /proc/self/stat, counted after the name: proc(5)."""
+_PROCESSOR = 36  # index of the CPU in /proc/self/stat, counted after the name: proc(5)
 
 
 class SharedProcessor:

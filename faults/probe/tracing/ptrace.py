@@ -102,8 +102,7 @@ def go_on(thread: int, how: int = CONTINUE, signal_number: int = 0) -> None:
 
 _status = ctypes.c_int()
 _status_at = ctypes.addressof(_status)
-_aside = deque[tuple[int, int]]()
-"""Threads that stopped or ended during a wait for another thread."""
+_aside = deque[tuple[int, int]]()  # threads that stopped or ended during a wait for another thread
 
 
 def wait(thread: int = -1) -> tuple[int, int]:

@@ -23,8 +23,7 @@ _word = struct.Struct("<Q")
 _vector_head = struct.Struct("<I8xH2x")
 """struct user_sve_header: total size, and flags: whether there is more than the NEON registers."""
 _HAS_VECTORS = 1
-_VECTOR_BYTES_MAX = 1 << 14
-"""Enough for 32 vectors of 256 bytes and 17 predicates."""
+_VECTOR_BYTES_MAX = 1 << 14  # enough for 32 vectors of 256 bytes and 17 predicates
 
 
 _XSTATE_BYTES = 832

@@ -23,8 +23,7 @@ from .shadows import PAGE_BYTES
 from .source_lines import TOOL, is_there, source_lines
 
 _FORK = get_context("fork")
-_GRACE_SECONDS = 20.0
-"""Additional time for the recorder on a busy machine."""
+_GRACE_SECONDS = 20.0  # additional time for the recorder on a busy machine
 
 
 class TracedRun(NamedTuple):

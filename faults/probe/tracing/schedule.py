@@ -25,8 +25,7 @@ from .threads import TracedThread
 TICK_SECONDS = 0.001
 """Interval of the check whether all other threads sleep."""
 _PATIENCE_SECONDS = 0.25
-_AT_REST = ("S", "Z", "X")
-"""States of threads that will not reach a step by themselves: asleep, or ended."""
+_AT_REST = ("S", "Z", "X")  # states of threads that will not reach a step by themselves: asleep, or ended
 
 
 class SeededOrder:
@@ -41,8 +40,7 @@ class SeededOrder:
         self._steps: Counter[int] = Counter()
         """Number of steps of each thread, by its number in the order of appearance."""
         self._turns = 0
-        self._asked_first = 0.0
-        """Since when a thread waits for a pick, on the monotonic clock; 0: no thread waits."""
+        self._asked_first = 0.0  # since when a thread waits for a pick, on the monotonic clock; 0: no thread waits
 
     def arrived(self, thread: TracedThread) -> None:
         """Count a step of a thread that is now held."""

@@ -20,8 +20,7 @@ from .machines import Architecture
 
 _LOAD, _EQUAL, _ANY_BIT, _AT_LEAST, _MORE, _RETURN = 0x20, 0x15, 0x45, 0x35, 0x25, 0x06
 _TRACE, _ALLOW, _ERRNO = 0x7FF0_0000, 0x7FFF_0000, 0x0005_0000
-_X32 = 0x4000_0000
-"""First number of the x86-64 calls with 32-bit pointers."""
+_X32 = 0x4000_0000  # first number of the x86-64 calls with 32-bit pointers
 _LOW = 0xFFFF_FFFF
 _FICLONE, _FICLONERANGE = 0x4004_9409, 0x4020_940D
 OURS = 0x746F_726E

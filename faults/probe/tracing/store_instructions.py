@@ -19,10 +19,8 @@ from typing import NamedTuple
 _GENERAL = (10, 11, 12, 5, 19, 4, 13, 14, 9, 8, 7, 6, 3, 2, 1, 0)
 """Kernel indexes of rax rcx rdx rbx rsp rbp rsi rdi r8 to r15, in struct user_regs_struct (see machines.py)."""
 _PROGRAM_COUNTER = 16
-_IGNORED = (0x2E, 0x36, 0x3E, 0x26)
-"""Segment prefixes without meaning for memory in 64-bit mode."""
-_NONE, _66, _F3, _F2 = 0, 1, 2, 3
-"""Prefixes that belong to a vector instruction's code, as VEX numbers them."""
+_IGNORED = (0x2E, 0x36, 0x3E, 0x26)  # segment prefixes without meaning for memory in 64-bit mode
+_NONE, _66, _F3, _F2 = 0, 1, 2, 3  # prefixes that belong to a vector instruction's code, as VEX numbers them
 _WHOLE = {0x11: (_NONE, _66), 0x29: (_NONE, _66), 0x2B: (_NONE, _66), 0x7F: (_66, _F3), 0xE7: (_66,)}
 """Codes and prefixes of instructions that store a whole vector register."""
 _PARTS = {(0x11, _F3): (0, 4), (0x11, _F2): (0, 8), (0xD6, _66): (0, 8)} | {
@@ -77,8 +75,7 @@ class _Decoder:
     def __init__(self, instruction: bytes) -> None:
         self._bytes = instruction
         self._at = 0
-        self._reg = self._rex = 0
-        """The register field of ModRM, and the bits W R X B as in a REX prefix."""
+        self._reg = self._rex = 0  # the register field of ModRM, and the bits W R X B as in a REX prefix
         self._base: int | None = None
         self._index: int | None = None
         self._scale = 1

@@ -48,8 +48,7 @@ _STOPS: dict[str, AnyBit | None] = {
 }
 """Calls at which every process stops."""
 _AT_CALL = 0x7F | signal.SIGTRAP << 8 | ptrace.CALLS << 16
-_BEHIND_CALL = 0x7F | (signal.SIGTRAP | 0x80) << 8
-"""Wait statuses of the two most frequent stops."""
+_BEHIND_CALL = 0x7F | (signal.SIGTRAP | 0x80) << 8  # wait statuses of the two most frequent stops
 _SLOW_SECONDS = 0.05
 _JOB_CONTROL = (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 _Handler = Callable[..., Finish | None]
@@ -104,21 +103,17 @@ class Tracer:
                 self._handlers[machine.calls[name]] = (name, _handler_of(name, (contents, names, self._maps)))
         self._handlers[machine.calls["io_uring_setup"]] = ("io_uring_setup", self._refuse_ring)
         self._threads: dict[int, TracedThread] = {}
-        self._early: set[int] = set()
-        """Threads that stopped before their creation was reported."""
+        self._early: set[int] = set()  # threads that stopped before their creation was reported
         self._under_way: TracedThread | None = None
         self._waiting: deque[tuple[TracedThread, _Look]] = deque()
         """Threads that stopped during the current call, and the handlers of their stops."""
         self._order = order
-        self._held: dict[TracedThread, _Look] = {}
-        """Threads among which the order picks."""
+        self._held: dict[TracedThread, _Look] = {}  # threads among which the order picks
         self._tick_seconds = _SLOW_SECONDS if order is None else TICK_SECONDS
-        self._slow_ticks = 0
-        """Number of ticks for which other threads have waited for the current call."""
+        self._slow_ticks = 0  # number of ticks for which other threads have waited for the current call
         self._processor = SharedProcessor()
         self._first = 0
-        self._status: int | None = None
-        """Wait status of the first process after its end."""
+        self._status: int | None = None  # wait status of the first process after its end
         self._processes = 0
         self._numbers = 0
 
