@@ -4,7 +4,7 @@ from textwrap import dedent
 
 import pytest
 
-from tests.faults.probe.steps import in_short, steps_of
+from tests.faults.probe.steps import in_short, steps_of, stories
 from tests.faults.probe.tracing.programs import python
 from tornlog.faults.kinds import FaultKind
 from tornlog.faults.probe.recording.run import EMPTY
@@ -40,161 +40,75 @@ def submitted(f, *texts):
     for _, _, result, _ in struct.iter_unpack("<QQqq", events):
         print(errno.errorcode.get(-result, result), flush=True)
 """
-BEGUN = "create /files/f #0"
-STRUCK: dict[str, tuple[CallFault, str, list[str]]] = {
-    "a failed write writes nothing, and the next one goes to the same place": (
-        CallFault(FaultKind.FAILED_WRITE, 1),
-        "f = begun(); tried(os.write, f, b'one'); tried(os.write, f, b'two')",
-        [BEGUN, "fault failed write EIO #0", "acknowledge EIO", "write #0 'two'", "acknowledge 3"],
-    ),
-    "the second one is struck, of whatever call writes": (
-        CallFault(FaultKind.FAILED_WRITE, 2),
-        "f = begun(); tried(os.pwrite, f, b'one', 0); tried(os.writev, f, [b't', b'wo']); tried(os.write, f, b'x')",
-        [
-            BEGUN,
-            "write #0 'one'",
-            "acknowledge 3",
-            "fault failed write EIO #0",
-            "acknowledge EIO",
-            "write #0 'x'",
-            "acknowledge 1",
-        ],
-    ),
-    "a full disk has no room for one write": (
-        CallFault(FaultKind.DISK_FULL, 1),
-        "f = begun(); tried(os.sendfile, f, os.open('/etc/passwd', os.O_RDONLY), 0, 8)",
-        [BEGUN, "fault disk full ENOSPC #0", "acknowledge ENOSPC"],
-    ),
-    "a short write writes the first half, and the position is behind that": (
-        CallFault(FaultKind.SHORT_WRITE, 1),
-        "f = begun(); tried(os.write, f, b'seven77'); tried(os.write, f, b'more')",
-        [
-            BEGUN,
-            "fault short write 3 of 7 bytes #0",
-            "write #0 'sev'",
-            "acknowledge 3",
-            "write #0 @3 'more'",
-            "acknowledge 4",
-        ],
-    ),
-    "a short write of several buffers writes the first ones": (
-        CallFault(FaultKind.SHORT_WRITE, 1),
-        "f = begun(); tried(os.write, f, b'1'); tried(os.writev, f, [b'one', b'two', b'three'])",
-        [
-            BEGUN,
-            "write #0 '1'",
-            "acknowledge 1",
-            "fault short write 1 of 3 buffers #0",
-            "write #0 @1 'one'",
-            "acknowledge 3",
-        ],
-    ),
-    "an asynchronous write fails when it is done, and those with it are made": (
-        CallFault(FaultKind.FAILED_WRITE, 2),
-        "f = begun(); submitted(f, b'x'); submitted(f, b'one', b'two'); submitted(f, b'three')",
-        [
-            BEGUN,
-            "write #0 'x'",
-            "acknowledge 1",
-            "write #0 @4096 'two'",
-            "fault failed write EIO #0",
-            "acknowledge EIO",
-            "acknowledge 3",
-            "write #0 'three'",
-            "acknowledge 5",
-        ],
-    ),
-    "an asynchronous direct write finds no room": (
-        CallFault(FaultKind.DISK_FULL, 1),
-        "begun(); f = os.open('f', os.O_RDWR | os.O_DIRECT); submitted(f, b'a' * 4096); submitted(f, b'b' * 4096)",
-        [BEGUN, "fault disk full ENOSPC #0", "acknowledge ENOSPC", "write #0 'bbb...4096'", "acknowledge 4096"],
-    ),
-    "an interrupted call does nothing": (
-        CallFault(FaultKind.INTERRUPTED_CALL, 2),
-        "f = begun(); os.write(f, b'abc'); print(interrupted(libc.ftruncate, f, long(1)), flush=True); os.fsync(f)",
-        [BEGUN, "write #0 'abc'", "fault interrupted call EINTR #0", "acknowledge EINTR", "sync #0"],
-    ),
-    "a failed creation makes no file, whichever call would have": (
-        CallFault(FaultKind.FAILED_CREATION, 2),
-        "begun(); begun(); tried(os.mkdir, 'd'); tried(os.mkdir, 'd')",
-        [BEGUN, "fault failed creation ENOSPC", "acknowledge ENOSPC", "make directory /files/d", "acknowledge None"],
-    ),
-    "a failed extend allocates nothing": (
-        CallFault(FaultKind.FAILED_EXTEND, 1),
-        "f = begun(); tried(os.posix_fallocate, f, 0, 100); tried(os.path.getsize, 'f')",
-        [BEGUN, "fault failed extend ENOSPC #0", "acknowledge ENOSPC", "acknowledge 0"],
-    ),
-    "a failed sync has a step of its own": (
-        CallFault(FaultKind.FAILED_SYNC, 1),
-        "f = begun(); tried(os.fsync, os.open('.', os.O_RDONLY)); tried(os.fdatasync, f); tried(os.fsync, f)",
-        [
-            BEGUN,
-            "sync directory /files",
-            "acknowledge None",
-            "failed sync data #0",
-            "acknowledge EIO",
-            "sync #0",
-            "acknowledge None",
-        ],
-    ),
-    "a failed sync of a map has its range": (
-        CallFault(FaultKind.FAILED_SYNC, 1),
-        """
-        f = begun()
-        os.truncate(f, 3 * 4096)
-        m = mmap.mmap(f, 3 * 4096)
-        m[4096] = 7
-        tried(m.flush, 4096, 4096)
-        """,
-        [BEGUN, "truncate #0 @12288", r"store #0 @4096 '\x07'", "failed sync data #0 @4096 +4096", "acknowledge EIO"],
-    ),
-    "a write whose sync fails has written, and leaves the position where it was": (
-        CallFault(FaultKind.FAILED_SYNC, 1),
-        "f = os.open('f', os.O_RDWR | os.O_CREAT | os.O_DSYNC); tried(os.write, f, b'one'); tried(os.write, f, b'two')",
-        [
-            BEGUN,
-            "write #0 'one'",
-            "failed sync data #0 +3",
-            "acknowledge EIO",
-            "write #0 'two'",
-            "sync data #0 +3",
-            "acknowledge 3",
-        ],
-    ),
-    "a write that is asked to sync is struck as well": (
-        CallFault(FaultKind.FAILED_SYNC, 1),
-        "f = begun(); tried(os.pwritev, f, [b'x'], 5); tried(os.pwritev, f, [b'y'], 5, os.RWF_DSYNC)",
-        [BEGUN, "write #0 @5 'x'", "acknowledge 1", "write #0 @5 'y'", "failed sync data #0 @5 +1", "acknowledge EIO"],
-    ),
-    "a failed sync of a file system is one of all files": (
-        CallFault(FaultKind.FAILED_SYNC, 1),
-        "f = begun(); os.write(f, b'one'); libc.sync(); print(interrupted(libc.syncfs, f), flush=True)",
-        [BEGUN, "write #0 'one'", "sync all", "failed sync", "acknowledge EIO"],
-    ),
-    "a failed sync of a directory leaves its names as they were": (
-        CallFault(FaultKind.FAILED_DIRECTORY_SYNC, 1),
-        "f = begun(); os.fsync(f); tried(os.fsync, os.open('.', os.O_RDONLY))",
-        [BEGUN, "sync #0", "fault failed directory sync EIO", "acknowledge EIO"],
-    ),
-    "a lying sync is answered as if it were one": (
-        CallFault(FaultKind.LYING_SYNC, 2),
-        "f = begun(); tried(os.fsync, f); tried(os.fsync, os.open('.', os.O_RDONLY))",
-        [BEGUN, "sync #0", "acknowledge None", "lying sync /files", "acknowledge None"],
-    ),
-    "the sync of a write may lie": (
-        CallFault(FaultKind.LYING_SYNC, 1),
-        "f = os.open('f', os.O_RDWR | os.O_CREAT | os.O_DSYNC); tried(os.write, f, b'one'); tried(os.write, f, b'two')",
-        [
-            BEGUN,
-            "write #0 'one'",
-            "lying sync data #0 +3",
-            "acknowledge 3",
-            "write #0 @3 'two'",
-            "sync data #0 @3 +3",
-            "acknowledge 3",
-        ],
-    ),
-}
+_STRUCK = r"""
+= failed write 1: a failed write leaves the position unchanged
+f = begun(); tried(os.write, f, b'one'); tried(os.write, f, b'two')
+> ... | fault failed write EIO #0 | acknowledge EIO | write #0 'two' | acknowledge 3
+= failed write 2: the second write fails, made by any call
+f = begun(); tried(os.pwrite, f, b'one', 0); tried(os.writev, f, [b't', b'wo']); tried(os.write, f, b'x')
+> ... | write #0 'one' | acknowledge 3 | fault failed write EIO #0 | acknowledge EIO | write #0 'x' | acknowledge 1
+= disk full 1: a full disk refuses one write
+f = begun(); tried(os.sendfile, f, os.open('/etc/passwd', os.O_RDONLY), 0, 8)
+> ... | fault disk full ENOSPC #0 | acknowledge ENOSPC
+= short write 1: a short write writes the first half and moves the position
+f = begun(); tried(os.write, f, b'seven77'); tried(os.write, f, b'more')
+> ... | fault short write 3 of 7 bytes #0 | write #0 'sev' | acknowledge 3 | write #0 @3 'more' | acknowledge 4
+= short write 1: a short write of several buffers writes the first ones
+f = begun(); tried(os.write, f, b'1'); tried(os.writev, f, [b'one', b'two', b'three'])
+> ... | write #0 '1' | acknowledge 1 | fault short write 1 of 3 buffers #0 | write #0 @1 'one' | acknowledge 3
+= failed write 2: an asynchronous write fails at its completion, without the others
+f = begun(); submitted(f, b'x'); submitted(f, b'one', b'two'); submitted(f, b'three')
+> ... | write #0 'x' | acknowledge 1 | write #0 @4096 'two' | fault failed write EIO #0 | acknowledge EIO
+> acknowledge 3 | write #0 'three' | acknowledge 5
+= disk full 1: an asynchronous direct write finds no space
+begun(); f = os.open('f', os.O_RDWR | os.O_DIRECT); submitted(f, b'a' * 4096); submitted(f, b'b' * 4096)
+> ... | fault disk full ENOSPC #0 | acknowledge ENOSPC | write #0 'bbb...4096' | acknowledge 4096
+= interrupted call 2: an interrupted call has no effect
+f = begun(); os.write(f, b'abc'); print(interrupted(libc.ftruncate, f, long(1)), flush=True); os.fsync(f)
+> ... | write #0 'abc' | fault interrupted call EINTR #0 | acknowledge EINTR | sync #0
+= failed creation 2: a failed creation creates nothing, with any call
+begun(); begun(); tried(os.mkdir, 'd'); tried(os.mkdir, 'd')
+> ... | fault failed creation ENOSPC | acknowledge ENOSPC | make directory /files/d | acknowledge None
+= failed extend 1: a failed extend allocates nothing
+f = begun(); tried(os.posix_fallocate, f, 0, 100); tried(os.path.getsize, 'f')
+> ... | fault failed extend ENOSPC #0 | acknowledge ENOSPC | acknowledge 0
+= failed sync 1: a failed sync is recorded as such
+f = begun(); tried(os.fsync, os.open('.', os.O_RDONLY)); tried(os.fdatasync, f); tried(os.fsync, f)
+> ... | sync directory /files | acknowledge None | failed sync data #0 | acknowledge EIO | sync #0 | acknowledge None
+= failed sync 1: a failed sync of a map has its range
+f = begun()
+os.truncate(f, 3 * 4096)
+m = mmap.mmap(f, 3 * 4096)
+m[4096] = 7
+tried(m.flush, 4096, 4096)
+> ... | truncate #0 @12288 | store #0 @4096 '\x07' | failed sync data #0 @4096 +4096 | acknowledge EIO
+= failed sync 1: a write with a failed sync has written and leaves the position unchanged
+f = os.open('f', os.O_RDWR | os.O_CREAT | os.O_DSYNC); tried(os.write, f, b'one'); tried(os.write, f, b'two')
+> ... | write #0 'one' | failed sync data #0 +3 | acknowledge EIO | write #0 'two' | sync data #0 +3 | acknowledge 3
+= failed sync 1: a write with RWF_DSYNC can fail to sync
+f = begun(); tried(os.pwritev, f, [b'x'], 5); tried(os.pwritev, f, [b'y'], 5, os.RWF_DSYNC)
+> ... | write #0 @5 'x' | acknowledge 1 | write #0 @5 'y' | failed sync data #0 @5 +1 | acknowledge EIO
+= failed sync 1: a failed syncfs covers all files
+f = begun(); os.write(f, b'one'); libc.sync(); print(interrupted(libc.syncfs, f), flush=True)
+> ... | write #0 'one' | sync all | failed sync | acknowledge EIO
+= failed directory sync 1: a failed directory sync has no effect
+f = begun(); os.fsync(f); tried(os.fsync, os.open('.', os.O_RDONLY))
+> ... | sync #0 | fault failed directory sync EIO | acknowledge EIO
+= lying sync 2: a lying sync succeeds
+f = begun(); tried(os.fsync, f); tried(os.fsync, os.open('.', os.O_RDONLY))
+> ... | sync #0 | acknowledge None | lying sync /files | acknowledge None
+= lying sync 1: the sync of a write may lie
+f = os.open('f', os.O_RDWR | os.O_CREAT | os.O_DSYNC); tried(os.write, f, b'one'); tried(os.write, f, b'two')
+> ... | write #0 'one' | lying sync data #0 +3 | acknowledge 3 | write #0 @3 'two' | sync data #0 @3 +3
+> acknowledge 3
+"""
+STRUCK = stories(_STRUCK, ["create /files/f #0"])
+"""By fault and sentence."""
+
+
+def fault_of(sentence: str) -> CallFault:
+    kind, nth = sentence.partition(":")[0].rsplit(" ", 1)
+    return CallFault(FaultKind(kind), int(nth))
 
 
 def struck(lines: str, control: RunControl) -> TracedRun:
@@ -203,8 +117,8 @@ def struck(lines: str, control: RunControl) -> TracedRun:
 
 @pytest.mark.parametrize("sentence", STRUCK)
 def test_an_injected_fault_has_its_documented_effect(sentence: str) -> None:
-    fault, lines, expected = STRUCK[sentence]
-    run = struck(lines, RunControl(fault))
+    lines, expected = STRUCK[sentence]
+    run = struck(lines, RunControl(fault_of(sentence)))
 
     assert in_short(steps_of((run.record, run.unlike))) == expected
     assert len(run.record.injected) == 1
@@ -212,7 +126,7 @@ def test_an_injected_fault_has_its_documented_effect(sentence: str) -> None:
 
 
 def test_every_kind_is_proved() -> None:
-    assert {fault.kind for fault, _, _ in STRUCK.values()} == set(CALL_FAULTS)
+    assert {fault_of(sentence).kind for sentence in STRUCK} == set(CALL_FAULTS)
 
 
 def test_standard_output_and_missing_calls_meet_no_fault() -> None:
@@ -228,4 +142,4 @@ def test_a_program_that_ends_with_an_error_is_recorded_up_to_there() -> None:
     run = struck("f = begun(); os.fsync(f); print('synced')", RunControl(CallFault(FaultKind.FAILED_SYNC, 1)))
 
     assert run.record.exit == 1
-    assert in_short(list(run.record.steps)) == [BEGUN, "failed sync #0"]
+    assert in_short(list(run.record.steps)) == ["create /files/f #0", "failed sync #0"]
