@@ -131,7 +131,7 @@ def test_a_partition_affects_only_two_hosts() -> None:
     rig.run(body)
 
 
-def test_a_one_way_link_goes_on_in_the_other_direction() -> None:
+def test_a_one_way_link_works_in_the_other_direction() -> None:
     rig = Rig(NetworkPlan())
 
     def body() -> None:

@@ -75,7 +75,7 @@ def test_every_loss_occurs_in_a_few_seeds(make_rig: Callable[..., Any], profile:
 
 
 @pytest.mark.parametrize("profile", SURVIVES)
-def test_nothing_is_lost_if_the_page_cache_survives(make_rig: Callable[..., Any], profile: str) -> None:
+def test_a_surviving_page_cache_keeps_everything(make_rig: Callable[..., Any], profile: str) -> None:
     images, injected = crash_often(make_rig, profile, 10)
 
     assert set(injected) == {"crash", f"crash {profile}"}
@@ -93,7 +93,7 @@ def test_nothing_is_lost_if_the_page_cache_survives(make_rig: Callable[..., Any]
 
 
 @pytest.mark.parametrize("profile", CUTS)
-def test_nothing_synced_is_ever_lost(make_rig: Callable[..., Any], profile: str) -> None:
+def test_synced_data_is_never_lost(make_rig: Callable[..., Any], profile: str) -> None:
     for seed in range(30):
         rig = make_rig(seed=str(seed), image=DURABLE)
         scribble(rig)
@@ -109,7 +109,7 @@ def test_nothing_synced_is_ever_lost(make_rig: Callable[..., Any], profile: str)
         assert set(rig.injected) == {"crash", f"crash {profile}"}
 
 
-def test_a_power_cut_loses_everything_and_nothing_and_much_between(make_rig: Callable[..., Any]) -> None:
+def test_a_power_cut_loses_all_or_some_or_no_changes(make_rig: Callable[..., Any]) -> None:
     whole = make_rig(image=DURABLE)
     scribble(whole)
     everything = whole.cut("nothing-lost").digest()
@@ -242,7 +242,7 @@ def test_the_record_says_which_page_and_which_change_each_draw_was_about(make_ri
     }
 
 
-def test_a_disk_without_unsynced_changes_draws_nothing(make_rig: Callable[..., Any]) -> None:
+def test_a_disk_without_unsynced_changes_needs_no_draws(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=DURABLE)
     rig.files.read("/old")
     rig.files.map("/old", 2 * PAGE)

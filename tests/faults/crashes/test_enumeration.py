@@ -362,7 +362,7 @@ def test_torn_sectors_tear_short_writes_at_any_limit(left_by: LeftBy, limit: int
     assert [b"oooooAoo" in contents for contents in found] == [False, True]
 
 
-def test_enumerating_changes_nothing_about_the_disk(left_by: LeftBy) -> None:
+def test_enumeration_does_not_change_the_disk(left_by: LeftBy) -> None:
     disk, twin = left_by(a_few_of_everything), left_by(a_few_of_everything)
     for profile in PROFILES:
         digests(states_of(disk, profile, 50))
@@ -407,7 +407,7 @@ def test_a_durable_page_is_neither_torn_nor_garbage(left_by: LeftBy) -> None:
     assert found == {b"", b"fresh"}
 
 
-def test_a_fingerprint_tells_disks_apart_that_can_leave_different_things(left_by: LeftBy) -> None:
+def test_fingerprints_differ_with_the_crash_states(left_by: LeftBy) -> None:
     seen: dict[str, set[str]] = {}
     operations = left_by(a_few_of_everything).operations
     for operation in range(operations):
@@ -434,7 +434,7 @@ def test_a_file_with_two_names_is_the_same_under_both_in_every_state(left_by: Le
     assert len(contents) >= 4
 
 
-def test_a_state_says_what_it_has_lost(left_by: LeftBy) -> None:
+def test_a_state_lists_its_losses(left_by: LeftBy) -> None:
     states = states_of(left_by(a_few_of_everything), "strict-posix")
     for state in states:
         taken = states.taken(state)
@@ -445,7 +445,7 @@ def test_a_state_says_what_it_has_lost(left_by: LeftBy) -> None:
     assert min(state.losses for state in states) == 0
 
 
-def test_a_growth_lost_in_part_is_tried_at_both_ends_and_told(left_by: LeftBy) -> None:
+def test_a_partial_growth_is_tried_at_both_ends(left_by: LeftBy) -> None:
     def grow(files: Any) -> None:
         files.map("/old", 3 * PAGE)
 

@@ -34,7 +34,7 @@ def test_moment_k_has_the_first_k_writes_and_no_byte_outside_of_the_page() -> No
     assert survive(PageOutcome(2), writes) == (b"." * 16 + b"aaaabb" + b"a" * 10 + b"." * 16, WHOLE)
 
 
-def test_a_torn_page_takes_each_sector_from_one_of_two_moments() -> None:
+def test_a_torn_page_takes_each_sector_from_one_of_two_versions() -> None:
     writes = [(1, 16, b"a" * 16), (2, 16, b"b" * 16)]
 
     assert survive(PageOutcome(1, 2, 0b0101), writes) == (b"." * 16 + b"bbbbaaaabbbbaaaa" + b"." * 16, Tears(page=True))
@@ -67,7 +67,7 @@ def test_a_sector_torn_at_its_first_byte_or_where_the_moments_agree_is_not_torn(
     assert survive(PageOutcome(1, 0, torn_at=2), writes)[1] == Tears(page=True, sectors=1)
 
 
-def test_a_tear_behind_the_end_of_a_short_page_tears_nothing() -> None:
+def test_a_tear_after_the_end_of_a_page_has_no_effect() -> None:
     content = bytearray(b"." * 6)
     tears = lay_outcome(content, 0, [(1, 0, b"aaaaaa")], PageOutcome(1, 0, torn_at=10), SECTOR)
 
@@ -82,14 +82,14 @@ def test_only_sectors_that_were_in_flight_hold_garbage() -> None:
     assert tears == Tears(page=True, garbage=1)
 
 
-def test_garbage_that_happens_to_be_the_old_or_the_new_bytes_harms_nothing() -> None:
+def test_garbage_equal_to_a_version_is_no_damage() -> None:
     content, tears = survive(PageOutcome(0, 1, garbage=0b0001, filling=1), [(1, 16, bytes(4))])
 
     assert content == b"." * 16 + bytes(4) + b"." * 28
     assert tears == WHOLE
 
 
-def test_without_a_second_moment_nothing_was_in_flight() -> None:
+def test_without_a_second_version_no_sector_is_in_flight() -> None:
     writes = [(1, 16, b"a" * 16)]
 
     assert survive(PageOutcome(1, 1, 0, 3, 0b1111, 2), writes) == survive(PageOutcome(1), writes)
@@ -120,7 +120,7 @@ def test_every_sector_has_one_of_the_two_versions(
     assert content[:16] + content[32:] == b"." * 48
 
 
-def test_a_write_behind_the_length_that_is_left_adds_nothing() -> None:
+def test_a_write_beyond_the_surviving_length_is_dropped() -> None:
     content = bytearray(b"abc")
     lay_version(content, 0, [(1, 1, b"XY"), (2, 5, b"ZZZ")])
 
@@ -154,6 +154,6 @@ def test_a_short_last_sector_is_filled_to_its_size_and_a_sector_beyond_it_with_z
 
 
 @pytest.mark.parametrize("filling", [0, FILLINGS, -1])
-def test_a_number_that_stands_for_none_is_a_mistake(filling: int) -> None:
+def test_garbage_needs_a_number_above_zero(filling: int) -> None:
     with pytest.raises(AssertionError):
         garbage(filling, FILE, 0, 8, 8)

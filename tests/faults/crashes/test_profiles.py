@@ -230,7 +230,7 @@ def test_btrfs_may_lose_a_rename_after_the_sync(disk_after: DiskAfter) -> None:
     assert names_left("btrfs", disk_after(renamed)) == {("/a",), ("/d/1",)}
 
 
-def test_a_file_emptied_after_its_sync_keeps_the_name_that_btrfs_had_logged(disk_after: DiskAfter) -> None:
+def test_btrfs_keeps_the_logged_name_of_an_emptied_file(disk_after: DiskAfter) -> None:
     emptied: list[Operation] = [("write", "/a", 0), ("sync", "/a", 0), ("write", "/a", 0)]
 
     assert names_left("btrfs", disk_after(emptied)) == {("/a",)}
@@ -245,7 +245,7 @@ def test_xfs_may_leave_a_file_empty_but_not_zeroed(disk_after: DiskAfter) -> Non
     assert bytes(3) in contents_left(disk_after, "strict-posix", written, "/a")
 
 
-def test_a_length_asked_for_ahead_is_logged_in_order_by_xfs(disk_after: DiskAfter) -> None:
+def test_xfs_logs_an_allocated_length_in_order(disk_after: DiskAfter) -> None:
     mapped: list[Operation] = [("store", "/a", 0), ("write", "/b", 0), ("sync", "/b", 0)]
 
     assert {len(content or b"") for content in contents_left(disk_after, "xfs", mapped, "/a")} == {2 * PAGE}

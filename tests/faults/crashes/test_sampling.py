@@ -89,7 +89,7 @@ def test_a_torn_sector_is_counted_under_a_torn_page_too(make_rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("profile", ["btrfs", "ext4-data", "os-crash"])
-def test_where_pages_are_whole_nothing_is_torn_and_no_tear_is_drawn(make_rig: Rig, profile: str) -> None:
+def test_whole_pages_need_no_draw_of_tears(make_rig: Rig, profile: str) -> None:
     for seed in range(40):
         rig, _ = cut(make_rig, seed, HARMFUL, profile)
         assert not {"torn page", "torn sector", "garbage sector"} & set(rig.injected)

@@ -135,7 +135,7 @@ def read(state: ReadAhead, pages: range, cached: set[int]) -> list[range]:
     return found
 
 
-def test_the_window_doubles_as_long_as_the_reader_goes_on() -> None:
+def test_the_window_doubles_while_the_reader_is_sequential() -> None:
     windows = read(ReadAhead(), range(200), set())
 
     assert [len(window) for window in windows] == [4, 8, 16, *[32] * 7]
@@ -155,7 +155,7 @@ def test_only_the_first_of_a_sequence_is_waited_for() -> None:
     assert missed == 1
 
 
-def test_a_read_elsewhere_gets_what_it_asks_for_and_resets_the_window() -> None:
+def test_a_random_read_resets_the_window() -> None:
     state, cached = ReadAhead(), set[int]()
     read(state, range(100), cached)
 
@@ -166,7 +166,7 @@ def test_a_read_elsewhere_gets_what_it_asks_for_and_resets_the_window() -> None:
     assert state.miss(5_002, 1) == range(5_002, 5_006)  # small again
 
 
-def test_a_reader_who_skips_less_than_a_window_is_still_in_sequence() -> None:
+def test_a_reader_that_skips_less_than_a_window_is_sequential() -> None:
     cached: set[int] = set()
     windows = read(ReadAhead(), range(0, 400, 3), cached)
 

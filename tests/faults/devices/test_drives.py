@@ -75,7 +75,7 @@ def test_requests_follow_one_another() -> None:
     assert flash.write(0, [(1, 1)]) == 22
 
 
-def test_reading_gigabytes_takes_what_data_sheets_say() -> None:
+def test_long_reads_have_the_speed_of_data_sheets() -> None:
     blocks = (1 << 30) // BLOCK_BYTES
     stream = Choices("1").stream("d")
 
@@ -113,7 +113,7 @@ def test_points_that_are_no_distribution_are_refused(points: list[tuple[float, i
 
 
 @pytest.mark.parametrize("durations", [[], [-1, 5]])
-def test_a_spread_of_nothing_or_of_less_than_nothing_is_refused(durations: list[int]) -> None:
+def test_an_empty_or_negative_spread_is_refused(durations: list[int]) -> None:
     with pytest.raises(ValueError, match="durations"):
         Spread(durations)
 

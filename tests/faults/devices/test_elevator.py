@@ -25,7 +25,7 @@ def test_writes_that_wait_leave_sorted_and_merged(run_timed: RunTimed, notebook:
     assert notebook.commands == [("write", [(FAR, 1)]), ("write", [(FAR + 10, 2), (FAR + 20, 1), (FAR + 30, 2)])]
 
 
-def test_the_elevator_goes_up_and_begins_at_the_bottom_again(run_timed: RunTimed, notebook: Any) -> None:
+def test_the_elevator_ascends_and_wraps_around(run_timed: RunTimed, notebook: Any) -> None:
     def body(timed: Any) -> None:
         elevator = timed.system.elevator
         first = elevator.write([(FAR + 50, 1)])
@@ -70,7 +70,7 @@ def test_reads_go_first_but_writes_do_not_starve(run_timed: RunTimed, notebook: 
     assert "read" in kinds[kinds.index("write") : len(kinds) - kinds[::-1].index("write")]
 
 
-def test_a_flush_is_shared_by_all_who_wait_for_one(run_timed: RunTimed, notebook: Any) -> None:
+def test_waiting_tasks_share_a_flush(run_timed: RunTimed, notebook: Any) -> None:
     def body(timed: Any) -> None:
         elevator = timed.system.elevator
         elevator.wait(elevator.write([(FAR, 1)]))

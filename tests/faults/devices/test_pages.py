@@ -3,7 +3,7 @@ import pytest
 from tornlog.faults.devices.pages import FileBlocks, Placement
 
 
-def test_a_file_that_is_allocated_ahead_lies_in_one_piece() -> None:
+def test_a_file_allocated_ahead_is_contiguous() -> None:
     placement = Placement(1_000)
     placement.take(10)
     file = FileBlocks(ahead=placement.take(100))
@@ -22,7 +22,7 @@ def test_pages_that_are_written_back_together_lie_together() -> None:
     assert one.block_of(3) is None
 
 
-def test_a_growing_file_that_keeps_room_lies_in_one_piece_and_far_from_others() -> None:
+def test_a_growing_file_with_a_reservation_is_contiguous() -> None:
     placement, one, other = Placement(100_000, room_blocks=100), FileBlocks(), FileBlocks()
 
     assert placement.place(one, [0]) == [(0, 1)]

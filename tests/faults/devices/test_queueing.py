@@ -9,7 +9,7 @@ from tornlog.faults.devices.storage import BLOCK_BYTES
 from tornlog.sim.choices import Choices
 
 
-def test_a_hard_disk_takes_in_the_next_request_while_it_is_at_work() -> None:
+def test_a_busy_hard_disk_accepts_the_next_request() -> None:
     disk = HardDisk()
     first_ns = disk.write(0, [(0, 100)])
 

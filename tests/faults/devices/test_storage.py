@@ -35,7 +35,7 @@ def test_a_sync_writes_the_data_then_the_journal_then_its_commit() -> None:
     assert device.asked == [[(35_000, 2)], [(0, 2)], "flush", [(2, 1)], "flush"]
 
 
-def test_the_journal_goes_on_where_it_was_and_begins_anew_at_its_end() -> None:
+def test_the_journal_continues_and_wraps_around() -> None:
     device = Notes()
     storage = JournalledStorage(device)
     for _ in range(32_768 // 3 + 1):
@@ -47,7 +47,7 @@ def test_the_journal_goes_on_where_it_was_and_begins_anew_at_its_end() -> None:
     assert firsts[-2:] == [32_766, 0]
 
 
-def test_a_sync_that_comes_while_another_runs_waits_for_it() -> None:
+def test_a_sync_waits_for_a_running_one() -> None:
     storage = JournalledStorage(Notes())
 
     assert storage.sync(0, []) == 4

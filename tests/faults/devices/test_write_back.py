@@ -87,7 +87,7 @@ def test_writers_get_the_pace_of_the_device_in_the_long_run(run_timed: RunTimed,
     assert took_us < pages * 1.5  # and each batch a command
 
 
-def test_a_sync_writes_what_is_dirty_of_its_range_and_commits(run_timed: RunTimed, notebook: Any) -> None:
+def test_a_sync_writes_dirty_pages_of_its_range_and_commits(run_timed: RunTimed, notebook: Any) -> None:
     def body(timed: Any) -> int:
         dirty(timed, "/a", range(10))
         dirty(timed, "/b", range(3))

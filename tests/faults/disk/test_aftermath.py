@@ -24,7 +24,7 @@ class Listening(Trace):
         self.told.append(fact)
 
 
-def test_the_state_of_a_disk_tells_what_is_durable_from_what_is_not(rig: Any) -> None:
+def test_a_disk_state_separates_durable_and_dirty_bytes(rig: Any) -> None:
 
     def body() -> None:
         file = rig.files.map("/log", 8192)
@@ -99,7 +99,7 @@ def cut(seed: int) -> Aftermath:
     return fact
 
 
-def test_each_page_is_told_by_what_is_there_of_it() -> None:
+def test_each_page_is_classified_by_its_bytes() -> None:
     seen = set()
     for seed in range(60):
         aftermath = cut(seed)
@@ -119,7 +119,7 @@ def test_each_page_is_told_by_what_is_there_of_it() -> None:
     assert seen == {PageEnding.KEPT, PageEnding.LOST, PageEnding.MIDDLE, PageEnding.TORN}
 
 
-def test_names_that_are_lost_are_told(make_rig: Callable[..., Any]) -> None:
+def test_lost_names_are_listed(make_rig: Callable[..., Any]) -> None:
     lost = set()
     for seed in range(20):
         trace, choices = Listening(), Choices(str(seed))
@@ -136,7 +136,7 @@ def test_names_that_are_lost_are_told(make_rig: Callable[..., Any]) -> None:
     assert lost == {"name lost: create /log", "size lost: extend /log", "partial extend: extend /log"}
 
 
-def test_a_kill_of_the_process_takes_nothing() -> None:
+def test_a_process_kill_has_no_losses() -> None:
     trace = Listening()
     kernel = Kernel(RoundRobin(1), trace=trace)
     disk = Disk(kernel, Choices("1").stream("disk"))

@@ -17,7 +17,7 @@ def refused(attempt: Callable[[], Any]) -> OSError:
     return failure.value
 
 
-def test_a_disk_without_a_capacity_takes_everything_and_says_how_much_it_has(rig: Any) -> None:
+def test_a_disk_without_a_capacity_reports_its_usage(rig: Any) -> None:
     rig.files.map("/a", 1 << 20)
     rig.files.write("/b", b"12345")
 
@@ -84,7 +84,7 @@ def test_a_replaced_file_gives_its_room_back(rig: Any) -> None:
     assert rig.files.space("/").used_bytes == 5
 
 
-def test_a_disk_that_shrinks_below_what_it_holds_is_full_until_it_grows(rig: Any) -> None:
+def test_a_disk_shrunk_below_its_usage_is_full(rig: Any) -> None:
     rig.files.map("/a", 100)
     rig.disk.capacity_bytes = 60
     assert rig.files.space("/") == (100, 0)
@@ -116,7 +116,7 @@ def test_a_crash_in_a_write_that_does_not_fit_leaves_a_prefix(rig: Any) -> None:
     assert b"0123".startswith(rig.disk.content("/a"))
 
 
-def test_no_file_is_made_while_creations_fail_and_nothing_is_left_of_the_attempt(rig: Any) -> None:
+def test_a_failed_creation_leaves_no_file(rig: Any) -> None:
     with rig.disk.with_faults(failed_creation_chance=1.0):
         for attempt in (lambda: rig.files.map("/a", 10), lambda: rig.files.write("/a", b"x")):
             with pytest.raises(OSError, match="No space left") as failure:
@@ -152,7 +152,7 @@ def test_creations_fail_by_chance_and_no_longer_than_the_block(rig: Any) -> None
         rig.files.write(f"/after-{number}", b"")
 
 
-def test_a_judge_sees_what_readers_see(rig: Any) -> None:
+def test_a_judge_sees_the_visible_content(rig: Any) -> None:
     rig.files.map("/a", 4).store(1, b"xy")
 
     assert rig.disk.content("/a") == b"\0xy\0"

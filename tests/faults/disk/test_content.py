@@ -69,7 +69,7 @@ def page_of(content: SparseBytes, page: int) -> bytes:
     return content[page * PAGE_BYTES : (page + 1) * PAGE_BYTES]
 
 
-def test_a_long_file_costs_what_it_holds() -> None:
+def test_the_cost_of_a_long_file_is_its_data() -> None:
     content = SparseBytes(GIB)
     content[GIB - 3 : GIB] = b"end"
     content[5000:5003] = b"mid"
@@ -79,7 +79,7 @@ def test_a_long_file_costs_what_it_holds() -> None:
 
 
 @pytest.mark.parametrize("make", [bytes, SparseBytes.of])
-def test_content_with_other_pages_is_the_same_object_if_nothing_is_another(make: type[bytes]) -> None:
+def test_unchanged_content_stays_the_same_object(make: type[bytes]) -> None:
     content: Content = make(b"a" * 5000)
 
     assert with_pages(content, {0: b"aaa", 4096: b"a"}) is content

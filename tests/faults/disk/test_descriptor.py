@@ -25,7 +25,7 @@ def content(rig: Any, path: str = "/log") -> bytes:
     return bytes(rig.files.read(path))
 
 
-def test_a_write_behind_the_end_leaves_zeros_between(rig: Any) -> None:
+def test_a_write_after_the_end_leaves_zeros_between(rig: Any) -> None:
     log = rig.files.open("/log")
 
     assert log.write(12, b"ab") == 2
@@ -33,13 +33,13 @@ def test_a_write_behind_the_end_leaves_zeros_between(rig: Any) -> None:
     assert log.size_bytes == 14
 
 
-def test_opening_makes_a_file_that_is_not_there(rig: Any) -> None:
+def test_open_creates_a_missing_file(rig: Any) -> None:
     rig.files.open("/d/new").write(0, b"x")
 
     assert content(rig, "/d/new") == b"x"
 
 
-def test_a_descriptor_means_the_file_whatever_its_name_is(rig: Any) -> None:
+def test_a_descriptor_follows_its_file_through_renames(rig: Any) -> None:
     log = rig.files.open("/log")
     rig.files.rename("/log", "/d/log")
     log.write(0, b"ab")
@@ -100,7 +100,7 @@ def test_a_cut_that_was_not_synced_may_be_undone(rig: Any) -> None:
     assert lost(rig) == {b"0123"}
 
 
-def test_what_is_written_behind_a_cut_is_lost_with_it(rig: Any) -> None:
+def test_writes_after_a_cut_are_lost_with_it(rig: Any) -> None:
     log = rig.files.open("/log")
     log.truncate(4)
     log.write(4, b"AB")
@@ -108,7 +108,7 @@ def test_what_is_written_behind_a_cut_is_lost_with_it(rig: Any) -> None:
     assert lost(rig) == {b"0123456789", b"0123", b"0123\0\0", b"0123AB"}
 
 
-def test_a_sync_covers_what_was_written_before_a_cut(rig: Any) -> None:
+def test_a_sync_covers_writes_before_a_cut(rig: Any) -> None:
     log = rig.files.open("/log")
     log.write(0, b"AB")
     log.write(10, b"CD")
@@ -159,7 +159,7 @@ def test_a_crash_during_a_write_leaves_a_beginning_of_it(make_rig: MakeRig) -> N
     assert found == {b"0123456789", b"0123456789A", b"0123456789AB", b"0123456789ABC"}
 
 
-def test_a_full_disk_refuses_growth_and_takes_overwrites(rig: Any) -> None:
+def test_a_full_disk_refuses_growth_only(rig: Any) -> None:
     rig.disk.capacity_bytes = 10
     log = rig.files.open("/log")
     log.write(0, b"AB")
@@ -171,7 +171,7 @@ def test_a_full_disk_refuses_growth_and_takes_overwrites(rig: Any) -> None:
     assert content(rig) == b"AB23456789"
 
 
-def test_the_rest_of_a_cut_file_keeps_what_is_pending_and_what_was_dropped() -> None:
+def test_a_cut_file_keeps_pending_and_dropped_writes() -> None:
     inode = Inode(0, PAGE, 0)
     inode.write(0, 0, b"0123456789abcdef", 0)
     inode.drop(0, 0, PAGE)
@@ -204,7 +204,7 @@ def test_a_link_does_not_take_a_name_that_something_has(rig: Any) -> None:
         rig.files.link("/none", "/d/twin")
 
 
-def test_a_rename_over_another_name_of_the_same_file_does_nothing(rig: Any) -> None:
+def test_a_rename_to_a_second_name_has_no_effect(rig: Any) -> None:
     rig.files.link("/log", "/d/twin")
     before = rig.disk.operations
     rig.files.rename("/log", "/d/twin")

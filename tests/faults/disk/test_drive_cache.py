@@ -37,16 +37,16 @@ def leave_it(rig: Any, mapped: Any) -> None:
 
 
 @pytest.mark.parametrize("profile", ["process-kill", "os-crash", "nothing-lost"])
-def test_what_a_lying_sync_covers_survives_while_there_is_power(make_rig: Rig, profile: str) -> None:
+def test_data_of_a_lying_sync_survives_with_power(make_rig: Rig, profile: str) -> None:
     assert found_after(make_rig, profile, leave_it) == {b"data"}
 
 
 @pytest.mark.parametrize("profile", ["strict-posix", "ext4-ordered", "xfs", "btrfs", "ext4-data"])
-def test_what_a_lying_sync_covers_may_go_with_the_power(make_rig: Rig, profile: str) -> None:
+def test_data_of_a_lying_sync_may_be_lost_in_a_power_cut(make_rig: Rig, profile: str) -> None:
     assert found_after(make_rig, profile, leave_it) == {b"data", bytes(4)}
 
 
-def test_an_honest_sync_of_anything_secures_what_the_drive_holds(make_rig: Rig) -> None:
+def test_any_honest_sync_secures_the_drives_cache(make_rig: Rig) -> None:
     def sync_another(rig: Any, mapped: Any) -> None:
         with rig.disk.with_faults(lying_sync_chance=0.0):
             rig.files.write("/other", b"x")
@@ -64,7 +64,7 @@ def test_an_honest_sync_of_a_directory_does_too(make_rig: Rig) -> None:
     assert found_after(make_rig, "strict-posix", sync_directory) == {b"data"}
 
 
-def test_an_honest_sync_secures_nothing_that_was_written_after_the_lie(make_rig: Rig) -> None:
+def test_an_honest_sync_does_not_secure_later_writes(make_rig: Rig) -> None:
     def write_again(rig: Any, mapped: Any) -> None:
         mapped.store(0, b"late")
         with rig.disk.with_faults(lying_sync_chance=0.0):
@@ -73,7 +73,7 @@ def test_an_honest_sync_secures_nothing_that_was_written_after_the_lie(make_rig:
     assert found_after(make_rig, "strict-posix", write_again) == {b"data", b"late"}
 
 
-def test_the_disk_tells_judges_the_truth(make_rig: Rig) -> None:
+def test_judges_see_through_a_lying_sync(make_rig: Rig) -> None:
     rig = make_rig(image=LOG, faults=LIES)
     lie(rig)
 
@@ -88,7 +88,7 @@ def test_a_clean_power_off_empties_the_drives_cache(make_rig: Rig) -> None:
     assert rig.disk.settle().files["/log"].content[:4] == b"data"
 
 
-def test_a_sync_that_has_nothing_to_do_is_no_lie(make_rig: Rig) -> None:
+def test_a_sync_without_changes_is_no_lie(make_rig: Rig) -> None:
     rig = make_rig(image=LOG, faults=LIES)
     rig.files.map("/log", 2 * PAGE).msync(0, PAGE)
     rig.files.sync("/log")
@@ -122,7 +122,7 @@ def test_a_lie_is_exposed_exactly_when_something_acknowledged_is_taken(make_rig:
         assert rig.injected["lie exposed"] == (content[:4] != b"data")
 
 
-def test_writing_the_same_bytes_again_takes_nothing_away(make_rig: Rig) -> None:
+def test_rewriting_equal_bytes_keeps_acknowledgements(make_rig: Rig) -> None:
     for seed in range(40):
         rig = make_rig(seed=str(seed), image=LOG, faults=LIES)
         mapped = rig.files.map("/log", 2 * PAGE)
@@ -133,7 +133,7 @@ def test_writing_the_same_bytes_again_takes_nothing_away(make_rig: Rig) -> None:
         assert rig.injected["lie exposed"] == 0
 
 
-def test_an_honest_drive_is_not_asked_whether_it_lies(make_rig: Rig) -> None:
+def test_an_honest_drive_needs_no_draw(make_rig: Rig) -> None:
     rig = make_rig(image=LOG)
     lie(rig)
 

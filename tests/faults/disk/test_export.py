@@ -14,7 +14,7 @@ IMAGE = Image(
 )
 
 
-def test_what_lies_below_the_root_becomes_a_real_directory_with_its_times(tmp_path: Path) -> None:
+def test_a_tree_is_exported_with_its_times(tmp_path: Path) -> None:
     export(IMAGE, "/store", tmp_path)
 
     assert sorted(entry.relative_to(tmp_path).as_posix() for entry in tmp_path.rglob("*")) == [
@@ -37,7 +37,7 @@ def test_a_directory_that_was_written_is_read_as_the_same_image(tmp_path: Path) 
     assert loaded.digest() == Image(below, ("/store", "/store/commitlog", "/store/index")).digest()
 
 
-def test_a_directory_can_stand_anywhere_in_the_image(tmp_path: Path) -> None:
+def test_a_directory_can_be_loaded_at_any_path(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x")
 
     assert load(tmp_path, "/").directories == ()

@@ -35,7 +35,7 @@ def write_and_fail(rig: Any) -> Any:
 
 
 @pytest.mark.parametrize("variant", AT_ONCE)
-def test_the_error_is_told_once_and_the_data_is_gone_though_a_second_sync_succeeds(make_rig: Rig, variant: str) -> None:
+def test_a_failed_sync_loses_data_although_the_next_one_succeeds(make_rig: Rig, variant: str) -> None:
     rig = make_rig(image=LOG, faults=failing(variant))
     mapped = write_and_fail(rig)
     with rig.disk.with_faults(failed_sync_chance=0.0):
@@ -65,7 +65,7 @@ def test_btrfs_gives_back_old_bytes_of_the_failed_pages_only(make_rig: Rig) -> N
     assert rig.disk.damage == [DamagedRange("/log", 0, PAGE, "failed sync")]
 
 
-def test_btrfs_gives_back_zeros_where_the_disk_had_nothing(make_rig: Rig) -> None:
+def test_btrfs_reverts_new_pages_to_zeros(make_rig: Rig) -> None:
     rig = make_rig(faults=failing("btrfs"))
     mapped = rig.files.map("/log", 100)
     mapped.store(0, b"doomed")
@@ -83,7 +83,7 @@ def journal(rig: Any) -> Any:
     return mapped
 
 
-def test_with_a_data_journal_the_failure_is_told_by_the_next_sync_and_the_data_is_gone_then(make_rig: Rig) -> None:
+def test_a_data_journal_fails_at_the_next_sync(make_rig: Rig) -> None:
     rig = make_rig(image=LOG, faults=failing("ext4-data"))
     mapped = journal(rig)
     assert rig.disk.is_durable("/log", 0, 6)
@@ -97,7 +97,7 @@ def test_with_a_data_journal_the_failure_is_told_by_the_next_sync_and_the_data_i
     assert rig.disk.settle().files["/log"].content[:6] == b"oooooo"
 
 
-def test_with_a_data_journal_a_power_cut_before_that_loses_nothing(make_rig: Rig) -> None:
+def test_a_data_journal_survives_a_power_cut_before_the_failure(make_rig: Rig) -> None:
     for seed in range(20):
         rig = make_rig(seed=str(seed), image=LOG, faults=failing("ext4-data"))
         journal(rig)
@@ -142,7 +142,7 @@ def test_two_syncs_that_only_reached_the_journal_are_taken_back_together(make_ri
     assert rig.disk.settle().files["/log"].content == LOG.files["/log"].content
 
 
-def test_a_sync_that_wrote_what_was_there_has_nothing_to_lose(make_rig: Rig) -> None:
+def test_a_failed_sync_of_equal_bytes_is_no_damage(make_rig: Rig) -> None:
     rig = make_rig(image=LOG, faults=failing("ext4-data"))
     mapped = rig.files.map("/log", 2 * PAGE)
     mapped.store(0, b"ooo")
@@ -225,7 +225,7 @@ def test_a_directory_sync_that_fails_may_stop_the_file_system_too(make_rig: Rig,
     assert rig.injected == {"failed directory sync": 1, "stopped file system": 1}
 
 
-def test_without_a_chance_no_sync_fails_and_nothing_is_drawn(make_rig: Rig) -> None:
+def test_without_chances_syncs_succeed_without_draws(make_rig: Rig) -> None:
     for variant in FAILING_SYNCS:
         rig = make_rig(image=LOG, faults=FaultPlan(failing_sync=variant))
         mapped = rig.files.map("/log", 2 * PAGE)
@@ -238,7 +238,7 @@ def test_without_a_chance_no_sync_fails_and_nothing_is_drawn(make_rig: Rig) -> N
         assert rig.disk.is_durable("/log", 0, 2 * PAGE)
 
 
-def test_a_variant_that_is_not_known_is_refused() -> None:
+def test_an_unknown_file_system_is_refused() -> None:
     with pytest.raises(ValueError, match=r"failing_sync: expected one of ext4-ordered, .*, found zfs"):
         FaultPlan(failing_sync="zfs")
 
@@ -269,7 +269,7 @@ def test_a_failed_write_back_is_reported_once(make_rig: Rig, variant: str) -> No
     assert content[PAGE : PAGE + 6] == b"oooooo"
 
 
-def test_btrfs_takes_back_the_page_whose_write_back_failed(make_rig: Rig) -> None:
+def test_btrfs_reverts_the_page_of_a_failed_write_back(make_rig: Rig) -> None:
     rig = of_write_back(make_rig, failing_sync="btrfs")
     mapped = rig.files.map("/log", 2 * PAGE)
     mapped.store(0, b"first")
@@ -301,7 +301,7 @@ def test_the_next_process_hears_of_a_write_back_that_failed_under_the_last_one(m
     fail(rig, lambda: again.map("/log", 2 * PAGE).msync(PAGE, 2 * PAGE))
 
 
-def test_a_file_with_nothing_to_be_written_back_cannot_fail(make_rig: Rig) -> None:
+def test_a_clean_file_has_no_failed_write_back(make_rig: Rig) -> None:
     rig = make_rig(image=LOG, faults=WRITE_BACK)
     rig.files.map("/log", 2 * PAGE).msync(0, PAGE)
 

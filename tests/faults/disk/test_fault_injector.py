@@ -54,7 +54,7 @@ def test_a_slow_write_through_a_descriptor_waits_before_it_writes(make_rig: Call
 
 
 @pytest.mark.parametrize("use", USES)
-def test_nothing_waits_and_nothing_is_drawn_while_the_device_is_well(make_rig: Callable[..., Any], use: str) -> None:
+def test_a_healthy_device_needs_no_waits_or_draws(make_rig: Callable[..., Any], use: str) -> None:
     rig = make_rig(image=IMAGE)
 
     assert elapsed_ns(rig, USES[use], 20) == [0] * 20
@@ -62,7 +62,7 @@ def test_nothing_waits_and_nothing_is_drawn_while_the_device_is_well(make_rig: C
     assert rig.choices.stream("disk").drawn == 0
 
 
-def test_a_stall_lets_everyone_wait_who_comes_before_its_end(make_rig: Callable[..., Any]) -> None:
+def test_a_stall_delays_every_operation_until_its_end(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE, faults=FaultPlan(stall_chance=1.0, stall_ms_max=5000))
     ends = []
 
@@ -81,7 +81,7 @@ def test_a_stall_lets_everyone_wait_who_comes_before_its_end(make_rig: Callable[
     assert rig.injected["stalled device"] == 1
 
 
-def test_a_sync_waits_for_the_end_of_a_stall_and_then_takes_its_own_time(make_rig: Callable[..., Any]) -> None:
+def test_a_sync_takes_its_time_after_a_stall(make_rig: Callable[..., Any]) -> None:
     faults = FaultPlan(stall_chance=1.0, stall_ms_max=100)
     rig = make_rig(image=IMAGE, faults=faults, timing=SyncTiming(7, 7))
 
@@ -95,7 +95,7 @@ def test_a_sync_waits_for_the_end_of_a_stall_and_then_takes_its_own_time(make_ri
     assert rig.kernel.now_ns == 100 * MS + 7
 
 
-def test_what_is_slow_behind_a_stall_is_known_to_be_over_when_it_is(make_rig: Callable[..., Any]) -> None:
+def test_the_end_of_slow_operations_includes_stalls(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE, faults=FaultPlan(stall_chance=1.0, stall_ms_max=100, slow_io_chance=1.0))
 
     rig.run(lambda: rig.files.read("/a"))

@@ -118,7 +118,7 @@ def test_rename_replaces_and_unlink_leaves_maps_usable(files: Any) -> None:
     assert files.list_directory("/") == []
 
 
-def test_mistakes_meet_the_errors_of_a_real_file_system_and_are_not_counted(rig: Any) -> None:
+def test_invalid_calls_have_posix_errors_and_no_number(rig: Any) -> None:
     files = rig.files
     files.make_directories("/d")
     files.write("/f", b"x")
@@ -193,7 +193,7 @@ def test_a_lock_excludes_until_released_or_its_holder_dies(rig: Any) -> None:
     assert rig.files.read("/lock") == b""
 
 
-def test_renaming_a_file_to_itself_and_taking_a_lock_nobody_holds_change_nothing(rig: Any) -> None:
+def test_a_rename_to_itself_and_a_free_lock_are_no_operations(rig: Any) -> None:
     lock = rig.files.lock("/a")
     lock.release()
     before = rig.disk.operations
@@ -218,7 +218,7 @@ def test_two_tasks_making_the_same_directories_make_each_once(make_rig: Callable
         assert rig.disk.operations == 3
 
 
-def test_two_tasks_writing_one_file_end_in_what_both_wrote_to_it(make_rig: Callable[..., Any]) -> None:
+def test_concurrent_writes_of_a_file_leave_written_bytes(make_rig: Callable[..., Any]) -> None:
     contents = set()
     for seed in range(60):
         rig = make_rig(seed=str(seed))

@@ -132,7 +132,7 @@ def test_a_hole_that_no_block_is_left_for_is_a_full_disk_to_a_descriptor() -> No
     assert rig.disk.content("/sparse").count(b"x") == 2 * PAGE
 
 
-def test_what_is_cut_off_a_file_takes_its_flaws_along() -> None:
+def test_a_cut_removes_flaws_of_the_cut_part() -> None:
     at_the_end = DamagedRange("/a", 2 * PAGE, 2 * PAGE + SECTOR, FaultKind.LATENT_SECTOR_ERROR)
     rig = FlawedRig(BAD, at_the_end)
     file = rig.files.open("/a")
@@ -206,7 +206,7 @@ def test_the_first_store_into_a_hole_without_room_is_the_death_of_the_process() 
     assert rig.disk.content("/new")[PAGE - 1 : PAGE + 1] == b"\0\0"
 
 
-def test_a_hole_is_filled_where_there_is_room_and_takes_its_page() -> None:
+def test_a_filled_hole_uses_one_page() -> None:
     rig = FlawedRig(sparse=True, capacity=100 * PAGE)
     before = rig.files.space("/").used_bytes
     mapped = rig.files.map("/new", 2 * PAGE + 100)
@@ -229,7 +229,7 @@ def test_a_write_through_a_descriptor_into_a_hole_without_room_is_an_error() -> 
     assert rig.disk.content("/new") == bytes(PAGE)
 
 
-def test_what_is_allocated_ahead_never_kills() -> None:
+def test_an_allocated_file_has_no_sigbus() -> None:
     rig = FlawedRig(capacity=4 * PAGE)
     mapped = rig.files.map("/new", PAGE - 100)
     rig.disk.capacity_bytes = 0

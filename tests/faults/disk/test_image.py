@@ -74,7 +74,7 @@ def changed(image: Image, path: str) -> list[int]:
     return [at for at in range(len(before)) if before[at] != after[at]]
 
 
-def test_nothing_rots_and_nothing_is_drawn_without_a_chance() -> None:
+def test_without_chances_data_does_not_decay() -> None:
     stream = Choices("none").stream("rot")
     injected: Counter[str] = Counter()
 
@@ -95,7 +95,7 @@ def test_bit_rot_changes_one_bit_of_each_file_it_strikes() -> None:
             assert image.files[path].mtime_ms == IMAGE.files[path].mtime_ms
 
 
-def test_a_zeroed_sector_is_zero_and_nothing_else_changes() -> None:
+def test_only_the_zeroed_sector_changes() -> None:
     struck = 0
     for seed in range(30):
         image, damage, injected = rotten(RotPlan(zeroed_sector_chance=0.5), seed)
@@ -123,7 +123,7 @@ def test_swapped_pages_have_each_others_bytes() -> None:
     assert struck > 10
 
 
-def test_a_latent_sector_error_leaves_the_bytes_to_those_who_judge() -> None:
+def test_a_latent_sector_error_keeps_the_bytes_for_judges() -> None:
     image, damage, injected = rotten(RotPlan(latent_sector_error_chance=1.0), 1)
 
     assert image is IMAGE

@@ -111,7 +111,7 @@ def test_a_sync_commits_changes_before_its_files_last(make_rig: Callable[..., An
 
 @pytest.mark.parametrize("profile", JOURNALS)
 @pytest.mark.parametrize("case", VOUCHES_NOT)
-def test_a_sync_that_has_nothing_to_log_commits_nothing(make_rig: Callable[..., Any], profile: str, case: str) -> None:
+def test_a_sync_without_changes_commits_no_journal(make_rig: Callable[..., Any], profile: str, case: str) -> None:
     assert not is_safe(make_rig, profile, *VOUCHES_NOT[case])
 
 

@@ -54,7 +54,7 @@ def test_writes_that_go_on_where_a_short_one_ended_write_everything() -> None:
     assert bytes(mapped.view(0, len(data))) == data
 
 
-def test_a_failed_write_changes_nothing_and_may_be_repeated() -> None:
+def test_a_failed_write_has_no_effect_and_can_be_repeated() -> None:
     disk, mapped = disk_with(FaultPlan(failed_write_chance=0.5))
     outcomes = []
     for _ in range(40):
@@ -86,7 +86,7 @@ def test_a_refused_lock_says_so_and_the_file_is_as_good_as_before() -> None:
 
 
 @pytest.mark.parametrize("faults", [None, FaultPlan()])
-def test_without_a_chance_nothing_fails_and_nothing_is_drawn(faults: FaultPlan | None) -> None:
+def test_without_chances_writes_succeed_without_draws(faults: FaultPlan | None) -> None:
     choices = Choices("map faults")
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 8))
     stream = choices.stream("disk")

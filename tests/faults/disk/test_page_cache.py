@@ -28,7 +28,7 @@ def test_a_write_is_visible_at_once_and_durable_only_after_a_sync() -> None:
     assert inode.is_clean
 
 
-def test_a_sync_covers_only_what_was_written_before_it_was_submitted() -> None:
+def test_a_sync_covers_only_writes_before_its_submission() -> None:
     inode = make_inode()
     inode.write(1, 0, b"early", 0)
     inode.write(5, 0, b"late!", 0)
@@ -38,7 +38,7 @@ def test_a_sync_covers_only_what_was_written_before_it_was_submitted() -> None:
     assert inode.pending == [(5, 0, b"late!")]
 
 
-def test_a_sync_of_a_range_takes_whole_pages_and_leaves_the_rest_of_a_straddling_write() -> None:
+def test_a_ranged_sync_splits_writes_at_pages() -> None:
     inode = make_inode()
     inode.write(1, 10, b"a" * 30, 0)
     inode.make_durable(2, 20, 21)
@@ -68,7 +68,7 @@ def test_a_dropped_page_is_clean_for_the_kernel_and_gone_for_the_disk() -> None:
     assert not inode.is_clean
 
 
-def test_a_drop_outside_of_its_range_loses_nothing() -> None:
+def test_a_drop_affects_only_its_range() -> None:
     inode = make_inode()
     inode.write(1, 10, b"a" * 12, 0)
     inode.drop(2, 16, 32)
@@ -186,7 +186,7 @@ def test_after_failures_only_stale_pages_differ(steps: list[tuple[str, tuple[int
             assert durable[page * PAGE :][:PAGE] == inode.content()[page * PAGE :][:PAGE]
 
 
-def test_bytes_are_durable_if_no_unsynced_write_touches_them_and_the_disk_has_what_readers_see() -> None:
+def test_clean_visible_bytes_are_durable() -> None:
     inode = make_inode()
     inode.write(1, 0, b"dropped", 0)
     inode.drop(2, 0, SIZE)
@@ -202,7 +202,7 @@ def test_bytes_are_durable_if_no_unsynced_write_touches_them_and_the_disk_has_wh
     assert inode.has_durable(16, SIZE)
 
 
-def test_writing_again_what_is_on_the_disk_leaves_it_durable_and_a_detour_does_not() -> None:
+def test_rewriting_equal_bytes_once_keeps_them_durable() -> None:
     inode = make_inode()
     inode.write(1, 0, b"synced", 0)
     inode.make_durable(2, 0, SIZE)
@@ -233,14 +233,14 @@ def grown(*sizes: int) -> Inode:
     return inode
 
 
-def test_what_a_file_grows_by_is_zeros() -> None:
+def test_a_growing_file_is_filled_with_zeros() -> None:
     inode = grown(10, 5_000, 5_001)
 
     assert inode.content() == b"\0" * 9 + b"\1" + b"\0" * 4_989 + b"\2\3"
     assert bytes(inode.readable) == inode.content()
 
 
-def test_a_file_that_nobody_looks_at_grows_in_place() -> None:
+def test_a_file_without_views_grows_in_place() -> None:
     inode = grown(10)
     before = inode.cache
     inode.thaw(1_000)
@@ -248,7 +248,7 @@ def test_a_file_that_nobody_looks_at_grows_in_place() -> None:
     assert inode.cache is before
 
 
-def test_a_view_stays_what_it_was_when_the_file_grows() -> None:
+def test_a_view_keeps_its_bytes_when_the_file_grows() -> None:
     inode = grown(10)
     view = inode.readable[5:10]
     inode.write(1, 8, b"new and longer", 0)

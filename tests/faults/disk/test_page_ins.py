@@ -30,7 +30,7 @@ def test_a_look_that_fails_is_an_input_output_error_and_the_next_one_works(make_
     assert rig.injected == {"failed page-in": 1}
 
 
-def test_a_look_that_is_slow_sees_what_was_stored_meanwhile(make_rig: Callable[..., Any]) -> None:
+def test_a_slow_view_sees_stores_during_its_wait(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE, faults=FaultPlan(slow_page_in_chance=1.0))
     seen: list[tuple[bytes, int]] = []
 

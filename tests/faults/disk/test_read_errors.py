@@ -33,7 +33,7 @@ def test_a_failed_read_is_eio_and_succeeds_later(make_rig: Callable[..., Any], u
 
 
 @pytest.mark.parametrize("use", ERRORS)
-def test_nothing_fails_and_nothing_is_drawn_without_a_chance(make_rig: Callable[..., Any], use: str) -> None:
+def test_without_chances_reads_succeed_without_draws(make_rig: Callable[..., Any], use: str) -> None:
     rig = make_rig(image=IMAGE)
     for _ in range(100):
         ERRORS[use][2](rig.files)
@@ -42,7 +42,7 @@ def test_nothing_fails_and_nothing_is_drawn_without_a_chance(make_rig: Callable[
     assert rig.choices.stream("disk").drawn == 0
 
 
-def test_a_name_whose_removal_fails_is_still_there_and_goes_the_next_time(make_rig: Callable[..., Any]) -> None:
+def test_a_failed_removal_can_be_repeated(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE, faults=FaultPlan(failed_removal_chance=1.0))
     with pytest.raises(OSError, match="Input/output"):
         rig.files.unlink("/d/a")
@@ -74,7 +74,7 @@ def test_a_map_that_fails_makes_no_file(make_rig: Callable[..., Any]) -> None:
     assert rig.disk.operations == 0
 
 
-def test_what_is_not_there_is_not_there_rather_than_unreadable(make_rig: Callable[..., Any]) -> None:
+def test_a_missing_file_is_missing_rather_than_unreadable(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(faults=FaultPlan(failed_read_chance=1.0))
     with pytest.raises(FileNotFoundError):
         rig.files.read("/none")
@@ -113,7 +113,7 @@ def test_a_small_file_is_written_whole_however_short_the_writes(make_rig: Callab
     assert rig.disk.operations == 1 + rig.injected["short write"] + 1
 
 
-def test_a_crash_between_two_short_writes_leaves_what_the_first_one_wrote(make_rig: Callable[..., Any]) -> None:
+def test_a_crash_between_short_writes_keeps_the_first(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE, faults=FaultPlan(short_write_chance=1.0))
     rig.disk.crash_at(2, "before")
     rig.run_until_death(lambda: rig.files.write("/d/a", b"0123456789"))

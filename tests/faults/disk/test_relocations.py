@@ -63,7 +63,7 @@ def test_a_directory_moves_with_all_that_it_holds_or_not_at_all(place: Place) ->
     assert place.left() == {"/e /e/f=f /g=g"}
 
 
-def test_what_is_made_in_a_moved_directory_is_in_it_wherever_a_crash_leaves_that(place: Place) -> None:
+def test_files_in_a_moved_directory_follow_it(place: Place) -> None:
     place.files.rename("/d", "/e")
     place.files.open("/e/h")
     place.sync("/e")
@@ -71,7 +71,7 @@ def test_what_is_made_in_a_moved_directory_is_in_it_wherever_a_crash_leaves_that
     assert place.left() == {"/d /d/f=f /d/h= /g=g", "/e /e/f=f /e/h= /g=g"}
 
 
-def test_a_sync_of_a_moved_directory_covers_what_was_made_before_it_moved(place: Place) -> None:
+def test_a_sync_of_a_moved_directory_covers_earlier_files(place: Place) -> None:
     place.files.open("/d/h")
     place.files.rename("/d", "/e")
     place.sync("/", "/e")
@@ -102,7 +102,7 @@ def test_a_directory_replaces_an_empty_one_only(place: Place) -> None:
         (lambda files: files.symlink("/none/link", "d"), errno.ENOENT),
     ],
 )
-def test_what_linux_refuses_is_refused(place: Place, act: Callable[[SimFiles], None], code: int) -> None:
+def test_impossible_moves_have_the_errors_of_linux(place: Place, act: Callable[[SimFiles], None], code: int) -> None:
     with pytest.raises(OSError, match="/") as refused:
         act(place.files)
 

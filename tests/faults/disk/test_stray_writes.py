@@ -28,7 +28,7 @@ def landing(file: int, page: int) -> Choices:
     return Choices.replaying(Decision("disk", name, 1, options, value) for name, options, value in drawn)
 
 
-def test_a_lost_write_shows_to_nobody_before_the_machine_has_been_off(make_rig: Callable[..., Any]) -> None:
+def test_a_lost_write_is_invisible_until_the_machine_was_off(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE, faults=LOST)
     mapped = write_and_sync(rig, PAGE - 1, b"xx")
 
@@ -56,7 +56,7 @@ def test_a_later_write_to_the_page_brings_all_of_it_to_the_disk(make_rig: Callab
     assert rig.cut("strict-posix").files["/a"].content[:9] == b"xaaaaaaya"
 
 
-def test_a_write_that_changes_nothing_is_not_missed(make_rig: Callable[..., Any]) -> None:
+def test_a_lost_write_of_equal_bytes_is_no_damage(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE, faults=LOST)
     write_and_sync(rig, 0, b"a")
 
@@ -64,7 +64,7 @@ def test_a_write_that_changes_nothing_is_not_missed(make_rig: Callable[..., Any]
     assert rig.disk.damage == []
 
 
-def test_what_is_written_while_the_sync_runs_is_as_unsure_as_ever(make_rig: Callable[..., Any]) -> None:
+def test_writes_during_the_sync_are_not_durable(make_rig: Callable[..., Any]) -> None:
     """The page is dirty again, and its later write-back is correct."""
     rig = make_rig(image=IMAGE, faults=LOST, timing=SyncTiming(1000, 1000))
 
@@ -115,7 +115,7 @@ def test_a_page_that_is_dirty_heals_when_it_is_written_back(make_rig: Callable[.
     assert rig.cut("strict-posix").files["/b"].content == b"b" * 50 + b"new" + b"b" * 47
 
 
-def test_a_page_hit_twice_while_dirty_is_still_what_readers_see(make_rig: Callable[..., Any]) -> None:
+def test_a_dirty_page_hit_twice_keeps_its_visible_bytes(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE, faults=MISDIRECTED)
     other = rig.files.map("/b", 100)
     other.store(50, b"new")
@@ -155,7 +155,7 @@ def test_damage_is_found_under_the_name_that_a_file_got_later(make_rig: Callable
     assert rig.disk.damage == [("/tmp", 0, 9, "lost write"), ("/side", 0, 9, "lost write")]
 
 
-def test_syncs_draw_nothing_while_no_write_goes_astray(make_rig: Callable[..., Any]) -> None:
+def test_without_chances_syncs_need_no_draws(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(image=IMAGE)
     for number in range(50):
         write_and_sync(rig, number)

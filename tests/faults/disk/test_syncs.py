@@ -25,7 +25,7 @@ def prepare(rig: Any) -> Any:
     return mapped
 
 
-def test_a_sync_takes_its_time_and_others_run_meanwhile(make_rig: Callable[..., Any]) -> None:
+def test_other_tasks_run_during_a_sync(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(timing=SyncTiming(5 * MS, 5 * MS))
     seen = []
 
@@ -48,7 +48,7 @@ def test_a_sync_takes_its_time_and_others_run_meanwhile(make_rig: Callable[..., 
 
 
 @pytest.mark.parametrize("how", ["msync", "fdatasync", "sync"])
-def test_a_sync_covers_what_was_written_before_it_was_submitted(make_rig: Callable[..., Any], how: str) -> None:
+def test_a_sync_covers_writes_before_its_submission(make_rig: Callable[..., Any], how: str) -> None:
     rig = make_rig(timing=SyncTiming(MS, MS))
 
     def body() -> None:
@@ -92,7 +92,7 @@ def test_only_a_completed_sync_keeps_its_promise_through_a_power_cut(make_rig: C
     assert outcomes == ({b"data"} if moment == "after" else {b"data", bytes(4)})
 
 
-def test_a_crash_during_a_sync_comes_half_way_through_it(make_rig: Callable[..., Any]) -> None:
+def test_a_crash_during_a_sync_comes_half_way(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(timing=SyncTiming(8 * MS, 8 * MS))
 
     def body() -> None:
@@ -122,7 +122,7 @@ def test_a_machine_killed_from_elsewhere_leaves_a_sync_in_flight_undone(make_rig
     assert durable(rig) == bytes(10)
 
 
-def test_a_failed_sync_is_told_once_and_its_data_never_reaches_the_disk(make_rig: Callable[..., Any]) -> None:
+def test_a_failed_sync_is_reported_once_and_loses_its_data(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(faults=FaultPlan(failed_sync_chance=1.0))
     mapped = prepare(rig)
     mapped.store(0, b"doomed")
@@ -167,7 +167,7 @@ def test_data_rewritten_after_a_failed_sync_does_reach_the_disk(make_rig: Callab
     assert rig.cut("strict-posix").files["/log"].content[:6] == b"doomed"
 
 
-def test_a_page_cache_that_survives_still_shows_what_a_failed_sync_dropped(make_rig: Callable[..., Any]) -> None:
+def test_a_surviving_page_cache_shows_dropped_data(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(faults=FaultPlan(failed_sync_chance=1.0))
     mapped = prepare(rig)
     mapped.store(0, b"doomed")
@@ -195,7 +195,7 @@ def syncs(rig: Any, count: int) -> list[int]:
     return took
 
 
-def test_some_syncs_are_slow_if_asked_for_and_each_is_counted(make_rig: Callable[..., Any]) -> None:
+def test_slow_syncs_are_injected_and_counted(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(timing=SyncTiming(MS, 2 * MS), faults=FaultPlan(slow_sync_chance=0.2))
     took = syncs(rig, 100)
 
@@ -206,7 +206,7 @@ def test_some_syncs_are_slow_if_asked_for_and_each_is_counted(make_rig: Callable
     assert rig.injected["slow sync"] >= len(slow)
 
 
-def test_no_sync_is_slow_or_fails_unless_asked_for(make_rig: Callable[..., Any]) -> None:
+def test_without_chances_syncs_neither_fail_nor_are_slow(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(timing=SyncTiming(MS, 2 * MS))
     took = syncs(rig, 100)
 
@@ -214,7 +214,7 @@ def test_no_sync_is_slow_or_fails_unless_asked_for(make_rig: Callable[..., Any])
     assert rig.injected["slow sync"] == rig.injected["failed sync"] == 0
 
 
-def test_some_syncs_fail_if_asked_for_and_each_is_counted(make_rig: Callable[..., Any]) -> None:
+def test_failed_syncs_are_injected_and_counted(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(faults=FaultPlan(failed_sync_chance=0.2))
     failed = syncs(rig, 100).count(-1)
 
@@ -222,7 +222,7 @@ def test_some_syncs_fail_if_asked_for_and_each_is_counted(make_rig: Callable[...
     assert rig.injected["failed sync"] == failed
 
 
-def test_what_cannot_vary_is_not_drawn(rig: Any) -> None:
+def test_a_fixed_latency_is_not_drawn(rig: Any) -> None:
 
     assert SyncTiming(7, 7).draw(rig.disk._injector, "msync /a") == 7
     assert rig.choices.stream("disk").drawn == 0
@@ -237,7 +237,7 @@ def test_latencies_lie_within_their_bounds_and_are_drawn_with_a_label(rig: Any) 
     assert not rig.injected
 
 
-def test_a_slow_sync_takes_up_to_what_the_fault_says(make_rig: Callable[..., Any]) -> None:
+def test_a_slow_sync_is_bounded_by_the_plan(make_rig: Callable[..., Any]) -> None:
     rig = make_rig(faults=FaultPlan(slow_sync_chance=1.0, slow_sync_ms_max=1))
     slow = [SyncTiming(10, 20).draw(rig.disk._injector, "msync /a") for _ in range(200)]
 

@@ -56,7 +56,7 @@ def test_a_file_whose_removal_is_lost_is_back_unless_its_name_was_taken() -> Non
     assert names_after_losing(names, 2).inode("/d/a") is None
 
 
-def test_a_lost_rename_leaves_the_old_name_and_what_the_new_one_had() -> None:
+def test_a_lost_rename_restores_both_names() -> None:
     names = make_names("/d/a", "/d/b")
     a, b = names.find("/d/a"), names.find("/d/b")
     names.rename(1, "/d/a", "/d/b")
@@ -108,7 +108,7 @@ def test_a_lost_directory_loses_its_content() -> None:
     assert names_after_losing(names, 6).directories == {"/", "/d", "/d/e", "/d/e/f"}
 
 
-def test_a_directory_sync_covers_the_names_directly_in_it_and_nothing_else() -> None:
+def test_a_directory_sync_covers_only_its_own_names() -> None:
     names = make_names()
     names.make_directory(1, "/d/e")
     names.create(2, "/d/e/a", 0)

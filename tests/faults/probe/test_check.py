@@ -149,7 +149,7 @@ def test_a_file_without_a_check_is_refused(check_file: CheckFile, lines: str, me
         PythonCheck(check_file(lines))
 
 
-def test_a_check_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_missing_check_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckError, match="expected a Python file"):
         PythonCheck(tmp_path / "none.py")
 

@@ -52,7 +52,7 @@ def test_sigterm_leaves_neither_processes_nor_directories(tmp_path: Path, busy: 
     assert not Path(directory).parent.parent.exists()
 
 
-def test_a_script_that_is_not_there_is_named(accepting: Path) -> None:
+def test_a_missing_script_is_named(accepting: Path) -> None:
     for way in ((), ("--record", "calls")):
         result = invoke("--check", accepting, *way, "--", "nosuch.py")
 

@@ -42,7 +42,7 @@ def verdicts(check: Check, jobs: int, *contents: bytes, seconds: float = 20.0) -
 
 
 @pytest.mark.parametrize("jobs", [0, 1, 3])
-def test_a_command_gets_a_directory_and_promises_and_its_output_is_what_is_broken(script: Script, jobs: int) -> None:
+def test_a_command_gets_directory_and_promises(script: Script, jobs: int) -> None:
     check = script(
         """
         read promise; read last

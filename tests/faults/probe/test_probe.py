@@ -194,7 +194,7 @@ def test_an_invalid_failure_file_is_refused(
         ProbeFailure.from_json(text.replace(old, new))
 
 
-def test_a_story_tells_steps_with_the_lines_they_come_from(saved: ProgramRecord) -> None:
+def test_a_story_has_steps_with_source_lines(saved: ProgramRecord) -> None:
     assert step_text(saved, 2) == "   3 rename new -> value  save.py:3"
     assert list(story(saved, 7))[-1] == "   8 acknowledge 'two'  save.py:9"
     assert len(list(story(saved, 3))) == 4

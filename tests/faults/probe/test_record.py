@@ -36,7 +36,7 @@ def test_a_record_outlives_being_written_down() -> None:
     assert ProgramRecord.from_json(json.loads(RECORD.dumps())) == RECORD
 
 
-def test_what_a_step_does_not_use_is_not_written_down() -> None:
+def test_unused_fields_of_a_step_are_omitted() -> None:
     assert RECORD.to_json()["steps"][2] == {"do": "rename", "path": "/files/a", "target": "/files/b", "from": 0}
 
 
@@ -56,7 +56,7 @@ def test_what_a_step_does_not_use_is_not_written_down() -> None:
         (lambda one: one["steps"].append(7), r"Expected `object`, got `int` - at `\$\.steps\[5\]`"),
     ],
 )
-def test_a_document_that_is_no_record_is_refused_by_name(spoil: Any, message: str) -> None:
+def test_an_invalid_record_is_refused(spoil: Any, message: str) -> None:
     document = json.loads(RECORD.dumps())
     spoil(document)
 
@@ -74,19 +74,19 @@ def test_a_record_of_the_format_before_is_read_as_one_of_this() -> None:
     assert record.tasks == (ProgramTask(0, 0, ""),)
 
 
-def test_what_is_not_even_a_document_is_refused() -> None:
+def test_other_json_is_refused() -> None:
     with pytest.raises(RecordError, match="found list"):
         ProgramRecord.from_json([])
 
 
-def test_printed_lines_count_only_while_the_program_promises_nothing_by_itself() -> None:
+def test_printed_lines_count_only_without_explicit_promises() -> None:
     printed, promised, other = Step("acknowledge", "line"), Step("acknowledge", "promise"), Step("sync all")
 
     assert only_promises([printed, other], {0}) == [printed, other]
     assert only_promises([printed, other, promised], {0}) == [other, promised]
 
 
-def test_an_acknowledgement_costs_nothing_unless_somebody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_acknowledge_is_a_no_op_without_listeners(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tornlog.faults.probe._listeners", [])
     heard: list[str] = []
     acknowledge("before")

@@ -41,7 +41,7 @@ def test_the_envelope_has_format_kind_versions_and_test() -> None:
     assert "test" not in envelope_of(write_artefact(FUZZ, NOTE))
 
 
-def test_another_kind_is_refused_with_who_replays_it() -> None:
+def test_another_kind_is_refused_with_its_replay_command() -> None:
     with pytest.raises(ArtefactError, match=r"^kind: expected probe, found fuzz: replay it by tornlog fuzz"):
         read_artefact(write_artefact(FUZZ, NOTE), PROBE, Note)
 

@@ -26,7 +26,7 @@ def unsynced(run: Simulation) -> None:
     run.live("second", lambda world: None)
 
 
-def test_every_state_that_is_judged_is_what_its_run_finds_on_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_judged_state_matches_its_run(monkeypatch: pytest.MonkeyPatch) -> None:
     crash, judge = Disk.crash, WholeCrash.judge
     found: list[str] = []
     states = []

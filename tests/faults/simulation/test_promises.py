@@ -24,7 +24,7 @@ def never_called(full):
 """
 
 
-def test_a_promise_that_does_not_hold_raises_and_says_what_was_found() -> None:
+def test_a_broken_promise_raises_with_the_fact() -> None:
     always(True, "it holds")
     with pytest.raises(PromiseBroken, match="a saved value is there: found nothing"):
         always(False, "a saved value is there", "found nothing")

@@ -73,7 +73,7 @@ def found_in(scenario: Scenario) -> Finding:
     return finding
 
 
-def test_a_lost_name_shrinks_to_one_file_whatever_number_it_had() -> None:
+def test_a_lost_name_shrinks_to_one_file_of_any_number() -> None:
     finding = found_in(numbered)
     assert len(steps_taken(finding.record)) > 1
 
@@ -101,7 +101,7 @@ def test_a_race_shrinks_to_two_steps_and_a_switch() -> None:
 
 
 @pytest.mark.parametrize("scenario", [numbered, torn, racy])
-def test_what_was_shrunk_replays_and_shrinks_no_further(scenario: Scenario) -> None:
+def test_a_shrunk_run_replays_and_shrinks_no_further(scenario: Scenario) -> None:
     smallest = shrink(scenario, found_in(scenario))
 
     assert replay(scenario, smallest.record).is_same(smallest)

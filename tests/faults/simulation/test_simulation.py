@@ -55,7 +55,7 @@ def test_a_crash_whose_operation_does_not_come_is_at_the_end() -> None:
         assert run.live("second", names) == ["a"]
 
 
-def test_a_life_without_a_planned_crash_loses_nothing() -> None:
+def test_a_life_without_a_planned_crash_has_no_losses() -> None:
     with (run := simulate(crashes=[])).kernel:
         run.live("first", write("/a", b"1"), crash_within=10)
 

@@ -120,7 +120,7 @@ def test_a_path_in_a_text_is_not_the_directory_nor_a_shorter_name() -> None:
     assert concern.paths == {"/kv/log-10", "/kv/new"}
 
 
-def test_nothing_is_found_where_nothing_fails() -> None:
+def test_passing_seeds_have_no_finding() -> None:
     assert find(lambda run: run.live("only", lambda world: None), range(10)) is None
 
 
@@ -133,7 +133,7 @@ def test_a_finding_replays_draws_switches_crash_and_all() -> None:
         assert replayed.record == finding.record
 
 
-def test_an_error_of_a_task_is_what_the_task_raised() -> None:
+def test_a_failed_task_has_its_own_error() -> None:
     finding = found_in(racy)
 
     assert finding.signature == "AssertionError"
@@ -151,7 +151,7 @@ def test_an_error_outside_of_any_task_and_a_deadlock_are_failures_too() -> None:
     assert run_seed(hangs, 1).signature == "DeadlockError"
 
 
-def test_a_replay_names_what_is_gone() -> None:
+def test_a_replay_names_missing_decisions() -> None:
     finding = found_in(lossy)
     decision = Decision("disk of first", "page /gone#0 writes lost", 1, 2, 1)
     switch = Switch("first/main", "msync", 7, "first/nobody")
@@ -222,7 +222,7 @@ def test_a_run_ends_at_its_step_limit() -> None:
 
 
 @pytest.mark.ci
-def test_exploring_a_life_finds_what_some_crash_leaves_and_the_finding_replays() -> None:
+def test_exploration_finds_a_crash_that_replays() -> None:
     explored = explore(lossy, 1)
 
     (finding,) = explored.findings
@@ -233,7 +233,7 @@ def test_exploring_a_life_finds_what_some_crash_leaves_and_the_finding_replays()
     assert f"broken  {LOST}" in str(explored)
 
 
-def test_exploring_sound_code_tries_every_crash_and_finds_nothing() -> None:
+def test_exploration_of_sound_code_has_no_finding() -> None:
     def sound(run: Simulation) -> None:
         done = []
 

@@ -354,7 +354,7 @@ def test_a_special_file_is_a_difference(recorded: Recorded) -> None:
 
 
 @pytest.mark.parametrize("then", ["", "; os.unlink(name)"])
-def test_a_name_that_is_not_utf_8_is_refused_even_if_it_is_gone_again(recorded: Recorded, then: str) -> None:
+def test_a_name_that_is_not_utf_8_is_refused_even_if_removed(recorded: Recorded, then: str) -> None:
     with pytest.raises(ProgramError, match=r"expected names in UTF-8, found b'/files/\\xff'"):
         recorded(f"import os; name = os.fsdecode(b'\\xff'); open(name, 'w').close(){then}")
 

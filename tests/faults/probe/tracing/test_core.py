@@ -64,7 +64,7 @@ def stopped(core: TracingCore) -> Iterator[int]:
         assert not Path(f"/proc/{child}").exists()
 
 
-def test_a_program_is_recorded_alike(core: TracingCore, use: Switch) -> None:
+def test_both_make_the_same_record(core: TracingCore, use: Switch) -> None:
     use(core)
     by_core = steps_of(traced(PROGRAM))
     use(None)
@@ -194,7 +194,7 @@ def test_invalid_registers_are_refused(core: TracingCore, stopped: int) -> None:
         core.set_registers(stopped, NT_PRSTATUS, bytes(2048), {})
 
 
-def test_facts_of_a_descriptor_are_read_alike(core: TracingCore, use: Switch, tmp_path: Path) -> None:
+def test_both_read_the_same_descriptor_facts(core: TracingCore, use: Switch, tmp_path: Path) -> None:
     file = os.open(tmp_path / "f", os.O_RDWR | os.O_CREAT | os.O_APPEND)
     os.write(file, b"twelve bytes")
     info = os.open(f"/proc/self/fdinfo/{file}", os.O_RDONLY)
@@ -212,7 +212,7 @@ def test_facts_of_a_descriptor_are_read_alike(core: TracingCore, use: Switch, tm
 
 
 @given(st.binary(max_size=300), st.binary(max_size=300))
-def test_a_difference_is_found_alike(old: bytes, new: bytes) -> None:
+def test_both_find_the_same_difference(old: bytes, new: bytes) -> None:
     core = load_core()
     if core is None:
         pytest.skip("no core in C was built")

@@ -33,7 +33,7 @@ def outcome(code: bytes, machine: Architecture, call: int, *arguments: int, audi
 
 
 @MACHINES
-def test_a_filter_stops_at_what_it_is_made_for_and_at_nothing_else(machine: Architecture) -> None:
+def test_a_filter_stops_only_at_its_calls(machine: Architecture) -> None:
     code = filter_of(machine, {"write": None, "openat": AnyBit(2, 0o100), "mprotect": AnyBit(2, 2), "no such": None})
     calls = machine.calls
 

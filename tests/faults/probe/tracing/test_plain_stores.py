@@ -161,7 +161,7 @@ def test_plain_stores_match_the_processor(stepped: Callable[[], None]) -> None:
     assert max(len(one.data) for one in stores) == 32
 
 
-def test_a_store_behind_the_end_of_a_file_is_in_no_file() -> None:
+def test_a_store_after_the_end_of_a_file_is_not_recorded() -> None:
     steps = steps_of(
         traced("""
             f = file(content=bytes(5000))

@@ -166,7 +166,7 @@ def test_injected_calls_work_in_guarded_code(tmp_path: Path) -> None:
     assert in_short(steps) == ["create /files/f #0", "truncate #0 @4096", "sync #0", "store #0 'B'"]
 
 
-def test_a_program_finds_what_it_is_given_and_its_files_have_numbers() -> None:
+def test_files_at_the_start_are_there_and_numbered() -> None:
     start = Image({f"{FILES}/a": FileImage(b"A", 0), f"{FILES}/b": FileImage(b"B", 0)}, (FILES, TEMPORARY))
 
     steps = steps_of(traced('os.write(os.open("b", os.O_WRONLY | os.O_APPEND), open("a", "rb").read())', start=start))
@@ -373,17 +373,17 @@ def test_a_program_that_does_not_end_is_named_and_ended() -> None:
         record_traced(["sleep", "60"], EMPTY, 0.5)
 
 
-def test_a_program_that_leaves_others_behind_is_named() -> None:
+def test_leftover_processes_are_reported() -> None:
     with pytest.raises(ProgramError, match="1 processes of it have not ended within 1 s"):
         record_traced(["sh", "-c", "sleep 60 & :"], EMPTY, 1.0)
 
 
-def test_a_program_that_is_not_there_is_named() -> None:
+def test_a_missing_program_is_named() -> None:
     with pytest.raises(ProgramError, match="no-such-program: expected an executable, found none"):
         record_traced(["no-such-program"], EMPTY, 1.0)
 
 
-def test_a_file_that_is_no_program_is_named(tmp_path: Path) -> None:
+def test_a_file_without_a_program_is_named(tmp_path: Path) -> None:
     path = tmp_path / "nothing"
     path.write_bytes(b"\x00")
     path.chmod(0o755)

@@ -9,11 +9,11 @@ from tornlog.faults.probe.record import STORE, Step
 from tornlog.faults.probe.tracing import plain_stores, ptrace
 
 _WAYS = r"""
-= write goes on where the position is
+= write continues at the position
 f = file()
 os.write(f, b"more")
 > ... | write #0 @10000 'more'
-= an appending write goes to the end, wherever it says
+= an appending write ignores its offset
 file()
 g = os.open("f", os.O_WRONLY | os.O_APPEND)
 os.write(g, b"end")
@@ -32,7 +32,7 @@ a, b = socket.socketpair()
 socket.send_fds(b, [b"x"], [f])
 in_child(lambda: os.pwrite(socket.recv_fds(a, 10, 1)[1][0], b"passed", 3))
 > ... | write #0 @3 'passed'
-= a call with more buffers than there can be does nothing
+= a call with too many buffers fails
 f = file()
 m = mmap.mmap(f, 8192)
 assert libc.readv(f, ctypes.c_void_p(address(m)), ctypes.c_int(2**31 - 1)) == -1
@@ -43,7 +43,7 @@ f = file()
 os.writev(f, [b"x" * 10, b"y" * 5])
 os.pwritev(f, [b"q" * 3, b"r"], 7)
 > ... | write #0 @10000 'xxxxxxxxxxyyyyy' | write #0 @7 'qqqr'
-= pwritev2 may sync, append, and go on at the position
+= pwritev2 may sync, append, or continue at the position
 f = file()
 os.pwritev(f, [b"d"], 9, os.RWF_DSYNC)
 os.pwritev(f, [b"app"], 0, os.RWF_APPEND)
@@ -70,14 +70,14 @@ m[:] = b"D" * 4096
 g = os.open("f", os.O_RDWR | os.O_DIRECT)
 os.pwrite(g, m, 4096)
 > create /files/f #0 | write #0 'aaa...8192' | write #0 @4096 'DDD...4096'
-= a synchronous descriptor syncs what is written
+= a write to a synchronous descriptor is a sync
 file()
 g = os.open("f", os.O_WRONLY | os.O_DSYNC)
 os.write(g, b"sync")
 h = os.open("f", os.O_WRONLY | os.O_SYNC)
 os.pwrite(h, b"all", 50)
 > ... | write #0 'sync' | sync data #0 +4 | write #0 @50 'all' | sync #0 @50 +3
-= a write in part is recorded in part
+= a partial write is recorded in part
 import resource
 f = file(content=b"a" * 100)
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -91,7 +91,7 @@ try: os.write(g, b"x")
 except OSError as error: assert error.errno == errno.EBADF
 assert libc.write(f, long(8), 10) == -1
 > ...
-= asynchronous writes are recorded when they are done
+= asynchronous writes are recorded at their completion
 f = file()
 context = ctypes.c_ulong()
 done(libc.syscall(IO_SETUP, 8, ctypes.byref(context)))
@@ -136,7 +136,7 @@ os.posix_fallocate(f, 0, 30000)
 f = file()
 done(libc.fallocate(f, 1, long(0), long(90000)))
 > ...
-= a hole is zeros
+= a punched hole is zeros
 f = file()
 done(libc.fallocate(f, 3, long(100), long(5000)))
 > ... | zero range #0 @100 +5000
@@ -160,7 +160,7 @@ os.unlink("f")
 os.write(f, b"still")
 os.fsync(f)
 > ... | unlink /files/f | write #0 @10000 'still' | sync #0
-= renaming a name to another of the same file does nothing
+= a rename between two names of one file has no effect
 file()
 os.link("f", "l")
 os.rename("f", "l")
@@ -172,7 +172,7 @@ file("g", b"")
 assert libc.renameat2(-100, b"f", -100, b"g", 1) == -1
 assert libc.rename(b"none", b"g") == -1
 > ... | create /files/g #1
-= directories are made, renamed with what they hold, and removed
+= directories are made, renamed with their content, and removed
 os.mkdir("d")
 file("d/f", b"x")
 os.rename("d", "e")
@@ -260,7 +260,7 @@ m.flush()
 done(libc.msync(long(address(m)), long(4096), 1))
 done(libc.sync_file_range(f, long(0), long(0), 7))
 > create /files/f #0 | write #0 'aaa...12288' | store #0 @5000 'B' | sync data #0 @4096 +4096 | sync data #0
-= stores through a map are steps in their order
+= stores through a map are recorded in order
 f = file()
 m = mmap.mmap(f, 8192)
 m[0] = 65
@@ -274,7 +274,7 @@ f = file()
 m = mmap.mmap(f, 8192)
 ctypes.c_uint64.from_address(address(m, 4092)).value = 0x4242424242424242
 > ... | store #0 @4092 'BBBB' | store #0 @4096 'BBBB'
-= a map in the middle of a file, and one of it that is moved
+= a map in the middle of a file, and a moved one
 f = file(content=b"a" * 20000)
 m = mmap.mmap(f, 4096, offset=8192)
 m[3] = 66
@@ -283,19 +283,19 @@ moved = done(libc.mremap(ctypes.c_void_p(start), long(4096), long(16384), 1))
 ctypes.memset(moved, 67, 2)
 ctypes.memset(moved + 12288, 68, 2)
 > create /files/f #0 | write #0 'aaa...20000' | store #0 @8195 'B' | store #0 'CC' | store #0 @12288 'DD'
-= memory is set by the widest stores that the processor has
+= memory is set with the widest stores of the processor
 f = file()
 m = mmap.mmap(f, 8192)
 for size in 3, 40, 300, 3000:
     ctypes.memset(address(m), size % 256, size)
 > any
-= a map that may be stored to later
+= a map becomes writable later
 f = file()
 start = done(libc.mmap(None, long(8192), 1, 1, f, long(0)))
 done(libc.mprotect(ctypes.c_void_p(start), long(4096), 3))
 ctypes.memset(start, 90, 10)
 > ... | store #0 'ZZZZZZZZZZ'
-= a map that is taken away in part, and one that another takes the place of
+= a map is unmapped in part, and another is replaced
 f = file()
 start = done(libc.mmap(None, long(8192), 3, 1, f, long(0)))
 done(libc.munmap(ctypes.c_void_p(start), long(4096)))
@@ -310,7 +310,7 @@ m[0] = 66
 n = mmap.mmap(f, 4096, prot=mmap.PROT_READ)
 assert n[0] == 97
 > ...
-= a map that a forked process shares
+= a forked process shares a map
 f = file()
 m = mmap.mmap(f, 8192)
 m[0] = 66
@@ -318,7 +318,7 @@ def child(): m[5] = 67; m[4096] = 68
 in_child(child)
 m[6] = 69
 > ... | store #0 'B' | store #0 @5 'C' | store #0 @4096 'D' | store #0 @6 'E'
-= a map that another process makes of the same file
+= another process maps the same file
 f = file()
 m = mmap.mmap(f, 4096)
 m[0] = 66
@@ -337,7 +337,7 @@ assert libc.pread(g, ctypes.c_void_p(address(m, 100)), long(3), long(2)) == 3
 assert os.preadv(g, [view[200:202]], 4) == 2
 > ... | create /files/g #1 | write #1 '0123456789' | store #0 @10 '012...4086' | store #0 @4096 '67'
 > store #0 @100 '234' | store #0 @200 '45'
-= the kernel receives into a map while another thread goes on
+= the kernel receives into a map while another thread runs
 f = file()
 m = mmap.mmap(f, 4096)
 a, b = socket.socketpair()
@@ -348,7 +348,7 @@ assert a.recv_into(memoryview(m)[:4]) == 4
 thread.join()
 a.recvmsg_into([memoryview(m)[20:25]])
 > ... | write #0 @10000 'before' | store #0 'sent' | store #0 @21 'gain'
-= a receive into a map that a signal interrupts goes on
+= an interrupted receive into a map continues
 f = file()
 m = mmap.mmap(f, 4096)
 a, b = socket.socketpair()
@@ -358,7 +358,7 @@ signal.setitimer(signal.ITIMER_REAL, 0.3)
 threading.Timer(1.0, lambda: b.send(b"sent")).start()
 assert libc.recv(a.fileno(), ctypes.c_void_p(address(m)), long(4), 0) == 4
 > ... | store #0 'sent'
-= the kernel fills a map with chance and with facts
+= the kernel fills a map with random bytes and a status
 f = file()
 m = mmap.mmap(f, 8192)
 assert libc.getrandom(ctypes.c_void_p(address(m)), long(2), 0) == 2
@@ -409,14 +409,14 @@ os.pwrite(f, b"far", (1 << 34) - 3)
 m = mmap.mmap(f, 1 << 30)
 m[1 << 29] = 66
 > create /files/f #0 | write #0 'x' | truncate #0 @17179869184 | write #0 @17179869181 'far' | store #0 @536870912 'B'
-= lines that are printed are promises in order
+= printed lines are promises in order
 f = file()
 print("one", flush=True)
 os.write(f, b"x")
 os.write(1, b"tw")
 os.write(1, b"o\nthree\nrest")
 > ... | acknowledge one | write #0 @10000 'x' | acknowledge two | acknowledge three
-= promises of their own take the place of what is printed
+= explicit promises replace printed lines
 f = file()
 print("printed", flush=True)
 p = int(os.environ["TORNLOG_PROMISES"])
