@@ -1,10 +1,12 @@
-"""A decorator for tests that run in one life of a simulated machine."""
+"""What tests of the store share: a type of fixtures, and a decorator for one life of a simulated machine."""
 
 from collections.abc import Callable
 from functools import wraps
 from inspect import Parameter, signature
 from typing import Any
 
+Make = Callable[..., Any]
+"""A fixture that makes something: a lab, settings, a disk."""
 Test = Callable[..., None]
 _GIVEN = ("world", "bench")
 

@@ -1,5 +1,4 @@
 import errno
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -7,9 +6,9 @@ from typing import Any
 import pytest
 
 from tests.store.rigs import StandingClock, started
-from tests.store.simulated import simulated
+from tests.store.simulated import Make, simulated
 from tornlog.faults.disk.image import FileImage, Image
-from tornlog.store.config import BrokerRole, FlushDiskType, StoreConfig
+from tornlog.store.config import BrokerRole, StoreConfig
 from tornlog.store.delivery.schedule import RETRY_AFTER_ERROR_MS, encoded_offsets
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.consume_queue import BLANK_ENTRY_BYTES, ENTRY_BYTES, QueueEntry, encode_entry
@@ -26,8 +25,6 @@ from tornlog.store.tools.geometry import Geometry
 from tornlog.store.tools.inspect import inspect_directory
 from tornlog.store.tools.observed import records_of
 from tornlog.store.world import World
-
-Make = Callable[..., Any]
 
 OK = PutMessageStatus.PUT_OK
 PATH = "/store/config/delayOffset.json"
@@ -75,7 +72,7 @@ def test_a_delayed_message_is_seen_by_consumers_when_its_delay_is_over(world: Wo
 
 
 @simulated()
-def test_progress_is_persisted_every_interval_and_at_the_end_and_a_clean_restart_repeats_nothing(
+def test_progress_is_persisted_every_interval_and_at_a_clean_stop(
     world: World, bench: Any, config: StoreConfig
 ) -> None:
     store = started(world, config)
@@ -102,43 +99,7 @@ def test_progress_is_persisted_every_interval_and_at_the_end_and_a_clean_restart
 
 
 @simulated()
-def test_progress_is_not_persisted_before_the_copies_are_durable(world: World, small: Make) -> None:
-    store = started(
-        world,
-        small(
-            message_delay_level="1s",
-            mapped_file_size_commit_log=1 << 16,
-            flush_delay_offset_interval_ms=1_000,
-            flush_commit_log_thorough_interval_ms=30_000,
-        ),
-    )
-    world.tasks.sleep(1_000)
-    store.put_message(delayed(1))
-    world.tasks.sleep(10_000)
-    assert store.schedule.offsets == {1: 1}
-    assert world.files.status(PATH) is None or world.files.read(PATH) == encoded_offsets({})
-    world.tasks.sleep(30_000)
-    assert world.files.read(PATH) == encoded_offsets({1: 1})
-    assert store.shutdown()
-
-
-@simulated()
-def test_an_error_in_persisting_is_noted_and_met_again_later(world: World, bench: Any, small: Make) -> None:
-    store = started(world, small(message_delay_level="1s", flush_disk_type=FlushDiskType.SYNC_FLUSH))
-    bench.failures.plan("sync", "delayOffset", 1)
-    for _ in range(3):
-        store.put_message(delayed(1))
-        world.tasks.sleep(11_000)
-    assert isinstance(store.schedule.last_error, OSError)
-    assert world.files.status(PATH) is not None
-    assert store.shutdown()
-    assert world.files.read(PATH) == encoded_offsets({1: 3})
-
-
-@simulated()
-def test_a_copy_that_is_not_stored_is_put_again_and_again_and_none_behind_it_overtakes(
-    world: World, config: StoreConfig
-) -> None:
+def test_a_refused_copy_is_retried_and_blocks_later_ones(world: World, config: StoreConfig) -> None:
     store = started(world, config)
     refusals = [PutMessageStatus.OS_PAGECACHE_BUSY, PutMessageStatus.CREATE_MAPEDFILE_FAILED] * 3
     put, times_ms = store.schedule._put, []
@@ -162,7 +123,7 @@ def test_a_copy_that_is_not_stored_is_put_again_and_again_and_none_behind_it_ove
 
 
 @simulated()
-def test_a_copy_whose_sync_timed_out_is_stored_all_the_same(world: World, config: StoreConfig) -> None:
+def test_a_copy_counts_as_stored_after_a_sync_timeout(world: World, config: StoreConfig) -> None:
     store = started(world, config)
     put = store.schedule._put
     store.schedule._put = lambda message: put(message)._replace(status=PutMessageStatus.FLUSH_DISK_TIMEOUT)
@@ -238,9 +199,7 @@ def test_entries_that_lead_to_no_message_are_passed_over(world: World, config: S
 
 @pytest.mark.parametrize("rotten", [b"\xf4", b"/", b"\3"])
 @simulated()
-def test_one_that_a_disk_has_made_too_long_or_without_a_place_does_not_hold_back_those_behind_it(
-    rotten: bytes, world: World, config: StoreConfig
-) -> None:
+def test_a_corrupt_message_that_no_record_can_hold_is_skipped(rotten: bytes, world: World, config: StoreConfig) -> None:
     topic = "t" * 127
     store = started(world, config)
     store.put_message(delayed(1, topic=topic))
@@ -257,7 +216,7 @@ def test_one_that_a_disk_has_made_too_long_or_without_a_place_does_not_hold_back
 
 
 @simulated()
-def test_one_whose_body_is_too_long_for_the_settings_waits_for_others(world: World, config: StoreConfig) -> None:
+def test_a_body_beyond_the_configured_size_waits_for_other_settings(world: World, config: StoreConfig) -> None:
     store = started(world, config)
     store.put_message(delayed(1, b"long" * 100))
     assert store.shutdown()
@@ -280,7 +239,7 @@ ODD, LOST, BLANK = bytes(ENTRY_BYTES), encode_entry(5, 91, 1), BLANK_ENTRY_BYTES
     [(ODD, False, 1), (ODD, True, 0), (LOST, False, 1), (LOST, True, 0), (BLANK, False, 1), (BLANK, True, 0)],
 )
 @simulated()
-def test_what_a_failed_sync_may_have_taken_back_is_not_passed_over(
+def test_after_a_failed_sync_missing_entries_are_not_skipped(
     world: World, config: StoreConfig, entry: bytes, *, failed: bool, passed_over: int
 ) -> None:
     store = started(world, config)
@@ -297,7 +256,7 @@ def test_what_a_failed_sync_may_have_taken_back_is_not_passed_over(
 
 
 @simulated()
-def test_what_was_taken_back_and_is_there_again_is_delivered_in_its_turn(world: World, config: StoreConfig) -> None:
+def test_an_entry_that_reappears_after_a_failed_sync_is_delivered_in_order(world: World, config: StoreConfig) -> None:
     store = started(world, config)
     for number in range(2):
         store.put_message(delayed(1, b"%d" % number))
@@ -316,9 +275,7 @@ def test_what_was_taken_back_and_is_there_again_is_delivered_in_its_turn(world: 
 
 
 @simulated()
-def test_a_hole_in_the_queue_is_synced_before_it_is_passed_over_and_the_checkpoint_does_not_outlive_that_sync(
-    world: World, bench: Any, config: StoreConfig
-) -> None:
+def test_a_hole_is_synced_before_it_is_skipped(world: World, bench: Any, config: StoreConfig) -> None:
     store = started(world, config)
     store.put_message(delayed(1, b"0"))
     world.tasks.sleep(10)
@@ -334,7 +291,7 @@ def test_a_hole_in_the_queue_is_synced_before_it_is_passed_over_and_the_checkpoi
 
 
 @simulated()
-def test_a_hole_whose_file_retention_removes_meanwhile_ends_no_service(world: World, config: StoreConfig) -> None:
+def test_a_hole_in_a_file_that_retention_removes_is_skipped(world: World, config: StoreConfig) -> None:
     store = started(world, config)
     for number in range(15):  # five more than a file has
         store.put_message(delayed(3, b"%02d" % number))
@@ -346,7 +303,7 @@ def test_a_hole_whose_file_retention_removes_meanwhile_ends_no_service(world: Wo
 
     def deliver_beside_retention(level: int, entry: QueueEntry) -> int:
         wait_ms = deliver(level, entry)
-        if store.schedule.offsets.get(level) == 3:  # this was the entry in front of the hole
+        if store.schedule.offsets.get(level) == 3:  # this was the entry before the hole
             assert queue.queue.remove_first()
         return wait_ms
 
@@ -358,9 +315,7 @@ def test_a_hole_whose_file_retention_removes_meanwhile_ends_no_service(world: Wo
 
 
 @simulated()
-def test_what_is_behind_expired_entries_is_delivered_once_it_is_known_where_the_queue_begins(
-    world: World, config: StoreConfig
-) -> None:
+def test_entries_after_expired_ones_are_delivered_when_the_start_is_known(world: World, config: StoreConfig) -> None:
     store = started(world, config)
     for number in range(15):  # five more than a file has
         store.put_message(delayed(3, b"%02d" % number))
@@ -418,9 +373,7 @@ def test_a_time_that_no_message_of_the_level_can_have_is_not_waited_for(world: W
 
 
 @simulated()
-def test_a_clock_that_steps_back_delivers_nothing_early_and_one_that_steps_forward_nothing_late(
-    world: World, bench: Any, config: StoreConfig
-) -> None:
+def test_clock_steps_cause_no_early_or_late_delivery(world: World, bench: Any, config: StoreConfig) -> None:
     store = started(world, config)
     store.put_message(delayed(2, b"before"))
     world.tasks.sleep(1_000)
@@ -474,7 +427,7 @@ def test_a_slave_delivers_nothing(world: World, small: Make, config: StoreConfig
 
 
 @simulated()
-def test_the_time_of_delivery_is_found_behind_an_extension_too(world: World, small: Make) -> None:
+def test_the_delivery_time_is_found_in_an_extended_queue(world: World, small: Make) -> None:
     store = started(
         world,
         small(
@@ -503,9 +456,7 @@ def with_progress(image: Image, content: bytes) -> Image:
     return Image(files, tuple({*image.directories, "/store/config"}))
 
 
-def test_progress_that_only_the_backup_had_is_written_again_though_nothing_is_delivered(
-    lab: Make, config: StoreConfig
-) -> None:
+def test_progress_found_only_in_the_backup_is_written_to_both_files(lab: Make, config: StoreConfig) -> None:
     bench = lab()
 
     def body(world: World) -> None:
@@ -605,31 +556,7 @@ def test_inspect_reports_progress_that_it_passed_over(golden: Make) -> None:
 # -- crashes ---------------------------------------------------------------------------------------
 
 
-def test_what_was_delivered_and_not_persisted_when_the_process_died_is_delivered_again(
-    lab: Make, config: StoreConfig
-) -> None:
-    bench = lab(three_due(lab, config))
-
-    def body(world: World) -> None:
-        store = started(world, config)
-        world.tasks.sleep(1_500)
-        assert bodies(store) == [b"0", b"1", b"2"]
-
-    bench.run(body)
-    image = bench.switch_off(abruptly=True)
-
-    def again(world: World) -> None:
-        store = started(world, config)
-        world.tasks.sleep(100)
-        assert bodies(store) == [b"0", b"1", b"2"] * 2
-        assert store.shutdown()
-
-    lab(image).run(again)
-
-
-def test_a_store_of_rocketmq_that_died_after_delivery_delivers_again_what_rocketmq_does(
-    golden: Make, started: Make
-) -> None:
+def test_a_killed_store_of_rocketmq_repeats_the_same_deliveries(golden: Make, started: Make) -> None:
     case = golden("05b-delay-abrupt")
     before_end = case.manifest["inspect"]["afterLoad"]["maxPhyOffset"]
     expected = [record for record in case.observed["commitLogRecords"] if record["offset"] >= before_end]
@@ -686,9 +613,7 @@ def test_damaged_progress_is_taken_from_the_copies_in_the_log(lab: Make, config:
     lab(Image(files, image.directories)).run(second)
 
 
-def test_two_waiting_messages_that_differ_in_nothing_are_delivered_again_and_none_is_lost(
-    lab: Make, config: StoreConfig
-) -> None:
+def test_identical_waiting_messages_are_delivered_again_and_none_is_lost(lab: Make, config: StoreConfig) -> None:
     bench = lab()
 
     def first(world: World) -> None:

@@ -29,7 +29,7 @@ def test_bits_count_from_the_lowest_of_the_first_byte() -> None:
     assert not has_bits(bytes(bits), (0, 1))
 
 
-def test_what_was_set_is_found_and_little_else_is() -> None:
+def test_added_hashes_are_found_and_few_others() -> None:
     bloom = BloomFilter.of()
     bits = bytearray(bloom.map_bytes)
     for number in range(32):

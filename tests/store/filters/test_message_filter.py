@@ -12,7 +12,7 @@ def test_an_expression_without_a_tag_lets_everything_pass(expression: str | None
     assert wanted.matches_queue(tags_code("anything"))
 
 
-def test_an_expression_lets_its_tags_pass_whatever_their_sign() -> None:
+def test_a_tag_filter_matches_hashes_of_either_sign() -> None:
     wanted = TagFilter.parse("TagA|| polygenelubricants")  # the hash of the second is negative
 
     assert tags_code("polygenelubricants") < 0

@@ -1,4 +1,4 @@
-"""What an expression comes to is RocketMQ's, odd results included; each case says what and for which properties."""
+"""SQL results are RocketMQ's, including odd ones."""
 
 import pytest
 
@@ -25,7 +25,7 @@ def wants(expression: str, **properties: str) -> bool:
         ("a > .5", {"a": "1"}),
         ("a < 5.", {"a": "4.5d"}),
         ("a > 1E1", {"a": "11"}),
-        ("a > 1.5", {"a": "NaN"}),  # behind all numbers, as Java sorts
+        ("a > 1.5", {"a": "NaN"}),  # after all numbers, in Java's order
         ("a > b", {"a": "10", "b": "9"}),  # as numbers
         ("a < 4L", {"a": "3"}),
         ("a = 3000000000", {"a": "3000000000"}),
@@ -59,11 +59,11 @@ def wants(expression: str, **properties: str) -> bool:
         ("5 <> a", {}),  # a value on the left makes a missing property something else, not unknown
         ("a = a", {"a": "x"}),
         ("contains = 1", {"contains": "1"}),
-        ("(a > 1) <> 5", {"a": "2"}),  # a condition and a number have nothing in common
+        ("(a > 1) <> 5", {"a": "2"}),  # a condition and a number are not comparable
         ("a > 1 OR TRUE", {"a": "2"}),
     ],
 )
-def test_what_is_wanted(expression: str, properties: dict[str, str]) -> None:
+def test_expressions_that_are_true(expression: str, properties: dict[str, str]) -> None:
     assert wants(expression, **properties)
 
 
@@ -75,12 +75,12 @@ def test_what_is_wanted(expression: str, properties: dict[str, str]) -> None:
         ("a = 5", {"a": "5.0"}),  # no whole number
         ("a = 5", {"a": " 5"}),
         ("a <> 5", {"a": "five"}),  # RocketMQ throws, and what throws is not wanted
-        ("a = 1 OR TRUE", {"a": "x"}),  # so is what is joined to it
-        ("a > 5", {"a": "3000000000"}),  # too much for what a small constant is compared as
+        ("a = 1 OR TRUE", {"a": "x"}),  # so is a combination with it
+        ("a > 5", {"a": "3000000000"}),  # too large for the type of a small constant
         ("a > 3000000000", {"a": "9" * 30}),
         ("a > 1", {"a": "9" * 5000}),
         ("a > 1.5", {"a": "0x10"}),
-        ("a > b", {"a": "x", "b": "y"}),  # strings are equal or not, nothing else
+        ("a > b", {"a": "x", "b": "y"}),  # strings have no order
         ("a > 1", {}),
         ("a <> 1", {}),  # unknown
         ("NOT (a = 1)", {}),
@@ -104,7 +104,7 @@ def test_what_is_wanted(expression: str, properties: dict[str, str]) -> None:
         ("a > 1.5", {"a": "-0.0"}),
     ],
 )
-def test_what_is_not_wanted(expression: str, properties: dict[str, str]) -> None:
+def test_expressions_that_are_false_or_unknown(expression: str, properties: dict[str, str]) -> None:
     assert not wants(expression, **properties)
 
 
@@ -145,7 +145,7 @@ def test_what_is_not_wanted(expression: str, properties: dict[str, str]) -> None
         ("a = é", "@ 4: expected a name"),
     ],
 )
-def test_what_is_no_expression_is_refused_with_its_place(expression: str, message: str) -> None:
+def test_an_invalid_expression_is_refused_with_its_position(expression: str, message: str) -> None:
     with pytest.raises(FilterExpressionError, match=message):
         SqlExpression.parse(expression)
 

@@ -13,7 +13,7 @@ BASE = 4096
 
 @pytest.fixture
 def segment(make_record: MakeRecord) -> tuple[bytes, list[int]]:
-    """Some records and a blank one behind them, and where each begins."""
+    """Some records followed by a blank one, and the start of each."""
     raw, starts = bytearray(), []
     for number in range(6):
         starts.append(len(raw))
@@ -33,7 +33,7 @@ def test_the_chain_leads_to_each_beginning_from_any_known_one(segment: tuple[byt
         assert boundaries(raw, start) == starts[number + 1 :]
 
 
-def test_the_chain_ends_in_front_of_what_does_not_end_in_time(segment: tuple[bytes, list[int]]) -> None:
+def test_the_chain_ends_before_a_record_that_exceeds_the_range(segment: tuple[bytes, list[int]]) -> None:
     raw, starts = segment
     assert boundaries(raw, end=starts[3]) == starts[1:4]
     assert boundaries(raw, end=starts[3] - 1) == starts[1:3]
@@ -45,7 +45,7 @@ def test_the_chain_ends_in_front_of_what_does_not_end_in_time(segment: tuple[byt
     [(0, b"\0\0\0\1"), (0, b"\x7f\xff\xff\xff"), (0, b"\xff\xff\xff\xff"), (4, b"\0\0\0\0"), (28, b"\1")],
     ids=["too short", "too long", "negative", "another magic", "another place"],
 )
-def test_the_chain_ends_at_what_is_no_record(segment: tuple[bytes, list[int]], at: int, raw: bytes) -> None:
+def test_the_chain_ends_at_an_invalid_record(segment: tuple[bytes, list[int]], at: int, raw: bytes) -> None:
     whole, starts = segment
     broken = bytearray(whole)
     broken[starts[2] + at : starts[2] + at + len(raw)] = raw
@@ -77,7 +77,7 @@ def test_a_segment_is_closed_by_a_blank_record_that_takes_all_that_is_left() -> 
     assert not is_closed_at(raw, 51, 151)
 
 
-def test_a_blank_record_is_found_by_what_is_left_behind_it() -> None:
+def test_a_blank_record_is_found_by_the_remaining_bytes() -> None:
     raw = memoryview(bytes(50) + encode_blank(100))
     assert find_record(raw, 0, BASE, 150) == 50
     assert find_record(raw, 0, BASE, 151) is None

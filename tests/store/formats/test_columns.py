@@ -1,4 +1,4 @@
-"""The core in C and the code in Python, over the same bytes: they find the same records, whatever the bytes are."""
+"""The C core and the Python code find the same records in any bytes."""
 
 from array import array
 from collections.abc import Callable, Iterator
@@ -52,7 +52,7 @@ class Key(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """What recovery takes from a record."""
+    """The fields of a record that recovery uses."""
 
     physical_offset: int
     size_bytes: int
@@ -60,7 +60,7 @@ class Taken(NamedTuple):
     queue_offset: int
     store_timestamp_ms: int
     tags_code: int
-    """0 of a record in no queue: nobody has it."""
+    """0 for a record that enters no queue."""
     keys: tuple[int, ...]
 
 
@@ -93,7 +93,7 @@ def by_python(log: bytes, *, check_crc: bool = True) -> Scanned:
     taken: list[Taken] = []
     try:
         for one in taken_one_by_one(log, 0, check_crc=check_crc):
-            taken.append(one)  # noqa: PERF402 - what came before an error counts
+            taken.append(one)  # noqa: PERF402 - records before an error count
     except CorruptFileError as error:
         return Scanned(taken, str(error))
     return Scanned(taken, None)
@@ -135,7 +135,7 @@ def rows_of(plain: PlainRecords, queues: list[tuple[str, int]]) -> list[Taken]:
 
 
 def log_of(records: list[dict[str, Any]]) -> bytes:
-    """Encode records one behind the other, each where it says it is; v2: in the newer format."""
+    """Encode adjacent records, each with its own physicalOffset. v2: in the newer format."""
     log = bytearray()
     for number, changes in enumerate(records):
         flags = changes.get("sys_flag", 0)
@@ -168,7 +168,7 @@ def _v2_of(size_bytes: int) -> dict[str, Any]:
 
 
 PLAIN_VALUES = [b"", b"A", b"TagA", b"k1 k2", b" k ", b"  ", b"k1  k2", b"a\x01b", b"2", b"x" * 300, b"actngdwx"]
-"""The last one is, as a key of T1, one whose hash has no absolute value."""
+"""The last one is a key of T1 with the hash -2^31."""
 ODD_VALUES = ["é".encode(), b"\xff", b"a\x00b"]
 NAMES = [b"TAGS", b"KEYS", b"UNIQ_KEY", b"DELAY", b"XTAGS", b"TAG", b"KEYSX", b""]
 PLAIN_TOPICS = [b"T1", b"Bench", b"%RETRY%group", b"t" * 127]
@@ -248,7 +248,7 @@ def test_both_find_the_same_in_any_log(
 
 @pytest.fixture
 def three(make_record: MakeRecord) -> bytes:
-    """Three records of one queue, 112 bytes each; the first is what makes the queue known."""
+    """Three records of one queue, 112 bytes each. The first one makes the queue known."""
     changes = [{"queue_offset": number, "physical_offset": BASE + 112 * number} for number in range(3)]
     return b"".join(bytes(make_record(**change)) for change in changes)
 
@@ -319,7 +319,7 @@ def test_a_bit_that_is_wrong_in_a_body_is_seen(core: Core, size: int) -> None:
     ],
     ids=["V2", "topic", "delayed", "tag", "key", "NUL", "light", "keys"],
 )
-def test_what_is_not_plain_is_left_to_python(core: Core, changes: dict[str, Any]) -> None:
+def test_records_that_are_not_plain_are_left_to_python(core: Core, changes: dict[str, Any]) -> None:
     log = log_of([{}, changes, changes, {}])
 
     found = by_core(core, log)
@@ -342,7 +342,7 @@ def test_the_one_hash_that_has_no_absolute_value_is_0_in_the_index(core: Core) -
     assert (found.taken[1].keys, found.by_core) == ((0,), 1)
 
 
-def test_what_was_stored_too_late_is_left(core: Core) -> None:
+def test_a_scan_stops_at_records_stored_after_the_limit(core: Core) -> None:
     log = log_of([{"store_timestamp_ms": stored_ms} for stored_ms in (1, 5, 5, 6, 5)])
     plain = PlainRecords(core)
     plain.know("T1", 0)
@@ -352,7 +352,7 @@ def test_what_was_stored_too_late_is_left(core: Core) -> None:
     assert not plain.scan(memoryview(log), plain.end, BASE, check_crc=True, stored_ms_max=5)
 
 
-def test_runs_are_the_entries_of_queues_whose_offsets_rise_by_one(core: Core) -> None:
+def test_runs_group_entries_with_consecutive_queue_offsets(core: Core) -> None:
     places = [("A", 0, 5), ("B", 0, 0), ("A", 0, 6), ("A", 1, 7), ("A", 0, 8), ("B", 0, 1), ("A", 0, 7), ("A", 0, 8)]
     tagged = b"TAGS\x01polygenelubricants"
     records = [
@@ -384,7 +384,7 @@ def test_a_start_outside_of_the_log_is_refused(core: Core, three: bytes, start: 
 
 
 def linked(keys: list[Key], index: bytes, newest: dict[int, int], number: int, begin_ms: int) -> tuple[bytes, int]:
-    """Return what a core is to return of keys for a file of SLOTS slots, in the words of the format."""
+    """Return the expected result of the core for keys in a file of SLOTS slots, computed from the format."""
     entries, used = b"", 0
     for key in keys:
         slot_at = HEADER_BYTES + key.key_hash % SLOTS * SLOT_BYTES

@@ -1,4 +1,4 @@
-"""Every byte below comes from stores the real RocketMQ 4.9.8 wrote; the manifests tell what it read back."""
+"""Formats against stores that RocketMQ 4.9.8 wrote, and its own readings in the manifests."""
 
 import json
 import tarfile
@@ -160,7 +160,7 @@ def test_the_checkpoint_holds_the_times_rocketmq_left(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case in ("01-simple", "04-batch", "07-ipv6")])
-def test_message_ids_are_what_producers_were_told(case: str) -> None:
+def test_message_ids_equal_those_in_rocketmqs_answers(case: str) -> None:
     record_at = {record.physical_offset: raw_record(case, record) for record in scanned_of(case)}
     told = [
         message_id

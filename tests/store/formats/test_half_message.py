@@ -38,7 +38,7 @@ def test_a_prepared_message_hides_where_it_belongs_and_its_transaction_bits() ->
     assert decode_properties(prepared.properties) == GIVEN | {"REAL_TOPIC": "Orders", "REAL_QID": "3"}
 
 
-def test_what_an_earlier_transaction_left_in_the_properties_is_not_kept() -> None:
+def test_properties_of_an_earlier_transaction_are_dropped() -> None:
     stale = {"TRANSACTION_CHECK_TIMES": "15", "TRAN_PREPARED_QUEUE_OFFSET": "2", "REAL_TOPIC": "Other"}
     prepared = half_message.prepared(Message("Orders", properties=encode_properties(GIVEN | stale)))
     assert prepared is not None

@@ -33,7 +33,7 @@ def test_only_sixteen_address_bytes_make_an_ipv6_host() -> None:
 @pytest.mark.parametrize(
     "text", ["", "127.0.0.1", "127.0.0.1|", "127.0.0.1|65536", "127.0.0.1|-1", "127.0.0|1", "host|1", "|1"]
 )
-def test_what_is_no_host_is_a_value_error(text: str) -> None:
+def test_an_invalid_host_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError, match=r"host|address"):
         Host.parse(text)
 
@@ -69,7 +69,7 @@ def test_lower_case_is_read_too() -> None:
         ("0" * 31 + "\n", "hex digits"),
     ],
 )
-def test_what_is_no_id_is_a_value_error(text: str, complaint: str) -> None:
+def test_an_invalid_message_id_is_a_value_error(text: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         decode_message_id(text)
 

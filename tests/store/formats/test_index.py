@@ -53,9 +53,7 @@ def test_an_entry_is_twenty_bytes() -> None:
         (1, (TIME_DIFF_MAX_S + 9) * 1000, TIME_DIFF_MAX_S),
     ],
 )
-def test_a_time_is_whole_seconds_behind_the_first_and_never_before_it(
-    begin_ms: int, stored_ms: int, expected_s: int
-) -> None:
+def test_a_time_diff_is_in_whole_seconds_and_never_negative(begin_ms: int, stored_ms: int, expected_s: int) -> None:
     assert time_diff_s(begin_ms, stored_ms) == expected_s
 
 
@@ -111,7 +109,7 @@ def test_names_are_put_in_the_order_of_their_times(times: list[int]) -> None:
         *("2020091312264012x", "٢0200913122640123", "00000000000000000"),
     ],
 )
-def test_what_is_no_time_is_no_name(name: str) -> None:
+def test_an_invalid_time_is_not_a_file_name(name: str) -> None:
     assert parse_index_file_name(name) is None
 
 

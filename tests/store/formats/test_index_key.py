@@ -22,7 +22,7 @@ def test_the_hash_without_an_absolute_value_is_zero() -> None:
 
 
 @given(st.text(min_size=1, max_size=20), st.text(min_size=1, max_size=150))
-def test_a_hash_is_javas_whatever_topic_and_key(topic: str, key: str) -> None:
+def test_the_hash_of_any_topic_and_key_is_javas(topic: str, key: str) -> None:
     raw = key.encode(errors="surrogatepass")
     text = raw.decode(errors="surrogateescape")
     assert key_hash(topic, raw) == index_hash(f"{topic}#{text}")

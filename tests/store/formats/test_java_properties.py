@@ -20,7 +20,7 @@ def test_only_one_separator_is_taken_off() -> None:
     assert parsed("a==b\na =:b\na  b = c") == [("a", "=b"), ("a", ":b"), ("a", "b = c")]
 
 
-def test_blanks_behind_a_value_belong_to_it() -> None:
+def test_blanks_after_a_value_belong_to_it() -> None:
     assert parsed("a = b \t") == [("a", "b \t")]
 
 
@@ -42,7 +42,7 @@ def test_every_line_end_of_java_ends_a_line_and_no_other_character_does(end: str
     ]
 
 
-def test_a_line_goes_on_behind_an_odd_number_of_backslashes() -> None:
+def test_a_line_continues_after_an_odd_number_of_backslashes() -> None:
     assert parsed("a = 1, \\\n   2, \\\r\n\t3\\\\\nb = 4") == [("a", "1, 2, 3\\"), ("b", "4")]
 
 
@@ -84,7 +84,7 @@ def escaped(text: str) -> str:
 
 
 @given(st.lists(st.tuples(st.text(min_size=1), st.text())))
-def test_what_is_spelled_in_escapes_is_read_back(properties: list[tuple[str, str]]) -> None:
+def test_escaped_text_is_read_back(properties: list[tuple[str, str]]) -> None:
     text = "".join(f"{escaped(key)}={escaped(value)}\n" for key, value in properties)
 
     assert parsed(text) == properties

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.store.rigs import started
-from tests.store.simulated import simulated
+from tests.store.simulated import Make, simulated
 from tornlog.faults.disk.image import Image
 from tornlog.store.config import StoreConfig
 from tornlog.store.errors import InvalidMessageError
@@ -19,8 +19,6 @@ from tornlog.store.formats.properties import decode_properties, encode_propertie
 from tornlog.store.formats.scan import ScannedRecord
 from tornlog.store.message_store import MessageStore
 from tornlog.store.world import World
-
-Make = Callable[..., Any]
 
 NAMES, OFFSETS = "INNER_MULTI_DISPATCH", "INNER_MULTI_QUEUE_OFFSET"
 
@@ -102,7 +100,7 @@ def test_each_queue_counts_once_and_the_records_own_not_at_all() -> None:
         f"{NAMES}\1{'n' * 256}\2{OFFSETS}\0015",
     ],
 )
-def test_names_and_offsets_that_do_not_match_or_name_no_queue_count_for_nothing(properties: str) -> None:
+def test_names_and_offsets_that_do_not_match_are_ignored(properties: str) -> None:
     assert places(properties) == []
 
 
@@ -200,7 +198,7 @@ def test_a_prepared_message_is_in_no_light_queue_and_one_that_waits_enters_when_
 
 
 @simulated()
-def test_a_batch_is_in_no_light_queue_whatever_its_units_claim(world: World, light: Make) -> None:
+def test_a_batch_enters_no_light_queue(world: World, light: Make) -> None:
     store = started(world, light())
     claims = f"{NAMES}\1%LMQ%a\2{OFFSETS}\0011000000".encode()
     result = store.put_messages(MessageBatch(Message("T"), encode_batch([BatchUnit(0, b"1", claims)])))
@@ -334,7 +332,7 @@ def test_a_store_opened_with_light_queues_off_keeps_the_ones_it_has(lab: Make, l
     lab(machine.switch_off()).run(again)
 
 
-def test_a_forged_place_in_the_log_is_reported_and_leads_nowhere(lab: Make, light: Make) -> None:
+def test_a_forged_light_queue_offset_is_reported_and_not_indexed(lab: Make, light: Make) -> None:
     off = replace(light(), enable_multi_dispatch=False, enable_lmq=False)
     machine = lab()
 

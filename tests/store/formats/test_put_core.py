@@ -52,7 +52,7 @@ def with_host_bits(fields: dict[str, Any]) -> dict[str, Any]:
         | {"reconsume_times": ODD_INT32, "prepared_transaction_offset": INT64}
     ).map(with_host_bits)
 )
-def test_a_record_is_that_of_python_and_what_python_refuses_is_left_to_it(core: Core, fields: dict[str, Any]) -> None:
+def test_the_core_encodes_a_record_like_python_or_leaves_it_to_python(core: Core, fields: dict[str, Any]) -> None:
     found = core.encode(*fields.values())
     if b"\0" in fields["properties"]:
         assert found is None
@@ -91,9 +91,7 @@ def batch_bodies(draw: st.DrawFn) -> bytes:
         | {"reconsume_times": INT32}
     ).map(with_host_bits)
 )
-def test_the_records_of_a_batch_are_those_of_python_and_what_python_refuses_is_left_to_it(
-    core: Core, fields: dict[str, Any]
-) -> None:
+def test_the_core_encodes_a_batch_like_python_or_leaves_it_to_python(core: Core, fields: dict[str, Any]) -> None:
     found = core.encode_batch(*fields.values())
     try:
         expected = encode_batch_records(**fields, clean=None)
@@ -124,7 +122,7 @@ def test_records_are_placed_as_python_does(
 
 
 @pytest.mark.parametrize("start", [-1, 937, 1000, 2**40])
-def test_a_start_that_is_in_front_of_no_record_is_refused(core: Core, start: int) -> None:
+def test_a_start_without_room_for_a_record_is_refused(core: Core, start: int) -> None:
     with pytest.raises(ValueError, match="in front of a record"):
         core.place(bytearray(1000), (start,), 0, 0, 0, False)
 

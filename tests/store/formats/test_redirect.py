@@ -1,10 +1,10 @@
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.store.simulated import simulated
+from tests.store.rigs import started
+from tests.store.simulated import Make, simulated
 from tornlog.store.errors import InvalidMessageError
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
 from tornlog.store.formats.host import Host
@@ -18,10 +18,7 @@ from tornlog.store.formats.message import (
 from tornlog.store.formats.messages import Message, MessageBatch, PutMessageStatus
 from tornlog.store.formats.properties import decode_properties
 from tornlog.store.formats.redirect import delivered, redirection
-from tornlog.store.message_store import MessageStore
 from tornlog.store.world import World
-
-Make = Callable[..., Any]
 
 HOST = Host.parse("10.1.2.3|4")
 ILLEGAL = PutMessageStatus.MESSAGE_ILLEGAL
@@ -70,7 +67,7 @@ def test_without_levels_there_is_no_delay() -> None:
     assert redirection(delayed(1), 0) is None
 
 
-def test_a_message_that_waits_for_nothing_says_so_again_in_its_properties() -> None:
+def test_a_message_that_does_not_wait_for_the_disk_has_the_wait_property() -> None:
     for given, stored in (("DELAY\x011", "false"), ("DELAY\x011\x02WAIT\x01no", "no")):
         redirected = redirection(delayed(properties=given, wait_store_ok=False), 18)
         assert redirected is not None
@@ -81,7 +78,7 @@ def test_a_message_that_waits_for_nothing_says_so_again_in_its_properties() -> N
 
 
 @pytest.mark.parametrize("topic", [SCHEDULE_TOPIC, "a\x02b"])
-def test_a_topic_that_nothing_can_be_delivered_to_is_refused(topic: str) -> None:
+def test_a_topic_that_cannot_receive_a_delivery_is_refused(topic: str) -> None:
     with pytest.raises(InvalidMessageError):
         redirection(delayed(topic=topic), 18)
 
@@ -97,12 +94,10 @@ def test_a_topic_that_nothing_can_be_delivered_to_is_refused(topic: str) -> None
     ],
 )
 @simulated()
-def test_what_could_not_be_stored_when_it_is_due_is_refused_when_it_is_put(
+def test_a_delayed_message_that_cannot_be_stored_when_due_is_refused(
     world: World, small: Make, message: Message
 ) -> None:
-    store = MessageStore(world, small())
-    store.load()
-    store.start()
+    store = started(world, small())
     assert store.put_message(message).status is ILLEGAL
     assert store.max_phy_offset == 0
     assert store.put_messages(MessageBatch(message, b"")).status is ILLEGAL
@@ -120,9 +115,7 @@ def test_a_delivered_copy_has_all_but_place_and_transaction_of_its_record(world:
         reconsume_times=2,
         prepared_transaction_offset=77,
     )
-    store = MessageStore(world, small())
-    store.load()
-    store.start()
+    store = started(world, small())
     result = store.put_message(message)
     assert result.append is not None
     assert result.append.queue_offset == 0

@@ -53,7 +53,7 @@ SEGMENT_BYTES = 1024
 
 
 def pieces_of(stream: bytes, cuts: list[int]) -> list[tuple[int, bytes]]:
-    """Return what a reader makes of a stream that comes cut at some places."""
+    """Return the pieces that a reader yields for a stream split at some places."""
     reader, found, at = FrameReader(SEGMENT_BYTES, "s"), [], 0
     for cut in [*sorted(cuts), len(stream)]:
         found += [(piece.log_offset, bytes(piece.data)) for piece in reader.feed(stream[at:cut])]

@@ -30,7 +30,7 @@ def scanned(raw: bytes | bytearray, *, end: int | None = None, check_crc: bool =
 
 
 def flaw(raw: bytes | bytearray, *, check_crc: bool = True) -> tuple[str, int]:
-    """Return field and offset of what is wrong with raw, after scanning it cold and warm (topics known)."""
+    """Return field and offset of the error in raw. It is the same before and after topics are known."""
     with pytest.raises(CorruptFileError) as cold:
         scanned(raw, check_crc=check_crc)
     with pytest.raises(CorruptFileError) as warm:
@@ -105,7 +105,7 @@ def test_forgetting_topics_when_there_are_too_many_loses_no_record(
     assert len(scan._topics) <= 2
 
 
-def test_a_blank_ends_the_scan_whatever_its_size_says(make_record: MakeRecord) -> None:
+def test_a_blank_record_of_any_size_ends_the_scan(make_record: MakeRecord) -> None:
     log = small_log(make_record, {}, {})
 
     assert len(scanned(log + encode_blank(8))) == 2

@@ -35,12 +35,12 @@ def test_integer_keys_are_read_with_and_without_quotes_and_spaces() -> None:
         assert decode_side_json(raw, file=FILE) == {"t": {"1": 6, "2": 7}}
 
 
-def test_what_looks_like_a_key_inside_a_string_stays_as_it_is() -> None:
+def test_a_text_that_looks_like_a_key_is_unchanged() -> None:
     text = '{"{1:2":"{1:,2:\\"{3:","[[[[":{-1:0}}'
     assert decode_side_json(text.encode(), file=FILE) == {"{1:2": '{1:,2:"{3:', "[[[[": {"-1": 0}}
 
 
-def test_what_was_written_is_read_back() -> None:
+def test_an_encoded_object_is_decoded_again() -> None:
     fields = {"offsetTable": {'topic "é"\\{1:@g': {0: (1 << 63) - 1, 3: -(1 << 63)}}}
     found = decode_side_json(encode_side_json(fields), file=FILE)
     assert found == {"offsetTable": {'topic "é"\\{1:@g': {"0": (1 << 63) - 1, "3": -(1 << 63)}}}
@@ -79,7 +79,7 @@ def test_damage_is_placed_at_the_byte_where_reading_ends(raw: bytes, offset: int
         b'{"t":' + b"9" * 5000 + b"}",
     ],
 )
-def test_what_no_side_file_holds_is_refused(raw: bytes) -> None:
+def test_invalid_values_are_refused(raw: bytes) -> None:
     with pytest.raises(CorruptFileError):
         decode_side_json(raw, file=FILE)
 
@@ -118,7 +118,7 @@ def test_a_character_in_two_escapes_is_one() -> None:
     assert decode_side_json(b'{"t":"\\ud83d\\ude00"}', file=FILE) == {"t": "😀"}
 
 
-def test_an_error_says_what_was_found_even_if_that_is_empty() -> None:
+def test_an_error_shows_an_empty_value() -> None:
     with pytest.raises(CorruptFileError, match='integer keys, found ""'):
         numbered_offsets({"": 1}, "t", file=FILE)
     with pytest.raises(CorruptFileError, match='an integer, found ""'):
@@ -156,7 +156,7 @@ def test_offsets_have_integer_keys_and_values_and_come_in_order() -> None:
 
 
 @given(st.lists(st.dictionaries(st.sampled_from("abcd"), st.integers(0, 3)), max_size=8))
-def test_a_table_is_encoded_alike_whatever_it_was_before(tables: list[dict[str, int]]) -> None:
+def test_a_cached_table_is_encoded_like_a_new_one(tables: list[dict[str, int]]) -> None:
     values = [{"number": number, "inner": {number: 1}} for number in range(4)]
     encoder = TableEncoder[dict[str, Any]](lambda value: value, depth=2)
     for table in tables:

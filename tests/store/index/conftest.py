@@ -52,7 +52,7 @@ def expected_entries(store: MessageStore) -> Entries:
 
 @pytest.fixture
 def exact() -> Callable[[MessageStore], Entries]:
-    """Return a store's index, once it is found to be what the log says."""
+    """Check that a store's index matches the log, and return its entries."""
 
     def check(store: MessageStore) -> Entries:
         found = entries_of(store)

@@ -117,7 +117,7 @@ def test_it_has_every_key_of_every_record_once(store: MessageStore) -> None:
     assert Counter({place: count for place, count in found.items() if place[0] in records}) == expected
 
 
-def test_queries_find_what_rocketmq_found_and_nothing_without_the_key(
+def test_queries_find_the_messages_that_rocketmq_found_and_have_the_key(
     store: MessageStore, written: Any, place: tuple[str, str]
 ) -> None:
     is_whole = DIFFERENT.get(place[0]) not in (FROM_THE_CHECKPOINT, BEYOND)
@@ -156,7 +156,7 @@ def test_queries_find_what_rocketmq_found_and_nothing_without_the_key(
             assert last == (asked["indexLastUpdateTimestamp"], asked["indexLastUpdatePhyoffset"])
 
 
-def test_rocketmq_answers_with_records_whose_keys_share_a_hash_only(
+def test_rocketmq_also_returns_records_of_other_keys_with_the_same_hash(
     golden: Callable[..., Any], loaded: Callable[..., MessageStore]
 ) -> None:
     written = golden("12-index-roll")

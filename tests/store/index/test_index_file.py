@@ -60,7 +60,7 @@ def test_bytes_are_those_of_the_specification(file: IndexFile) -> None:
     assert broken(file) == []
 
 
-def test_a_full_file_takes_nothing_more_and_does_not_change(file: IndexFile) -> None:
+def test_a_full_file_refuses_entries_and_does_not_change(file: IndexFile) -> None:
     for number in range(ENTRIES_MAX - 1):
         assert not file.is_full
         assert file.put_key(number, number, T)
@@ -81,7 +81,7 @@ def test_a_file_goes_on_where_its_header_ends(make: Callable[..., IndexFile]) ->
     assert broken(again) == []
 
 
-def test_a_file_behind_a_full_one_begins_with_its_end(make: Callable[..., IndexFile]) -> None:
+def test_a_file_after_a_full_one_begins_with_its_end(make: Callable[..., IndexFile]) -> None:
     full, file = make("20200913122640123"), make("20200913122640124")
     full.put_key(7, 100, T)
     file.follow(full)
@@ -147,7 +147,7 @@ def test_a_search_through_damage_ends(file: IndexFile, at: int, raw: str) -> Non
     assert all_of(file, 0) in ([2], [])
 
 
-def test_a_put_into_a_slot_that_leads_nowhere_begins_a_new_chain(file: IndexFile) -> None:
+def test_a_put_into_an_invalid_slot_starts_a_new_chain(file: IndexFile) -> None:
     file.file.store(40, bytes.fromhex("00000009"))
     file.put_key(0, 1, T)
 
@@ -201,7 +201,7 @@ def test_an_empty_file_is_sound(file: IndexFile) -> None:
     assert broken(file) == []
 
 
-def test_a_file_whose_last_entry_is_lost_does_not_end_where_it_says(file: IndexFile) -> None:
+def test_a_wrong_end_offset_shows_that_the_last_entry_is_lost(file: IndexFile) -> None:
     file.put_key(0, 10, T)
     file.file.store(24, (11).to_bytes(8, "big"))
 
@@ -302,7 +302,7 @@ def test_after_it_was_built_a_file_is_written_key_by_key(make: Callable[..., Ind
 
 
 @pytest.mark.parametrize("keys", [0, 2])
-def test_a_file_nothing_was_added_to_is_left_alone(file: IndexFile, keys: int) -> None:
+def test_a_build_without_entries_leaves_the_file_unchanged(file: IndexFile, keys: int) -> None:
     for number in range(keys):
         file.put_key(number, number, T)
     file.file = noted = Noted(file.file)
@@ -313,7 +313,7 @@ def test_a_file_nothing_was_added_to_is_left_alone(file: IndexFile, keys: int) -
     assert not file.is_building
 
 
-def test_a_file_that_is_full_before_it_is_built_takes_nothing_more(file: IndexFile) -> None:
+def test_a_file_that_is_full_before_a_build_refuses_entries(file: IndexFile) -> None:
     file.is_building = True
     for number in range(ENTRIES_MAX - 1):
         assert file.put_key(number, number, T)
@@ -327,7 +327,7 @@ def test_a_file_that_is_full_before_it_is_built_takes_nothing_more(file: IndexFi
     assert broken(file) == []
 
 
-def test_a_built_file_behind_a_full_one_counts_from_its_end(make: Callable[..., IndexFile]) -> None:
+def test_a_built_file_after_a_full_one_counts_from_its_end(make: Callable[..., IndexFile]) -> None:
     full, built, plain = (make(f"2020091312264012{number}") for number in range(3))
     full.put_key(7, 100, T)
     for file in (built, plain):
@@ -341,7 +341,7 @@ def test_a_built_file_behind_a_full_one_counts_from_its_end(make: Callable[..., 
     assert bytes(built.view) == bytes(plain.view)
 
 
-def test_a_slot_that_leads_nowhere_begins_a_new_chain_in_a_built_file_too(file: IndexFile) -> None:
+def test_an_invalid_slot_starts_a_new_chain_in_a_built_file_too(file: IndexFile) -> None:
     file.file.store(40, bytes.fromhex("00000009"))
     file.is_building = True
     file.put_key(0, 1, T)

@@ -1,9 +1,11 @@
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
+from tests.store.rigs import started
+from tests.store.simulated import Make
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.store.config import StoreConfig
 from tornlog.store.formats.index import ENTRY_BYTES, entries_at
@@ -12,8 +14,6 @@ from tornlog.store.log.checkpoint import read_checkpoint
 from tornlog.store.message_store import MessageStore
 from tornlog.store.recovery.recovery import RecoveryReport
 from tornlog.store.world import World
-
-Make = Callable[..., Any]
 
 SLOTS, ENTRIES_MAX = 5, 4
 FIRST_ENTRY = entries_at(SLOTS) + ENTRY_BYTES
@@ -33,9 +33,7 @@ def fill(lab: Make) -> Callable[..., Image]:
         bench = lab()
 
         def body(world: World) -> None:
-            store = MessageStore(world, config)
-            store.load()
-            store.start()
+            store = started(world, config)
             for each in keys:
                 store.put_message(Message.of("T", b"body" * 20, keys=each))
                 world.tasks.sleep(1_500)
@@ -60,7 +58,7 @@ class Loaded(NamedTuple):
 
 @pytest.fixture
 def load(lab: Make, exact: Make) -> Callable[..., Loaded]:
-    """Load a store, find its index to be what the log says, and load it again: that finds the same."""
+    """Load a store twice. Its index must match the log, and the second load must find the same."""
 
     def once(image: Image, config: StoreConfig) -> tuple[Loaded, Image]:
         bench = lab(image)
@@ -106,7 +104,7 @@ def number_of(count: int) -> list[str]:
     return [f"k{number}" for number in range(count)]
 
 
-def test_after_a_clean_exit_nothing_is_built_again(fill: Make, load: Make, config: StoreConfig) -> None:
+def test_after_a_clean_exit_no_index_file_is_rebuilt(fill: Make, load: Make, config: StoreConfig) -> None:
     image = fill(config, ["a b", *number_of(8)])
     found = load(image, config)
 
@@ -128,9 +126,7 @@ def test_after_a_crash_the_durable_files_are_kept_and_the_rest_is_built_again(
     assert found.report.findings == []
 
 
-def test_a_message_whose_keys_are_in_two_files_is_not_indexed_again(
-    fill: Make, load: Make, config: StoreConfig
-) -> None:
+def test_a_message_with_keys_in_two_files_is_not_indexed_again(fill: Make, load: Make, config: StoreConfig) -> None:
     image = fill(config, ["a", "b c d e", "f"], abruptly=True)
     found = load(image, config)
 
@@ -193,7 +189,7 @@ def test_a_file_that_does_not_agree_with_itself_or_the_log_is_built_again(
 def test_a_last_file_torn_after_a_clean_exit_is_built_again_even_if_the_checkpoint_counts(
     at: int, fill: Make, load: Make, config: StoreConfig
 ) -> None:
-    # RocketMQ does not sync its index when it is shut down: a power cut later takes what it likes.
+    # RocketMQ does not sync its index at shutdown, so a later power cut can damage any of it.
     config = replace(config, recover_whole_log=False)
     image = fill(config, number_of(5))
     last = f"/store/index/{index_names(image)[-1]}"
@@ -237,7 +233,7 @@ def test_another_geometry_has_the_index_built_again(fill: Make, load: Make, conf
     assert len(found.entries) == 11
 
 
-def test_keys_behind_the_end_of_a_cut_log_are_forgotten(fill: Make, load: Make, config: StoreConfig) -> None:
+def test_keys_after_the_end_of_a_truncated_log_are_removed(fill: Make, load: Make, config: StoreConfig) -> None:
     image = fill(config, number_of(11), abruptly=True)
     log = sorted(path for path in image.files if path.startswith("/store/commitlog"))
     found = load(without(image, *log[1:]), config)
@@ -277,7 +273,7 @@ def test_a_scan_from_the_checkpoint_on_begins_earlier_if_the_index_needs_it(
     assert late.entries == early.entries == whole.entries
 
 
-def test_files_whose_records_have_expired_do_no_harm(lab: Make, fill: Make, config: StoreConfig) -> None:
+def test_index_files_of_expired_records_are_kept(lab: Make, fill: Make, config: StoreConfig) -> None:
     for abruptly in (False, True):
         image = fill(config, number_of(20), abruptly=abruptly)
         log = sorted(path for path in image.files if path.startswith("/store/commitlog"))
@@ -299,7 +295,7 @@ def test_files_whose_records_have_expired_do_no_harm(lab: Make, fill: Make, conf
         bench.run(body)
 
 
-def test_the_checkpoint_speaks_for_what_was_built_again(fill: Make, load: Make, config: StoreConfig) -> None:
+def test_the_checkpoint_covers_rebuilt_index_files(fill: Make, load: Make, config: StoreConfig) -> None:
     image = fill(config, number_of(11), abruptly=True)
     checkpoint = image.files["/store/checkpoint"].content
     forgotten = overwritten(image, "/store/checkpoint", 16, bytes(8))
@@ -320,7 +316,7 @@ def test_a_disk_that_gives_no_file_fails_the_load(lab: Make, fill: Make, config:
     bench.run(body)
 
 
-def test_damage_in_the_log_in_front_of_a_file_is_passed_over(fill: Make, lab: Make, config: StoreConfig) -> None:
+def test_log_damage_before_an_index_file_is_skipped(fill: Make, lab: Make, config: StoreConfig) -> None:
     image = fill(config, ["", "", "", *number_of(9)])
     log = sorted(path for path in image.files if path.startswith("/store/commitlog"))
     bench = lab(overwritten(image, log[0], 90, b"?"))

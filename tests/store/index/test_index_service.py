@@ -1,11 +1,10 @@
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.store.rigs import started
-from tests.store.simulated import simulated
+from tests.store.simulated import Make, simulated
 from tornlog.store.formats.index import index_file_name
 from tornlog.store.formats.messages import Message, PutMessageStatus
 from tornlog.store.index.index_service import IndexFiles
@@ -13,8 +12,6 @@ from tornlog.store.log.checkpoint import read_checkpoint
 from tornlog.store.message_store import MessageStore
 from tornlog.store.running_flags import Refusal
 from tornlog.store.world import World
-
-Make = Callable[..., Any]
 
 EVER = (0, 1 << 62)
 
@@ -180,7 +177,7 @@ def index_time_ms(world: World) -> int:
 
 
 @simulated()
-def test_a_full_file_is_flushed_before_the_checkpoint_speaks_for_it(world: World, bench: Any, small: Make) -> None:
+def test_a_full_file_is_durable_before_the_checkpoint_covers_it(world: World, bench: Any, small: Make) -> None:
     store = started(world, small(max_index_num=3))
     put(store, "a b")
     world.tasks.sleep(100)
@@ -200,14 +197,12 @@ def test_a_full_file_is_flushed_before_the_checkpoint_speaks_for_it(world: World
     begin_ms = store.index.table.files[0].end_timestamp_ms  # type: ignore[union-attr]
     assert index_time_ms(world) == begin_ms
     values = read_checkpoint(world.files, "/store/checkpoint")
-    assert values.logics_msg_timestamp_ms == 0  # nobody has made the queues durable yet
+    assert values.logics_msg_timestamp_ms == 0  # the queues are not durable yet
     assert store.shutdown()
 
 
 @simulated()
-def test_the_checkpoint_does_not_speak_for_a_file_that_may_end_in_the_same_millisecond(
-    world: World, small: Make
-) -> None:
+def test_the_checkpoint_does_not_cover_a_file_that_may_end_in_the_same_millisecond(world: World, small: Make) -> None:
     store = started(world, small(max_index_num=4))
     put(store, "a b c d")
     world.tasks.sleep(1_500)
@@ -254,7 +249,7 @@ def test_after_a_failed_sync_the_checkpoint_stays_and_the_exit_is_not_clean(
 
 
 @simulated()
-def test_a_file_that_cannot_be_made_is_tried_again_and_nothing_is_indexed_twice(
+def test_a_failed_file_creation_is_retried_and_no_key_is_indexed_twice(
     world: World, bench: Any, small: Make, exact: Make
 ) -> None:
     store = started(world, small(max_index_num=4))
@@ -363,9 +358,7 @@ def test_an_index_without_files_has_nothing_to_remove(exists: bool, world: World
     assert table.durable_timestamp_ms < 0
 
 
-def test_a_file_behind_one_that_only_the_first_record_of_the_log_fills_begins_with_its_time(
-    lab: Make, small: Make, exact: Make
-) -> None:
+def test_a_file_after_one_with_only_the_first_record_begins_with_its_time(lab: Make, small: Make, exact: Make) -> None:
     def body(world: World) -> tuple[int, int]:
         store = started(world, small(max_index_num=3))
         assert put(store, "a b") == 0

@@ -1,17 +1,14 @@
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.store.rigs import started
-from tests.store.simulated import simulated
+from tests.store.simulated import Make, simulated
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.store.config import FlushDiskType, StoreConfig
 from tornlog.store.formats.messages import Message, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 from tornlog.store.world import World
-
-Make = Callable[..., Any]
 
 BODY = bytes(400)  # two of them fill a segment
 
@@ -44,7 +41,7 @@ def test_a_put_whose_segment_cannot_be_made_is_refused_and_the_next_one_is_store
 
 
 @pytest.mark.parametrize("step", ["map", "sync", "sync_directory"])
-def test_no_segment_is_made_behind_one_that_could_not_be(step: str, lab: Make, small: Make) -> None:
+def test_no_segment_is_created_after_a_failed_one(step: str, lab: Make, small: Make) -> None:
     bench = lab()
     bench.failures.plan(step, "commitlog")
 
@@ -114,21 +111,6 @@ def test_a_put_waits_five_seconds_for_its_segment_and_a_later_one_finds_it(lab: 
     assert len(made) == 1
 
 
-def test_a_segment_is_made_ahead_and_removed_again_if_nobody_needs_it(lab: Make, small: Make) -> None:
-    bench = lab()
-
-    def body(world: World) -> list[str]:
-        store = started(world, small())
-        store.put_message(Message.of("T", BODY))
-        world.tasks.sleep(1)
-        names: list[str] = world.files.list_directory("/store/commitlog")
-        assert store.shutdown()
-        return names
-
-    assert bench.run(body) == ["00000000000000000000", "00000000000000001024"]
-    assert log_files(bench.switch_off()) == [0]
-
-
 def first_record(lab: Make, small: Make) -> bytes:
     """Return the bytes of a log that has one record."""
 
@@ -143,17 +125,17 @@ def first_record(lab: Make, small: Make) -> bytes:
 
 
 def slave_with_unused_file(world: World, config: StoreConfig) -> MessageStore:
-    """Return a slave that has made a file for a beginning that came to nothing."""
+    """Return a slave with a segment from an abandoned beginning."""
     store = started(world, config)
     unused = store.allocate.take(0)
     assert unused is not None
     store.log.add(unused)
-    world.tasks.sleep(1)  # the one behind it is made, too
+    world.tasks.sleep(1)  # the following one is made too
     return store
 
 
 @pytest.mark.parametrize("step", ["", "unlink", "sync_directory"])
-def test_a_slave_that_begins_further_on_leaves_nothing_in_front(step: str, lab: Make, small: Make) -> None:
+def test_a_slave_that_begins_later_removes_earlier_files(step: str, lab: Make, small: Make) -> None:
     bench, record = lab(), first_record(lab, small)
 
     def follow(world: World) -> None:
@@ -180,7 +162,7 @@ def test_a_slave_that_could_not_leave_its_first_file_writes_into_none_without_a_
         bench.failures.plan(step, "commitlog")
         with pytest.raises(OSError, match="commitlog"):
             store.commit_log.append_replicated(5 * 1024, record, 1)
-        assert store.commit_log.append_replicated(0, record, 1)  # of another master, whose log begins there
+        assert store.commit_log.append_replicated(0, record, 1)  # of another master; its log begins there
         assert world.files.read("/store/commitlog/00000000000000000000").startswith(record)
         assert store.shutdown()
 
@@ -188,7 +170,7 @@ def test_a_slave_that_could_not_leave_its_first_file_writes_into_none_without_a_
 
 
 @simulated()
-def test_what_a_file_of_the_same_name_held_does_not_become_the_segments(world: World, small: Make) -> None:
+def test_a_new_segment_has_no_bytes_of_a_leftover_file(world: World, small: Make) -> None:
     store = started(world, small())
     world.files.write("/store/commitlog/00000000000000000000", b"\xff" * 1024)
     store.put_message(Message.of("T", b"x"))

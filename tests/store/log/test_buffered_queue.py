@@ -73,7 +73,7 @@ def test_too_few_pages_wait_in_the_last_segment_but_not_in_a_full_one(world: Wor
 
 
 @simulated()
-def test_what_was_committed_before_a_failed_write_stays_committed(world: World, bench: Any) -> None:
+def test_earlier_commits_survive_a_failed_write(world: World, bench: Any) -> None:
     bench.failures.plan("pwrite", "00000000000000004100")
     queue = queue_of(world, True, True)
     queue.segments[0].append(0, b"x" * 100)

@@ -1,16 +1,13 @@
 import errno
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.store.simulated import simulated
+from tests.store.simulated import Make, simulated
 from tornlog.faults.plan import FaultPlan
 from tornlog.store.log.segment import PAGE_BYTES
 from tornlog.store.log.transient_pool import BufferedSegment, TransientStorePool
 from tornlog.store.world import World
-
-Make = Callable[..., Any]
 
 SEGMENT_BYTES = 10 * PAGE_BYTES
 
@@ -31,7 +28,7 @@ def positions(segment: BufferedSegment) -> tuple[int, int, int]:
     return segment.flushed.get(), segment.committed.get(), segment.wrote.get()
 
 
-def test_what_is_put_is_seen_after_the_commit_and_durable_after_the_flush(lab: Make) -> None:
+def test_data_is_visible_after_the_commit_and_durable_after_the_flush(lab: Make) -> None:
     bench = lab()
 
     def body(world: World) -> None:
@@ -135,9 +132,7 @@ def test_a_failed_write_moves_no_position_and_the_next_one_writes_all_of_it(worl
 
 
 @simulated()
-def test_a_write_that_writes_nothing_is_an_error_and_no_endless_loop(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_of_zero_bytes_is_an_error(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     segment, _ = segment_in(world)
     segment.append(0, b"x")
 
@@ -166,7 +161,7 @@ def test_a_failed_flush_leaves_the_durable_position(world: World, bench: Any) ->
 
 
 @simulated()
-def test_the_time_a_flush_speaks_for_is_never_that_of_a_message_in_memory_only(world: World) -> None:
+def test_a_flush_never_reports_the_time_of_an_uncommitted_message(world: World) -> None:
     segment, _ = segment_in(world)
     segment.append(0, b"old")
     segment.store_timestamp_ms = 1000
@@ -178,6 +173,6 @@ def test_the_time_a_flush_speaks_for_is_never_that_of_a_message_in_memory_only(w
     segment.commit(0)
     assert segment.readable_store_timestamp_ms == 2000
 
-    segment.store_timestamp_ms = 3000  # set by a put whose bytes an earlier commit took along
+    segment.store_timestamp_ms = 3000  # set by a put; an earlier commit included its bytes
     segment.commit(0)
     assert segment.readable_store_timestamp_ms == 3000

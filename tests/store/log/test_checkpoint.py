@@ -1,14 +1,11 @@
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.store.simulated import simulated
+from tests.store.simulated import Make, simulated
 from tornlog.store.formats.checkpoint import CHECKPOINT_FILE_BYTES
 from tornlog.store.log.checkpoint import SAFETY_MARGIN_MS, StoreCheckpoint
 from tornlog.store.world import World
-
-Make = Callable[..., Any]
 
 PATH = "/checkpoint"
 

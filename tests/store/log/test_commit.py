@@ -1,5 +1,4 @@
 import errno
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,8 +6,7 @@ from typing import Any
 import pytest
 
 from tests.store.rigs import started
-from tests.store.simulated import simulated
-from tornlog.faults.plan import FaultPlan
+from tests.store.simulated import Make, simulated
 from tornlog.store.config import BrokerRole, FlushDiskType, StoreConfig
 from tornlog.store.formats.messages import Message, PutMessageStatus
 from tornlog.store.log.log_time import LogTime
@@ -16,8 +14,6 @@ from tornlog.store.log.transient_pool import BufferedSegment
 from tornlog.store.message_store import MessageStore
 from tornlog.store.running_flags import Refusal
 from tornlog.store.world import World
-
-Make = Callable[..., Any]
 
 OK = PutMessageStatus.PUT_OK
 NO_SEGMENT = PutMessageStatus.CREATE_MAPEDFILE_FAILED
@@ -99,43 +95,6 @@ def test_whole_pages_are_committed_at_once_and_the_rest_within_the_interval(worl
     assert store.get_max_offset_in_queue("T", 0) == 2
 
 
-def test_a_kill_between_put_and_commit_takes_what_was_in_memory_and_nothing_else(lab: Make, small: Make) -> None:
-    bench = lab()
-    config = pooled(small)
-
-    def body(world: World) -> int:
-        store = started(world, config)
-        world.tasks.sleep(1_000)
-        for number in range(5):
-            assert store.put_message(Message.of("T", b"seen %d" % number)).status is OK
-        world.tasks.sleep(1_000)
-        seen = store.max_phy_offset
-        for number in range(5):
-            assert store.put_message(Message.of("T", b"lost %d" % number)).status is OK
-        assert store.max_phy_offset == seen
-        return seen
-
-    seen = bench.run(body)
-    image = bench.switch_off(abruptly=True)
-
-    def again(world: World) -> None:
-        store = MessageStore(world, config)
-        report = store.load()
-        assert (report.clean_exit, report.end_offset, report.findings) == (False, seen, [])
-        assert [segment.readable.get() for segment in store.log.segments] == [
-            segment.wrote.get() for segment in store.log.segments
-        ]
-        check_positions(store)
-        assert store.log.flushed_where.get() == store.log.max_offset == seen
-        store.start()
-        after = store.put_message(Message.of("T", b"after"))
-        assert after.append is not None
-        assert (after.append.wrote_offset, after.append.queue_offset) == (seen, 5)
-        assert store.shutdown()
-
-    lab(image).run(again)
-
-
 def test_a_stop_commits_and_syncs_all_of_a_backlog_over_many_segments(lab: Make, small: Make) -> None:
     bench = lab()
     config = pooled(
@@ -167,7 +126,7 @@ def test_a_stop_commits_and_syncs_all_of_a_backlog_over_many_segments(lab: Make,
     lab(image).run(again)
 
 
-def test_a_failed_write_ends_putting_and_loses_nothing_that_can_be_written_again(lab: Make, small: Make) -> None:
+def test_after_a_failed_write_puts_end_and_the_buffer_is_written_again(lab: Make, small: Make) -> None:
     bench = lab()
     config = pooled(small)
 
@@ -249,28 +208,6 @@ def test_a_stop_on_a_disk_without_room_for_the_buffers_is_not_clean(lab: Make, s
     assert "/store/abort" in bench.switch_off().files
 
 
-def test_short_writes_and_now_and_then_none_at_all_leave_an_exact_log(lab: Make, small: Make) -> None:
-    bench = lab(faults=FaultPlan(short_write_chance=0.7))
-    config = pooled(small, mapped_file_size_commit_log=4096)
-
-    def body(world: World) -> None:
-        store = started(world, config)
-        for number in range(100):
-            assert store.put_message(Message.of("T", b"%06d" % number)).status is OK
-            world.tasks.sleep(number % 7)
-        assert store.shutdown()
-
-    bench.run(body)
-    assert bench.disk.injected["short write"] > 10
-
-    def again(world: World) -> None:
-        store = MessageStore(world, config)
-        assert store.load().findings == []
-        assert store.get_max_offset_in_queue("T", 0) == 100
-
-    lab(bench.switch_off()).run(again)
-
-
 @pytest.mark.parametrize("timed", [True, False])
 @simulated()
 def test_an_untimed_flusher_is_woken_by_commits_and_a_timed_one_is_not(timed: bool, world: World, small: Make) -> None:
@@ -302,7 +239,7 @@ def test_an_untimed_flusher_without_a_pool_is_woken_by_puts(timed: bool, world: 
 
 
 @simulated()
-def test_the_checkpoint_never_speaks_for_a_message_that_is_in_memory_only(world: World, small: Make) -> None:
+def test_the_checkpoint_never_covers_an_uncommitted_message(world: World, small: Make) -> None:
     store = started(world, pooled(small, commit_commit_log_least_pages=100))
     world.tasks.sleep(1_000)
     first = store.put_message(Message.of("T", b"committed"))
@@ -351,7 +288,7 @@ def test_without_a_buffer_left_a_segment_is_written_through_its_map(lab: Make, s
 
 
 @simulated()
-def test_a_message_behind_one_in_memory_is_not_seen_before_it_whatever_its_segment(world: World, small: Make) -> None:
+def test_a_message_is_not_visible_before_an_earlier_uncommitted_one(world: World, small: Make) -> None:
     store = started(world, pooled(small, transient_store_pool_size=1))
     assert store.commit is not None
     store.commit.shutdown()
@@ -371,7 +308,7 @@ def test_with_fast_failing_a_put_without_a_buffer_is_refused_until_one_is_back(w
     config = pooled(small, transient_store_pool_size=1, fast_fail_if_no_buffer_in_store_pool=True)
     store = started(world, config)
     assert store.commit is not None
-    store.commit_log.on_appended = lambda: None  # nothing is committed but by hand
+    store.commit_log.on_appended = lambda: None  # only the test commits
     answers = [store.put_message(Message.of("T", BODY)).status for _ in range(4)]
     assert answers == [OK, OK, NO_SEGMENT, NO_SEGMENT]
     assert store.is_transient_store_pool_deficient

@@ -1,17 +1,14 @@
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.store.rigs import started
-from tests.store.simulated import simulated
+from tests.store.simulated import Make, simulated
 from tornlog.store.config import FlushDiskType
 from tornlog.store.formats.batch import BatchUnit, encode_batch
 from tornlog.store.formats.messages import Message, MessageBatch, PutMessageResult, PutMessageStatus
 from tornlog.store.message_store import MessageStore
 from tornlog.store.world import World
-
-Make = Callable[..., Any]
 
 
 @pytest.mark.parametrize("flush", FlushDiskType)

@@ -48,7 +48,7 @@ def test_a_report_that_came_before_the_request_answers_it(transfer: GroupTransfe
     assert transfer.wait(transfer.submit(0, 100)) is PutMessageStatus.PUT_OK
 
 
-def test_a_report_of_bytes_that_were_not_sent_answers_nothing(transfer: GroupTransfer) -> None:
+def test_a_report_about_unsent_bytes_answers_no_put(transfer: GroupTransfer) -> None:
     slave = Slave(150, 150)
     transfer.connected(slave)
     request = transfer.submit(0, 100)
@@ -58,7 +58,7 @@ def test_a_report_of_bytes_that_were_not_sent_answers_nothing(transfer: GroupTra
     assert transfer.wait(request) is PutMessageStatus.FLUSH_SLAVE_TIMEOUT
 
 
-def test_what_a_slave_reported_counts_no_more_when_it_is_gone(transfer: GroupTransfer) -> None:
+def test_reports_of_a_disconnected_slave_do_not_count(transfer: GroupTransfer) -> None:
     slave = Slave(0, 100)
     transfer.connected(slave)
     transfer.gone(slave)
@@ -66,7 +66,7 @@ def test_what_a_slave_reported_counts_no_more_when_it_is_gone(transfer: GroupTra
     assert transfer.wait(transfer.submit(0, 100)) is PutMessageStatus.SLAVE_NOT_AVAILABLE
 
 
-def test_no_report_in_time_is_a_time_out_and_leaves_nothing_waiting(transfer: GroupTransfer) -> None:
+def test_a_missing_report_times_out_and_leaves_no_request(transfer: GroupTransfer) -> None:
     slave = Slave(0, 0)
     transfer.connected(slave)
 
@@ -85,7 +85,7 @@ def test_a_slow_put_holds_up_no_other(transfer: GroupTransfer) -> None:
     assert transfer.wait(far) is PutMessageStatus.FLUSH_SLAVE_TIMEOUT
 
 
-def test_a_slave_too_far_behind_is_none(transfer: GroupTransfer) -> None:
+def test_a_slave_that_lags_too_far_does_not_count(transfer: GroupTransfer) -> None:
     transfer.connected(Slave(0, 0))
 
     assert transfer.wait(transfer.submit(900, 1000)) is PutMessageStatus.SLAVE_NOT_AVAILABLE

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.store.rigs import started
-from tests.store.simulated import simulated
+from tests.store.simulated import Make, simulated
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.store.config import ConfigError, FlushDiskType, StoreConfig
@@ -22,8 +22,6 @@ from tornlog.store.tools.geometry import Geometry
 from tornlog.store.tools.inspect import inspect_directory
 from tornlog.store.tools.verify import Verification, verify_directory
 from tornlog.store.world import World
-
-Make = Callable[..., Any]
 
 BODY = bytes(400)  # two of them fill a segment
 PATHS = "/c/log, /a/log,/b/log/"
@@ -93,7 +91,7 @@ def test_segments_take_turns_in_the_sorted_directories(lab: Make, small: Make) -
     assert log_files(image) == ["a0", "a3", "b1", "b4", "c2"]
 
 
-def test_nothing_is_made_in_a_read_only_directory(lab: Make, small: Make) -> None:
+def test_no_segment_is_created_in_a_read_only_directory(lab: Make, small: Make) -> None:
     image = written(lab, spread(small, read_only_commit_log_store_paths="/b/log"))
     assert log_files(image) == ["a0", "a2", "a4", "c1", "c3"]
     assert "/b" not in image.directories
@@ -201,9 +199,7 @@ def test_two_files_of_one_name_with_something_in_them_are_damage(lab: Make, smal
 
 @pytest.mark.parametrize("twin", [b"", bytes(100), bytes(1024)])
 @pytest.mark.parametrize("path", ["/a/log", "/c/log"])
-def test_an_empty_twin_that_a_failed_creation_left_behind_is_removed_durably(
-    path: str, twin: bytes, lab: Make, small: Make
-) -> None:
+def test_an_empty_twin_of_a_failed_creation_is_removed_durably(path: str, twin: bytes, lab: Make, small: Make) -> None:
     image = written(lab, spread(small))
     bench = lab(with_file(image, f"{path}/00000000000000001024", twin))
 
@@ -234,7 +230,7 @@ def test_truncation_removes_segments_wherever_they_are(lab: Make, small: Make) -
     assert log_files(bench.switch_off()) == ["a0", "b1"]
 
 
-def test_segments_that_could_not_be_made_leave_no_twin_behind(lab: Make, small: Make) -> None:
+def test_failed_creations_leave_no_twin(lab: Make, small: Make) -> None:
     bench = lab()
     for _ in range(2):
         bench.failures.plan("sync", "/log/00000000000000001024")
@@ -254,7 +250,7 @@ def test_segments_that_could_not_be_made_leave_no_twin_behind(lab: Make, small: 
     assert len(names) == len(set(names))
 
 
-def test_a_power_cut_over_several_directories_keeps_what_was_synced(lab: Make, small: Make) -> None:
+def test_synced_messages_in_several_directories_survive_a_power_cut(lab: Make, small: Make) -> None:
     config = spread(small, flush_disk_type=FlushDiskType.SYNC_FLUSH)
     bench = lab()
 

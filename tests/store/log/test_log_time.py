@@ -23,7 +23,7 @@ class SetClock:
         self.passed_ms += ms
 
 
-def test_it_is_the_wall_clock_which_nothing_has_set_back() -> None:
+def test_log_time_equals_an_undisturbed_wall_clock() -> None:
     clock = SetClock()
     time = LogTime(clock)
     time.begin_at(clock.wall_ms)
@@ -32,20 +32,20 @@ def test_it_is_the_wall_clock_which_nothing_has_set_back() -> None:
         assert time.now_ms() == time.take_ms() == clock.wall_ms
 
 
-def test_behind_what_was_stored_it_goes_on_at_half_the_pace_until_the_clock_has_caught_up() -> None:
+def test_log_time_runs_at_half_speed_until_the_wall_clock_has_caught_up() -> None:
     clock = SetClock()
     time = LogTime(clock)
     assert time.take_ms() == 1_000_000
     clock.wall_ms -= 500
     seen = []
-    for _ in range(1_200):  # as often as it is taken: what is less than a ms is not lost with each
+    for _ in range(1_200):  # repeated calls do not lose fractions of a ms
         clock.pass_ms(1)
         seen.append(time.take_ms())
     assert seen == sorted(seen)
     assert (seen[0], seen[1], seen[999], seen[-1]) == (1_000_000, 1_000_001, 1_000_500, clock.wall_ms)
 
 
-def test_what_was_only_looked_at_may_be_taken_back_by_the_clock_and_no_further_than_its_half() -> None:
+def test_log_time_without_a_store_may_step_back_by_half_of_the_elapsed_time() -> None:
     clock = SetClock()
     time = LogTime(clock)
     time.take_ms()

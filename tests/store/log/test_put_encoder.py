@@ -36,7 +36,7 @@ BATCHES = st.builds(MessageBatch, MESSAGES, st.lists(UNITS, max_size=4).map(enco
 
 
 def parts(encoded: EncodedPut | PutMessageStatus) -> Any:
-    """Return what can be compared: the light queues of a message by what they will be at most."""
+    """Return the comparable parts of a result. Light queues are compared by their longest properties."""
     if isinstance(encoded, PutMessageStatus):
         return encoded
     light = encoded.light and encoded.light.widest_properties()
@@ -45,7 +45,7 @@ def parts(encoded: EncodedPut | PutMessageStatus) -> Any:
 
 
 @given(MESSAGES | BATCHES)
-def test_with_the_core_a_message_becomes_what_it_becomes_without(core: Core, message: Message | MessageBatch) -> None:
+def test_a_message_is_encoded_alike_with_and_without_the_core(core: Core, message: Message | MessageBatch) -> None:
     assert parts(PutEncoder(CONFIG, core).encode(message)) == parts(PutEncoder(CONFIG, None).encode(message))
 
 

@@ -17,7 +17,7 @@ def test_a_name_is_the_offset_of_the_first_byte() -> None:
 
 
 @simulated()
-def test_what_is_appended_stands_behind_what_was(world: World) -> None:
+def test_data_is_appended_after_existing_data(world: World) -> None:
     segment = segment_of(world, 100)
     segment.append(segment.wrote.get(), b"one")
     segment.append(segment.wrote.get(), bytearray(b"two"))
@@ -72,7 +72,7 @@ def test_a_failed_flush_leaves_the_durable_position(world: World, bench: Any) ->
 
 
 @simulated()
-def test_clearing_zeroes_what_follows_durably_and_says_if_there_was_any(world: World, bench: Any) -> None:
+def test_clearing_durably_zeroes_the_rest_and_reports_whether_it_had_data(world: World, bench: Any) -> None:
     segment = segment_of(world, 200_000)
     segment.append(segment.wrote.get(), b"kept" + bytes(96) + b"x" * 150_000)
     assert segment.clear_from(4)

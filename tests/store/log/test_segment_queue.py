@@ -1,15 +1,12 @@
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.store.simulated import simulated
+from tests.store.simulated import Make, simulated
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.log.segment import segment_name
 from tornlog.store.log.segment_queue import SegmentQueue
 from tornlog.store.world import World
-
-Make = Callable[..., Any]
 
 SIZE = 100
 DIRECTORY = "/log"
@@ -59,7 +56,7 @@ def test_an_offset_is_found_in_the_segment_that_holds_it(world: World) -> None:
 
 
 @simulated()
-def test_a_flush_covers_one_segment_and_never_leaves_one_behind(world: World, bench: Any) -> None:
+def test_a_flush_covers_one_segment_and_skips_none(world: World, bench: Any) -> None:
     queue = filled(world, 3, first=5, last_bytes=30)
     moves = []
     while queue.flush():
@@ -94,7 +91,7 @@ def test_truncating_removes_from_the_end_and_zeroes_the_rest(world: World, bench
 
 
 @simulated()
-def test_a_row_that_holds_nothing_can_begin_anywhere(world: World) -> None:
+def test_an_empty_queue_can_begin_at_any_segment(world: World) -> None:
     queue = queue_of(world)
     queue.create(0)
     queue.forget_unused()
@@ -155,7 +152,7 @@ def test_closing_gives_back_the_map_of_a_file_that_was_to_go_and_did_not(world: 
     ],
 )
 @simulated()
-def test_a_file_that_a_crash_left_half_made_goes_and_damage_with_data_behind_it_is_refused(
+def test_an_incomplete_last_file_is_removed_and_damage_before_data_is_refused(
     spoilt: int, content: bytes | None, left: list[int] | None, world: World
 ) -> None:
     """left: the segments that a load keeps, None if it refuses."""
@@ -208,7 +205,7 @@ def test_making_durable_syncs_data_sizes_and_names(world: World, bench: Any) -> 
     ]
 
 
-def test_removals_from_the_front_are_durable_before_the_queue_begins_behind_them(lab: Make) -> None:
+def test_a_removal_at_the_front_is_durable_before_the_start_moves(lab: Make) -> None:
     bench = lab()
 
     def body(world: World) -> None:
@@ -232,7 +229,7 @@ def test_removals_from_the_front_are_durable_before_the_queue_begins_behind_them
 
 @pytest.mark.parametrize("method", ["unlink", "sync_directory"])
 @simulated()
-def test_a_removal_from_the_front_that_fails_changes_nothing_and_can_be_repeated(
+def test_a_failed_removal_at_the_front_changes_nothing_and_can_be_repeated(
     world: World, bench: Any, method: str
 ) -> None:
     queue = filled(world, 3)

@@ -1,18 +1,15 @@
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.store.rigs import started
-from tests.store.simulated import simulated
+from tests.store.simulated import Make, simulated
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.store.config import FlushDiskType, StoreConfig
 from tornlog.store.formats.messages import Message, PutMessageStatus
 from tornlog.store.log.allocate import WarmUp
 from tornlog.store.log.segment import PAGE_BYTES
 from tornlog.store.world import World
-
-Make = Callable[..., Any]
 
 SYNC, ASYNC = FlushDiskType.SYNC_FLUSH, FlushDiskType.ASYNC_FLUSH
 
@@ -51,7 +48,7 @@ def test_every_page_is_touched_and_synced_as_configured_then_locked(
 
 
 @simulated()
-def test_a_sync_during_the_warm_up_covers_what_was_touched_so_far(world: World, bench: Any, small: Make) -> None:
+def test_a_warmed_segment_is_durable(world: World, bench: Any, small: Make) -> None:
     file = world.files.map("/segment", 5 * PAGE_BYTES)
     WarmUp(world, small(flush_disk_type=SYNC, flush_least_pages_when_warm_mapped_file=2)).warm(0, file)
     assert bench.disk.is_durable("/segment", 0, 5 * PAGE_BYTES)
@@ -80,24 +77,9 @@ def test_a_segment_is_locked_before_puts_and_unlocked_six_seconds_after_its_blan
     assert locked == [("mlock", f"{base:020d}") for base in (0, 1024, 2048)]
 
 
-def test_several_closed_segments_are_each_unlocked_once_in_time(lab: Make, small: Make) -> None:
-    bench = lab()
-
-    def body(world: World) -> None:
-        store = started(world, warm_config(small))
-        for _ in range(9):
-            store.put_message(Message.of("T", bytes(400)))
-            world.tasks.sleep(1_000)
-        world.tasks.sleep(10_000)
-        assert store.shutdown()
-
-    bench.run(body)
-    assert calls_of(bench, "munlock") == [("munlock", f"{base:020d}") for base in range(0, 4096, 1024)]
-
-
 @pytest.mark.parametrize("refused", ["mlock", "munlock", "advise_will_need"])
 @simulated()
-def test_a_refusal_is_noted_and_nothing_else(refused: str, world: World, bench: Any, small: Make) -> None:
+def test_a_refused_lock_is_counted_and_ignored(refused: str, world: World, bench: Any, small: Make) -> None:
     bench.failures.plan(refused, "commitlog", times=100)
     store = started(world, warm_config(small))
     for _ in range(5):

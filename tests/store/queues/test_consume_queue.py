@@ -54,7 +54,7 @@ def test_a_record_that_is_indexed_already_changes_nothing(world: World) -> None:
     queue.put(200, 100, 9, 2)
     queue.put(400, 100, 9, 4)
     with pytest.raises(MisplacedRecordError, match="T/0: expected 5 to "):
-        queue.put(900, 100, 9, 3)  # behind all records, at an index that is taken
+        queue.put(900, 100, 9, 3)  # after all records, at an index that is taken
 
     assert offsets(queue) == [0, 100, 200, 300, 400]
 
@@ -69,7 +69,7 @@ def test_a_hole_is_filled_with_blanks_also_across_files(world: World) -> None:
 
 
 @simulated()
-def test_a_queue_whose_first_record_has_a_high_index_begins_with_its_file(world: World) -> None:
+def test_a_queue_with_a_high_first_index_begins_in_that_file(world: World) -> None:
     queue = queue_of(world)
     queue.put(5000, 100, 0, 22)
 
@@ -112,7 +112,7 @@ def test_a_queue_that_is_about_to_have_its_first_entry_begins_there(world: World
 
 
 @simulated()
-def test_placing_counts_and_writes_what_differs(world: World, bench: Any) -> None:
+def test_placing_counts_and_writes_only_differences(world: World, bench: Any) -> None:
     queue = filled(world, 12)
     before = len([call for call in bench.failures.calls if call[0] == "store"])
     same = b"".join(encode_entry(number * 100, 100, number) for number in range(8, 12))
@@ -138,7 +138,7 @@ def test_a_recovered_queue_knows_what_is_durable_and_what_is_indexed(world: Worl
 
 
 @simulated()
-def test_truncating_forgets_what_follows_for_good(world: World) -> None:
+def test_truncation_durably_removes_later_entries(world: World) -> None:
     queue = filled(world, 25)
     assert queue.truncate(12)
     assert not queue.truncate(12)
@@ -148,7 +148,7 @@ def test_truncating_forgets_what_follows_for_good(world: World) -> None:
 
 
 @simulated()
-def test_truncating_before_the_first_file_leaves_that_empty_for_its_name_says_how_far_it_had_counted(
+def test_truncation_before_the_first_file_keeps_it_empty_for_the_counter(
     world: World,
 ) -> None:
     queue = queue_of(world)
@@ -234,7 +234,7 @@ def test_only_new_files_have_their_directories_synced(world: World, bench: Any) 
     [("/store/consumequeue/T/0", "queueId"), ("/store/consumequeue/T/0/00000000000000000010", "file name")],
 )
 @simulated()
-def test_what_is_in_the_way_of_a_queue_or_of_another_geometry_is_refused(path: str, field: str, world: World) -> None:
+def test_a_file_in_place_of_a_queue_or_of_another_geometry_is_refused(path: str, field: str, world: World) -> None:
     world.files.make_directories(path.rpartition("/")[0])
     world.files.write(path, b"foreign")
     with pytest.raises(CorruptFileError) as raised:
@@ -244,7 +244,7 @@ def test_what_is_in_the_way_of_a_queue_or_of_another_geometry_is_refused(path: s
 
 
 @simulated()
-def test_what_is_no_queues_is_told_and_left_alone(world: World) -> None:
+def test_foreign_entries_are_reported_and_left_alone(world: World) -> None:
     strays = {
         "/store/consumequeue/file": "topic",
         "/store/consumequeue/T/zero/00000000000000000000": "queueId",
@@ -269,7 +269,7 @@ def test_what_is_no_queues_is_told_and_left_alone(world: World) -> None:
 
 @pytest.mark.parametrize("size_bytes", [0, 1, 50, 199])
 @simulated()
-def test_a_short_queue_file_of_zeros_goes_with_all_behind_it(size_bytes: int, world: World) -> None:
+def test_a_short_queue_file_of_zeros_is_removed_with_all_later_ones(size_bytes: int, world: World) -> None:
     filled(world, 5)
     path = "/store/consumequeue/T/0/00000000000000000200"
     world.files.write(path, bytes(size_bytes))

@@ -45,25 +45,7 @@ def names(world: World) -> list[str]:
 
 
 @simulated()
-def test_a_directory_that_is_synced_while_a_file_is_being_made_is_not_taken_for_durable(
-    world: World, bench: Any
-) -> None:
-    ext = ext_of(world)
-    meet = bench.failures.meet
-
-    def sync_before_the_map(method: str, path: str) -> None:
-        meet(method, path)
-        if method == "map":
-            ext.queue.directory_is_durable = True
-
-    bench.failures.meet = sync_before_the_map
-    ext.put(unit(1))
-
-    assert not ext.queue.directory_is_durable
-
-
-@simulated()
-def test_units_lie_one_behind_the_other_and_a_file_without_room_is_closed_with_an_end_mark(world: World) -> None:
+def test_units_are_adjacent_and_a_full_file_has_an_end_mark(world: World) -> None:
     ext, addresses = filled(world, 9)
 
     assert [offset_of(address) for address in addresses] == [0, 24, 48, 72, 100, 124, 148, 172, 200]
@@ -112,7 +94,7 @@ def test_a_load_finds_the_end_of_the_units_and_goes_on_there(world: World) -> No
 
 
 @simulated()
-def test_units_behind_the_last_one_that_an_entry_leads_to_are_cut_and_zeroed(world: World) -> None:
+def test_units_after_the_last_referenced_one_are_zeroed(world: World) -> None:
     _, addresses = filled(world, 9)
     ext = loaded(world, addresses[4])
 
@@ -134,7 +116,7 @@ def test_an_extension_that_no_entry_leads_into_goes_and_begins_at_0_again(world:
 
 @pytest.mark.parametrize("last", [address_of(260), address_of(300), address_of(399)])
 @simulated()
-def test_an_address_whose_unit_is_lost_is_never_given_to_another(world: World, last: int) -> None:
+def test_the_address_of_a_lost_unit_is_not_reused(world: World, last: int) -> None:
     _, addresses = filled(world, 9)
     ext = loaded(world, last)
 
@@ -179,7 +161,7 @@ def test_a_last_file_that_an_end_mark_closes_is_full(world: World) -> None:
 
 
 @simulated()
-def test_files_behind_a_gap_or_of_a_wrong_size_go_and_a_foreign_name_is_left_alone(world: World) -> None:
+def test_extension_files_after_a_gap_or_of_a_wrong_size_are_removed(world: World) -> None:
     _, addresses = filled(world, 9)
     world.files.unlink(f"{DIRECTORY}/00000000000000000100")
     ext = loaded(world, addresses[3])
@@ -197,7 +179,7 @@ def test_files_behind_a_gap_or_of_a_wrong_size_go_and_a_foreign_name_is_left_alo
 
 
 @simulated()
-def test_a_unit_is_kept_only_for_the_record_whose_code_and_time_it_has(world: World) -> None:
+def test_a_unit_is_kept_only_for_a_record_with_its_code_and_time(world: World) -> None:
     ext, addresses = filled(world, 2)
 
     assert ext.kept(addresses[1], 1, 1_001, vouched=True)
@@ -207,7 +189,7 @@ def test_a_unit_is_kept_only_for_the_record_whose_code_and_time_it_has(world: Wo
 
 
 @simulated()
-def test_kept_units_that_nobody_vouches_for_are_written_and_synced_again(world: World, bench: Any) -> None:
+def test_kept_units_that_may_not_be_durable_are_written_again(world: World, bench: Any) -> None:
     _, addresses = filled(world, 7)
     ext = ext_of(world)
     ext.load()
@@ -222,10 +204,10 @@ def test_kept_units_that_nobody_vouches_for_are_written_and_synced_again(world: 
 
 
 @simulated()
-def test_files_in_front_of_the_first_unit_still_needed_expire(world: World, bench: Any) -> None:
+def test_files_before_the_first_needed_unit_expire(world: World, bench: Any) -> None:
     ext, addresses = filled(world, 13)
     ext.queue.flush_all(0)
-    ext.expire(-5)  # a tag's code says nothing
+    ext.expire(-5)  # a tag code is not an address
     ext.expire(addresses[4])
     assert len(names(world)) == 4  # as in RocketMQ, the file that ends where the unit's begins stays
 

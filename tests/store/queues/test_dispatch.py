@@ -1,10 +1,9 @@
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.store.rigs import started
-from tests.store.simulated import simulated
+from tests.store.simulated import Make, simulated
 from tornlog.store.config import BrokerRole, FlushDiskType
 from tornlog.store.formats.host import Host
 from tornlog.store.formats.message import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, encode_record, place_records
@@ -12,8 +11,6 @@ from tornlog.store.formats.messages import GetMessageStatus, Message, PutMessage
 from tornlog.store.formats.scan import ScannedRecord
 from tornlog.store.queues.dispatch import is_queued
 from tornlog.store.world import World
-
-Make = Callable[..., Any]
 
 
 @simulated()
@@ -50,7 +47,7 @@ def test_dispatch_retries_once_a_second_however_many_puts_come_meanwhile(world: 
     assert store.shutdown()
 
 
-def test_a_disk_that_fails_dispatch_for_half_a_minute_ends_writing_and_nothing_is_lost(lab: Make, small: Make) -> None:
+def test_dispatch_errors_for_half_a_minute_end_writing_without_loss(lab: Make, small: Make) -> None:
     bench = lab()
     bench.failures.plan("map", "consumequeue", 1_000)
 
@@ -77,9 +74,7 @@ def test_a_disk_that_fails_dispatch_for_half_a_minute_ends_writing_and_nothing_i
 
 
 @simulated()
-def test_what_dispatch_failed_at_before_it_got_on_does_not_count_for_the_next_record(
-    world: World, bench: Any, small: Make
-) -> None:
+def test_progress_resets_the_retry_count_of_dispatch(world: World, bench: Any, small: Make) -> None:
     for topic in ("A", "B", "C"):
         bench.failures.plan("map", f"consumequeue/{topic}", 20)
     store = started(world, small())
@@ -111,7 +106,7 @@ def test_a_damaged_record_is_not_dispatched_and_the_exit_is_not_clean(world: Wor
     result = store.put_message(Message.of("T", b"one"))
     assert result.append is not None
     world.tasks.sleep(1)
-    store.dispatch.reput_from.set(result.append.wrote_offset + 1)  # nothing begins there
+    store.dispatch.reput_from.set(result.append.wrote_offset + 1)  # not the start of a record
     store.dispatch.wake()
     world.tasks.sleep(1)
     assert "commitlog" in str(store.dispatch.last_error)
@@ -120,7 +115,7 @@ def test_a_damaged_record_is_not_dispatched_and_the_exit_is_not_clean(world: Wor
 
 @pytest.mark.parametrize("flush", FlushDiskType)
 @simulated()
-def test_under_sync_flush_nothing_is_shown_before_it_is_durable(
+def test_under_sync_flush_no_message_is_visible_before_it_is_durable(
     flush: FlushDiskType, world: World, bench: Any, small: Make
 ) -> None:
     store = started(world, small(flush_disk_type=flush))

@@ -39,7 +39,7 @@ class SteppedClock(RealClock):
 
 @dataclass
 class Dispatched:
-    """A store none of whose services runs but the one that makes segments."""
+    """A store that runs only the allocate service."""
 
     store: MessageStore
     clock: SteppedClock
@@ -80,7 +80,7 @@ def some_put(chance: random.Random) -> tuple[Message | MessageBatch, int]:
 
 
 def fill(made: Dispatched, seed: int) -> None:
-    """Put, and dispatch now and then, until there is nothing to dispatch."""
+    """Put messages and dispatch now and then, until all are dispatched."""
     chance, store = random.Random(seed), made.store
     for _ in range(chance.randrange(20, 120)):
         put, misses = some_put(chance)
@@ -128,7 +128,7 @@ def left_by(made: Dispatched, place: Path) -> dict[str, Any]:
 
 
 def both(tmp_path: Path, core: Core, seed: int, wrap: Callable[[], None] = lambda: None) -> tuple[Any, Any]:
-    """Return what is left by a store with the core, and by one without, after the same puts."""
+    """Return the results of a store with the core and of one without, after the same puts."""
     found = []
     for name, one in (("with", core), ("without", None)):
         made = opened(tmp_path / name, one)
@@ -174,7 +174,7 @@ def test_after_files_that_could_not_be_made_they_are_the_same(
     assert found == expected
 
 
-def test_what_is_plain_comes_in_columns(tmp_path: Path, core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_records_are_dispatched_in_batches(tmp_path: Path, core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
     made = opened(tmp_path / "store", core)
     runs: list[int] = []
     for number in range(40):

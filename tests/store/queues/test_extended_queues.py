@@ -1,4 +1,4 @@
-"""Queues with an extension: what is dispatched, pulled, filtered by SQL, recovered, and left by a crash."""
+"""Extended queues: dispatch, pulls, SQL filters, recovery and crashes."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.store.simulated import simulated
+from tests.store.simulated import Make, simulated
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.image import Image
 from tornlog.sim.errors import MachineDied
@@ -17,8 +17,6 @@ from tornlog.store.message_store import MessageStore
 from tornlog.store.recovery.recovery import RecoveryReport
 from tornlog.store.services.consumer_filter import SqlMessageFilter, use_bit_maps
 from tornlog.store.world import World
-
-Make = Callable[..., Any]
 
 EXT = "/store/consumequeue_ext/T/0/"
 QUEUE = "/store/consumequeue/T/0/"
@@ -137,9 +135,7 @@ def test_a_unit_that_cannot_be_kept_leaves_the_plain_code(world: World, bench: A
 
 
 @simulated()
-def test_an_entry_that_fails_is_dispatched_again_and_the_unit_it_left_harms_nobody(
-    world: World, bench: Any, extended: Make
-) -> None:
+def test_a_failed_entry_is_dispatched_again_with_a_new_unit(world: World, bench: Any, extended: Make) -> None:
     store, _ = opened(world, extended())
     bench.failures.plan("map", QUEUE)
     put(store, 1)
@@ -162,7 +158,7 @@ def test_records_that_take_no_place_in_a_queue_have_no_unit_either(world: World,
 # -- recovery --------------------------------------------------------------------------------------
 
 
-def test_a_clean_restart_keeps_every_address_and_goes_on_behind_the_last_unit(lab: Make, extended: Make) -> None:
+def test_a_clean_restart_keeps_all_addresses_and_continues_after_the_last_unit(lab: Make, extended: Make) -> None:
     image = shut_down(lab(), extended(), 12)
 
     def body(world: World) -> None:
@@ -241,7 +237,7 @@ def test_no_address_is_left_when_the_extension_is_turned_off(lab: Make, extended
     lab(image).run(body)
 
 
-def test_a_queue_whose_entries_are_all_gone_has_no_extension_either(lab: Make, extended: Make, patched: Make) -> None:
+def test_a_queue_without_entries_has_no_extension(lab: Make, extended: Make, patched: Make) -> None:
     image = shut_down(lab(), extended(), 5)
     for path in [path for path in image.files if path.startswith(("/store/commitlog/", QUEUE))]:
         image = patched(image, path, 0, None)
@@ -316,7 +312,7 @@ def test_after_any_crash_every_address_leads_to_its_own_unit(
 
 
 @simulated()
-def test_registered_consumers_pass_over_what_they_do_not_want_without_reading_it(
+def test_bit_maps_save_registered_consumers_from_reading_unwanted_records(
     world: World, extended: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = MessageStore(world, extended())
@@ -345,9 +341,7 @@ def test_registered_consumers_pass_over_what_they_do_not_want_without_reading_it
     assert store.shutdown()
 
 
-def test_bit_maps_survive_a_restart_and_say_nothing_to_a_consumer_registered_after_it(
-    lab: Make, extended: Make
-) -> None:
+def test_bit_maps_survive_a_restart_and_are_ignored_for_new_consumers(lab: Make, extended: Make) -> None:
     machine = lab()
 
     def first(world: World) -> None:
@@ -375,13 +369,3 @@ def test_bit_maps_survive_a_restart_and_say_nothing_to_a_consumer_registered_aft
 
     machine.run(first)
     lab(machine.switch_off()).run(second)
-
-
-@simulated()
-def test_a_pull_that_nothing_matches_moves_on(world: World, extended: Make) -> None:
-    store, _ = opened(world, extended())
-    put(store, 5)
-    result = store.get_message("T", 0, 0, wanted=SqlMessageFilter.parse("n = 99"))
-
-    assert (result.status, result.next_begin_offset) == (GetMessageStatus.NO_MATCHED_MESSAGE, 5)
-    assert store.shutdown()

@@ -1,13 +1,9 @@
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from tests.store.rigs import started
+from tests.store.simulated import Make
 from tornlog.store.formats.messages import GetMessageStatus, Message
 from tornlog.store.world import World
-
-Make = Callable[..., Any]
 
 
 def test_the_checkpoint_names_a_time_only_after_log_queues_and_names_are_durable(lab: Make, small: Make) -> None:

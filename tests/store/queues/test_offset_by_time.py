@@ -1,14 +1,14 @@
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
+from tests.store.rigs import started
+from tests.store.simulated import Make
 from tornlog.store.formats.consume_queue import BLANK_ENTRY_BYTES, ENTRY_BYTES
 from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.world import World
 
-Make = Callable[..., Any]
 Check = Callable[[MessageStore, int], None]
 
 
@@ -18,9 +18,7 @@ def timed(lab: Make, small: Make) -> Callable[[Check], None]:
 
     def ask(check: Check) -> None:
         def body(world: World) -> None:
-            store = MessageStore(world, small())
-            store.load()
-            store.start()
+            store = started(world, small())
             first_ms = world.clock.now_ms()
             for _ in range(25):
                 store.put_message(Message.of("T", bytes(100)))

@@ -3,6 +3,8 @@ from typing import Any
 
 import pytest
 
+from tests.store.rigs import started
+from tests.store.simulated import Make
 from tornlog.store.config import FlushDiskType, StoreConfig
 from tornlog.store.formats.consume_queue import BLANK_ENTRY_BYTES, ENTRY_BYTES, encode_entry
 from tornlog.store.formats.messages import GetMessageResult, GetMessageStatus, Message
@@ -10,7 +12,6 @@ from tornlog.store.log.segment_queue import SegmentQueue
 from tornlog.store.message_store import MessageStore
 from tornlog.store.world import World
 
-Make = Callable[..., Any]
 Check = Callable[[MessageStore], None]
 
 FOUND = GetMessageStatus.FOUND
@@ -18,15 +19,13 @@ FOUND = GetMessageStatus.FOUND
 
 @pytest.fixture
 def asked(lab: Make, small: Make) -> Callable[..., None]:
-    """Check pulls from a store whose queue T/0 holds count messages, alternately tagged A and B."""
+    """Check pulls from a store with count messages in queue T/0, alternately tagged A and B."""
 
     def ask(check: Check, count: int = 25, body_bytes: int = 100, **settings: Any) -> None:
         config: StoreConfig = small(**settings)
 
         def body(world: World) -> None:
-            store = MessageStore(world, config)
-            store.load()
-            store.start()
+            store = started(world, config)
             for number in range(count):
                 store.put_message(Message.of("T", bytes(body_bytes), tags="AB"[number % 2]))
             world.tasks.sleep(1)
@@ -86,7 +85,7 @@ def test_a_pull_from_memory_ends_before_its_bytes_or_its_count_are_too_many(aske
     asked(check, max_transfer_count_on_message_in_memory=2)
 
 
-def test_a_pull_from_far_behind_gets_what_a_disk_can_give_and_is_sent_to_the_slave(asked: Make) -> None:
+def test_a_pull_of_old_messages_uses_the_disk_limits_and_suggests_the_slave(asked: Make) -> None:
     def check(store: MessageStore) -> None:
         far = store.get_message("T", 0, 0)
         assert outcome(far) == (FOUND, 2, [0, 1])
@@ -122,7 +121,7 @@ def test_an_entry_without_a_record_costs_a_pull_that_entry_only(asked: Make, hol
         file = queue.queue.segments[0].file
         for index in (0, 4):
             file.store(index * ENTRY_BYTES, hole)
-        # All ten lie in the first two segments of the log, as what the hole seems to lead to does.
+        # All ten are in the first two segments of the log, and so is the position in the hole's entry.
         assert outcome(store.get_message("T", 0, 0)) == (FOUND, 10, [1, 2, 3, 5, 6, 7, 8, 9])
         assert outcome(store.get_message("T", 0, 4, 1)) == (FOUND, 6, [5])
         assert outcome(store.get_message("T", 0, 3, tags="A")) == (FOUND, 10, [6, 8])
@@ -145,9 +144,9 @@ def test_a_file_missing_from_the_queue_is_passed_over(asked: Make) -> None:
 
 @pytest.fixture
 def reverted(lab: Make, small: Make) -> Callable[..., None]:
-    """Check pulls from a store whose queue T/0 holds eight messages, all but the last four durable; `fail` fails one.
+    """Check pulls from a store with eight messages in queue T/0, the first four of them durable.
 
-    `fail` has a sync of a row of files fail as on btrfs: readers see again what is durable, here zeros.
+    `fail` lets a sync fail as on btrfs: readers then see the durable bytes again, here zeros.
     """
 
     def ask(check: Callable[[MessageStore, Callable[[SegmentQueue], None]], None]) -> None:
@@ -162,9 +161,7 @@ def reverted(lab: Make, small: Make) -> Callable[..., None]:
                 segment.file.store(durable, bytes(wrote - durable))
 
         def body(world: World) -> None:
-            store = MessageStore(world, small(flush_disk_type=FlushDiskType.ASYNC_FLUSH))
-            store.load()
-            store.start()
+            store = started(world, small(flush_disk_type=FlushDiskType.ASYNC_FLUSH))
             for _ in range(2):
                 store.log.flush_all()
                 for queue in store.queues.all():
@@ -186,7 +183,7 @@ def refused(store: MessageStore, offset: int, **wanted: Any) -> bool:
     return True
 
 
-def test_a_pull_gives_what_is_durable_of_a_log_whose_sync_has_failed_and_passes_nothing_over(reverted: Make) -> None:
+def test_after_a_failed_sync_of_the_log_a_pull_returns_durable_messages_and_skips_none(reverted: Make) -> None:
     def check(store: MessageStore, fail: Callable[[SegmentQueue], None]) -> None:
         assert outcome(store.get_message("T", 0, 0)) == (FOUND, 8, list(range(8)))
         fail(store.log)
@@ -198,7 +195,7 @@ def test_a_pull_gives_what_is_durable_of_a_log_whose_sync_has_failed_and_passes_
     reverted(check)
 
 
-def test_a_pull_passes_no_entry_over_that_a_failed_sync_of_its_queue_took(reverted: Make) -> None:
+def test_a_pull_does_not_skip_entries_that_a_failed_sync_removed(reverted: Make) -> None:
     def check(store: MessageStore, fail: Callable[[SegmentQueue], None]) -> None:
         fail(store.queues.find_or_create("T", 0).queue)
         store.put_message(Message.of("T", b"behind them"))
@@ -210,7 +207,7 @@ def test_a_pull_passes_no_entry_over_that_a_failed_sync_of_its_queue_took(revert
     reverted(check)
 
 
-def test_blanks_that_fill_a_hole_are_passed_over_whatever_has_failed(reverted: Make) -> None:
+def test_blank_entries_are_skipped_after_any_failed_sync(reverted: Make) -> None:
     def check(store: MessageStore, fail: Callable[[SegmentQueue], None]) -> None:
         row = store.queues.find_or_create("T", 0).queue
         row.segments[0].file.store(0, BLANK_ENTRY_BYTES)
@@ -221,10 +218,10 @@ def test_blanks_that_fill_a_hole_are_passed_over_whatever_has_failed(reverted: M
     reverted(check)
 
 
-def test_what_a_failed_sync_took_while_a_pull_read_it_is_not_given(reverted: Make) -> None:
+def test_a_sync_that_fails_during_a_pull_limits_its_answer(reverted: Make) -> None:
     def check(store: MessageStore, fail: Callable[[SegmentQueue], None]) -> None:
         class Failing:
-            """A filter at whose first look the sync fails: the pull has begun in a log that was well."""
+            """A filter that lets the sync fail when it is first asked, after the pull has begun."""
 
             reads_records = False
 

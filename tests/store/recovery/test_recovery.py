@@ -1,10 +1,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
-from tests.store.simulated import simulated
+from tests.store.rigs import started
+from tests.store.simulated import Make, simulated
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.store.config import StoreConfig
 from tornlog.store.errors import CorruptFileError
@@ -16,8 +17,6 @@ from tornlog.store.formats.messages import AppendMessageResult, GetMessageStatus
 from tornlog.store.message_store import MessageStore
 from tornlog.store.recovery.recovery import RecoveryReport
 from tornlog.store.world import World
-
-Make = Callable[..., Any]
 
 BODY_BYTES = 400
 """Two messages fill a segment of 1024 bytes."""
@@ -44,7 +43,7 @@ class Filled:
 
 @dataclass
 class Found:
-    """What a load came to: every queue's bodies by queue offset, None where no readable record is behind an entry."""
+    """The result of a load: each queue's bodies by queue offset, None for an entry without a readable record."""
 
     report: RecoveryReport
     log_end: int
@@ -71,9 +70,7 @@ def fill(lab: Make) -> Callable[..., Filled]:
         puts: list[AppendMessageResult] = []
 
         def body(world: World) -> None:
-            store = MessageStore(world, config)
-            store.load()
-            store.start()
+            store = started(world, config)
             for number in range(count):
                 result = store.put_message(Message.of(topic(number), body_of(number), tags="A"))
                 assert result.append is not None
@@ -90,7 +87,7 @@ def fill(lab: Make) -> Callable[..., Filled]:
 
 @pytest.fixture
 def recover(lab: Make) -> Callable[..., Found]:
-    """Load a store twice: what the second load finds must be what the first one left."""
+    """Load a store twice. The second load must find the state that the first one left."""
 
     def once(image: Image, config: StoreConfig) -> tuple[Found, Image]:
         bench = lab(image)
@@ -173,7 +170,7 @@ def misnumbered(filled: Filled, number: int) -> tuple[str, int, str]:
 # Damage where the log is trusted, and where it is not
 
 
-def test_damage_that_a_clean_exit_vouches_for_is_reported_and_nothing_is_cut(rig: Rig) -> None:
+def test_damage_in_a_log_trusted_after_a_clean_exit_is_reported_and_not_truncated(rig: Rig) -> None:
     filled = rig.fill(rig.small(), 20)
     bad = filled.at(4)
     found = rig.recover(rig.damaged(filled, bad), rig.small())
@@ -185,7 +182,7 @@ def test_damage_that_a_clean_exit_vouches_for_is_reported_and_nothing_is_cut(rig
 
 
 @pytest.mark.parametrize("abruptly", [False, True])
-def test_damage_that_nobody_vouches_for_ends_the_log(abruptly: bool, rig: Rig) -> None:
+def test_damage_in_the_untrusted_part_ends_the_log(abruptly: bool, rig: Rig) -> None:
     filled = rig.fill(rig.small(), 20, abruptly=abruptly)
     bad = filled.at(15)
     found = rig.recover(rig.damaged(filled, bad), rig.small())
@@ -204,7 +201,7 @@ def test_without_a_checkpoint_even_early_damage_ends_a_log_that_was_not_closed(r
 
 
 @pytest.mark.parametrize("recover_whole_log", [False, True])
-def test_the_checkpoint_vouches_for_what_lies_before_it(recover_whole_log: bool, rig: Rig) -> None:
+def test_the_log_before_the_checkpoint_is_trusted(recover_whole_log: bool, rig: Rig) -> None:
     config = rig.small(
         recover_whole_log=recover_whole_log,
         flush_consume_queue_thorough_interval_ms=1_000,
@@ -244,7 +241,7 @@ def test_entries_lost_together_with_trusted_damage_become_blank(rig: Rig) -> Non
 
 
 @pytest.mark.parametrize("field_at", [0, MAGIC_AT, BODY_AT])
-def test_a_segment_goes_on_behind_trusted_damage(field_at: int, rig: Rig) -> None:
+def test_a_segment_continues_after_trusted_damage(field_at: int, rig: Rig) -> None:
     config = rig.small(mapped_file_size_commit_log=4 * PAIR, max_hash_slot_num=5, max_index_num=40)
     filled = rig.fill(config, 40)
     image = filled.image
@@ -256,11 +253,11 @@ def test_a_segment_goes_on_behind_trusted_damage(field_at: int, rig: Rig) -> Non
             image = rig.patched(image, path, 0, None)
     found = rig.recover(image, config)
 
-    assert len(found.findings) == (2 if field_at == MAGIC_AT else 3)  # two beside one another may be told as one
+    assert len(found.findings) == (2 if field_at == MAGIC_AT else 3)  # two adjacent ones may be reported as one
     assert found.bodies["T"] == [None if n in (1, 2, 5) else body_of(n) for n in range(40)]
 
 
-def test_an_entry_in_front_whose_record_is_another_queues_now_becomes_blank(rig: Rig) -> None:
+def test_an_earlier_entry_with_a_record_of_another_queue_becomes_blank(rig: Rig) -> None:
     filled = rig.fill(rig.small(), 20, topic=lambda number: "Old" if number < 3 else "T")
     image = rig.patched(filled.image, log_file(0), BODY_AT + BODY_BYTES + 1, b"Ole")
     found = rig.recover(image, rig.small())
@@ -269,7 +266,7 @@ def test_an_entry_in_front_whose_record_is_another_queues_now_becomes_blank(rig:
     assert found.bodies["Old"] == [None, *whole(1, 2)]
 
 
-def test_an_entry_in_front_that_leads_into_the_scan_makes_it_a_scan_of_the_whole_log(rig: Rig) -> None:
+def test_an_earlier_entry_that_points_into_the_scan_causes_a_scan_of_the_whole_log(rig: Rig) -> None:
     config = rig.small(recover_whole_log=False, message_index_enable=False)
     filled = rig.fill(config, 25, topic=lambda number: "Old" if number % 2 else "T")
     scanned_from = rig.recover(filled.image, config).report.start_offset
@@ -298,9 +295,7 @@ def test_a_first_record_further_on_than_the_log_before_it_has_room_for_is_no_fir
 @pytest.mark.parametrize("entries", ["kept", "lost"])
 @pytest.mark.parametrize("flipped", [15 ^ 1 << 62, 21, 16, 14, 3, 0, -5])
 @pytest.mark.parametrize("number", [0, 1, 15, 18])
-def test_a_wrong_queue_offset_costs_nothing_and_holds_back_none_behind_it(
-    number: int, flipped: int, entries: str, rig: Rig
-) -> None:
+def test_a_wrong_queue_offset_is_corrected(number: int, flipped: int, entries: str, rig: Rig) -> None:
     filled = rig.fill(rig.small(), 20)
     at = filled.at(number)
     raw = flipped.to_bytes(8, "big", signed=True)
@@ -313,15 +308,17 @@ def test_a_wrong_queue_offset_costs_nothing_and_holds_back_none_behind_it(
 
     assert found.findings == [(log_file(at), at % PAIR + QUEUE_OFFSET_AT, "queueOffset")] * (flipped != number)
     if number == 0 and entries == "lost" and flipped != 0:
-        assert found.bodies["T"][-19:] == whole(*range(1, 20))  # nothing but its number says where a row begins
+        assert found.bodies["T"][-19:] == whole(*range(1, 20))  # only its number shows where the queue begins
     else:
         assert found.bodies["T"] == whole(*range(20))
 
 
 @pytest.mark.parametrize("gap", [1, 2, 7, 300])
 @pytest.mark.parametrize("entries", ["kept", "lost"])
-def test_records_behind_a_gap_in_the_numbers_are_kept(entries: str, gap: int, rig: Rig) -> None:
-    """4.9.8 leaves one when it restarts beside an empty queue file: a zero entry, and numbers that go on behind."""
+def test_records_after_a_gap_in_the_numbers_are_kept(entries: str, gap: int, rig: Rig) -> None:
+    """4.9.8 leaves such a gap if it restarts with an empty queue file: a zero entry, and numbers that continue after
+    it.
+    """
     config = rig.small(mapped_file_size_consume_queue=20_000)
     filled = rig.fill(config, 20)
     image = filled.image
@@ -360,12 +357,12 @@ def test_a_record_alone_between_two_gaps_is_kept_though_its_entry_is_lost(alone:
     ]
 
 
-def test_an_entry_speaks_against_a_wrong_number_that_a_gap_behind_it_seems_to_vouch_for(rig: Rig) -> None:
+def test_an_entry_corrects_a_wrong_number_that_a_later_gap_seems_to_confirm(rig: Rig) -> None:
     config = rig.small(mapped_file_size_consume_queue=20_000)
     filled = rig.fill(config, 20)
     image = filled.image
     row = image.files[QUEUE].content
-    # 7 is wrong for 5; behind it a gap ends at 8
+    # 7 is wrong for 5; the gap after it ends at 8
     image = rig.renumbered(image, filled, {number: 7 if number == 5 else number + 2 for number in range(5, 20)})
     found = rig.recover(rig.patched(image, QUEUE, 6 * 20, bytes(40) + row[6 * 20 : 20 * 20]), config)
 
@@ -376,16 +373,16 @@ def test_an_entry_speaks_against_a_wrong_number_that_a_gap_behind_it_seems_to_vo
 @pytest.mark.parametrize("hole", [bytes(20), BLANK_ENTRY_BYTES])
 @pytest.mark.parametrize("gap", [1, 3])
 @pytest.mark.parametrize(("first", "entries"), [(1, 20), (5, 20), (18, 20), (19, 20), (5, 19), (18, 19)])
-def test_an_entry_speaks_against_a_wrong_number_that_seems_to_follow_in_front_of_its_gap(
+def test_an_entry_corrects_a_number_that_ignores_the_gap_before_its_record(
     first: int, entries: int, gap: int, hole: bytes, rig: Rig
 ) -> None:
     config = rig.small(mapped_file_size_consume_queue=20_000)
     filled = rig.fill(config, 20)
     image = filled.image
     row = image.files[QUEUE].content
-    # the first one behind the gap says what it would be without
+    # the first record after the gap has the number that it would have without it
     image = rig.renumbered(image, filled, {number: number + gap for number in range(first + 1, 20)})
-    row = hole * gap + row[first * 20 : entries * 20] + bytes((20 - entries) * 20)  # what a crash kept from dispatch
+    row = hole * gap + row[first * 20 : entries * 20] + bytes((20 - entries) * 20)  # not dispatched because of a crash
     found = rig.recover(rig.patched(image, QUEUE, first * 20, row), config)
 
     assert found.findings == [misnumbered(filled, first)]
@@ -394,9 +391,7 @@ def test_an_entry_speaks_against_a_wrong_number_that_seems_to_follow_in_front_of
 
 @pytest.mark.parametrize("written", [4, 9, 11, 20, 31, 49, 51])
 @pytest.mark.parametrize("first", [1, 5, 19])
-def test_blanks_that_a_crash_cut_short_hide_no_gap_from_an_entry_that_speaks_against_a_wrong_number(
-    first: int, written: int, rig: Rig
-) -> None:
+def test_an_entry_corrects_a_wrong_number_despite_half_written_blanks(first: int, written: int, rig: Rig) -> None:
     """Of 2^31 - 1, its first bytes alone are the size of a record."""
     config = rig.small(mapped_file_size_consume_queue=20_000)
     filled = rig.fill(config, 20)
@@ -411,14 +406,12 @@ def test_blanks_that_a_crash_cut_short_hide_no_gap_from_an_entry_that_speaks_aga
 
 
 @pytest.mark.parametrize("last_vouched", [9, 10, 11])
-def test_an_entry_speaks_against_the_wrong_number_of_the_last_record_that_the_checkpoint_vouches_for(
-    last_vouched: int, rig: Rig
-) -> None:
+def test_an_entry_corrects_the_last_record_before_the_checkpoint(last_vouched: int, rig: Rig) -> None:
     config = rig.small(mapped_file_size_consume_queue=20_000)
     filled = rig.fill(config, 20, abruptly=True, pause_ms=1_000)
     image = filled.image
     row = image.files[QUEUE].content
-    # record 10 says what it would be without the gap in front of it
+    # record 10 has the number that it would have without the gap before it
     image = rig.renumbered(image, filled, {number: number + 3 for number in range(11, 20)})
     image = rig.patched(image, QUEUE, 10 * 20, bytes(60) + row[10 * 20 : 20 * 20])
     durable_ms = filled.puts[last_vouched].store_timestamp_ms + SAFETY_MARGIN_MS
@@ -432,14 +425,12 @@ def test_an_entry_speaks_against_the_wrong_number_of_the_last_record_that_the_ch
 @pytest.mark.parametrize("hole", [bytes(20), BLANK_ENTRY_BYTES])
 @pytest.mark.parametrize("gap", [1, 2, 8])
 @pytest.mark.parametrize("first", [1, 5, 18])
-def test_an_entry_vouches_for_a_gap_that_a_wrong_number_behind_its_record_seems_to_deny(
-    first: int, gap: int, hole: bytes, rig: Rig
-) -> None:
+def test_an_entry_confirms_a_gap_despite_a_wrong_number_after_it(first: int, gap: int, hole: bytes, rig: Rig) -> None:
     config = rig.small(mapped_file_size_consume_queue=20_000)
     filled = rig.fill(config, 20)
     image = filled.image
     row = image.files[QUEUE].content
-    # the second one behind the gap says what it would be without
+    # the second record after the gap has the number that it would have without it
     image = rig.renumbered(
         image, filled, {number: number if number == first + 1 else number + gap for number in range(first, 20)}
     )
@@ -450,7 +441,7 @@ def test_an_entry_vouches_for_a_gap_that_a_wrong_number_behind_its_record_seems_
 
 
 @pytest.mark.parametrize("twice", [1, 2, 5])
-def test_entries_that_a_queue_has_twice_speak_against_no_number(twice: int, rig: Rig) -> None:
+def test_duplicate_entries_correct_no_number(twice: int, rig: Rig) -> None:
     config = rig.small(mapped_file_size_consume_queue=20_000)
     filled = rig.fill(config, 20)
     row = filled.image.files[QUEUE].content
@@ -462,7 +453,7 @@ def test_entries_that_a_queue_has_twice_speak_against_no_number(twice: int, rig:
 
 @pytest.mark.parametrize("blanks", [1, 3])
 def test_blanks_alone_are_no_queue_in_a_log_that_is_there_from_its_beginning(blanks: int, rig: Rig, lab: Make) -> None:
-    """A number that was wrong brought them, and a crash took the record behind them from the log."""
+    """A wrong number caused the blanks, and a crash removed its record from the log."""
     filled = rig.fill(rig.small(), 20, abruptly=True, topic=lambda number: "Gone" if number == 19 else "T")
     queue, at = "/store/consumequeue/Gone/0/00000000000000000000", filled.at(19)
     entry = filled.image.files[queue].content[:20]
@@ -502,7 +493,7 @@ def test_a_place_that_an_earlier_record_has_makes_it_a_scan_of_the_whole_log(rig
     assert found.bodies["Old"] == whole(0, 22)  # 0 is one bit away from the 1 it had
 
 
-def test_a_segment_made_ahead_does_not_make_a_clean_exit_vouch_for_more(rig: Rig) -> None:
+def test_an_unused_segment_does_not_extend_the_trusted_part(rig: Rig) -> None:
     filled = rig.fill(rig.small(), 10)
     ahead = filled.puts[-1].wrote_offset // PAIR * PAIR + PAIR
     image = Image(
@@ -517,7 +508,7 @@ def test_a_segment_made_ahead_does_not_make_a_clean_exit_vouch_for_more(rig: Rig
 
 
 @pytest.mark.parametrize("entries_left", [0, 1, 2])
-def test_entries_in_front_of_the_first_readable_record_are_kept_or_blank(entries_left: int, rig: Rig) -> None:
+def test_entries_before_the_first_readable_record_are_kept_or_blank(entries_left: int, rig: Rig) -> None:
     filled = rig.fill(rig.small(), 20)
     image = rig.patched(filled.image, log_file(0), BODY_AT, b"?")
     lost = bytes((2 - entries_left) * 20)
@@ -596,9 +587,7 @@ def test_a_queue_longer_than_a_writing_step_is_rebuilt_whole(lab: Make, rig: Rig
     bench = lab()
 
     def body(world: World) -> None:
-        store = MessageStore(world, config)
-        store.load()
-        store.start()
+        store = started(world, config)
         for _ in range(10):
             assert store.put_messages(MessageBatch(Message("Many"), units)).is_stored
         assert store.shutdown()
@@ -616,7 +605,7 @@ def test_a_queue_longer_than_a_writing_step_is_rebuilt_whole(lab: Make, rig: Rig
     assert all(found.files[path].content == left.files[path].content for path in queue)
 
 
-def test_a_queue_without_a_record_in_the_scan_keeps_its_entries_and_loses_those_into_nothing(rig: Rig) -> None:
+def test_a_queue_without_a_scanned_record_keeps_only_valid_entries(rig: Rig) -> None:
     config = rig.small(recover_whole_log=False, message_index_enable=False)
     filled = rig.fill(config, 20, topic=lambda number: "Old" if number < 3 else "T")
     beyond = filled.puts[-1].wrote_offset
@@ -629,7 +618,7 @@ def test_a_queue_without_a_record_in_the_scan_keeps_its_entries_and_loses_those_
     assert found.bodies["Old"] == whole(0, 1, 2)
 
 
-def test_a_gap_in_a_queue_without_a_record_in_the_scan_cuts_nothing_behind_it(rig: Rig) -> None:
+def test_a_gap_in_a_queue_without_a_scanned_record_is_kept(rig: Rig) -> None:
     config = rig.small(recover_whole_log=False, message_index_enable=False)
     filled = rig.fill(config, 20, topic=lambda number: "Old" if number < 6 else "T")
     queue = "/store/consumequeue/Old/0/00000000000000000000"
@@ -642,7 +631,7 @@ def test_a_gap_in_a_queue_without_a_record_in_the_scan_cuts_nothing_behind_it(ri
     assert found.bodies["Old"] == [*whole(0, 1), None, None, None, *whole(2, 3, 4, 5)]
 
 
-def test_entries_behind_the_end_of_the_log_are_cut(rig: Rig) -> None:
+def test_entries_beyond_the_end_of_the_log_are_removed(rig: Rig) -> None:
     filled = rig.fill(rig.small(), 20, abruptly=True)
     image = filled.image
     for offset in (8 * PAIR, 9 * PAIR):
@@ -680,7 +669,7 @@ def test_a_record_with_a_queue_offset_that_is_taken_and_no_entry_is_reported_and
     assert found.bodies["T"] == whole(*range(9))
 
 
-def test_a_record_that_skips_a_queue_offset_has_a_blank_in_front(rig: Rig) -> None:
+def test_a_skipped_queue_offset_gets_a_blank_entry(rig: Rig) -> None:
     filled = rig.fill(rig.small(), 10)
     bad = filled.at(9)
     skipping = (10).to_bytes(8, "big")
@@ -718,7 +707,7 @@ def test_an_empty_directory_is_an_empty_store(rig: Rig) -> None:
 @pytest.mark.parametrize("abruptly", [True, False])
 @pytest.mark.parametrize("size_bytes", [1, 7])
 @simulated()
-def test_a_log_whose_segments_have_no_room_for_a_blank_record_is_damage(
+def test_a_segment_size_without_room_for_a_blank_record_is_damage(
     world: World, small: Make, size_bytes: int, abruptly: bool
 ) -> None:
     world.files.make_directories("/store/commitlog")

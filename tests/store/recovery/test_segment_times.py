@@ -1,12 +1,12 @@
-"""A recovery changes no file's time, however often it writes it."""
+"""Recovery does not change the mtime of any file."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
 
 import pytest
 
-from tests.store.simulated import simulated
+from tests.store.rigs import started
+from tests.store.simulated import Make, simulated
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.messages import Message
@@ -15,18 +15,14 @@ from tornlog.store.message_store import MessageStore
 from tornlog.store.recovery.segment_times import SegmentTimes
 from tornlog.store.world import World
 
-Make = Callable[..., Any]
-
 
 @pytest.fixture
 def killed(lab: Make, small: Make) -> Image:
-    """Return what a killed store left: 25 messages, ten seconds apart, of which nothing vouches for anything."""
+    """Return the disk of a killed store with 25 messages, ten seconds apart, and no usable checkpoint."""
     bench = lab()
 
     def body(world: World) -> None:
-        store = MessageStore(world, small())
-        store.load()
-        store.start()
+        store = started(world, small())
         for number in range(25):
             store.put_message(Message.of("T", b"%4d" % number * 70))
             world.tasks.sleep(10_000)
@@ -97,7 +93,7 @@ def behind_a_gap(path: str, segment: bytes) -> bytes:
     return bytes(raw)
 
 
-def test_a_queue_file_that_recovery_makes_and_that_ends_in_a_gap_has_the_time_of_the_last_message_in_front(
+def test_a_rebuilt_queue_file_that_ends_in_a_gap_has_the_time_of_the_message_before(
     lab: Make, small: Make, killed: Image
 ) -> None:
     files = {path: file for path, file in killed.files.items() if "/consumequeue/" not in path}
@@ -114,7 +110,7 @@ def test_a_queue_file_that_recovery_makes_and_that_ends_in_a_gap_has_the_time_of
     assert found == numbers
 
 
-def test_a_queue_file_that_leads_to_nothing_keeps_the_time_it_has(lab: Make, small: Make, killed: Image) -> None:
+def test_a_queue_file_without_records_keeps_its_time(lab: Make, small: Make, killed: Image) -> None:
     path = "/store/consumequeue/U/0/" + "0" * 20
     files = {**killed.files, path: FileImage(bytes(200), 77)}
     left, _ = recovered(

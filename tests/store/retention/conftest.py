@@ -48,7 +48,7 @@ class Shop:
         return self
 
     def age(self, hours: float, count: int, first: int = 0) -> "Shop":
-        """Make some segments of the log look as if nobody had changed them for hours."""
+        """Set the mtime of some log segments back by some hours."""
         long_ago_ms = self.world.clock.now_ms() - int(hours * HOUR_MS)
         for segment in self.store.log.segments[first : first + count]:
             self.world.files.set_mtime_ms(segment.file.path, long_ago_ms)
@@ -89,7 +89,7 @@ class Shop:
 def shop(short: Callable[..., StoreConfig]) -> Iterator[Callable[..., Shop]]:
     """Make a store and load it, with a config or with settings for `short`; `start` starts it.
 
-    What a failed test leaves running on threads ends with it.
+    A store that a failed test leaves running on threads is stopped at the end.
     """
     shops: list[Shop] = []
 
@@ -105,7 +105,7 @@ def shop(short: Callable[..., StoreConfig]) -> Iterator[Callable[..., Shop]]:
 
 @pytest.fixture
 def short(small: Callable[..., StoreConfig]) -> Callable[..., StoreConfig]:
-    """Make settings under which an hour is all that a segment has, and nothing but a test asks for deletions."""
+    """Make settings with one hour of retention. Only a test requests deletions."""
 
     def config(**settings: Any) -> StoreConfig:
         return small(**{"file_reserved_time_hours": 1, "delete_when": "00", **settings})

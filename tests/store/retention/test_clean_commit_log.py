@@ -1,19 +1,16 @@
 """The log expires from its front, and only there."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.store.simulated import simulated
+from tests.store.simulated import Make, simulated
 from tornlog.store.config import FlushDiskType
 from tornlog.store.formats.messages import GetMessageStatus
 from tornlog.store.real.world import real_world
 from tornlog.store.world import World
-
-Make = Callable[..., Any]
 
 
 @simulated()
@@ -29,7 +26,7 @@ def test_the_oldest_segments_go_when_their_time_is_over_and_no_other(world: Worl
 
 
 @simulated()
-def test_a_young_segment_keeps_the_old_ones_behind_it(world: World, shop: Make) -> None:
+def test_a_young_segment_keeps_later_old_ones(world: World, shop: Make) -> None:
     found = shop(world).start().put(range(12)).settle().age(5, 3, first=1).age(0.99, 1).clean()
     assert found.log_bases() == [0, 1, 2, 3, 4, 5, 6]
 
@@ -137,7 +134,7 @@ def test_a_segment_that_does_not_go_stays_whole_and_is_tried_again(
 
 
 @simulated()
-def test_what_is_not_durable_stays_and_the_flusher_loses_nothing(world: World, shop: Make) -> None:
+def test_a_segment_that_is_not_durable_is_not_removed(world: World, shop: Make) -> None:
     found = (
         shop(world, file_reserved_time_hours=0, flush_interval_commit_log_ms=10_000_000).start().put(range(12)).clean()
     )
@@ -183,7 +180,7 @@ def test_expiry_goes_on_in_a_store_that_began_with_a_log_without_its_front(
 
 
 @simulated()
-def test_pulls_from_in_front_of_the_log_are_sent_to_its_begin(world: World, shop: Make) -> None:
+def test_pulls_before_the_start_of_the_log_are_sent_to_its_start(world: World, shop: Make) -> None:
     found = shop(world).start().put(range(12)).settle().age(2, 2)
     found.store.retention.queues.run = lambda: None  # type: ignore[method-assign]
     found.clean()
@@ -198,7 +195,7 @@ def test_pulls_from_in_front_of_the_log_are_sent_to_its_begin(world: World, shop
     assert (early.status, early.next_begin_offset) == (GetMessageStatus.OFFSET_TOO_SMALL, 4)
 
 
-def test_a_reader_keeps_what_it_reads_of_a_segment_that_goes(tmp_path: Path, short: Make, shop: Make) -> None:
+def test_a_reader_keeps_its_view_of_a_removed_segment(tmp_path: Path, short: Make, shop: Make) -> None:
     world = real_world()
     config = replace(short(file_reserved_time_hours=0), store_path_root_dir=str(tmp_path / "store"))
     found = shop(world, config).start().put(range(12)).settle()

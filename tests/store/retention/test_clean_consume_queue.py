@@ -1,19 +1,16 @@
 """What leads to expired messages goes after them, never before."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.store.simulated import simulated
+from tests.store.simulated import Make, simulated
 from tornlog.faults.disk.image import Image
 from tornlog.store.formats.consume_queue import BLANK_ENTRY_BYTES
 from tornlog.store.formats.delay_level import SCHEDULE_TOPIC
 from tornlog.store.formats.half_message import HALF_TOPIC, OP_TOPIC
 from tornlog.store.formats.messages import GetMessageStatus, Message, PutMessageStatus
 from tornlog.store.world import World
-
-Make = Callable[..., Any]
 
 
 def test_files_of_a_queue_go_once_their_last_message_is_gone(lab: Make, shop: Make) -> None:
@@ -48,7 +45,7 @@ def test_files_of_a_queue_go_once_their_last_message_is_gone(lab: Make, shop: Ma
 
 
 @simulated()
-def test_after_a_sync_that_fails_before_a_file_of_a_queue_goes_no_checkpoint_speaks_for_the_queues(
+def test_after_a_failed_sync_before_a_removal_the_checkpoint_does_not_advance(
     world: World, bench: Any, shop: Make
 ) -> None:
     found = shop(world).start().put(range(46)).settle()
@@ -77,7 +74,7 @@ def test_a_file_of_a_queue_that_ends_in_blanks_goes_by_its_last_real_entry(world
 
 
 @simulated()
-def test_the_command_spares_a_queue_whose_newest_entry_cannot_be_read(world: World, shop: Make) -> None:
+def test_the_command_spares_a_queue_with_an_invalid_newest_entry(world: World, shop: Make) -> None:
     found = shop(world).start().put(range(14), "Old").put(range(14, 20)).settle()
     newest = found.store.queues.find("Old", 0).queue.segments[-1]
     newest.file.store(3 * 20, bytes(20))
@@ -86,9 +83,7 @@ def test_the_command_spares_a_queue_whose_newest_entry_cannot_be_read(world: Wor
 
 
 @simulated()
-def test_a_queue_whose_every_message_is_gone_keeps_its_last_file_and_begins_at_its_end(
-    world: World, shop: Make
-) -> None:
+def test_a_queue_of_expired_messages_keeps_its_last_file_and_counter(world: World, shop: Make) -> None:
     found = shop(world).start().put(range(14), "Old").put(range(14, 20)).settle()
     found.age(2, 8).clean()
     assert found.queue_bases("Old") == [10]
@@ -128,7 +123,7 @@ def test_one_file_that_does_not_go_keeps_no_other_queue_from_being_cleaned(
 
 
 @simulated()
-def test_the_index_follows_the_log_and_never_leads_to_what_is_gone(world: World, shop: Make) -> None:
+def test_index_files_of_expired_records_are_removed_after_the_log(world: World, shop: Make) -> None:
     found = shop(world).start().put(range(46)).settle()
     files = world.files.list_directory("/store/index")
     found.age(2, 12).clean()
@@ -141,7 +136,7 @@ def test_the_index_follows_the_log_and_never_leads_to_what_is_gone(world: World,
 
 
 @simulated()
-def test_what_else_expires_is_called_once_per_growth_and_again_after_an_error(world: World, shop: Make) -> None:
+def test_expirers_are_called_once_per_change_and_again_after_an_error(world: World, shop: Make) -> None:
     found = shop(world).start().put(range(12)).settle()
     told: list[int] = []
 
@@ -210,7 +205,7 @@ def test_a_put_that_waits_for_a_queue_to_be_removed_begins_the_next_one_and_can_
 
     def put_and_wait(queue: Any) -> None:
         tasks.append(world.tasks.spawn("put", lambda: found.put(range(30, 31), "Old")))
-        world.tasks.sleep(50)  # it waits, or is dispatched to what is about to be forgotten
+        world.tasks.sleep(50)  # it waits; otherwise it would be dispatched to the removed queue
         forget(queue)
 
     monkeypatch.setattr(queues, "forget", put_and_wait)
@@ -274,7 +269,7 @@ def test_a_queue_that_cannot_be_removed_goes_on_counting(
 
 
 @simulated()
-def test_a_queue_whose_last_file_is_gone_begins_again_though_nobody_knows_whether_it_is_for_good(
+def test_a_queue_restarts_if_the_removal_of_its_last_file_may_not_be_durable(
     world: World, bench: Any, shop: Make
 ) -> None:
     found = shop(world).start().put(range(4), "Old").put(range(4, 20)).settle()

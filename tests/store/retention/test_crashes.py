@@ -1,10 +1,10 @@
 """A crash anywhere in a pass leaves a log without a hole that has all that did not have to go (I-14, CLEAN)."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from tests.store.simulated import Make
 from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.store.formats.messages import Message
@@ -13,14 +13,12 @@ from tornlog.store.world import World
 
 from .conftest import SEGMENT_BYTES
 
-Make = Callable[..., Any]
-
 EXPIRED = 6
 PUTS = 24
 
 
 def prepared(shop: Make, world: World) -> Any:
-    """Make a store whose first segments have expired; of topic Old nothing but expired messages is left."""
+    """Make a store with expired segments at the front. All messages of topic Old have expired."""
     found = shop(world, delete_commit_log_files_interval_ms=10).start()
     for number in range(0, PUTS, 2):
         found.put(range(number, number + 1), "Old" if number < EXPIRED * 2 else "T")
@@ -56,9 +54,7 @@ def with_back(cleaned: tuple[dict[str, FileImage], Image], *numbers: int) -> Ima
     return Image({**image.files, **{path: before[path] for path in paths}}, image.directories)
 
 
-def test_a_removed_segment_that_is_back_in_front_of_the_log_is_part_of_it_again(
-    lab: Make, shop: Make, cleaned: Any
-) -> None:
+def test_a_restored_segment_directly_before_the_log_is_part_of_it(lab: Make, shop: Make, cleaned: Any) -> None:
     def body(world: World) -> None:
         found = shop(world)
         assert found.store.min_phy_offset == (EXPIRED - 2) * SEGMENT_BYTES
@@ -87,24 +83,7 @@ def test_removed_segments_that_are_back_before_a_gap_are_kept_until_retention_re
     lab(with_back(cleaned, *back)).run(body)
 
 
-def test_a_gap_after_segments_that_have_not_expired_is_a_finding_and_the_load_removes_no_file(
-    lab: Make, shop: Make, cleaned: Any
-) -> None:
-    image = with_back(cleaned, 0, 1)
-    bench = lab(image)
-
-    def body(world: World) -> None:
-        found = shop(world, file_reserved_time_hours=72)
-        assert "base offset: expected the next segment" in str(found.store.last_recovery.findings[0])
-
-    bench.run(body)
-    left = bench.switch_off().files
-    assert {path: left[path].content for path in image.files if "commitlog" in path} == {
-        path: file.content for path, file in image.files.items() if "commitlog" in path
-    }
-
-
-def test_a_queue_goes_on_behind_what_expired_though_a_crash_took_all_that_came_after(lab: Make, shop: Make) -> None:
+def test_a_queue_keeps_its_counter_after_expiry_and_a_crash(lab: Make, shop: Make) -> None:
     """Were its one file taken for no queue at all, the numbers of messages that consumers know would come again."""
     bench = lab()
 

@@ -1,11 +1,10 @@
-"""A disk without room refuses, loses nothing, and is as good as new when room returns."""
+"""A full disk: puts are refused, no message is lost, and all works again with room."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.store.simulated import simulated
+from tests.store.simulated import Make, simulated
 from tornlog.faults.disk.image import Image
 from tornlog.store.config import FlushDiskType, StoreConfig
 from tornlog.store.formats.messages import Message, PutMessageStatus
@@ -13,8 +12,6 @@ from tornlog.store.running_flags import Refusal
 from tornlog.store.world import World
 
 from .conftest import body_of
-
-Make = Callable[..., Any]
 
 SYNC = FlushDiskType.SYNC_FLUSH
 
@@ -70,25 +67,7 @@ def test_queue_files_that_find_no_room_for_minutes_are_made_when_it_returns(
     assert found.store.shutdown()
 
 
-@simulated()
-def test_a_full_disk_refuses_and_forced_cleaning_makes_it_write_again(world: World, bench: Any, shop: Make) -> None:
-    found = shop(world, flush_disk_type=SYNC).start().put(range(2)).settle()
-    bench.disk.capacity_bytes = world.files.space("/store").used_bytes + 40 * 1024
-    refused_at, _ = put_until_refused(found, 2)
-    world.tasks.sleep(15_000)
-    assert found.store.flags.bits & Refusal.DISK_FULL
-    assert found.bodies(0) == list(range(refused_at))
-    world.tasks.sleep(90_000)
-    assert found.store.flags.bits == 0
-
-    found.put(range(refused_at, refused_at + 10)).settle()
-    first = found.store.get_min_offset_in_queue("T", 0)
-    assert first > 0
-    assert found.bodies(first) == list(range(first, refused_at + 10))
-    assert found.store.shutdown()
-
-
-def test_a_start_on_a_full_disk_fails_with_its_error_and_harms_nothing(lab: Make, shop: Make) -> None:
+def test_a_failed_start_on_a_full_disk_changes_no_message(lab: Make, shop: Make) -> None:
     bench = lab()
 
     def body(world: World) -> None:
@@ -170,7 +149,7 @@ def bodies_of(found: Any, count: int) -> None:
 
 
 @pytest.mark.parametrize("dies_before_start", [True, False])
-def test_a_load_without_room_vouches_for_no_queue(
+def test_after_a_load_without_room_the_checkpoint_covers_no_queue(
     lab: Make, shop: Make, short: Make, *, dies_before_start: bool
 ) -> None:
     config = short(recover_whole_log=False)

@@ -1,12 +1,11 @@
-"""Disks that fill up: at which mark what follows."""
+"""Disk watermarks: the consequences of each."""
 
 import errno
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
 
-from tests.store.simulated import simulated
+from tests.store.simulated import Make, simulated
 from tornlog.store.config import StoreConfig
 from tornlog.store.errors import is_disk_full
 from tornlog.store.formats.messages import Message, PutMessageStatus
@@ -15,8 +14,6 @@ from tornlog.store.retention.cleaning import DiskWatermark
 from tornlog.store.running_flags import Refusal, RunningFlags
 from tornlog.store.world import World
 
-Make = Callable[..., Any]
-
 
 class Space(NamedTuple):
     used_bytes: int
@@ -24,7 +21,7 @@ class Space(NamedTuple):
 
 
 class Disks:
-    """Files that know nothing but how full their disks are, in bytes of 1000."""
+    """Files that only know the usage of their disks, of 1000 bytes each."""
 
     def __init__(self, **used: int) -> None:
         self.used = used
@@ -137,7 +134,7 @@ def test_over_the_highest_mark_puts_are_refused_and_segments_go_before_their_tim
     assert found.bodies(0) == list(range(40))  # it is read as ever
     assert found.log_bases()[0] == 0
 
-    world.tasks.sleep(60_000)  # the first cleaning, and what it comes to
+    world.tasks.sleep(60_000)  # the first cleaning and its effects
     assert found.log_bases()[0] >= 5
     assert found.store.flags.bits == 0
     assert found.put(range(40, 42)).settle().bodies(38) == [38, 39, 40, 41]
@@ -145,14 +142,14 @@ def test_over_the_highest_mark_puts_are_refused_and_segments_go_before_their_tim
 
 
 @simulated()
-def test_without_forced_cleaning_nothing_goes_before_its_time(world: World, bench: Any, shop: Make) -> None:
+def test_without_forced_cleaning_no_segment_is_removed_early(world: World, bench: Any, shop: Make) -> None:
     found = shop(world, clean_file_forcibly_enable=False).start().put(range(40)).settle()
     bench.disk.capacity_bytes = int(world.files.space("/store").used_bytes / 0.95)
     world.tasks.sleep(90_000)
     assert found.log_bases()[0] == 0
     found.age(2, 1)
     world.tasks.sleep(15_000)
-    assert found.log_bases()[0] == 1  # what has expired goes, whatever the hour
+    assert found.log_bases()[0] == 1  # expired segments are removed at any hour
     assert found.store.flags.bits == Refusal.DISK_FULL
 
 

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,17 +51,7 @@ def decoded(raw: bytes) -> RemotingCommand:
 
 
 def binary(command: RemotingCommand) -> RemotingCommand:
-    return RemotingCommand(
-        command.code,
-        command.opaque,
-        command.flag,
-        command.language,
-        command.version,
-        command.remark,
-        command.ext_fields,
-        command.body,
-        HeaderForm.ROCKETMQ,
-    )
+    return replace(command, form=HeaderForm.ROCKETMQ)
 
 
 def fields_of(error: CorruptFileError) -> tuple[str, int, str, str, str]:
@@ -216,7 +208,7 @@ def test_a_json_header_that_is_none_is_placed_in_the_frame(header: bytes, offset
     assert (caught.value.offset, caught.value.field) == (offset, field)
 
 
-def test_a_json_header_is_read_in_any_order_and_with_members_nobody_knows() -> None:
+def test_a_json_header_is_read_in_any_order_and_with_unknown_members() -> None:
     header = b'{ "version": 3, "opaque" : 2, "new":{1:[true]}, "code":1, "extFields":{"a":null},"language":"KOTLIN"}'
 
     assert decoded(with_header(header)) == RemotingCommand(1, 2, version=3, language=OTHER_LANGUAGE)
@@ -240,11 +232,11 @@ def test_a_language_without_a_name_keeps_its_number_in_the_binary_form_only() ->
         ),
     ],
 )
-def test_what_does_not_fit_a_frame_is_refused_by_name(command: RemotingCommand, reason: str) -> None:
+def test_an_error_names_the_field_that_does_not_fit_a_frame(command: RemotingCommand, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         encode_frame(command)
 
 
-def test_a_flag_tells_responses_and_who_waits_for_none() -> None:
+def test_flags_mark_responses_and_one_way_requests() -> None:
     assert (RemotingCommand(0, 1, flag=1).is_response, RemotingCommand(0, 1, flag=1).is_one_way) == (True, False)
     assert (RemotingCommand(0, 1, flag=2).is_response, RemotingCommand(0, 1, flag=2).is_one_way) == (False, True)

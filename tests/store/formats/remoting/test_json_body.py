@@ -74,6 +74,6 @@ def test_offsets_by_queue_are_read_as_clients_write_them() -> None:
     "table",
     [QUEUE + b":[]", QUEUE + b':"x"', b'"T":7', b'{"topic":"T"}:7', b"{}:7", QUEUE + b":null", QUEUE * 2 + b":7"],
 )
-def test_what_are_no_offsets_by_queue_is_an_error(table: bytes) -> None:
+def test_invalid_offsets_by_queue_are_an_error(table: bytes) -> None:
     with pytest.raises(CorruptFileError):
         decode_queue_offsets(b'{"table":{' + table + b"}}", "table")
