@@ -1,7 +1,7 @@
 """Columns: tables of plain records that the C core reads from the log.
 
 If the core was built, it replaces a Python loop over `scan_records`. It stops before each record that is not plain
-(defined in native/records.c). `scan_records` then decodes that one record or reports its error, and the core continues
+(defined in native/scan.c). `scan_records` then decodes that one record or reports its error, and the core continues
 after it. The same records are found with and without the core.
 
 A table stores its columns one after the other, as native 64-bit integers, with equal room for each column. numpy can

@@ -1,8 +1,8 @@
 /* CRC-32 by carry-less multiplication where the processor has it, by tables elsewhere.
 
 A CRC is the remainder of a long polynomial, the message, by a short one. Multiplying folds 64 bytes of the message
-into the 64 behind them and leaves the remainder as it is, so that 16 bytes are left in the end; tables take these, and
-what was too short to fold, 8 bytes at a time. Bits are reflected throughout: the lowest one of a byte comes first.
+into the next 64 without changing the remainder, until 16 bytes are left. Tables process these, and messages too short
+to fold, 8 bytes at a time. Bits are reflected throughout: the lowest one of a byte comes first.
 Source: V. Gopal and others, Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction, Intel 2009.
 */
 
@@ -10,7 +10,7 @@ Source: V. Gopal and others, Fast CRC Computation for Generic Polynomials Using 
 
 enum { POLYNOMIAL = (int32_t)0xEDB88320, SLICES = 8 };
 
-static uint32_t tables[SLICES][256]; /* tables[n][b]: what byte b leaves with n zero bytes behind it */
+static uint32_t tables[SLICES][256]; /* tables[n][b]: remainder of byte b followed by n zero bytes */
 
 static uint32_t by_tables(uint32_t crc, const uint8_t *at, size_t size) {
     for (; size >= SLICES; at += SLICES, size -= SLICES) {

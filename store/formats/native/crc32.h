@@ -1,9 +1,9 @@
-/* CRC-32 (IEEE 802.3, as zlib has it) of bytes in memory, under a name that zlib does not have. */
+/* CRC-32 (IEEE 802.3, as in zlib), under a name that zlib does not use. */
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Must have been called once before checksum is. */
+/* Call once before the first checksum. */
 void checksum_begin(void);
 
 uint32_t checksum(const uint8_t *bytes, size_t size);

@@ -1,13 +1,13 @@
-/* Makes entries of what was scanned: those of consume queues by runs, those of index files linked by their slots.
+/* Makes entries of scanned records: for consume queues by runs, for index files linked by slots.
 
-Entries are big-endian: formats/consume_queue.py and formats/index.py say what they hold.
+Layouts: formats/consume_queue.py and formats/index.py.
 */
 
 #include "tables.h"
 
 enum { ENTRY_BYTES = 20, INDEX_HEADER_BYTES = 40, INDEX_SLOT_BYTES = 4 }; /* entries of both kinds have one size */
 
-/* Makes bytes of the queue entries of some rows, whose numbers are in order[begin:end]. */
+/* Encodes the queue entries of the rows order[begin:end]. */
 static PyObject *entries_of(const Table *rows, const Py_ssize_t *order, Py_ssize_t begin, Py_ssize_t end) {
     PyObject *made = PyBytes_FromStringAndSize(NULL, (end - begin) * ENTRY_BYTES);
     if (made == NULL)
@@ -21,7 +21,7 @@ static PyObject *entries_of(const Table *rows, const Py_ssize_t *order, Py_ssize
     return made;
 }
 
-/* Makes bytes of the store times of some rows, as 64-bit integers of this machine. */
+/* Encodes the store times of the rows order[begin:end] as native 64-bit integers. */
 static PyObject *times_of(const Table *rows, const Py_ssize_t *order, Py_ssize_t begin, Py_ssize_t end) {
     PyObject *made = PyBytes_FromStringAndSize(NULL, (end - begin) * 8);
     if (made == NULL)
@@ -34,7 +34,7 @@ static PyObject *times_of(const Table *rows, const Py_ssize_t *order, Py_ssize_t
     return made;
 }
 
-/* As formats/columns.py has it: runs. */
+/* See Core.runs in formats/columns.py. */
 PyObject *queue_runs(PyObject *module, PyObject *args) {
     (void)module;
     Py_buffer buffer;
@@ -48,7 +48,7 @@ PyObject *queue_runs(PyObject *module, PyObject *args) {
         PyErr_SetString(PyExc_ValueError, "count or queues is out of range");
         goto done;
     }
-    ends = PyMem_Calloc((size_t)queues + 1, sizeof *ends); /* ends[q]: where q's rows begin in order, later end */
+    ends = PyMem_Calloc((size_t)queues + 1, sizeof *ends); /* first, later last position of q in order */
     order = PyMem_Calloc((size_t)count + 1, sizeof *order);
     if (ends == NULL || order == NULL) {
         PyErr_NoMemory();
@@ -95,7 +95,7 @@ done:
     return found;
 }
 
-/* Takes note in a dict that a slot leads to a number, and returns what it has led to: by the dict, else by the file.
+/* Sets a slot's newest entry in a dict, and returns the previous one from the dict, else from the file.
 -1 with an exception set. */
 static int64_t led_to(PyObject *newest, const uint8_t *index, int64_t slot_at, int64_t number) {
     int64_t before = -1;
@@ -123,7 +123,7 @@ static int32_t time_diff_s(int64_t begin_ms, int64_t stored_ms) {
     return diff_s < INT32_MAX ? (int32_t)diff_s : INT32_MAX;
 }
 
-/* As formats/columns.py has it: link. */
+/* See Core.link in formats/columns.py. */
 PyObject *index_links(PyObject *module, PyObject *args) {
     (void)module;
     Py_buffer keys_buffer, index;
@@ -150,14 +150,14 @@ PyObject *index_links(PyObject *module, PyObject *args) {
         if (previous < 0)
             goto done;
         if (previous >= number)
-            previous = 0; /* what a crash has left there */
+            previous = 0; /* invalid after a crash */
         used += previous == 0;
         write_big_endian(to, (uint64_t)hash, 4);
         write_big_endian(to + 4, (uint64_t)get(&keys, KEY_OFFSET, row), 8);
         write_big_endian(to + 12, (uint64_t)time_diff_s(begin_ms, stored_ms), 4);
         write_big_endian(to + 16, (uint64_t)previous, 4);
         if (number == 1)
-            begin_ms = stored_ms; /* the first key of a file is counted from what the header had before */
+            begin_ms = stored_ms; /* the first key of a file is counted from the header's old time */
     }
     result = Py_BuildValue("On", entries, used);
 done:

@@ -1,11 +1,11 @@
-/* Reads records for a pull: those that entries of one queue lead to, in one segment of the log. */
+/* Reads the records of a pull: those that entries of one queue point to, in one segment of the log. */
 
 #include "tables.h"
 
 enum { ENTRY_BYTES = 20, BLANK_SIZE = INT32_MAX };
 static const int64_t ADDRESS_MAX = INT32_MIN - 1LL; /* a tagsCode up to it is an address: formats/consume_queue.py */
 
-/* Whether a set of hashes has the low 32 bits of a tagsCode; -1 with an exception set. */
+/* Returns whether a set contains the low 32 bits of a tagsCode, -1 with an exception set. */
 static int is_wanted(PyObject *codes, int64_t tags_code) {
     if (codes == Py_None)
         return 1;
@@ -17,14 +17,14 @@ static int is_wanted(PyObject *codes, int64_t tags_code) {
     return found;
 }
 
-/* Appends a new reference, which it takes; 0 with an exception set. */
+/* Appends and releases a new reference. Returns 0 with an exception set. */
 static int append(PyObject *list, PyObject *one) {
     int appended = one != NULL && PyList_Append(list, one) == 0;
     Py_XDECREF(one);
     return appended;
 }
 
-/* As formats/columns.py has it: pull. */
+/* See Core.pull in formats/columns.py. */
 PyObject *pull_records(PyObject *module, PyObject *args) {
     (void)module;
     Py_buffer entries, log;

@@ -1,4 +1,4 @@
-/* Encodes records for a put, and gives them their places: layouts in formats/message.py and formats/batch.py. */
+/* Encodes the records of a put and places them. Layouts: formats/message.py and formats/batch.py. */
 
 #include "crc32.h"
 #include "tables.h"
@@ -7,7 +7,7 @@ enum { MAGIC = (int32_t)0xDAA320A7, BORN_V6 = 0x10, STORE_V6 = 0x20, IPV4_BYTES 
 enum { TOPIC_BYTES_MAX = 127, PROPERTIES_BYTES_MAX = 32767, UNIT_BYTES_MIN = 22, BEHIND_BODY_BYTES = 3 };
 enum { QUEUE_OFFSET_AT = 20, PHYSICAL_OFFSET_AT = 28, STORED_AT = 56, IPV6_EXTRA_BYTES = IPV6_BYTES - IPV4_BYTES };
 
-/* What all records of one put share. */
+/* Fields shared by all records of a put. */
 typedef struct {
     const char *topic, *born_address, *store_address;
     Py_ssize_t topic_bytes, born_bytes, store_bytes;
@@ -16,7 +16,7 @@ typedef struct {
 
 static int is_int32(long long value) { return value >= INT32_MIN && value <= INT32_MAX; }
 
-/* Whether the Python code would take it; of what it would not, it says why. */
+/* Returns whether the Python code would accept it. For others it reports the reason. */
 static int is_plain(const Head *head) {
     Py_ssize_t born_bytes = head->sys_flag & BORN_V6 ? IPV6_BYTES : IPV4_BYTES;
     Py_ssize_t store_bytes = head->sys_flag & STORE_V6 ? IPV6_BYTES : IPV4_BYTES;
@@ -40,7 +40,7 @@ static uint8_t *copied(uint8_t *at, const void *from, Py_ssize_t bytes) {
     return at + bytes;
 }
 
-/* Writes a record up to its properties, whose bytes are the caller's to write; returns where. */
+/* Writes a record up to its properties. Returns their position; the caller writes them. */
 static uint8_t *begin_record(uint8_t *at, const Head *head, long long flag, const uint8_t *body, Py_ssize_t body_bytes,
                              Py_ssize_t properties_bytes) {
     at = number(at, size_of(head, body_bytes, properties_bytes), 4);
@@ -61,7 +61,7 @@ static uint8_t *begin_record(uint8_t *at, const Head *head, long long flag, cons
     return number(at, properties_bytes, 2);
 }
 
-/* The answer of a function whose arguments were refused: None for a number that no field can hold. */
+/* Result for invalid arguments: None if a number does not fit its field, else the exception stays set. */
 static PyObject *refused(void) {
     if (!PyErr_ExceptionMatches(PyExc_OverflowError))
         return NULL;
@@ -69,7 +69,7 @@ static PyObject *refused(void) {
     Py_RETURN_NONE;
 }
 
-/* As formats/columns.py has it: encode. */
+/* See Core.encode in formats/columns.py. */
 PyObject *encode_record(PyObject *module, PyObject *args) {
     (void)module;
     Head head;
@@ -101,7 +101,7 @@ typedef struct {
     Py_ssize_t body_bytes, properties_bytes, bytes;
 } Unit;
 
-/* Reads the unit that begins at a position; 0: its lengths do not fit. */
+/* Reads the unit at a position. Returns 0 if its lengths do not fit. */
 static int read_unit(const Py_buffer *units, Py_ssize_t at, Unit *unit) {
     const uint8_t *from = (const uint8_t *)units->buf + at;
     Py_ssize_t left = units->len - at;
@@ -120,12 +120,12 @@ static int read_unit(const Py_buffer *units, Py_ssize_t at, Unit *unit) {
     return (int16_t)(unit->properties[-2] << 8 | unit->properties[-1]) == unit->properties_bytes;
 }
 
-/* Whether a separator goes between a unit's properties and those that all share. */
+/* Returns whether a separator is needed between a unit's properties and the shared ones. */
 static int is_parted(const Unit *unit, Py_ssize_t shared_bytes) {
     return unit->properties_bytes > 0 && shared_bytes > 0 && unit->properties[unit->properties_bytes - 1] != 2;
 }
 
-/* Appends where each record begins to a list; returns how long all are, 0 if one is not plain, -1 with an exception. */
+/* Appends the start of each record to a list. Returns their total size, 0 if one is not plain, -1 on an exception. */
 static Py_ssize_t measure(const Py_buffer *units, const Head *head, const char *shared, Py_ssize_t shared_bytes,
                           PyObject *starts) {
     Py_ssize_t end = 0;
@@ -152,7 +152,7 @@ static Py_ssize_t measure(const Py_buffer *units, const Head *head, const char *
     return end;
 }
 
-/* As formats/columns.py has it: encode_batch. */
+/* See Core.encode_batch in formats/columns.py. */
 PyObject *encode_batch(PyObject *module, PyObject *args) {
     (void)module;
     Head head = {.prepared_at = 0};
@@ -194,7 +194,7 @@ PyObject *encode_batch(PyObject *module, PyObject *args) {
     return result;
 }
 
-/* As formats/columns.py has it: place. */
+/* See Core.place in formats/columns.py. */
 PyObject *place_records(PyObject *module, PyObject *args) {
     (void)module;
     Py_buffer records;

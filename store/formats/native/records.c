@@ -1,9 +1,9 @@
-/* The core in C: the module that Python imports. What its functions do: Core in formats/columns.py. */
+/* The C core as a Python module. Its functions are described by Core in formats/columns.py. */
 
 #include "crc32.h"
 #include "tables.h"
 
-enum { INTERFACE = 4 }; /* formats/native/__init__.py has the same: what the functions take and return */
+enum { INTERFACE = 4 }; /* same as in formats/native/__init__.py: the version of the functions' arguments and results */
 
 static PyMethodDef functions[] = {
     {"scan", scan, METH_VARARGS, NULL},

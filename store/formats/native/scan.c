@@ -1,14 +1,14 @@
-/* Reads plain records of a log, one behind the other, into tables.
+/* Reads consecutive plain records of a log into tables.
 
-A record is plain when all of this holds: format V1; every size agrees with the others and with the space; it says
-where it lies; its body has the CRC that it claims; it is in no light queue; no NUL in its topic or properties, and only
-ASCII in its topic, its tags and its keys. Whatever else there is ends a scan in front of it, and the Python code,
-formats/scan.py, which knows the whole rule, goes on from there. So this file never says what is wrong with a record.
+A record is plain if all of these hold: format V1; its sizes are consistent and fit; its physicalOffset is its position;
+its body matches its CRC; it enters no light queue; no NUL in topic or properties; only ASCII in topic, tags and keys.
+A scan stops before any other record. formats/scan.py implements the full rule and continues there, so this file reports
+no errors.
 
-What is read may change meanwhile, for it is mapped. Each length is therefore taken once, checked against what is left,
-and used as it was taken. Bytes of records are big-endian, columns are of the machine's own int64.
+The log is mapped and may change during a scan. Each length is therefore read once, checked against the remaining bytes,
+and then used as read. Records are big-endian; columns are native int64.
 
-The bytes of a record: formats/message.py. Properties: formats/properties.py. Keys: formats/index_key.py.
+Layouts: formats/message.py, formats/properties.py, formats/index_key.py.
 */
 
 #include "crc32.h"
@@ -33,7 +33,7 @@ typedef struct {
     Span body, topic, tags, keys, unique_key, light; /* the last four are empty where a record has none */
 } Record;
 
-/* Goes on with a Java hash over ASCII; returns whether all of it was ASCII other than NUL. */
+/* Continues a Java hash over text. Returns whether all of it is ASCII without NUL. */
 static int hash_ascii(Span text, uint32_t *hash) {
     uint32_t h = *hash;
     for (int64_t i = 0; i < text.bytes; i++) {
@@ -54,7 +54,7 @@ static int value_of(Span entry, const char *name, Span *value) {
     return 1;
 }
 
-/* Takes what stands in front of the next separator, or all that is left, from a text; returns whether there is any. */
+/* Removes the part before the next separator, or the rest, from a text. Returns whether there was any. */
 static int take_piece(Span *text, int separator, Span *piece) {
     if (text->bytes == 0)
         return 0;
@@ -65,7 +65,7 @@ static int take_piece(Span *text, int separator, Span *piece) {
     return 1;
 }
 
-/* Of two entries with one name the later counts; one without a value does not. */
+/* The later of two equal names wins. Entries without a value are ignored. */
 static void find_properties(Span properties, Record *record) {
     Span entry;
     while (take_piece(&properties, ENTRY_SEPARATOR, &entry))
@@ -74,7 +74,7 @@ static void find_properties(Span properties, Record *record) {
                value_of(entry, "INNER_MULTI_DISPATCH", &record->light));
 }
 
-/* Returns whether there is a record at `at` whose sizes and place agree, without NUL in properties or light queues. */
+/* Returns whether the record at `at` has valid sizes and position, no NUL in its properties and no light queue. */
 static int read_record(Span log, int64_t at, int64_t base_offset, Record *record) {
     const uint8_t *p = log.at + at;
     int64_t room = log.bytes - at;
@@ -119,7 +119,7 @@ static int read_record(Span log, int64_t at, int64_t base_offset, Record *record
     return record->light.bytes == 0;
 }
 
-/* Returns 1 and the number that a dict has for queueId and topic, 0 if it has none, -1 with an exception set. */
+/* Returns 1 and the number of a queue, 0 if it is unknown, -1 with an exception set. */
 static int find_queue(PyObject *queues, const Record *record, int64_t *number) {
     char name[QUEUE_ID_BYTES + TOPIC_BYTES_MAX];
     memcpy(name, record->queue_id, QUEUE_ID_BYTES);
@@ -135,7 +135,7 @@ static int find_queue(PyObject *queues, const Record *record, int64_t *number) {
     return *number == -1 && PyErr_Occurred() ? -1 : 1;
 }
 
-/* Adds a row for one key; returns 0 if it is not ASCII or there is no room. prefix: the hash of topic and '#'. */
+/* Adds a row for a key. Returns 0 if it is not ASCII or does not fit. prefix: the hash of topic and '#'. */
 static int add_key(Table *keys, const Record *record, Span key, uint32_t prefix) {
     if (keys->rows == keys->rows_max || !hash_ascii(key, &prefix))
         return 0;
@@ -147,7 +147,7 @@ static int add_key(Table *keys, const Record *record, Span key, uint32_t prefix)
     return 1;
 }
 
-/* Adds a record's keys: UNIQ_KEY, then each piece of KEYS. Returns 0 if one could not be; some may then be there. */
+/* Adds a record's keys: UNIQ_KEY, then each part of KEYS. Returns 0 if one was not added; others may have been. */
 static int add_keys(Table *keys, const Record *record, uint32_t topic_hash) {
     if ((record->sys_flag & TRANSACTION_MASK) == TRANSACTION_ROLLBACK)
         return 1;
@@ -165,7 +165,7 @@ static int has_its_body(const Record *record) {
     return (checksum(record->body.at, (size_t)record->body.bytes) & 0x7FFFFFFF) == record->crc;
 }
 
-/* Adds rows up to the first record that is not plain. Returns where it begins, -1 with an exception set. */
+/* Adds rows up to the first record that is not plain. Returns its position, -1 with an exception set. */
 static int64_t scan_plain(Span log, int64_t at, int64_t base_offset, int check_crc, PyObject *queues,
                           int64_t stored_ms_max, Table *rows, Table *keys) {
     Record record;
@@ -198,7 +198,7 @@ static int64_t scan_plain(Span log, int64_t at, int64_t base_offset, int check_c
     return at;
 }
 
-/* As formats/columns.py has it: scan. */
+/* See Core.scan in formats/columns.py. */
 PyObject *scan(PyObject *module, PyObject *args) {
     (void)module;
     Py_buffer log, rows_buffer, keys_buffer;
@@ -237,7 +237,7 @@ static int has_key(const Record *record, const char *key, Py_ssize_t key_bytes) 
     return 0;
 }
 
-/* As formats/columns.py has it: with_key. */
+/* See Core.with_key in formats/columns.py. */
 PyObject *with_key(PyObject *module, PyObject *args) {
     (void)module;
     Py_buffer log;

@@ -1,4 +1,4 @@
-/* What all parts of the core share: Python, tables of columns, and numbers as files have them. */
+/* Shared by all parts of the core: Python, tables of columns, and big-endian numbers. */
 
 #ifndef TORNLOG_TABLES_H
 #define TORNLOG_TABLES_H
@@ -9,12 +9,12 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Columns of records, and of keys. formats/columns.py has the same lists. */
+/* Columns of records and of keys, as in formats/columns.py. */
 enum { OFFSET, SIZE, QUEUE, QUEUE_OFFSET, STORED_MS, TAGS_CODE, RECORD_COLUMNS };
 enum { KEY_HASH, KEY_OFFSET, KEY_STORED_MS, KEY_COLUMNS };
 enum { NO_QUEUE = -1 };
 
-/* Columns one behind the other, each with room for rows_max integers of 64 bits. */
+/* Consecutive columns, each with room for rows_max 64-bit integers. */
 typedef struct {
     uint8_t *bytes;
     Py_ssize_t rows, rows_max;
@@ -49,7 +49,7 @@ static inline void set(Table *table, int column, Py_ssize_t row, int64_t value) 
     memcpy(table->bytes + 8 * (column * table->rows_max + row), &value, 8);
 }
 
-/* The functions of the module, each where its comment is. */
+/* The functions of the module. */
 PyObject *scan(PyObject *module, PyObject *args);
 PyObject *with_key(PyObject *module, PyObject *args);
 PyObject *queue_runs(PyObject *module, PyObject *args);
