@@ -84,7 +84,6 @@ class ScheduleMessageService(Service):
         self._is_persisted = True
         """Whether the last persist succeeded. Its progress is no longer in `_undurable`."""
         self._delivered_end = 0
-        """Log offset after the last copy."""
         self._corrected = False
         self._persist_due_ns = 0
 
@@ -222,10 +221,7 @@ class ScheduleMessageService(Service):
         deliver_at_ms = entry.tags_code
         if deliver_at_ms < 0:  # an address in the queue's extension; the record has the time too
             record = self._record_of(entry)
-            deliver_at_ms = 0
-            if record is not None:
-                properties = record.properties.encode(errors="surrogateescape")
-                deliver_at_ms = entry_tags_code(record.topic, properties, record.store_timestamp_ms, self._delays_ms)
+            deliver_at_ms = 0 if record is None else self._delivery_time_of(record)
         now_ms = self._commit_log.time.now_ms()
         # A time further ahead than the level's delay is corrupt.
         if now_ms < deliver_at_ms <= now_ms + self._delays_ms[level]:  # else correctDeliverTimestamp
@@ -285,6 +281,10 @@ class ScheduleMessageService(Service):
         if not is_valid(entry):
             return None
         return self._commit_log.record_at(entry.physical_offset, self._readable_limit())
+
+    def _delivery_time_of(self, record: MessageRecord) -> int:
+        properties = record.properties.encode(errors="surrogateescape")
+        return entry_tags_code(record.topic, properties, record.store_timestamp_ms, self._delays_ms)
 
 
 def encoded_offsets(offsets: Mapping[int, int]) -> bytes:

@@ -165,7 +165,6 @@ def slots_of(view: memoryview) -> int | None:
 
 
 def _last_byte_at(view: memoryview) -> int:
-    """Return the position of the last non-zero byte, which must exist."""
     start = (len(view) - 1) // _CHUNK_BYTES * _CHUNK_BYTES
     while not (kept := len(bytes(view[start : start + _CHUNK_BYTES]).rstrip(b"\0"))):
         assert start > 0, "a file with a header has a byte that is not zero"

@@ -120,7 +120,6 @@ def is_closed_at(view: memoryview, at: int, segment_bytes: int) -> bool:
 
 
 def _places_of(magic: bytes, chunk: bytes) -> list[int]:
-    """Return the record starts that match the magics in the chunk."""
     places = []
     found = chunk.find(magic)
     while found >= 0:

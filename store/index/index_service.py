@@ -208,7 +208,6 @@ class IndexService:
     def __init__(self, world: World, config: StoreConfig, flags: RunningFlags) -> None:
         self.table = IndexFiles(world, config.index_directory, config.max_hash_slot_num, config.max_index_num)
         self.last_error: OSError | None = None
-        """Error of the last failed creation."""
         self._flags = flags
         self._max_num = config.max_msgs_num_batch
         self._file: IndexFile | None = None

@@ -29,7 +29,6 @@ class FlushCommitLogService(Service):
         self.checkpoint = checkpoint
         self.flags = flags
         self.on_flushed: Callable[[], None] = do_nothing
-        """Called after the durable part of the log grew."""
         self._flush_lock = world.tasks.lock(f"{self.name} flush")
         self._sync_failed = False
         """Guarded by the flush lock."""

@@ -95,7 +95,6 @@ class PutEncoder:
         return self._checked(message, buffer, _AT_FRONT, sys_flag)
 
     def _encode_plain(self, core: Core, message: Message, sys_flag: int, properties: bytes) -> bytearray | None:
-        """Let the C core encode a plain message."""
         return core.encode(
             _storable_topic(message),
             properties,
@@ -156,7 +155,6 @@ class PutEncoder:
     def _encode_plain_batch(
         self, core: Core, batch: MessageBatch, topic: bytes, shared: bytes, sys_flag: int
     ) -> tuple[bytearray, tuple[int, ...]] | None:
-        """Let the C core encode a plain batch."""
         head = batch.head
         return core.encode_batch(
             batch.units,
@@ -225,6 +223,5 @@ def _storable_topic(message: Message) -> bytes:
 
 @lru_cache(maxsize=4096)
 def _topic_bytes(topic: str) -> bytes | None:
-    """Return the topic's bytes, or None if no path or record can hold them."""
     raw = topic.encode()
     return raw if len(raw) <= record_format.MAX_TOPIC_BYTES and is_storable_topic(topic) else None

@@ -135,7 +135,6 @@ class SegmentQueue:
         self.lost_data = False
         """Whether the last load removed files with data, or extended files."""
         self.extended: list[CorruptFileError] = []
-        """Files that the last load found too short and extended."""
         self._row_lock = world.tasks.lock(f"{label} row")
         """Held while `segments` is replaced after an append or a removal at the front."""
         self.directory_is_durable = False
@@ -376,7 +375,6 @@ class SegmentQueue:
         self.segments = tuple(segments)
 
     def _find_bases(self) -> list[int]:
-        """Return the base offsets of all segment files, sorted."""
         paths: dict[int, str] = {}
         for path in self._directories.paths():
             name = name_of(path)

@@ -201,7 +201,6 @@ class CommitRealTimeService(Service):
     def __init__(self, world: World, config: StoreConfig, queue: BufferedSegmentQueue, flags: RunningFlags) -> None:
         super().__init__(world)
         self.on_committed: Callable[[], None] = do_nothing
-        """Called after the readable part of the log grew."""
         self.last_error: OSError | None = None
         self._config = config
         self._queue = queue

@@ -166,7 +166,6 @@ class ConsumeQueue:
             raw = raw[room:]
 
     def _writable_segment(self) -> tuple[Segment, int]:
-        """Return the last segment and its write position, or a new segment if it is full or missing."""
         segment = self.queue.last()
         position = 0 if segment is None else segment.wrote.get()
         if segment is None or position == segment.size_bytes:

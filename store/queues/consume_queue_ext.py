@@ -67,7 +67,6 @@ class ConsumeQueueExt:
         return address_of(offset)
 
     def _place_for(self, size_bytes: int) -> tuple[Segment, int]:
-        """Return a segment and position with room for a unit and an end mark."""
         segment = self.queue.last()
         if segment is None:
             return self.queue.create(self._first_base_offset), 0

@@ -166,7 +166,6 @@ class DispatchService(Service):
         return True
 
     def _dispatch_segment(self, segment: Segment, start: int, end: int) -> None:
-        """Dispatch from log offset `start` to position `end` of its segment."""
         at, end_offset = start, segment.base_offset + end
         assert segment.base_offset <= at <= end_offset <= segment.end_offset, (segment.base_offset, at, end)
         read = self._records if self._plain is None else self._runs
@@ -328,7 +327,6 @@ class ExtendedQueueDispatcher:
 
     def __init__(self, queues: ConsumeQueueTable, delays_ms: Mapping[int, int]) -> None:
         self.bit_map_of: Callable[[ScannedRecord], bytes] = lambda _: b""
-        """Returns the bit map of a record's unit."""
         self._queues = queues
         self._delays_ms = delays_ms
 

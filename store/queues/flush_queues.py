@@ -30,7 +30,6 @@ class FlushConsumeQueueService(Service):
         super().__init__(world)
         self.last_error: OSError | None = None
         self.on_interval: Callable[[], None] = do_nothing
-        """Called once per interval."""
         self.index: IndexFiles | None = None
         """Index files to sync when they become full, if there is an index."""
         self._config = config

@@ -174,7 +174,6 @@ class QueueReplay:
             self.next += 1
 
     def _is_continued_by(self, first: ScannedRecord) -> bool:
-        """Return whether the entries before the first record exist."""
         begin, _ = self._file_bounds()
         if first.queue_offset <= begin:
             return first.queue_offset == begin
@@ -317,7 +316,6 @@ class QueueReplay:
         return any(_matches(each, one) for each in in_front for one in known)
 
     def _has_data_after_last(self) -> bool:
-        """Return whether there is any data after the last record, within the longest possible gap."""
         row, begin = self.queue.queue, self.next * ENTRY_BYTES
         segment = row.find(begin)
         if segment is None or segment is not row.last():

@@ -294,7 +294,6 @@ class Recovery:
         return start
 
     def _take_records(self, segment: Segment, start: int, limit: int | None, *, whole_log: bool) -> None:
-        """Replay up to `limit` records one by one, or all."""
         report, replays = self._report, self._replays
         delays_ms, vouched_ms = self._delays_ms, self._vouched_ms
         extended, light = self._queues.ext_directory is not None, self._light

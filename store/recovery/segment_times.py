@@ -48,7 +48,6 @@ class SegmentTimes:
 
 
 def _last_stored_ms(commit_log: CommitLog, segment: Segment) -> int | None:
-    """Return the store time of the last message of a queue segment, or None."""
     for end in range(segment.wrote.get(), 0, -ENTRY_BYTES):
         entry = decode_entry(segment.file.view(end - ENTRY_BYTES, end), 0)
         if is_valid(entry):  # the last ones may be blanks that fill a gap

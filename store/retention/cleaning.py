@@ -305,7 +305,6 @@ class RetentionService(Service):
     ) -> None:
         super().__init__(world)
         self.last_error: OSError | None = None
-        """Last error of a removal."""
         self.watermark = DiskWatermark(world.files, config, flags)
         log = commit_log.queue
         self.log = CleanCommitLog(world, config, log, self.watermark, flush_queues, self._pause_or_end)

@@ -186,7 +186,6 @@ def decode_binary_header(raw: bytes, body: bytes, *, file: str, offset: int) -> 
 
 
 def _decode_fields(raw: bytes, at: int, file: str, offset: int) -> dict[str, str]:
-    """Decode the fields from `at` to the end of the header."""
     fields: dict[str, str] = {}
     while at < len(raw):
         key_at = at + _KEY_LENGTH.size

@@ -102,3 +102,17 @@ def test_a_batch_lies_in_one_segment_with_rising_queue_offsets(world: World, sma
     too_large = encode_batch(BatchUnit(0, bytes(200), b"") for _ in range(4))
     refused = store.put_messages(MessageBatch(Message("T"), too_large))
     assert refused.status is PutMessageStatus.MESSAGE_ILLEGAL
+
+
+@simulated()
+def test_a_segment_with_eight_bytes_left_gets_a_blank_record_without_a_body(world: World, small: Make) -> None:
+    store = started(world, small())
+    record_bytes = store.config.mapped_file_size_commit_log - 8
+    first = store.put_message(Message.of("T", bytes(record_bytes - 91 - len("T")))).append
+    second = store.put_message(Message.of("T", b"")).append
+
+    assert first is not None
+    assert second is not None
+    assert (first.wrote_bytes, second.wrote_offset) == (record_bytes, record_bytes + 8)
+    assert bytes(store.log.segments[0].file.view(record_bytes, record_bytes + 8)).hex() == "00000008cbd43194"
+    assert store.shutdown()

@@ -56,6 +56,7 @@ WITHOUT_RECORD: dict[str, dict[str, Any]] = {
     "properties with half a surrogate pair": {"properties": f"a\x01{HALF}"},
     "delayed, with half a surrogate pair": {"properties": f"DELAY\x011\x02a\x01{HALF}"},
     "light queue with half a surrogate pair": {"properties": f"INNER_MULTI_DISPATCH\x01{HALF}"},
+    "properties with a NUL": {"properties": "a\x01\0"},
     "sysFlag": {"sys_flag": BEYOND_INT},
     "bornTimestamp": {"born_timestamp_ms": BEYOND_LONG},
     "reconsumeTimes": {"reconsume_times": -BEYOND_INT - 1},

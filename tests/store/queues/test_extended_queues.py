@@ -153,6 +153,9 @@ def test_records_that_take_no_place_in_a_queue_have_no_unit_either(world: World,
 
     assert codes(store) == [address_of(0)]
     assert store.shutdown()
+    again, report = opened(world, extended())
+    assert (report.changed_entries, codes(again)) == (0, [address_of(0)])
+    assert again.shutdown()
 
 
 # -- recovery --------------------------------------------------------------------------------------
