@@ -2,15 +2,15 @@
 
 import json
 import os
-import queue
 import shutil
 import subprocess
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.broker_clients.line_process import LineProcess
 
 DRIVER = Path(__file__).with_name("driver")
 BUILD_S = 600
@@ -39,34 +39,16 @@ class GoClient:
     """The driver process: one command, one answer."""
 
     def __init__(self, program: Path, place: Path, broker: Any, eventually: Callable[..., Any]) -> None:
-        self._complaints = (place / "stderr").open("w")
-        self._process = subprocess.Popen(
-            [program],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._complaints,
-            text=True,
-            env=os.environ | {"HOME": str(place)},  # broadcasting consumers store their offsets there
-        )
-        self._answers: queue.Queue[str] = queue.Queue()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
+        # Broadcasting consumers store their offsets in HOME.
+        self._process = LineProcess([program], place / "stderr", env=os.environ | {"HOME": str(place)})
         self._broker = broker
         self._eventually = eventually
         self._names = iter(range(1_000_000))
 
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._answers.put(line)
-
     def ask(self, do: str, **given: Any) -> Any:
-        assert self._process.stdin is not None
         places = {"namesrv": self._broker.namesrv, "broker": self._broker.address}
         named = {"name": f"go-{next(self._names)}"}
-        self._process.stdin.write(json.dumps({"do": do} | places | named | given) + "\n")
-        self._process.stdin.flush()
-        answer = json.loads(self._answers.get(timeout=ANSWER_S))
+        answer = json.loads(self._process.ask(json.dumps({"do": do} | places | named | given), ANSWER_S))
         assert "error" not in answer, answer["error"]
         return answer["is"]
 
@@ -90,17 +72,7 @@ class GoClient:
         return messages
 
     def close(self) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(ANSWER_S)
-        finally:
-            self._process.kill()
-            self._process.wait()
-            self._reader.join()
-            self._process.stdout.close()
-            self._complaints.close()
+        self._process.close(ANSWER_S)
 
 
 @pytest.fixture(scope="module")

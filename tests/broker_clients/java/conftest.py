@@ -1,10 +1,7 @@
 """The official Java client in a JVM of its own."""
 
 import json
-import queue
 import re
-import subprocess
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.broker_clients.line_process import LineProcess
 from tests.conformance.maven import JavaProgram, java_program
 
 DRIVER = Path(__file__).with_name("driver")
@@ -45,46 +43,18 @@ class Driver:
 
     def __init__(self, program: JavaProgram, logs: Path, *properties: str) -> None:
         logs.mkdir()
-        self._complaints = (logs / "stderr").open("w")
         places = (f"-Drocketmq.client.logRoot={logs}", f"-Drocketmq.client.localOffsetStoreDir={logs / 'offsets'}")
-        command = [program.java, *JVM_OPTIONS, *places, *properties]
-        self._process = subprocess.Popen(
-            [*command, "-cp", program.class_path, "Driver"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._complaints,
-            text=True,
-        )
-        self._answers: queue.Queue[str] = queue.Queue()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._answers.put(line)
+        command = [program.java, *JVM_OPTIONS, *places, *properties, "-cp", program.class_path, "Driver"]
+        self._process = LineProcess(command, logs / "stderr")
 
     def ask(self, do: str, **given: Any) -> Any:
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"do": do} | given) + "\n")
-        self._process.stdin.flush()
-        answer = json.loads(self._answers.get(timeout=ANSWER_S))
+        answer = json.loads(self._process.ask(json.dumps({"do": do} | given), ANSWER_S))
         if "error" in answer:
             raise ClientError(answer)
         return answer["is"]
 
     def close(self) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(ANSWER_S)
-        finally:
-            self._process.kill()
-            self._process.wait()
-            self._reader.join()
-            self._process.stdout.close()
-            self._complaints.close()
+        self._process.close(ANSWER_S)
 
 
 @dataclass(frozen=True)

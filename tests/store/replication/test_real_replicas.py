@@ -1,14 +1,12 @@
 """The real RocketMQ 4.9.8 as slave of our master and as master of our slave."""
 
 import socket
-import subprocess
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from queue import SimpleQueue
 
 import pytest
 
+from tests.broker_clients.line_process import LineProcess
 from tests.conformance.maven import JavaProgram, java_program
 from tornlog.store.config import BrokerRole, FlushDiskType
 from tornlog.store.formats.messages import PutMessageStatus
@@ -39,31 +37,13 @@ class RealNode:
         root.mkdir(exist_ok=True)
         arguments = [str(root), role.value, "ASYNC_FLUSH", str(port), master, str(SEGMENT_BYTES)]
         home = f"-Duser.home={root}"  # where it writes its own log files
-        self._process = subprocess.Popen(
-            [program.java, *_OPEN, "-Xmx256m", home, "-cp", program.class_path, "Replica", *arguments],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        self._answers: SimpleQueue[str] = SimpleQueue()
-        self._reader = threading.Thread(target=self._read)
-        self._reader.start()
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            if line.startswith("= "):
-                self._answers.put(line.removeprefix("= ").strip())
-
-    def answer(self) -> str:
-        return self._answers.get(timeout=_PATIENCE_S)
+        command = [program.java, *_OPEN, "-Xmx256m", home, "-cp", program.class_path, "Replica", *arguments]
+        self._process = LineProcess(command, root.with_suffix(".stderr"), prefix="= ")
+        self.runs = True
+        assert self._process.answer(_PATIENCE_S) == "ready"
 
     def ask(self, command: str) -> str:
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{command}\n")
-        self._process.stdin.flush()
-        return self.answer()
+        return self._process.ask(command, _PATIENCE_S)
 
     @property
     def end(self) -> int:
@@ -76,15 +56,8 @@ class RealNode:
         return b"".join(path.read_bytes() for path in paths)[: end - first]
 
     def kill(self) -> None:
+        self.runs = False
         self._process.kill()
-        self._end()
-
-    def _end(self) -> None:
-        self._process.wait(_PATIENCE_S)
-        self._reader.join()
-        for pipe in (self._process.stdin, self._process.stdout):
-            assert pipe is not None
-            pipe.close()
 
 
 @pytest.fixture
@@ -95,12 +68,11 @@ def real(program: JavaProgram, tmp_path: Path) -> Iterator[Callable[..., RealNod
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         made.append(RealNode(program, tmp_path / name, role, master, port))
-        assert made[-1].answer() == "ready"
         return made[-1]
 
     yield start
     for node in made:
-        if node._process.poll() is None:
+        if node.runs:
             node.kill()
 
 
