@@ -1,10 +1,16 @@
 """A server on real sockets with test processors, and raw peers."""
 
+import json
+import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -15,6 +21,7 @@ from tornlog.sim.kernel import Kernel
 from tornlog.sim.network.hosts import SimNetwork
 from tornlog.sim.policies.random_walk import RandomWalk
 from tornlog.store.broker.limits import PoolLimits, ServerLimits
+from tornlog.store.broker.remoting_client import RemotingClient
 from tornlog.store.broker.requests import response_to
 from tornlog.store.broker.router import Channel, Pool, Route, Routes
 from tornlog.store.broker.server import AccessCheck, RemotingServer
@@ -166,6 +173,58 @@ def served(serve: Callable[..., Served]) -> Served:
 @pytest.fixture
 def peer(served: Served) -> Peer:
     return served.connect()
+
+
+class ServeProcess:
+    """A `tornlog serve` process with its log file."""
+
+    def __init__(self, place: Path, name: str, *options: str) -> None:
+        self.log = place / f"{name}.log"
+        command = [sys.executable, "-m", "tornlog", "serve", str(place / name), "--json", *options]
+        with self.log.open("a") as log:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, self.log.read_text()
+        self.ready: dict[str, Any] = json.loads(line)
+        self.address: str = self.ready["addresses"][0]
+        self.last_line = ""
+
+    def ask(self, code: int, body: bytes = b"", **fields: str) -> RemotingCommand:
+        with closing(RemotingClient(real_world(), self.address)) as client:
+            return client.invoke(RemotingCommand(code, 0, version=409, ext_fields=fields, body=body), 10_000)
+
+    def has_logged(self, text: str) -> bool:
+        return text in self.log.read_text()
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        """End the process by a signal. Return its exit status."""
+        self.process.send_signal(number)
+        self.last_line, _ = self.process.communicate(timeout=120)
+        return self.process.returncode
+
+    def stop(self, number: int = signal.SIGTERM) -> dict[str, Any]:
+        """Stop the process cleanly. Return its last line."""
+        assert self.end(number) == 0, (self.last_line, self.log.read_text())
+        stopped: dict[str, Any] = json.loads(self.last_line)
+        return stopped
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., ServeProcess]]:
+    """Start processes by name and options. They end with the test."""
+    running: list[ServeProcess] = []
+
+    def make(name: str, *options: str) -> ServeProcess:
+        running.append(ServeProcess(tmp_path, name, *options))
+        return running[-1]
+
+    yield make
+    for one in running:
+        one.process.kill()
+        one.process.wait()
+        assert one.process.stdout is not None
+        one.process.stdout.close()
 
 
 @pytest.fixture

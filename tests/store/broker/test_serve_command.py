@@ -7,7 +7,8 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ from tornlog.store.formats.remoting.command import RemotingCommand
 from tornlog.store.real.network import RealNetwork
 from tornlog.store.real.tls import TlsTrust
 from tornlog.store.real.world import real_world
+from tornlog.store.world import World
+
+from .conftest import ServeProcess
 
 SMALL = "mapedFileSizeCommitLog=1048576\nmaxHashSlotNum=1000\nmaxIndexNum=4000\n"
 ACL = """accounts:
@@ -30,46 +34,20 @@ ACL = """accounts:
 """
 
 
-class Broker:
-    def __init__(self, directory: Path, *options: str) -> None:
-        conf = directory.parent / "broker.conf"
-        conf.write_text(SMALL)
-        command = [sys.executable, "-m", "tornlog", "serve", str(directory), "--config", str(conf)]
-        self.process = subprocess.Popen(
-            [*command, "--port", "0", "--json", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        assert line, self.process.communicate()
-        self.ready: dict[str, Any] = json.loads(line)
-        self.address: str = self.ready["addresses"][0]
-
-    def stop(self, number: int = signal.SIGTERM) -> dict[str, Any]:
-        """Stop the process cleanly. Return its last line."""
-        self.process.send_signal(number)
-        out, err = self.process.communicate(timeout=120)
-        assert self.process.returncode == 0, (out, err)
-        stopped: dict[str, Any] = json.loads(out)
-        return stopped
-
-
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., Broker]]:
-    running: list[Broker] = []
-
-    def make(*options: str) -> Broker:
-        running.append(Broker(tmp_path / "store", *options))
-        return running[-1]
-
-    yield make
-    for broker in running:
-        broker.process.kill()
-        broker.process.communicate()
+def serve_store(start: Callable[..., ServeProcess], tmp_path: Path) -> Callable[..., ServeProcess]:
+    """Start a broker on the directory `store` with small files."""
+    conf = tmp_path / "broker.conf"
+    conf.write_text(SMALL)
+    return lambda *options: start("store", "--config", str(conf), "--port", "0", *options)
 
 
-def send(body: bytes = b"hello") -> RemotingCommand:
+def sent_to(broker: ServeProcess, world: World | None = None, **options: Any) -> RemotingCommand:
+    """Send a message, and return the answer."""
     fields = {"a": "group", "b": "Orders", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "0", "h": "0"}
-    return RemotingCommand(310, 0, ext_fields={**fields, "i": "", "j": "0", "k": "false"}, body=body)
+    command = RemotingCommand(310, 0, ext_fields={**fields, "i": "", "j": "0", "k": "false"}, body=b"hello")
+    with closing(RemotingClient(world or real_world(), broker.address, **options)) as client:
+        return client.invoke(command, 5_000)
 
 
 def usage_error(*arguments: str) -> str:
@@ -81,12 +59,10 @@ def usage_error(*arguments: str) -> str:
 @pytest.mark.ci
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_serves_until_a_signal_and_leaves_a_clean_directory(
-    start: Callable[..., Broker], tmp_path: Path, number: int
+    serve_store: Callable[..., ServeProcess], tmp_path: Path, number: int
 ) -> None:
-    broker = start()
-    client = RemotingClient(real_world(), broker.address)
-    responses = [client.invoke(send(), 5_000) for _ in range(3)]
-    client.close()
+    broker = serve_store()
+    responses = [sent_to(broker) for _ in range(3)]
     marker = tmp_path / "store" / "abort"
     assert marker.exists()
 
@@ -100,44 +76,37 @@ def test_it_serves_until_a_signal_and_leaves_a_clean_directory(
 
 
 def test_all_of_its_threads_are_pinned_to_one_processor_unless_they_may_run_on_any(
-    start: Callable[..., Broker],
+    serve_store: Callable[..., ServeProcess],
 ) -> None:
-    def processors(broker: Broker) -> set[frozenset[int]]:
+    def processors(broker: ServeProcess) -> set[frozenset[int]]:
         threads = os.listdir(f"/proc/{broker.process.pid}/task")
         assert len(threads) > 10
         return {frozenset(os.sched_getaffinity(int(thread))) for thread in threads}
 
     allowed = os.sched_getaffinity(0)
-    broker = start()
+    broker = serve_store()
     assert processors(broker) == {frozenset({broker.ready["processor"]})}
     assert broker.ready["processor"] in allowed
     broker.stop()
 
-    anywhere = start("--no-pin")
+    anywhere = serve_store("--no-pin")
     assert "processor" not in anywhere.ready
     assert processors(anywhere) == {frozenset(allowed)}
 
 
 @pytest.mark.ci
-def test_messages_survive_a_kill(start: Callable[..., Broker]) -> None:
-    first = start()
-    client = RemotingClient(real_world(), first.address)
-    assert client.invoke(send(), 5_000).code == 0
-    client.close()
-    first.process.kill()
-    first.process.wait()
+def test_messages_survive_a_kill(serve_store: Callable[..., ServeProcess]) -> None:
+    first = serve_store()
+    assert sent_to(first).code == 0
+    first.end(signal.SIGKILL)
 
-    second = start()
-    client = RemotingClient(real_world(), second.address)
-    response = client.invoke(send(), 5_000)
-    client.close()
-
-    assert response.ext_fields["queueOffset"] == "1"
+    second = serve_store()
+    assert sent_to(second).ext_fields["queueOffset"] == "1"
     second.stop()
 
 
-def test_two_signals_at_once_end_the_process(start: Callable[..., Broker]) -> None:
-    broker = start()
+def test_two_signals_at_once_end_the_process(serve_store: Callable[..., ServeProcess]) -> None:
+    broker = serve_store()
     broker.process.send_signal(signal.SIGSTOP)  # so that both requests are ready at once
     broker.process.send_signal(signal.SIGTERM)
     broker.process.send_signal(signal.SIGINT)
@@ -147,17 +116,13 @@ def test_two_signals_at_once_end_the_process(start: Callable[..., Broker]) -> No
     assert broker.process.wait(120) in (0, *(128 + number for number in both), *(-number for number in both))
 
 
-def test_access_control_is_enforced(start: Callable[..., Broker], tmp_path: Path) -> None:
+def test_access_control_is_enforced(serve_store: Callable[..., ServeProcess], tmp_path: Path) -> None:
     acl = tmp_path / "plain_acl.yml"
     acl.write_text(ACL)
-    broker = start("--acl", str(acl))
-    nobody = RemotingClient(real_world(), broker.address)
-    wrong = RemotingClient(real_world(), broker.address, sign=signer("RocketMQ", "87654321"))
-    right = RemotingClient(real_world(), broker.address, sign=signer("RocketMQ", "12345678"))
+    broker = serve_store("--acl", str(acl))
+    signs = (None, signer("RocketMQ", "87654321"), signer("RocketMQ", "12345678"))
 
-    answers = [client.invoke(send(), 5_000) for client in (nobody, wrong, right)]
-    for client in (nobody, wrong, right):
-        client.close()
+    answers = [sent_to(broker, sign=sign) for sign in signs]
 
     assert [answer.code for answer in answers] == [1, 1, 0]
     assert "No accessKey is configured" in (answers[0].remark or "")
@@ -167,45 +132,36 @@ def test_access_control_is_enforced(start: Callable[..., Broker], tmp_path: Path
 
 @pytest.mark.ci
 def test_tls_and_plain_text_are_spoken_on_one_port_unless_tls_is_required(
-    start: Callable[..., Broker], certificates: Path
+    serve_store: Callable[..., ServeProcess], certificates: Path
 ) -> None:
     files = ("--tls-cert", str(certificates / "server.pem"), "--tls-key", str(certificates / "server.key"))
     secret = real_world(RealNetwork(tls_trust=TlsTrust(None)))
 
-    broker = start(*files)
+    broker = serve_store(*files)
     for world in (secret, real_world()):
-        client = RemotingClient(world, broker.address)
-        assert client.invoke(send(), 5_000).code == 0
-        client.close()
+        assert sent_to(broker, world).code == 0
     broker.stop()
 
-    broker = start(*files, "--tls-only")
-    client = RemotingClient(secret, broker.address)
-    assert client.invoke(send(), 5_000).code == 0
-    client.close()
-    plain = RemotingClient(real_world(), broker.address)
+    broker = serve_store(*files, "--tls-only")
+    assert sent_to(broker, secret).code == 0
     with pytest.raises(ConnectionError):
-        plain.invoke(send(), 2_000)
-    plain.close()
+        sent_to(broker)
     broker.stop()
 
 
-def test_a_garbage_client_is_logged(start: Callable[..., Broker]) -> None:
-    broker = start()
+def test_a_garbage_client_is_logged(serve_store: Callable[..., ServeProcess]) -> None:
+    broker = serve_store()
     host, _, port = broker.address.rpartition(":")
     with socket.create_connection((host, int(port)), timeout=60) as garbage:
         garbage.sendall(b"\xff" * 64)
         assert garbage.recv(1) == b""
 
-    broker.process.send_signal(signal.SIGTERM)
-    out, err = broker.process.communicate(timeout=120)
-
-    assert json.loads(out)["counts"]["endings"] == {"BAD_LENGTH": 1}
-    assert "length: expected 4 to 16777212" in err
+    assert broker.stop()["counts"]["endings"] == {"BAD_LENGTH": 1}
+    assert broker.has_logged("length: expected 4 to 16777212")
 
 
-def test_other_ports_lead_to_the_same_broker(start: Callable[..., Broker]) -> None:
-    broker = start("--namesrv-port", "0")
+def test_other_ports_lead_to_the_same_broker(serve_store: Callable[..., ServeProcess]) -> None:
+    broker = serve_store("--namesrv-port", "0")
     assert len(broker.ready["addresses"]) == 2
 
     for address in broker.ready["addresses"]:
@@ -216,8 +172,10 @@ def test_other_ports_lead_to_the_same_broker(start: Callable[..., Broker]) -> No
 
 
 @pytest.mark.ci
-def test_a_taken_port_and_a_directory_in_use_are_usage_errors(start: Callable[..., Broker], tmp_path: Path) -> None:
-    broker = start()
+def test_a_taken_port_and_a_directory_in_use_are_usage_errors(
+    serve_store: Callable[..., ServeProcess], tmp_path: Path
+) -> None:
+    broker = serve_store()
     port = broker.address.rpartition(":")[2]
 
     assert "in use" in usage_error(str(tmp_path / "other"), "--port", port)
@@ -244,32 +202,33 @@ def free_port_with_vip() -> int:
 
 
 @pytest.mark.ci
-def test_the_vip_port_is_bound_by_default(start: Callable[..., Broker]) -> None:
+def test_the_vip_port_is_bound_by_default(serve_store: Callable[..., ServeProcess]) -> None:
     port = free_port_with_vip()
-    broker = start("--port", str(port))
+    broker = serve_store("--port", str(port))
     assert broker.ready["addresses"] == [f"127.0.0.1:{port}", f"127.0.0.1:{port - 2}"]
     client = RemotingClient(real_world(), f"127.0.0.1:{port - 2}")
     assert client.invoke(RemotingCommand(21, 0), 5_000).code == 0
     client.close()
     broker.stop()
 
-    broker = start("--port", str(port), "--no-vip-port")
+    broker = serve_store("--port", str(port), "--no-vip-port")
     assert broker.ready["addresses"] == [f"127.0.0.1:{port}"]
     broker.stop()
 
-    assert len(start().ready["addresses"]) == 1, "of a port of the system's choice nobody can guess another"
+    assert len(serve_store().ready["addresses"]) == 1, "of a port of the system's choice nobody can guess another"
 
 
-def test_a_vip_port_in_use_is_logged_or_refused_if_requested(start: Callable[..., Broker], tmp_path: Path) -> None:
+def test_a_vip_port_in_use_is_logged_or_refused_if_requested(
+    serve_store: Callable[..., ServeProcess], tmp_path: Path
+) -> None:
     port = free_port_with_vip()
     with socket.create_server(("127.0.0.1", port - 2)):
         assert "in use" in usage_error(str(tmp_path / "other"), "--port", str(port), "--vip-port")
-        broker = start("--port", str(port))
+        broker = serve_store("--port", str(port))
         assert broker.ready["addresses"] == [f"127.0.0.1:{port}"]
-        broker.process.send_signal(signal.SIGTERM)
-        _, err = broker.process.communicate(timeout=30)
-    assert f"cannot listen at 127.0.0.1:{port - 2}" in err
-    assert "--no-vip-port" in err
+        broker.stop()
+    assert broker.has_logged(f"cannot listen at 127.0.0.1:{port - 2}")
+    assert broker.has_logged("--no-vip-port")
 
 
 @pytest.mark.parametrize(

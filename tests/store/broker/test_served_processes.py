@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,61 +17,13 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
 from tornlog.__main__ import application
-from tornlog.store.broker.remoting_client import RemotingClient
 from tornlog.store.broker.requests import RequestCode, ResponseCode
-from tornlog.store.formats.remoting.command import RemotingCommand
-from tornlog.store.real.world import real_world
+
+from .conftest import ServeProcess
 
 pytestmark = pytest.mark.ci
 
 SMALL = "mapedFileSizeCommitLog=1048576\nmaxHashSlotNum=1000\nmaxIndexNum=4000\nregisterNameServerPeriod=10000\n"
-
-
-class Process:
-    """A `tornlog serve` process with its log file."""
-
-    def __init__(self, place: Path, name: str, *options: str) -> None:
-        self.log = place / f"{name}.log"
-        command = [sys.executable, "-m", "tornlog", "serve", str(place / name), "--json", *options]
-        with self.log.open("a") as log:
-            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        assert line, self.log.read_text()
-        self.ready: dict[str, Any] = json.loads(line)
-        self.address: str = self.ready["addresses"][0]
-
-    def ask(self, code: RequestCode, body: bytes = b"", **fields: str) -> RemotingCommand:
-        client = RemotingClient(real_world(), self.address)
-        try:
-            return client.invoke(RemotingCommand(code, 0, version=409, ext_fields=fields, body=body), 10_000)
-        finally:
-            client.close()
-
-    def has_logged(self, text: str) -> bool:
-        return text in self.log.read_text()
-
-    def end(self, number: int = signal.SIGTERM) -> int:
-        self.process.send_signal(number)
-        assert self.process.stdout is not None
-        self.process.stdout.read()
-        self.process.stdout.close()
-        return self.process.wait(120)
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., Process]]:
-    running: list[Process] = []
-
-    def make(name: str, *options: str) -> Process:
-        running.append(Process(tmp_path, name, *options))
-        return running[-1]
-
-    yield make
-    for one in running:
-        if one.process.poll() is None:
-            one.process.kill()
-            one.process.communicate()
 
 
 @pytest.fixture
@@ -92,16 +44,16 @@ def until(found: Callable[[], Any], seconds: float = 60.0) -> Any:
     return last
 
 
-def has_route(names: Process, topic: str) -> bool:
+def has_route(names: ServeProcess, topic: str) -> bool:
     return names.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic=topic).code == ResponseCode.SUCCESS
 
 
-def make_topic(broker: Process, topic: str) -> None:
+def make_topic(broker: ServeProcess, topic: str) -> None:
     fields = {"topic": topic, "readQueueNums": "2", "writeQueueNums": "2", "perm": "6"}
     assert broker.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, **fields).code == ResponseCode.SUCCESS
 
 
-def send(broker: Process, topic: str, messages: int) -> None:
+def send(broker: ServeProcess, topic: str, messages: int) -> None:
     letters = {"a": "sellers", "b": topic, "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "0", "h": "0"}
     for _ in range(messages):
         fields = {**letters, "i": "", "j": "0", "k": "false"}
@@ -110,7 +62,7 @@ def send(broker: Process, topic: str, messages: int) -> None:
 
 @pytest.mark.slow
 def test_a_broker_registers_with_all_reachable_name_servers(
-    start: Callable[..., Process], conf: Callable[..., str]
+    start: Callable[..., ServeProcess], conf: Callable[..., str]
 ) -> None:
     one, other = (start(name, "--name-server", "--port", "0") for name in ("one", "other"))
     port = one.address.rpartition(":")[2]
@@ -136,7 +88,7 @@ def test_a_broker_registers_with_all_reachable_name_servers(
 
 
 def test_a_name_server_keeps_its_configuration_and_tells_brokers_which_topics_are_ordered(
-    start: Callable[..., Process], conf: Callable[..., str]
+    start: Callable[..., ServeProcess], conf: Callable[..., str]
 ) -> None:
     names = start("names", "--name-server", "--port", "0", "--log-json")
     port = names.address.rpartition(":")[2]
@@ -161,7 +113,7 @@ def test_a_name_server_keeps_its_configuration_and_tells_brokers_which_topics_ar
     assert "serving" in first["message"]
 
 
-def test_two_name_servers_cannot_have_one_directory(start: Callable[..., Process], tmp_path: Path) -> None:
+def test_two_name_servers_cannot_have_one_directory(start: Callable[..., ServeProcess], tmp_path: Path) -> None:
     start("names", "--name-server", "--port", "0")
     command = [sys.executable, "-m", "tornlog", "serve", str(tmp_path / "names"), "--name-server", "--port", "0"]
     second = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -184,7 +136,7 @@ def test_an_invalid_metrics_address_is_a_usage_error(tmp_path: Path, text: str) 
     assert "--metrics" in result.output
 
 
-def figures_of(broker: Process) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+def figures_of(broker: ServeProcess) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
     request = urllib.request.Request(broker.ready["metrics"], headers={"Accept": "application/openmetrics-text"})
     with urllib.request.urlopen(request, timeout=30) as answer:
         text = answer.read().decode()
@@ -196,7 +148,7 @@ def figures_of(broker: Process) -> dict[tuple[str, frozenset[tuple[str, str]]], 
     }
 
 
-def test_metrics_include_store_queues_and_limits(start: Callable[..., Process], conf: Callable[..., str]) -> None:
+def test_metrics_include_store_queues_and_limits(start: Callable[..., ServeProcess], conf: Callable[..., str]) -> None:
     broker = start("store", "--port", "0", "--config", conf(), "--metrics", "0")
     assert broker.ready["metrics"].startswith("http://127.0.0.1:")
     send(broker, "Orders", 5)
@@ -252,7 +204,7 @@ FORMS = {
 """Runtime figures that RocketMQ's exporter parses, and their form. Blanks: not available yet."""
 
 
-def test_runtime_figures_have_the_form_that_rocketmqs_exporter_takes_apart(start: Callable[..., Process]) -> None:
+def test_runtime_figures_have_the_form_that_rocketmqs_exporter_takes_apart(start: Callable[..., ServeProcess]) -> None:
     broker = start("store", "--port", "0")
     make_topic(broker, "Orders")
     send(broker, "Orders", 3)
@@ -275,7 +227,7 @@ def test_runtime_figures_have_the_form_that_rocketmqs_exporter_takes_apart(start
 
 
 def test_settings_that_were_changed_are_in_the_file_and_in_force_in_the_next_life(
-    start: Callable[..., Process], conf: Callable[..., str]
+    start: Callable[..., ServeProcess], conf: Callable[..., str]
 ) -> None:
     file = conf(brokerName="alone")
     broker = start("store", "--port", "0", "--config", file, "--log-level", "debug")
