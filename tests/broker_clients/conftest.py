@@ -55,14 +55,14 @@ def eventually() -> Callable[..., Any]:
     return _eventually
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """Return a free port whose neighbours for HA and VIP are free, too.
 
     None is an ephemeral port: clients reconnect all the time while a broker is down, and one of their sockets could
     then take its port.
     """
     while True:
-        port = random.randrange(20_000, 32_000, 4)
+        port = random.SystemRandom().randrange(20_000, 32_000, 4)  # workers of a test run share the seed of `random`
         if all(map(_is_free, (port, port + 1, port - 2))):
             return port
 
@@ -84,7 +84,7 @@ class BrokerProcess:
         self.store.mkdir(parents=True)
         self.conf = place / "broker.conf"
         self.conf.write_text("".join(f"{key}={value}\n" for key, value in (CONF | conf).items()))
-        self.address = self.namesrv = f"127.0.0.1:{_free_port()}"
+        self.address = self.namesrv = f"127.0.0.1:{free_port()}"
         host, _, port = self.address.rpartition(":")
         self.slaves_connect_to = f"{host}:{int(port) + 1}"
         self._options = options
@@ -146,7 +146,7 @@ class RealBrokerProcess(BrokerProcess):
 
     def __init__(self, place: Path, conf: dict[str, str], options: tuple[str, ...] = ()) -> None:
         super().__init__(place, conf)
-        own_name_server = f"127.0.0.1:{_free_port()}"
+        own_name_server = f"127.0.0.1:{free_port()}"
         self.namesrv = conf.get("namesrvAddr", own_name_server)
         self._home = place / "home" / "conf"
         self._home.mkdir(parents=True)

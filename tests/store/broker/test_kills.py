@@ -140,8 +140,6 @@ class Killed:
         finally:
             client.close()
 
-    # -- clients -----------------------------------------------------------------------------------
-
     @contextmanager
     def traffic(self) -> Iterator[None]:
         """Run a producer and a consumer for each queue, through all lives."""

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from tests.broker_clients.conftest import free_port
 from tornlog.__main__ import application
 from tornlog.store.broker.acl.rules import signer
 from tornlog.store.broker.remoting_client import RemotingClient
@@ -184,26 +185,9 @@ def test_a_taken_port_and_a_directory_in_use_are_usage_errors(
     broker.stop()
 
 
-def free_port_with_vip() -> int:
-    """Return a free port whose neighbours for VIP and HA are free, too.
-
-    It is below the ephemeral ports, so no other process gets one of the three by chance.
-    """
-    for number in range(200):
-        port = 20_000 + (os.getpid() * 131 + number * 17) % 12_000
-        with socket.socket() as one, socket.socket() as two, socket.socket() as three:
-            try:
-                for part, at in ((one, port), (two, port - 2), (three, port + 1)):
-                    part.bind(("127.0.0.1", at))
-            except OSError:
-                continue
-            return port
-    raise AssertionError("no such port")
-
-
 @pytest.mark.ci
 def test_the_vip_port_is_bound_by_default(serve_store: Callable[..., ServeProcess]) -> None:
-    port = free_port_with_vip()
+    port = free_port()
     broker = serve_store("--port", str(port))
     assert broker.ready["addresses"] == [f"127.0.0.1:{port}", f"127.0.0.1:{port - 2}"]
     client = RemotingClient(real_world(), f"127.0.0.1:{port - 2}")
@@ -221,7 +205,7 @@ def test_the_vip_port_is_bound_by_default(serve_store: Callable[..., ServeProces
 def test_a_vip_port_in_use_is_logged_or_refused_if_requested(
     serve_store: Callable[..., ServeProcess], tmp_path: Path
 ) -> None:
-    port = free_port_with_vip()
+    port = free_port()
     with socket.create_server(("127.0.0.1", port - 2)):
         assert "in use" in usage_error(str(tmp_path / "other"), "--port", str(port), "--vip-port")
         broker = serve_store("--port", str(port))

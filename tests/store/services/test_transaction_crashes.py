@@ -196,9 +196,6 @@ def test_a_power_cut_after_the_check_loses_no_copy(lab: Make, live: Live) -> Non
     live(second, later(lab, image))
 
 
-# -- any crash -------------------------------------------------------------------------------------
-
-
 class Lives:
     """One broker through several lives, and the decisions of its producers."""
 

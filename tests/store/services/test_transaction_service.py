@@ -245,9 +245,6 @@ def test_under_sync_flush_a_half_message_can_be_decided_as_soon_as_it_is_answere
     lab().run(body)
 
 
-# -- what RocketMQ wrote ---------------------------------------------------------------------------
-
-
 class SetClock:
     wall_ms = 0
 

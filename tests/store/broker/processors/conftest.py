@@ -65,8 +65,6 @@ class Client:
     def codes(self) -> list[int]:
         return [command.code for command in self.got if not command.is_response]
 
-    # -- asking ------------------------------------------------------------------------------------
-
     def ask(self, code: int, body: bytes = b"", version: int = VERSION, **fields: object) -> RemotingCommand | None:
         """Return the answer, or None if it comes later."""
         return self._bench.ask(self, code, body, version, {name: str(value) for name, value in fields.items()})

@@ -143,9 +143,6 @@ def test_a_client_can_check_its_filter(live: Live) -> None:
     live(with_filter, enable_property_filter=True)
 
 
-# -- offsets ---------------------------------------------------------------------------------------
-
-
 def test_a_new_group_starts_at_0_in_a_complete_queue(client: Any) -> None:
     client.send_message(b"m")
     query = {"consumerGroup": GROUP, "topic": "Orders", "queueId": 0}
@@ -176,9 +173,6 @@ def test_offsets_are_stored_only_for_existing_queues(bench: Any, client: Any) ->
         answer = client.answer(RequestCode.UPDATE_CONSUMER_OFFSET, **fields)
         assert answer.code == ResponseCode.SYSTEM_ERROR
     assert bench.broker.offsets.members == {"offsetTable": {}}
-
-
-# -- locks -----------------------------------------------------------------------------------------
 
 
 def lock(client: Any, *queue_ids: int, code: int = RequestCode.LOCK_BATCH_MQ) -> list[int]:

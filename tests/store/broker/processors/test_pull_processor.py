@@ -155,9 +155,6 @@ def test_a_disabled_group_cannot_pull(client: Any) -> None:
     assert client.pull().code == ResponseCode.NO_PERMISSION
 
 
-# -- held pulls ------------------------------------------------------------------------------------
-
-
 def test_a_held_pull_is_answered_when_a_message_arrives(bench: Any, client: Any) -> None:
     client.send_message(b"old")
     assert client.pull(1, sysFlag=MAY_WAIT) is None
@@ -238,9 +235,6 @@ def test_a_pull_of_a_closed_connection_is_not_held(bench: Any, client: Any) -> N
     client.close()
     client.pull(1, sysFlag=MAY_WAIT)
     assert bench.broker.held_pulls.held_count == 0
-
-
-# -- offsets ---------------------------------------------------------------------------------------
 
 
 def test_a_pull_commits_its_offset_once(bench: Any, client: Any) -> None:
