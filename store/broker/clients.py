@@ -133,7 +133,7 @@ class ProducerManager:
 
 @dataclass(slots=True, eq=False)
 class ConsumerGroupInfo:
-    """A group with members. Written with the manager's lock held; readers rely on whole-attribute replacement."""
+    """A group with members. Writers hold the manager's lock; readers need none, as attributes are replaced whole."""
 
     said: ConsumerData
     """The newest heartbeat of the group."""

@@ -26,8 +26,7 @@ RECEIVE_BYTES = 64 * 1024
 ACCEPTS_MAX = 8
 """Per turn, so that a burst of new connections does not delay the existing ones."""
 ACCEPTS_PAUSE_MS = 4
-"""Pause after ACCEPTS_MAX. A connection costs about 0.1 ms, so a burst takes a fifth of the processor, 2,000 a second.
-"""
+"""Pause after ACCEPTS_MAX. A burst opens 2,000 connections per second, for a fifth of the processor (0.1 ms each)."""
 READY_MAX = ENDS_MAX = 64
 """Ready connections handled before the timers run, and ended connections handled per turn."""
 TURNS_MAX = 16

@@ -29,7 +29,7 @@ _FIELDS = (
     *("producerGroup", "topic", "defaultTopic", "defaultTopicQueueNums", "queueId", "sysFlag", "bornTimestamp"),
     *("flag", "properties", "reconsumeTimes", "unitMode", "maxReconsumeTimes", "batch"),
 )
-"""In the order of their letters, from a on."""
+"""In the order of their letters, from a."""
 _NAMES = {name: name for name in _FIELDS}
 _LETTERS = dict(zip(_FIELDS, "abcdefghijklm", strict=True))
 _LONG_NAMED = (RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE)

@@ -33,7 +33,7 @@ _FROM_WHERE = (
 )
 
 TEXT_CHARACTERS_MAX = 255
-"""Length of client ids and group names: the limit of RocketMQ's clients for groups, and longer than their ids."""
+"""Longest client id or group name. RocketMQ's clients have this limit for groups; their ids are shorter."""
 GROUPS_MAX = 256
 """Groups of each kind in a heartbeat. A new consumer group and its retry topic are written to disk one by one."""
 TOPICS_MAX = 4096

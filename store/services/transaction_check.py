@@ -342,7 +342,7 @@ class HalfMessageVerdict(Enum):
 
 
 def verdict(half: HalfMessage, now_ms: int, config: TransactionConfig, reserved_ms: int) -> HalfMessageVerdict:
-    """Judge an undecided half message at one time. `reserved_ms` is how long the store keeps messages."""
+    """Return the verdict on an undecided half message. `reserved_ms` is how long the store keeps messages."""
     # One age for all rules: with two clock readings a half message could fall between immunity and timeout.
     age_ms = now_ms - half.record.born_timestamp_ms
     if half.check_times >= config.transaction_check_max or age_ms > reserved_ms:

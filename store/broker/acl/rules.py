@@ -43,7 +43,7 @@ _UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"
 
 
 class Permission(Flag):
-    """Rights on a topic or of a consumer group. DENY is the empty set."""
+    """Permissions for a topic or a consumer group. DENY is the empty set."""
 
     DENY = 0
     PUB = 1
