@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,6 +38,11 @@ def put(store: MessageStore, number: int, body_bytes: int = 300, *, wait: bool =
     """Put one message with a unique body."""
     body = f"{number}|".encode().ljust(body_bytes, b"x")
     return store.put_message(replace(Message.of("T", body, keys=f"k{number}"), wait_store_ok=wait))
+
+
+def put_all(store: MessageStore, numbers: Iterable[int]) -> None:
+    for number in numbers:
+        put(store, number)
 
 
 class Node:
@@ -88,6 +93,16 @@ def node(tmp_path: Path) -> Iterator[Callable[..., Node]]:
     for each in nodes:
         if each.runs:
             each.stop()
+
+
+@pytest.fixture
+def master(node: Callable[..., Node]) -> Node:
+    return node("master", BrokerRole.ASYNC_MASTER)
+
+
+@pytest.fixture
+def sync_master(node: Callable[..., Node]) -> Node:
+    return node("master", BrokerRole.SYNC_MASTER)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from tornlog.store.formats.replication import FRAME_HEADER_BYTES, FrameHeader, d
 from tornlog.store.network import Connection
 from tornlog.store.replication import ha_service
 
-from .conftest import SEGMENT_BYTES, Connect, Node, eventually, log_bytes, put
+from .conftest import SEGMENT_BYTES, Connect, Node, eventually, log_bytes, put_all
 
 Start = Callable[..., Node]
 
@@ -31,8 +31,7 @@ def next_header(connection: Connection) -> FrameHeader:
 @pytest.fixture
 def master(node: Start) -> Node:
     master = node("master", BrokerRole.ASYNC_MASTER, ha_transfer_batch_size=500)
-    for number in range(20):
-        put(master.store, number)
+    put_all(master.store, range(20))
     return master
 
 
@@ -112,8 +111,7 @@ def test_a_slave_that_never_reads_does_not_delay_others(node: Start, connect: Co
     deaf.send(encode_report(0), 30_000)
     slave = node("slave", BrokerRole.SLAVE, master, ha_send_heartbeat_interval_ms=20)
     eventually(lambda: slave.client_state == "following", "following")
-    for number in range(30):
-        put(master.store, number)
+    put_all(master.store, range(30))
     eventually(lambda: log_bytes(slave.store) == log_bytes(master.store), "the same log")
     eventually(lambda: len(master.ha.connections) == 1, "the end of the deaf one")
 

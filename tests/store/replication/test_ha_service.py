@@ -12,7 +12,7 @@ from tornlog.store.config import BrokerRole, FlushDiskType
 from tornlog.store.formats.messages import GetMessageStatus, PutMessageStatus
 from tornlog.store.replication.ha_service import HAConnection, HAService
 
-from .conftest import SEGMENT_BYTES, Connect, Node, eventually, log_bytes, put
+from .conftest import SEGMENT_BYTES, Connect, Node, eventually, log_bytes, put, put_all
 
 Start = Callable[..., Node]
 
@@ -30,11 +30,9 @@ def following(node: Start, master: Node, name: str = "slave", **settings: object
     return slave
 
 
-def test_a_slave_gets_the_whole_log_in_the_same_files(node: Start) -> None:
-    master = node("master", BrokerRole.ASYNC_MASTER)
+def test_a_slave_gets_the_whole_log_in_the_same_files(node: Start, master: Node) -> None:
     slave = following(node, master)
-    for number in range(60):
-        put(master.store, number)
+    put_all(master.store, range(60))
     caught_up(slave, master)
 
     assert len(master.store.log.segments) > 3
@@ -44,11 +42,9 @@ def test_a_slave_gets_the_whole_log_in_the_same_files(node: Start) -> None:
     ]
 
 
-def test_a_slave_answers_pulls_and_queries_and_refuses_puts(node: Start) -> None:
-    master = node("master", BrokerRole.ASYNC_MASTER)
+def test_a_slave_answers_pulls_and_queries_and_refuses_puts(node: Start, master: Node) -> None:
     slave = following(node, master)
-    for number in range(20):
-        put(master.store, number)
+    put_all(master.store, range(20))
     caught_up(slave, master)
     eventually(lambda: slave.store.get_max_offset_in_queue("T", 0) == 20, "dispatch")
     found = slave.store.get_message("T", 0, 0, 20)
@@ -59,22 +55,20 @@ def test_a_slave_answers_pulls_and_queries_and_refuses_puts(node: Start) -> None
     assert put(slave.store, 0).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
 
 
-def test_a_put_on_a_sync_master_waits_for_the_slave(node: Start) -> None:
-    master = node("master", BrokerRole.SYNC_MASTER)
-    slave = following(node, master)
-    results = [put(master.store, number) for number in range(10)]
+def test_a_put_on_a_sync_master_waits_for_the_slave(node: Start, sync_master: Node) -> None:
+    slave = following(node, sync_master)
+    results = [put(sync_master.store, number) for number in range(10)]
 
     assert [result.status for result in results] == [PutMessageStatus.PUT_OK] * 10
-    assert log_bytes(slave.store) == log_bytes(master.store)
+    assert log_bytes(slave.store) == log_bytes(sync_master.store)
 
 
-def test_a_sync_master_without_a_slave_stores_the_message(node: Start) -> None:
-    master = node("master", BrokerRole.SYNC_MASTER)
-    result = put(master.store, 0)
+def test_a_sync_master_without_a_slave_stores_the_message(sync_master: Node) -> None:
+    result = put(sync_master.store, 0)
 
     assert result.status is PutMessageStatus.SLAVE_NOT_AVAILABLE
     assert result.is_stored
-    assert put(master.store, 1, wait=False).status is PutMessageStatus.PUT_OK
+    assert put(sync_master.store, 1, wait=False).status is PutMessageStatus.PUT_OK
 
 
 TIMEOUT, UNAVAILABLE = PutMessageStatus.FLUSH_SLAVE_TIMEOUT, PutMessageStatus.SLAVE_NOT_AVAILABLE
@@ -100,10 +94,8 @@ def test_a_put_waits_for_an_unresponsive_slave_until_timeout_or_limit(
     assert all(result.is_stored for result in results)
 
 
-def test_an_empty_slave_starts_at_the_last_file(node: Start) -> None:
-    master = node("master", BrokerRole.ASYNC_MASTER)
-    for number in range(60):
-        put(master.store, number)
+def test_an_empty_slave_starts_at_the_last_file(node: Start, master: Node) -> None:
+    put_all(master.store, range(60))
     slave = node("slave", BrokerRole.SLAVE, master)
     caught_up(slave, master)
     last = master.store.log.segments[-1]
@@ -122,10 +114,8 @@ def test_an_empty_slave_starts_at_the_last_file(node: Start) -> None:
     assert again.store.min_phy_offset == last.base_offset
 
 
-def test_an_empty_slave_gets_the_last_file_even_if_it_ends_in_a_blank(node: Start) -> None:
-    master = node("master", BrokerRole.ASYNC_MASTER)
-    for number in range(30):
-        put(master.store, number)
+def test_an_empty_slave_gets_the_last_file_even_if_it_ends_in_a_blank(node: Start, master: Node) -> None:
+    put_all(master.store, range(30))
     directory, last = Path(master.config.commit_log_directory), master.store.log.segments[-1].base_offset
     assert master.stop()
     for path in directory.iterdir():
@@ -142,15 +132,12 @@ def test_an_empty_slave_gets_the_last_file_even_if_it_ends_in_a_blank(node: Star
     caught_up(slave, again)
 
 
-def test_a_restarted_slave_continues(node: Start) -> None:
-    master = node("master", BrokerRole.ASYNC_MASTER)
+def test_a_restarted_slave_continues(node: Start, master: Node) -> None:
     slave = following(node, master)
-    for number in range(20):
-        put(master.store, number)
+    put_all(master.store, range(20))
     caught_up(slave, master)
     assert slave.stop()
-    for number in range(20, 40):
-        put(master.store, number)
+    put_all(master.store, range(20, 40))
     again = node("slave", BrokerRole.SLAVE, master)
     caught_up(again, master)
 
@@ -158,8 +145,7 @@ def test_a_restarted_slave_continues(node: Start) -> None:
     eventually(lambda: again.client_state == "following", "following")
 
 
-def test_a_slave_follows_a_restarted_master(node: Start) -> None:
-    master = node("master", BrokerRole.ASYNC_MASTER)
+def test_a_slave_follows_a_restarted_master(node: Start, master: Node) -> None:
     slave = node("slave", BrokerRole.SLAVE, master)
     put(master.store, 0)
     caught_up(slave, master)
@@ -172,8 +158,9 @@ def test_a_slave_follows_a_restarted_master(node: Start) -> None:
     assert log_bytes(slave.store) == log_bytes(back.store)
 
 
-def test_a_blank_record_is_sent_only_with_the_next_record(node: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    master = node("master", BrokerRole.ASYNC_MASTER)
+def test_a_blank_record_is_sent_only_with_the_next_record(
+    node: Start, master: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
     slave = node("slave", BrokerRole.SLAVE, master, ha_send_heartbeat_interval_ms=20)
     put(master.store, 0, 2000)
     caught_up(slave, master)
@@ -215,11 +202,9 @@ def test_a_sync_flush_slave_reports_durable_offsets(node: Start) -> None:
         assert slave.store.log.flushed_where.get() >= end
 
 
-def test_a_longer_slave_diverges_and_is_not_counted(node: Start) -> None:
-    master = node("master", BrokerRole.ASYNC_MASTER)
+def test_a_longer_slave_diverges_and_is_not_counted(node: Start, master: Node) -> None:
     slave = following(node, master)
-    for number in range(8):
-        put(master.store, number)
+    put_all(master.store, range(8))
     caught_up(slave, master)
     slave.stop()
     other = node("other", BrokerRole.SYNC_MASTER)
@@ -233,16 +218,13 @@ def test_a_longer_slave_diverges_and_is_not_counted(node: Start) -> None:
     assert "goes on at" in longer.client_state
 
 
-def test_a_slave_with_another_history_diverges(node: Start) -> None:
-    master = node("master", BrokerRole.ASYNC_MASTER)
+def test_a_slave_with_another_history_diverges(node: Start, master: Node) -> None:
     slave = following(node, master)
-    for number in range(3):
-        put(master.store, number)
+    put_all(master.store, range(3))
     caught_up(slave, master)
     slave.stop()
     other = node("other", BrokerRole.SYNC_MASTER)
-    for number in range(100, 110):
-        put(other.store, number)
+    put_all(other.store, range(100, 110))
     diverged = node("slave", BrokerRole.SLAVE, other)
     eventually(lambda: diverged.client_state.startswith("diverged"), "divergence")
 
@@ -253,19 +235,17 @@ def test_a_slave_with_another_history_diverges(node: Start) -> None:
     assert log_bytes(diverged.store) == log_bytes(master.store)
 
 
-def test_waiting_puts_are_answered_when_replication_stops(node: Start) -> None:
-    master = node("master", BrokerRole.SYNC_MASTER)
-    slave = following(node, master)
+def test_waiting_puts_are_answered_when_replication_stops(node: Start, sync_master: Node) -> None:
+    slave = following(node, sync_master)
     slave.ha.shutdown()
-    eventually(lambda: not master.ha.connections, "the end of the connection")
+    eventually(lambda: not sync_master.ha.connections, "the end of the connection")
     assert slave.store.shutdown()
     slave.runs = False
 
-    assert put(master.store, 0).status is PutMessageStatus.SLAVE_NOT_AVAILABLE
+    assert put(sync_master.store, 0).status is PutMessageStatus.SLAVE_NOT_AVAILABLE
 
 
-def test_runtime_info_has_slaves_and_client_state(node: Start) -> None:
-    master = node("master", BrokerRole.ASYNC_MASTER)
+def test_runtime_info_has_slaves_and_client_state(node: Start, master: Node) -> None:
     slave = node("slave", BrokerRole.SLAVE, master)
     put(master.store, 0)
     caught_up(slave, master)
@@ -278,24 +258,20 @@ def test_runtime_info_has_slaves_and_client_state(node: Start) -> None:
     assert slave.ha.runtime_info()["haMasterAddress"] == master.ha.address
 
 
-def test_another_segment_size_is_a_divergence(node: Start) -> None:
-    master = node("master", BrokerRole.ASYNC_MASTER)
-    for number in range(60):
-        put(master.store, number)
+def test_another_segment_size_is_a_divergence(node: Start, master: Node) -> None:
+    put_all(master.store, range(60))
     slave = node("slave", BrokerRole.SLAVE, master, mapped_file_size_commit_log=16_384)
     eventually(lambda: slave.client_state.startswith("diverged"), "divergence")
 
     assert slave.store.log.max_offset == 0
 
 
-def test_two_slaves_follow_one_master(node: Start) -> None:
-    master = node("master", BrokerRole.SYNC_MASTER)
-    slaves = [following(node, master, name) for name in ("one", "two")]
-    for number in range(20):
-        put(master.store, number)
+def test_two_slaves_follow_one_master(node: Start, sync_master: Node) -> None:
+    slaves = [following(node, sync_master, name) for name in ("one", "two")]
+    put_all(sync_master.store, range(20))
     for slave in slaves:
-        caught_up(slave, master)
-        assert log_bytes(slave.store) == log_bytes(master.store)
+        caught_up(slave, sync_master)
+        assert log_bytes(slave.store) == log_bytes(sync_master.store)
 
 
 def test_committed_buffers_of_a_pool_are_replicated(node: Start) -> None:
@@ -314,8 +290,7 @@ def test_committed_buffers_of_a_pool_are_replicated(node: Start) -> None:
     assert replace(master.config).is_transient_store_pool_effective
 
 
-def test_an_invalid_master_address_does_not_end_the_client(node: Start) -> None:
-    master = node("master", BrokerRole.ASYNC_MASTER)
+def test_an_invalid_master_address_does_not_end_the_client(node: Start, master: Node) -> None:
     slave = node("slave", BrokerRole.SLAVE, ha_master_address="nonsense")
     eventually(lambda: "expected host:port" in slave.client_state, "the reason")
     slave.ha.update_master_address(master.ha.address)
@@ -328,8 +303,7 @@ def test_a_slave_with_an_unused_file_starts_at_the_last_file(node: Start) -> Non
     slave = node("slave", BrokerRole.SLAVE, empty)
     assert slave.store.commit_log.append_replicated(0, b"", 0)
     master = node("master", BrokerRole.ASYNC_MASTER)
-    for number in range(40):
-        put(master.store, number)
+    put_all(master.store, range(40))
     slave.ha.update_master_address(master.ha.address)
     caught_up(slave, master)
 

@@ -11,7 +11,7 @@ from tests.conformance.maven import JavaProgram, java_program
 from tornlog.store.config import BrokerRole, FlushDiskType
 from tornlog.store.formats.messages import PutMessageStatus
 
-from .conftest import SEGMENT_BYTES, Node, eventually, log_bytes, put
+from .conftest import SEGMENT_BYTES, Node, eventually, log_bytes, put, put_all
 
 pytestmark = pytest.mark.ci
 
@@ -127,8 +127,7 @@ def test_our_slave_diverges_from_another_real_master(node: Start, real: Callable
     master = node("master", BrokerRole.ASYNC_MASTER)
     slave = node("slave", BrokerRole.SLAVE, master)
     eventually(lambda: bool(master.ha.connections), "a slave", _PATIENCE_S)
-    for number in range(5):
-        put(master.store, number)
+    put_all(master.store, range(5))
     eventually(lambda: slave.store.log.max_offset == master.store.log.max_offset, "the end", _PATIENCE_S)
     before = log_bytes(slave.store)
     other = real("other", BrokerRole.ASYNC_MASTER)
@@ -151,8 +150,7 @@ def test_a_killed_real_slave_catches_up(node: Start, real: Callable[..., RealNod
     slave = real("slave", BrokerRole.SLAVE, master.ha.address)
     eventually(lambda: bool(master.ha.connections), "a slave", _PATIENCE_S)
     eventually(lambda: master.ha.connections[0].reported >= 0, "its report", _PATIENCE_S)
-    for number in range(20):
-        put(master.store, number)
+    put_all(master.store, range(20))
     eventually(lambda: slave.end == master.store.log.max_offset, "the end", _PATIENCE_S)
     slave.kill()
     eventually(lambda: not master.ha.connections, "its end", _PATIENCE_S)
