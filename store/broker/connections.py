@@ -61,7 +61,7 @@ class Connections(Service):
         on_turn: Callable[[int], int | None],
         emit: Emit,
     ) -> None:
-        """`on_turn` runs the timers that are due at now_ns and returns the next time. `emit` writes to the operator
+        """`on_turn` runs the timers that are due and returns the time of the next one. `emit` writes to the operator
         log.
         """
         super().__init__(world)

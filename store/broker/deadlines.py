@@ -26,8 +26,7 @@ class Deadlines(Generic[_Who]):
     def __init__(self, after_ms: int) -> None:
         self._after_ns = after_ms * 1_000_000
         self._due_ns: OrderedDict[_Who, int] = OrderedDict()
-        """Sorted by time, since all timeouts are equal. An OrderedDict finds its first key at once after deletions; a
-        dict scans.
+        """Sorted by time, since all timeouts are equal. OrderedDict: the first key of a dict is slow after deletions.
         """
 
     def __contains__(self, who: _Who) -> bool:

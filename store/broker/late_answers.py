@@ -42,9 +42,7 @@ class LateAnswers(Service):
         """The next number."""
         self._notified: list[int] = []
         self._due: list[tuple[int, int]] = []
-        """A heap of deadlines and numbers. Answered requests stay for a while, so the task need not wake for the next
-        deadline.
-        """
+        """A heap of deadlines and numbers. Answered requests stay for a while, which saves wake-ups of the task."""
         self._wake_ns = _NEVER_NS
         """The latest time at which the task wakes up."""
         self._ending = world.tasks.cell(f"{self.name} ending")

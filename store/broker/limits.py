@@ -78,9 +78,7 @@ class ServerLimits:
     requests_bytes_max: int = 32 * MIB
     """With more bytes of pending requests, the client's input is paused."""
     request_bytes_least: int = 2 * MIB
-    """Minimum cost of a small request in these counts: its answer may be large, and requests of other clients wait for
-    it.
-    """
+    """Minimum cost of a request in these counts: its answer may be large, and other clients' requests wait for it."""
     requests_of_host_bytes_max: int = 128 * MIB
     """The same per host. Each connection gets an equal share, and always at least one request."""
     held_bytes_max: int = 512 * MIB

@@ -52,8 +52,8 @@ class NameServer:
         *,
         kv_path: str | None = None,
     ) -> None:
-        """`config` and `topics` belong to the broker that embeds the name server; None: standalone. `kv_path` is the
-        file of KV settings.
+        """`config` and `topics` are those of the embedding broker; None: standalone. `kv_path` is the file of KV
+        settings.
         """
         self.ha_address = ""
         self.kv = KVConfig(world, kv_path)

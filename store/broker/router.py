@@ -110,9 +110,7 @@ class Pool(Enum):
 
 
 BODY_BYTES_MAX = 256 * 1024
-"""Body limit of requests without messages. A heartbeat with a thousand subscriptions fits. Parsing delays all other
-requests.
-"""
+"""Body limit without messages: parsing delays all others. A heartbeat with a thousand subscriptions fits."""
 REGISTRATION_BYTES_MAX = 1024 * 1024
 """Body limit of a broker's registration with the name server of another broker: six thousand topics."""
 

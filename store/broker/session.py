@@ -117,9 +117,7 @@ class Session:
         return self.ending is None
 
     def send(self, command: RemotingCommand) -> bool:
-        """Send or buffer a command without blocking. Return False if the connection has ended. Raises ValueError if too
-        large.
-        """
+        """Send or buffer a command without blocking. Return False if the connection ended. ValueError: too large."""
         frame = memoryview(encode_frame(command))
         with self._lock:
             if self.ending is not None:

@@ -121,9 +121,7 @@ class HAConnection:
 
     @property
     def _doubt(self) -> str:
-        """Return a hint on why a slave left: the protocol has no reason, so a slave with a different log just
-        disconnects.
-        """
+        """Return a hint on why a slave left: a slave with a different log just disconnects, without a reason."""
         began = self._began.get()
         took_nothing = began != _UNKNOWN and began == self._reported.get() < self._sent.get()
         return ", and took nothing: its log may have diverged" if took_nothing else ""

@@ -3,7 +3,7 @@
 Each pass reads the half queue from where the last pass ended. A half message with an op is decided and is skipped. One
 that is old enough is put back at the end of the queue, and its producer group is asked. One that is too young ends the
 pass, because the later ones are younger. The check passes a half message only when it is decided, put back or given up,
-so none is lost.
+so it loses no message.
 
 The progress in both queues is stored as offsets of a consumer group, after the log that it depends on is durable.
 Otherwise a crash could keep the progress and lose a record that was put back, and its transaction would never be

@@ -8,7 +8,7 @@
     transactions.shutdown()  # before the store
 
 A commit writes the message before the op that ends its half message. After a crash between the two the check asks
-again, and the answer may store the message a second time: a message can be delivered twice, but none is lost.
+again, and the answer may store the message a second time: a message can be delivered twice, but is never lost.
 Source: RocketMQ TransactionalMessageService, EndTransactionProcessor.
 """
 
