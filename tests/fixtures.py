@@ -180,11 +180,7 @@ class History:
         return self.add(OP_TOPIC, b"TAGS\1d", str(half_offset).encode())
 
     def decide(
-        self,
-        name: str,
-        *,
-        commits: bool = True,
-        status: EndTransactionStatus | None = EndTransactionStatus.DECIDED,
+        self, name: str, *, commits: bool = True, status: EndTransactionStatus | None = EndTransactionStatus.DECIDED
     ) -> TransactionDecision:
         """Note the decision of its producer."""
         transactions = self.evidence.ledger.transactions

@@ -39,11 +39,7 @@ def completions(words: str, *, count: int | None = None) -> list[str]:
         "COMP_CWORD": str(len(f"tornlog {words}".split(" ")) - 1),
     }
     done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import sys; from tornlog.__main__ import main; sys.argv[0] = 'tornlog'; main()",
-        ],
+        [sys.executable, "-c", "import sys; from tornlog.__main__ import main; sys.argv[0] = 'tornlog'; main()"],
         env=environment,
         capture_output=True,
         text=True,

@@ -234,10 +234,7 @@ def select(only: Sequence[str]) -> list[Measurement]:
 
 
 def run_bench(
-    rounds: int,
-    on_begin: Callable[[str], None],
-    settings: BenchSettings | None = None,
-    only: Sequence[str] = (),
+    rounds: int, on_begin: Callable[[str], None], settings: BenchSettings | None = None, only: Sequence[str] = ()
 ) -> list[Figure]:
     """Measure in rounds, and compare; on_begin is called with the next measurement."""
     figures = measured(select(only), rounds, on_begin, settings or BenchSettings())
@@ -293,13 +290,11 @@ def _compare(ratio: Ratio, samples: Mapping[str, Sequence[float]]) -> Figure:
 def bench(
     rounds: Annotated[int, typer.Option(min=1, help="Measurements of each figure; the median counts.")] = 5,
     only: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TEXT", help="Only figures with TEXT in their name; repeatable."),
+        list[str] | None, typer.Option(metavar="TEXT", help="Only figures with TEXT in their name; repeatable.")
     ] = None,
     quick: Annotated[bool, typer.Option(help="One round of everything in small: a look, not a record.")] = False,
     directory: Annotated[
-        Path | None,
-        typer.Option("--dir", exists=True, file_okay=False, help="Measure below DIR, not in /tmp."),
+        Path | None, typer.Option("--dir", exists=True, file_okay=False, help="Measure below DIR, not in /tmp.")
     ] = None,
     log_bytes: Annotated[int, typer.Option(min=1, help="Size of the log that recovery scans.")] = 1 << 30,
     against: Annotated[
@@ -307,8 +302,7 @@ def bench(
         typer.Option(exists=True, file_okay=False, help="Another checkout: measure both, in turns, and compare."),
     ] = None,
     page: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", dir_okay=False, help="Write the figures as Markdown to FILE, dated."),
+        Path | None, typer.Option(metavar="FILE", dir_okay=False, help="Write the figures as Markdown to FILE, dated.")
     ] = None,
     json_file: JsonFile = None,
 ) -> None:

@@ -13,13 +13,7 @@ from typing import NamedTuple
 from tornlog.reports.studies.closed_loop import Sample
 from tornlog.scenarios.campaigns.worker_pool import worker_pool
 from tornlog.scenarios.oracle.evidence import Evidence, Violation
-from tornlog.scenarios.oracle.index_model import (
-    FoundIndex,
-    FoundIndexHeader,
-    ModelEntry,
-    file_content,
-    time_diff_s,
-)
+from tornlog.scenarios.oracle.index_model import FoundIndex, FoundIndexHeader, ModelEntry, file_content, time_diff_s
 from tornlog.scenarios.oracle.invariants import CHECKERS
 from tornlog.scenarios.oracle.ledger import HALF_TOPIC, OP_TOPIC, ConsumedMessage, Ledger
 from tornlog.scenarios.oracle.put_entry import PLAIN, Detour, PutEntry

@@ -13,7 +13,6 @@ MOMENT = replace(BenchSettings().quick(), seconds=0.2, segment_bytes=8 << 20)
 def test_sends_are_counted_and_timed(flush: FlushDiskType) -> None:
     with Workplace(MOMENT) as place:
         sample = broker_sends(place, flush, connections=2)
-
     assert sample.rate > 10
     assert sample.latency is not None
     assert 0 < sample.latency.p50_us <= sample.latency.p99_us <= sample.latency.max_us
@@ -22,6 +21,5 @@ def test_sends_are_counted_and_timed(flush: FlushDiskType) -> None:
 def test_pulls_are_counted_by_the_message_and_timed_by_the_pull() -> None:
     with Workplace(MOMENT) as place:
         sample = broker_pulls(place, connections=2)
-
     assert sample.latency is not None
     assert sample.rate > 1_000_000 / sample.latency.p50_us  # more than one message per pull

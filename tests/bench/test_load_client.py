@@ -6,15 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.bench.broker import BrokerProcess, LoadProcess, ProcessError
-from tests.bench.exchanges import (
-    Pulls,
-    ResponseError,
-    ResponseReader,
-    Sends,
-    is_success,
-    message_count,
-    pull_frame,
-)
+from tests.bench.exchanges import Pulls, ResponseError, ResponseReader, Sends, is_success, message_count, pull_frame
 from tests.bench.load_client import run_load
 from tornlog.store.formats.properties import decode_properties
 from tornlog.store.formats.remoting.command import RESPONSE_FLAG, HeaderForm, RemotingCommand
@@ -35,7 +27,6 @@ def test_each_send_has_a_key_of_its_own_and_is_else_the_same(form: HeaderForm) -
     frames = Sends(10, 11, client=3, form=form)
     raw = [bytes(frames.request()) for _ in range(2)]
     sent = [decode_frame(frame, 0, len(frame), file="f")[0] for frame in raw]
-
     keys = [decode_properties(command.ext_fields["i"])["UNIQ_KEY"] for command in sent]
     assert [int(key, 16) - (3 << 64) for key in keys] == [1, 2]
     assert sent[0].ext_fields["e"] == "3"
@@ -45,7 +36,6 @@ def test_each_send_has_a_key_of_its_own_and_is_else_the_same(form: HeaderForm) -
 def test_sends_and_pulls_of_a_broker_are_counted_and_timed(broker: BrokerProcess) -> None:
     sends = run_load(broker.address, [Sends(100, n, n) for n in range(4)], 0.3)
     pulls = run_load(broker.address, [Pulls(n) for n in range(4)], 0.3)
-
     assert sends.messages == len(sends.latencies_ns) > 4
     assert pulls.messages > len(pulls.latencies_ns) > 4
     assert (sends.busy, pulls.busy) == (0, 0)
@@ -55,7 +45,6 @@ def test_sends_and_pulls_of_a_broker_are_counted_and_timed(broker: BrokerProcess
 
 def test_a_paced_load_keeps_its_pace(broker: BrokerProcess) -> None:
     load = run_load(broker.address, [Sends(100, n, 9 + n) for n in range(4)], 1.0, 0.1)
-
     assert 36 <= load.messages <= 41
 
 
@@ -63,7 +52,6 @@ def test_a_load_process_tells_what_came_of_it_or_why_nothing_did(broker: BrokerP
     found = LoadProcess("send", broker.address, "--seconds", "0.2", "--connections", "2").result()
     assert found.messages == found.answers > 0
     assert 0 < found.p50_us <= found.p99_us <= found.max_us
-
     with socket.create_server(("127.0.0.1", 0)) as free:
         nobody = f"127.0.0.1:{free.getsockname()[1]}"
     with pytest.raises(ProcessError, match="ConnectionRefused"):
@@ -94,14 +82,12 @@ def answering(response: RemotingCommand | None) -> str:
 
 def test_an_error_is_no_throughput() -> None:
     denied = RemotingCommand(1, 1, RESPONSE_FLAG, remark="no")
-
     with pytest.raises(ResponseError, match="answered 1: no"):
         run_load(answering(denied), [Sends(10, 0, 0)], 0.2)
 
 
 def test_busy_answers_are_counted_apart() -> None:
     load = run_load(answering(RemotingCommand(2, 1, RESPONSE_FLAG)), [Sends(10, 0, 0)], 0.1)
-
     assert load.messages == 0
     assert load.busy == len(load.latencies_ns) > 0
 

@@ -21,9 +21,7 @@ pytestmark = pytest.mark.ci
 
 @pytest.fixture
 def place(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    fetched: Callable[[Callable[[], JavaProgram]], JavaProgram],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fetched: Callable[[Callable[[], JavaProgram]], JavaProgram]
 ) -> Workplace:
     """A place with tiny files, also for the real store: its index files have 420 MB by default."""
     fetched(lambda: real_store_program("rocketmq-4.9.8"))
@@ -67,7 +65,6 @@ def test_where_there_is_no_maven_that_is_said(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(table, "why_missing", lambda: "mvn is not on the PATH")
     out = Console(file=StringIO(), width=100)
     table.print_bench(out, [Figure("sheep", "sheep/s", None, (1.0,))], 1)
-
     assert "the real store was not measured: mvn is not on the PATH" in out.file.getvalue()  # type: ignore[attr-defined]
 
 

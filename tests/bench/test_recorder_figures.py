@@ -91,12 +91,10 @@ def test_where_there_is_no_strace_that_is_said(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(tables, "why_missing", lambda: "")
     out = Console(file=StringIO(), width=100)
     tables.print_bench(out, [Figure("sheep", "sheep/s", None, (1.0,))], 1)
-
     assert "not measured beside strace: strace is not on the PATH" in out.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_a_recorder_that_fails_is_no_measurement(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
-
     with place, pytest.raises(RuntimeError, match="the recorder has ended with 1"):
         recorder.recorded(place, kind="calls")

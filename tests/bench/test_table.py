@@ -91,5 +91,4 @@ def test_the_machine_says_how_its_python_was_built(
     options: str | None, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sysconfig, "get_config_var", lambda name: options)
-
     assert f"built {said} --enable-optimizations" in machine_text()

@@ -82,12 +82,7 @@ def run_campaign(
 
 
 def _compared(
-    files: JavaProgram,
-    seeds: Sequence[int],
-    writers: Sequence[str],
-    version: str | None,
-    work: Path,
-    jobs: int,
+    files: JavaProgram, seeds: Sequence[int], writers: Sequence[str], version: str | None, work: Path, jobs: int
 ) -> Iterator[CaseResult]:
     for writer in writers:
         for first in range(0, len(seeds), _CASES_PER_PROCESS):

@@ -134,12 +134,7 @@ def _write(
 
 
 def _put_all(
-    real: RealStore,
-    workload: Workload,
-    producers: Sequence[Sequence[dict[str, Any]]],
-    directory: Path,
-    *,
-    stop: bool,
+    real: RealStore, workload: Workload, producers: Sequence[Sequence[dict[str, Any]]], directory: Path, *, stop: bool
 ) -> list[dict[str, Any]]:
     """Open a directory in the real store and put. Return its answers, up to the kill if it may be killed."""
     config = moved(workload.config, directory)
@@ -203,8 +198,5 @@ def _unkept(case: DirectoryCase, ours: StoreObservation) -> Iterator[StoreDiffer
             offset = int(message_id[-16:], 16)
             record, queue_offset = ours.records.get(offset), answer["queueOffset"] + number
             if record is None or (record.message_id, record.queue_offset) != (message_id, queue_offset):
-                place, there = (
-                    f"answered {answer['name']} {number}",
-                    f"{message_id} at queue offset {queue_offset}",
-                )
+                place, there = (f"answered {answer['name']} {number}", f"{message_id} at queue offset {queue_offset}")
                 yield StoreDifference(place, str(record), there, None)

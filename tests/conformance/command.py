@@ -61,16 +61,14 @@ def compare(
         str, typer.Option(help=f"Only directories of one writer: {WRITTEN_HERE} or {WRITTEN_THERE}.")
     ] = _BOTH,
     as_version: Annotated[
-        str | None,
-        typer.Option("--as", help="Ours write with the bugs of a real version: see `list`."),
+        str | None, typer.Option("--as", help="Ours write with the bugs of a real version: see `list`.")
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Processes that simulate.")] = 1,
     out: Annotated[
         Path | None, typer.Option(file_okay=False, help="Leave what nothing explains in DIR/failures.")
     ] = None,
     work: Annotated[
-        Path | None,
-        typer.Option(file_okay=False, help="Where jars and driver are kept, not in the user's cache."),
+        Path | None, typer.Option(file_okay=False, help="Where jars and driver are kept, not in the user's cache.")
     ] = None,
     replay: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, help="Open a kept failure.json's store again.")

@@ -99,19 +99,13 @@ def test_a_real_store_that_does_not_do_as_told_is_a_fault_of_the_harness(
 def test_without_maven_it_says_so_and_ends_with_2(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     result = compare("--seeds", 1)
-
     assert result.exit_code == 2
     assert "mvn is not on the PATH" in result.stderr
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [
-        ("--against", "rocketmq-1.0"),
-        ("--written-by", "nobody"),
-        ("--seeds", "none"),
-        ("--as", "rocketmq-1.0"),
-    ],
+    [("--against", "rocketmq-1.0"), ("--written-by", "nobody"), ("--seeds", "none"), ("--as", "rocketmq-1.0")],
 )
 def test_what_it_cannot_do_is_a_matter_of_usage(arguments: tuple[str, str]) -> None:
     assert compare(*arguments).exit_code == 2
@@ -120,5 +114,4 @@ def test_what_it_cannot_do_is_a_matter_of_usage(arguments: tuple[str, str]) -> N
 def test_a_file_that_is_no_failure_is_a_matter_of_usage(program: JavaProgram, tmp_path: Path) -> None:
     file = tmp_path / "failure.json"
     file.write_text("{}")
-
     assert compare("--replay", file).exit_code == 2

@@ -75,7 +75,6 @@ def differences_between(
 
 def test_every_deviation_is_a_line_of_the_page() -> None:
     text = (ROOT / "docs/deviations.md").read_text()
-
     assert [each.name for each in DEVIATIONS.values() if f"| {each.line}" not in text] == []
 
 
@@ -110,7 +109,6 @@ def test_the_end_of_a_queue_is_lost_only_where_another_queue_has_come_further() 
     records = seen(3).records | {300: record(3, "U")._replace(queue_offset=0)}
     further = {other: SeenQueue(0, 1, [entry(3)], [300])}
     ours = seen(4, records=records, queues=seen(3).queues | further, lookups={})
-
     short = queue_of(entry(0), entry(1))
     assert names(ours, replace(ours, queues=short | further)) == {"queue-tail-lost"}
     assert "nothing" in names(ours, replace(ours, queues=short))
@@ -120,7 +118,6 @@ def test_an_entry_is_torn_only_if_it_was_so_before_it_was_opened() -> None:
     torn = (200, 100, 7)
     raw = (200).to_bytes(8, "big") + (100).to_bytes(4, "big") + (7).to_bytes(8, "big")
     real = seen(3, queues=queue_of(entry(0), entry(1), torn))
-
     assert names(seen(3), real, {"consumequeue/T/0/00000000000000000000": bytes(40) + raw}) == {"torn-entry"}
     assert names(seen(3), real, {"consumequeue/T/1/00000000000000000000": bytes(40) + raw}) == {"nothing"}
 
@@ -136,7 +133,6 @@ def test_an_entry_that_leads_in_front_of_our_log_is_a_fault_of_ours() -> None:
     without = replace(ours, queues=queue_of(entry(1), entry(2), begin=1))
     blank = replace(ours, queues={("T", 0): SeenQueue(0, 3, [BLANK, entry(1), entry(2)], [100, 200])})
     ours.queues["T", 0].pulled = [100, 200]
-
     assert faults(ours) == ["queue T/0 0"]
     assert faults(without) == faults(blank) == []
 
@@ -179,7 +175,6 @@ def test_what_the_real_store_lacks_is_lost_only_if_our_entry_leads_to_a_record()
 
 def test_nothing_explains_what_our_own_log_contradicts() -> None:
     wrong = seen(3, queues=queue_of(entry(0), entry(1)))
-
     assert names(wrong, seen(3)) >= {"nothing"}
     assert names(seen(3, lookups={("T", "k1"): []}), seen(3)) >= {"nothing"}
 
@@ -238,7 +233,6 @@ def test_a_message_that_only_the_real_store_has_needs_torn_or_foreign_bytes_wher
 def test_a_scanner_that_rejects_too_much_does_not_explain_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     sound = written(topic=b"never-seen-before")
     monkeypatch.setattr(scan, "torn_properties", lambda topic, properties, at: "properties")
-
     assert names(seen(2), seen(3), sound) == {"nothing"}
 
 
@@ -252,7 +246,6 @@ def test_a_message_that_the_real_store_lacks_is_explained_by_nothing() -> None:
 )
 def test_a_look_up_that_differs_is_explained_by_how_it_does(offsets: list[int], explained: str) -> None:
     real = seen(3, lookups={("T", "k1"): offsets})
-
     assert names(seen(3), real) == {explained}
 
 
@@ -329,14 +322,12 @@ def test_a_time_leads_before_a_queue_file_whose_entries_have_all_expired(first: 
 
 def test_in_queues_of_other_numbers_times_lead_to_other_numbers() -> None:
     shifted = replace(timed(7), queues=queue_of(*timed(2).queues["T", 0].entries, begin=5))
-
     assert {one.place for one in differences_between(timed(2), shifted) if " at " in one.place} == set()
 
 
 def test_a_time_that_does_not_lead_to_the_nearest_is_a_fault_of_ours() -> None:
     records = {offset: one._replace(store_timestamp=offset) for offset, one in seen(3).records.items()}
     store = seen(3, records=records)
-
     assert faults(replace(store, nearest={(("T", 0), 149): 1})) == []
     assert faults(replace(store, nearest={(("T", 0), 149): 2})) == ["queue T/0 at 149"]
 
@@ -363,13 +354,11 @@ def test_keys_of_one_hash_are_found_together() -> None:
     exact = {("T", "Aa"): [0], ("T", "BB"): [100]}
     both = {("T", "Aa"): [0, 100], ("T", "BB"): [0, 100]}
     ours = seen(2, records=records, lookups=exact)
-
     assert names(ours, replace(ours, lookups=both)) == {"index-hash-only"}
 
 
 def test_a_refusal_is_explained_by_a_file_of_another_size_only() -> None:
     refused = StoreObservation(refusal="load() returned false")
-
     assert names(seen(1), refused) == {"nothing"}
     assert names(seen(1), refused, {"commitlog/00000000000000001000": b""}) == {"odd-file"}
     assert names(refused, seen(1), {"commitlog/00000000000000001000": b""}) == {"nothing"}
@@ -379,7 +368,6 @@ def test_a_refusal_is_explained_by_a_file_of_another_size_only() -> None:
 def test_nothing_explains_a_refusal_of_ours_not_even_a_gap_or_a_refusal_of_the_real_store() -> None:
     refused = StoreObservation(refusal="load() returned false")
     gap = {f"commitlog/{base:020}": bytes(1000) for base in (0, 2000)}
-
     assert names(refused, refused) == {"nothing"}
     assert names(refused, refused, gap) == {"nothing"}
     assert names(refused, seen(1), gap) == {"nothing"}
@@ -388,7 +376,6 @@ def test_nothing_explains_a_refusal_of_ours_not_even_a_gap_or_a_refusal_of_the_r
 def test_that_the_real_store_waits_for_ever_is_explained_by_a_hole_in_its_log_only() -> None:
     waits = StoreObservation(refusal="start() does not end: dispatch is 265 bytes behind")
     files = {f"commitlog/{base:020}": bytes(1000) for base in (0, 2000)}
-
     assert names(seen(1), waits, files) == {"gap"}
     assert names(seen(1), waits) == {"nothing"}
 
@@ -397,7 +384,6 @@ def test_5_3_3_stumbles_over_a_last_queue_file_without_entries() -> None:
     refused = StoreObservation(refusal="load() returned false")
     queue = {f"consumequeue/T/0/{base:020}": bytes(100) for base in (0, 100)}
     written = queue | {f"consumequeue/T/0/{100:020}": b"x" * 100}
-
     assert names(seen(1), refused, queue, "rocketmq-5.3.3") == {"empty-queue-file"}
     assert names(seen(1), refused, written, "rocketmq-5.3.3") == {"nothing"}
     assert names(seen(1), refused, queue) == {"nothing"}
@@ -406,7 +392,6 @@ def test_5_3_3_stumbles_over_a_last_queue_file_without_entries() -> None:
 def test_a_hole_in_the_log_explains_a_record_that_only_our_walk_comes_to() -> None:
     files = {f"commitlog/{base:020}": bytes(1000) for base in (0, 2000)}
     real = replace(seen(1), records={})
-
     assert names(seen(1), real, files) == {"gap"}
     assert names(seen(1), real) == {"nothing"}
 

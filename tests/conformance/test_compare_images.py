@@ -50,7 +50,6 @@ def test_the_judge_looks_at_what_was_left_and_nothing_is_swallowed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     looked = judging(monkeypatch)
-
     with pytest.raises(RuntimeError, match=r"seed 8: .*DUR: what was promised is not there"):
         case_written_here(8, tmp_path)
     assert looked == ["left", "looked"]
@@ -58,18 +57,14 @@ def test_the_judge_looks_at_what_was_left_and_nothing_is_swallowed(
 
 def test_of_a_mutant_a_violation_is_expected(monkeypatch: pytest.MonkeyPatch) -> None:
     looked = judging(monkeypatch)
-
     assert left_by(8, _VERSION) is not None
     assert looked == ["left", "looked"]
 
 
-def test_what_was_left_is_as_it_was_before_the_judge_had_it_recovered(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_was_left_is_as_it_was_before_the_judge_had_it_recovered(monkeypatch: pytest.MonkeyPatch) -> None:
     left = left_by(8)
     monkeypatch.setattr(Run, "_heal", lambda run: None)
     unjudged = left_by(8)
-
     assert left is not None
     assert unjudged is not None
     assert left.image.digest() == unjudged.image.digest()
@@ -82,12 +77,7 @@ def test_answers_count_only_where_our_store_opened(tmp_path: Path, *, refuses: b
     config = replace(StoreConfig(str(directory)), mapped_file_size_commit_log=1000)
     if refuses:
         (directory / "commitlog").write_bytes(b"no directory")
-    answer = {
-        "name": "0.0",
-        "status": "PUT_OK",
-        "msgId": "7F00000100002A9F0000000000ABCDEF",
-        "queueOffset": 3,
-    }
+    answer = {"name": "0.0", "status": "PUT_OK", "msgId": "7F00000100002A9F0000000000ABCDEF", "queueOffset": 3}
     case = DirectoryCase(WRITTEN_THERE, 1, "clean stop", "", "", directory, config, [answer])
     compared = compare(case, cast(RealStore, Refusing()))
     campaign = ConformanceReport()

@@ -29,7 +29,6 @@ def test_a_program_is_made_once_and_then_found(tools: Path, tmp_path: Path) -> N
     made = java_program("p", ["g:a:1"], {"A.java": "class A {}"}, tmp_path / "cache")
     (tools / "mvn").write_text("#!/bin/sh\nexit 1\n")
     again = java_program("p", ["g:a:1"], {"A.java": "class A {}"}, tmp_path / "cache")
-
     assert again == made
     assert (made.jars / "a.jar").exists()
     assert (made.classes / "A.java").read_text() == "class A {}"
@@ -52,7 +51,6 @@ def test_other_sources_or_artifacts_are_another_program(tools: Path, tmp_path: P
         java_program("p", ["g:a:1"], {"A.java": "class A { }"}, tmp_path),
         java_program("p", ["g:a:2"], {"A.java": "class A {}"}, tmp_path),
     ]
-
     assert len({one.classes for one in (made, *others)}) == 3
     assert others[0].jars == made.jars != others[1].jars
 
@@ -61,7 +59,6 @@ def test_other_sources_or_artifacts_are_another_program(tools: Path, tmp_path: P
 def test_what_fails_leaves_nothing_behind(tools: Path, tmp_path: Path, broken: str) -> None:
     (tools / broken).write_text("#!/bin/sh\necho no way >&2\nexit 1\n")
     cache = tmp_path / "cache"
-
     with pytest.raises(JavaMissing if broken == "mvn" else RuntimeError, match="no way"):
         java_program("p", ["g:a:1"], {"A.java": ""}, cache)
     left = {path.name.partition("-")[0] for path in cache.glob("p/*")}
@@ -71,7 +68,6 @@ def test_what_fails_leaves_nothing_behind(tools: Path, tmp_path: Path, broken: s
 @pytest.mark.parametrize("missing", ["mvn", "javac", "java"])
 def test_a_missing_tool_is_named(tools: Path, tmp_path: Path, missing: str) -> None:
     (tools / missing).unlink()
-
     with pytest.raises(JavaMissing, match=f"{missing} is not on the PATH"):
         java_program("p", ["g:a:1"], {}, tmp_path)
 

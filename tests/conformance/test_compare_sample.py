@@ -7,20 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.campaign import (
-    CaseFileError,
-    ConformanceReport,
-    keep,
-    kept_case,
-    run_campaign,
-)
-from tests.conformance.cases import (
-    WRITTEN_HERE,
-    WRITTEN_THERE,
-    DirectoryCase,
-    case_written_here,
-    compare,
-)
+from tests.conformance.campaign import CaseFileError, ConformanceReport, keep, kept_case, run_campaign
+from tests.conformance.cases import WRITTEN_HERE, WRITTEN_THERE, DirectoryCase, case_written_here, compare
 from tests.conformance.deviations import DEVIATIONS
 from tests.conformance.images import CLEAN_STOP, POWER_LOSS, PROCESS_KILL, left_by
 from tests.conformance.maven import JavaProgram
@@ -65,9 +53,7 @@ def test_the_real_store_sees_in_our_crash_images_what_we_see(written_here: Confo
     assert {name for _, name in written_here.deviations} <= DEVIATIONS.keys()
 
 
-def test_we_see_in_directories_of_the_real_store_what_it_sees_itself(
-    written_there: ConformanceReport,
-) -> None:
+def test_we_see_in_directories_of_the_real_store_what_it_sees_itself(written_there: ConformanceReport) -> None:
     assert [failure.case.name for failure in written_there.failures] == []
     outcomes = {kind: counts.total() for (_, kind), counts in written_there.outcomes.items()}
     assert outcomes == {CLEAN_STOP: 5, PROCESS_KILL: 10}
@@ -77,7 +63,6 @@ def test_we_see_in_directories_of_the_real_store_what_it_sees_itself(
 
 def test_so_it_is_with_5_3_3_whose_format_is_the_same(program_5: JavaProgram) -> None:
     campaign = run_campaign(program_5, SEEDS_5, [WRITTEN_HERE, WRITTEN_THERE])
-
     assert [failure.case.name for failure in campaign.failures] == []
     assert campaign.cases == 2 * len(SEEDS_5)
     assert campaign.answers > 20
@@ -103,7 +88,6 @@ def test_an_answer_of_the_real_store_that_is_not_kept_is_explained_by_nothing(re
     directory.mkdir()
     lost = {"name": "0.0", "status": "PUT_OK", "msgId": "7F00000100002A9F0000000000ABCDEF", "queueOffset": 3}
     case = replace(case_written_here(5, directory), answers=[lost])
-
     (difference,) = compare(case, real).unexplained
     assert difference.place == "answered 0.0 0"
 
@@ -132,7 +116,6 @@ def test_a_file_that_is_no_kept_failure_is_said_to_be_none(tmp_path: Path) -> No
 
 def test_a_seed_leaves_the_same_directory_each_time(tmp_path: Path) -> None:
     first, second = left_by(8), left_by(8)
-
     assert first is not None
     assert second is not None
     assert first.image.digest() == second.image.digest()

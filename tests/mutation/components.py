@@ -34,28 +34,13 @@ class Component:
 LEFT_OUT = frozenset(
     (
         *("ArrivalNotifier", "ExtendedQueueDispatcher", "LightQueueDispatcher", "WarmUp"),
-        *(
-            "TransactionConfig",
-            "IndexStructure",
-            "QueryMessageResult",
-            "query_message",
-            "is_disk_full",
-            "used_ratio",
-        ),
+        *("TransactionConfig", "IndexStructure", "QueryMessageResult", "query_message", "is_disk_full", "used_ratio"),
     )
 )
 """Classes and functions that are not changed: runs do not use them, or only for reports."""
 
 _PAUSES = {"paused_task_chance": (0.0, 0.5, 1.0)}
-_DISKS_THAT_KEEP = (
-    "strict-posix",
-    "strict-posix",
-    "ext4-ordered",
-    "ext4-data",
-    "xfs",
-    "process-kill",
-    "nothing-lost",
-)
+_DISKS_THAT_KEEP = ("strict-posix", "strict-posix", "ext4-ordered", "ext4-data", "xfs", "process-kill", "nothing-lost")
 """Pages whose sync failed keep their new content. On btrfs they revert, and the sound store errs."""
 _CRASHES = ("crash in traffic", "crash in traffic", "crash at rest", "crash in load", "stop")
 
@@ -97,10 +82,7 @@ COMPONENTS: dict[str, Component] = {
                 "disturbances": _PAUSES,
                 "endings": ("crash in traffic", "stop", "stop in traffic", "stop in traffic"),
                 "disk": _DISKS_THAT_KEEP,
-                "faults": {
-                    "failed_sync_chance": (0.0, 0.0, 0.1),
-                    "slow_sync_chance": (0.0, 0.0, 0.3),
-                },
+                "faults": {"failed_sync_chance": (0.0, 0.0, 0.1), "slow_sync_chance": (0.0, 0.0, 0.3)},
             },
         ),
         Component(
@@ -143,12 +125,7 @@ COMPONENTS: dict[str, Component] = {
             "index",
             ("index.index_file", "index.index_service"),
             {
-                "index": {
-                    "slots": (3, 40),
-                    "entries": (4, 9, 60),
-                    "keys_chance": (0.5,),
-                    "seekers": (0, 1, 2),
-                },
+                "index": {"slots": (3, 40), "entries": (4, 9, 60), "keys_chance": (0.5,), "seekers": (0, 1, 2)},
                 "messages": {"equal_sizes": (False,)},
                 "lives": (1, 2, 3),
             },
@@ -212,11 +189,7 @@ COMPONENTS: dict[str, Component] = {
         ),
         Component(
             "transactions",
-            (
-                "services.transaction_check",
-                "services.transaction_service",
-                "services.transaction_queues",
-            ),
+            ("services.transaction_check", "services.transaction_service", "services.transaction_queues"),
             {
                 "transactions": {"chance": (0.4, 1.0)},
                 "disturbances": _PAUSES,
@@ -241,10 +214,7 @@ COMPONENTS: dict[str, Component] = {
         ),
         Component(
             "retention",
-            (
-                "retention.cleaning",
-                "running_flags",
-            ),
+            ("retention.cleaning", "running_flags"),
             {
                 "retention": {"deletes_segments": (True,)},
                 "commit_log_bytes": (1024, 2048),

@@ -93,12 +93,7 @@ def _has_effect(statement: ast.stmt, words: Vocabulary) -> bool:
     return simple and any(words.is_effect(node) for node in ast.walk(statement))
 
 
-_BOUNDS: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-}
+_BOUNDS: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
 _PLACES = frozenset(
     (
         *("bytes", "count", "durable", "end", "flushed", "limit", "offset"),

@@ -91,18 +91,10 @@ CASES = [
         "def f(self):\n    self.tidy()\n    found.append(1)\n    self.file.msync(0, 9)\n    self.unknown()",
         ["pass\nfound.append(1)\nself.file.msync(0, 9)\nself.unknown()"],
     ),
-    (
-        "drop-lock",
-        "def f(self):\n    with self.lock:\n        self.tidy()",
-        ["if True:\n    self.tidy()"],
-    ),
+    ("drop-lock", "def f(self):\n    with self.lock:\n        self.tidy()", ["if True:\n    self.tidy()"]),
     ("drop-lock", "def f(self):\n    with self.lock:\n        self.error = None", ["if True:\n    self.error = None"]),
     ("drop-lock", "def f(self):\n    with suppress(OSError):\n        self.tidy()", []),
-    (
-        "skip-advance",
-        "def f(self):\n    self.readable.set(3)\n    self.seen.add(3)",
-        ["pass\nself.seen.add(3)"],
-    ),
+    ("skip-advance", "def f(self):\n    self.readable.set(3)\n    self.seen.add(3)", ["pass\nself.seen.add(3)"]),
     (
         "short-by-one",
         "def f(self, end):\n    self.wrote.set(end)\n    self.wrote.set(0)",
@@ -156,10 +148,7 @@ CASES = [
     (
         "off-by-one",
         "def f(self, end_offset):\n    return self.x > end_offset or self.y >= end_offset",
-        [
-            "return self.x >= end_offset or self.y >= end_offset",
-            "return self.x > end_offset or self.y > end_offset",
-        ],
+        ["return self.x >= end_offset or self.y >= end_offset", "return self.x > end_offset or self.y > end_offset"],
     ),
     ("off-by-one", "def f(self, now, limit):\n    return now < self.then or now == limit", []),
     (
@@ -174,11 +163,7 @@ CASES = [
         """,
         ["try:\n    self.tidy()\nexcept OSError:\n    pass"],
     ),
-    (
-        "ignore-error",
-        "def f(self):\n    if self.error:\n        raise ValueError('x')",
-        ["if self.error:\n    pass"],
-    ),
+    ("ignore-error", "def f(self):\n    if self.error:\n        raise ValueError('x')", ["if self.error:\n    pass"]),
     ("ignore-error", "def f(self):\n    try:\n        self.tidy()\n    except OSError:\n        pass", []),
     (
         "negate-condition",

@@ -10,13 +10,7 @@ from tests.mutation.operators import OPERATORS
 from tests.mutation.survivors import SURVIVORS, UNREACHED
 from tornlog.scenarios.claims.ranges import Ranges, draw_plan
 from tornlog.scenarios.mutants import MUTANTS as CATALOGUE
-from tornlog.scenarios.mutants.known import (
-    applied_mutant,
-    find_mutant,
-    mutant_named,
-    mutants_in,
-    survivors_in,
-)
+from tornlog.scenarios.mutants.known import applied_mutant, find_mutant, mutant_named, mutants_in, survivors_in
 from tornlog.sim.choices import Choices
 from tornlog.store.log import segment, segment_queue
 from tornlog.store.log.flush import FlushRealTimeService
@@ -137,15 +131,7 @@ def test_mutants_are_known_by_name_in_the_catalogue_and_in_modules() -> None:
     assert find_mutant(APPEND) is mutant_named(APPEND) is MUTANTS["skip-advance:segment.Segment.append#1"]
     assert mutant_named(APPEND).id == APPEND
     assert find_mutant("ack-before-flush") is CATALOGUE["ack-before-flush"]
-    for name in (
-        "no-such-bug",
-        "tests.mutation:no-such-site",
-        "no.such.module:bug",
-        "json:bug",
-        ".x:y",
-        ":",
-        "a:",
-    ):
+    for name in ("no-such-bug", "tests.mutation:no-such-site", "no.such.module:bug", "json:bug", ".x:y", ":", "a:"):
         assert find_mutant(name) is None
         with pytest.raises(KeyError, match=re.escape(name)):
             mutant_named(name)

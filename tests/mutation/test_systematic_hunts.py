@@ -29,7 +29,6 @@ FOUND_AT_ONCE = [
 @pytest.mark.parametrize("name", FOUND_AT_ONCE)
 def test_a_systematic_mutant_is_found_and_the_clean_store_holds_on_the_same_seeds(name: str) -> None:
     mutant_result = run_mutant(MUTANTS[name], MutationSettings(Limits(SEEDS_MAX), scenarios=None))
-
     assert mutant_result.found
     assert mutant_result.clean_violation == ""
 

@@ -7,6 +7,7 @@ from threading import Thread
 
 import pytest
 
+from tests.sim.rigs import make
 from tornlog.sim.attribute_points import attribute_points
 from tornlog.sim.choices import Choices
 from tornlog.sim.errors import MachineDied, TaskFailedError
@@ -100,8 +101,7 @@ def walk(seed: int) -> RandomWalk:
 
 def count_together(policy: Policy) -> tuple[int, Kernel]:
     """Let two tasks count in one object; return the final count."""
-    kernel = Kernel(policy)
-    machine = kernel.machine("m")
+    kernel, machine = make(policy)
 
     def body() -> int:
         counter = Counter()
@@ -147,9 +147,7 @@ def test_a_class_without_source_is_refused_by_name() -> None:
 
 def test_tasks_switch_between_reading_and_assigning_within_the_block_only() -> None:
     assert {count_together(walk(seed))[0] for seed in range(40)} == {1, 2}
-
-    kernel = Kernel(walk(1))
-    machine = kernel.machine("m")
+    kernel, machine = make(walk(1))
     counter = Counter()
     before = kernel.steps
     counter.add()
@@ -174,8 +172,7 @@ def labels_of(body: Callable[[Machine], object], *classes: type) -> list[str]:
         def quantum(self, chosen: object, step: int) -> int:
             return 0
 
-    kernel = Kernel(Listening())
-    machine = kernel.machine("m")
+    kernel, machine = make(Listening())
     with kernel, points_of(kernel, *classes):
         kernel.run(machine, lambda: body(machine), time_limit_ns=0)
     return [label for label in labels if label.startswith("attribute")]
@@ -247,8 +244,7 @@ def test_a_search_of_schedules_finds_it_with_one_preemption() -> None:
 
 
 def test_a_dead_machine_passes_no_point() -> None:
-    kernel = Kernel(Replay())
-    machine = kernel.machine("m")
+    kernel, machine = make(Replay())
     counter = Counter()
 
     def body() -> None:
@@ -263,8 +259,7 @@ def test_a_dead_machine_passes_no_point() -> None:
 
 def test_what_is_compared_at_one_moment_passes_no_point() -> None:
     def compare(policy: Policy) -> tuple[int, int]:
-        kernel = Kernel(policy)
-        machine = kernel.machine("m")
+        kernel, machine = make(policy)
 
         def body() -> tuple[int, int]:
             counter = Counter()
@@ -288,8 +283,7 @@ def test_what_is_compared_at_one_moment_passes_no_point() -> None:
     ],
 )
 def test_no_task_is_made_or_woken_or_waits_within_one_moment(use: Callable[..., None], what: str) -> None:
-    kernel = Kernel(walk(1))
-    machine = kernel.machine("m")
+    kernel, machine = make(walk(1))
 
     def body() -> None:
         bell = machine.tasks.signal("bell")

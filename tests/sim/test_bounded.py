@@ -1,30 +1,8 @@
 import pytest
 
+from tests.sim.rigs import order_of
 from tornlog.sim.errors import ReplayDivergedError
-from tornlog.sim.kernel import Kernel
 from tornlog.sim.search import Bounded, ScheduleDeviation, SwitchPoint, parse_deviations
-
-
-def run(policy: Bounded, points: int = 3) -> str:
-    """Run two tasks that pass so many points each; return the order."""
-    kernel = Kernel(policy)
-    machine = kernel.machine("m")
-    cell = machine.tasks.cell("c")
-    passed: list[str] = []
-
-    def body(name: str) -> None:
-        for _ in range(points):
-            cell.get()
-            passed.append(name)
-
-    a, b = (kernel.spawn(machine, name, lambda name=name: body(name)) for name in "ab")
-
-    def main() -> None:
-        a.join(None)
-        b.join(None)
-
-    kernel.run(machine, main, time_limit_ns=0)
-    return "".join(passed)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +20,7 @@ def run(policy: Bounded, points: int = 3) -> str:
 def test_a_run_deviates_where_it_is_told_to_and_nowhere_else(deviations: str, passed: str) -> None:
     policy = Bounded(parse_deviations(deviations))
 
-    assert run(policy) == passed
+    assert order_of(policy, "ab") == passed
     assert not policy.untaken
     taken = [
         ScheduleDeviation(decision.step, decision.forced, decision.option)
@@ -54,8 +32,7 @@ def test_a_run_deviates_where_it_is_told_to_and_nowhere_else(deviations: str, pa
 
 def test_a_quantum_among_the_same_tasks_is_noted_as_one_decision() -> None:
     policy = Bounded()
-    run(policy)
-
+    order_of(policy, "ab")
     assert policy.decisions() == [
         SwitchPoint(0, 1, 3, 0, 3),  # a, until it ends
         SwitchPoint(3, 1, 2, 0, 6),  # b
@@ -64,9 +41,8 @@ def test_a_quantum_among_the_same_tasks_is_noted_as_one_decision() -> None:
 
 def test_the_default_schedule_asks_no_more_often_than_tasks_block() -> None:
     short, long = Bounded(), Bounded()
-    run(short, 3)
-    run(long, 300)
-
+    order_of(short, "ab")
+    order_of(long, "ab", 300)
     assert len(short.decisions()) == len(long.decisions())
 
 
@@ -84,21 +60,19 @@ def test_nothing_has_been_decided_before_a_run() -> None:
 )
 def test_a_deviation_that_cannot_happen_is_a_divergence(deviations: str, index: int) -> None:
     with pytest.raises(ReplayDivergedError) as caught:
-        run(Bounded(parse_deviations(deviations)))
+        order_of(Bounded(parse_deviations(deviations)), "ab")
     assert caught.value.record == "deviations"
     assert caught.value.index == index
 
 
 def test_deviations_beyond_the_end_of_a_run_are_left_over() -> None:
     policy = Bounded(parse_deviations("2:1 999:1"))
-    run(policy)
-
+    order_of(policy, "ab")
     assert policy.untaken == (ScheduleDeviation(999, 0, 1),)
 
 
 def test_deviations_are_read_as_they_are_printed() -> None:
     deviations = (ScheduleDeviation(118, 0, 1), ScheduleDeviation(204, 1, 2), ScheduleDeviation(204, 12, 3))
-
     text = " ".join(map(str, deviations))
     assert text == "118:1 204~1:2 204~12:3"
     assert parse_deviations(text) == deviations

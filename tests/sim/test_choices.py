@@ -21,7 +21,6 @@ def test_the_same_seed_draws_the_same_and_another_seed_does_not() -> None:
 
 def test_a_stream_is_the_same_object_for_the_same_name() -> None:
     choices = Choices("7")
-
     assert choices.stream("disk") is choices.stream("disk")
     assert choices.stream("disk") is not choices.stream("plan")
 
@@ -33,13 +32,11 @@ def test_streams_do_not_disturb_each_other() -> None:
     for _ in range(10):
         together.stream("plan").below(1000, "y")
         together_draws.append(together.stream("disk").below(1000, "x"))
-
     assert together_draws == alone_draws
 
 
 def test_draws_stay_within_their_bounds_and_reach_them() -> None:
     stream = Choices("7").stream("disk")
-
     assert {stream.below(3, "x") for _ in range(200)} == {0, 1, 2}
     assert {stream.between(-1, 1, "x") for _ in range(200)} == {-1, 0, 1}
     assert {stream.pick("ab", "x") for _ in range(200)} == {"a", "b"}
@@ -48,7 +45,6 @@ def test_draws_stay_within_their_bounds_and_reach_them() -> None:
 
 def test_draws_do_not_change_between_versions_of_python() -> None:
     stream = Choices("7").stream("disk")
-
     assert [stream.below(1000, "x") for _ in range(6)] == [422, 501, 443, 713, 876, 563]
 
 
@@ -56,7 +52,6 @@ def test_a_replay_after_a_journey_through_json_repeats_every_draw() -> None:
     choices = Choices("7")
     drawn = draw_some(choices)
     replayed = Choices.replaying(decisions_of(json.loads(json.dumps(choices.recorded()))))
-
     assert draw_some(replayed) == drawn
     assert replayed.recorded() == choices.recorded()
     assert replayed.unmet() == []
@@ -81,13 +76,11 @@ def test_streams_are_recorded_by_name_and_those_without_decisions_not_at_all() -
         stream = choices.stream(name)
         while name != "idle" and not stream.below(2, "x"):
             pass
-
     assert list(choices.recorded()) == ["a", "b"]
 
 
 def test_a_draw_without_alternatives_is_not_recorded() -> None:
     stream = Choices("7").stream("disk")
-
     assert stream.below(1, "x") == 0
     assert stream.between(5, 5, "x") == 5
     assert stream.chance(0.0, "x") is False
@@ -111,7 +104,6 @@ def test_a_decision_is_found_by_stream_label_and_number_whatever_else_is_drawn()
     decision = Decision("disk", "torn", 2, 8, 5)
     replayed = Choices.replaying([decision])
     other, stream = replayed.stream("other"), replayed.stream("disk")
-
     assert other.below(8, "torn") == other.below(8, "torn") == 0
     assert [stream.below(8, label) for label in ("new", "torn", "new", "torn", "torn")] == [0, 0, 0, 5, 0]
     assert replayed.decisions() == [decision]
@@ -135,7 +127,6 @@ def test_what_no_draw_follows_is_unmet() -> None:
 def test_a_decision_out_of_other_options_is_followed_and_told() -> None:
     decision = Decision("disk", "torn", 1, 8, 3)
     replayed = Choices.replaying([decision])
-
     assert replayed.stream("disk").below(5, "torn") == 3
     assert replayed.unmet() == []
     assert replayed.changed() == [(decision, 5)]
@@ -144,13 +135,11 @@ def test_a_decision_out_of_other_options_is_followed_and_told() -> None:
 
 def test_a_replayed_decision_wins_over_what_is_proposed() -> None:
     stream = Choices.replaying([Decision("disk", "fate", 1, 4, 2)]).stream("disk")
-
     assert [stream.record(4, "fate", proposed=1) for _ in range(2)] == [2, 0]
 
 
 def test_raw_draws_leave_no_record_but_what_is_decided_from_them_does() -> None:
     stream = Choices("7").stream("policy")
-
     assert 0.0 <= stream.raw_random() < 1.0
     assert stream.drawn == 0
     assert stream.record(4, "fate", proposed=3) == 3

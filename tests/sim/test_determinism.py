@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 
+from tests.sim.rigs import make, walk
 from tornlog.sim.choices import Choices
 from tornlog.sim.determinism import check_determinism, first_difference, record
 from tornlog.sim.errors import LeakError, NondeterminismError
@@ -17,8 +18,7 @@ from tornlog.sim.trace import Trace, TraceEvent, TraceRecording
 
 
 def digest_of_a_run(trace: Trace | None, *, extra_steps: int = 0, leak: bool = False, data: int = 0) -> str:
-    kernel = Kernel(RandomWalk(Choices("1").stream("policy"), 2), trace=trace)
-    machine = kernel.machine("m")
+    kernel, machine = make(walk(mean=2), trace=trace)
     cell = machine.tasks.cell("c")
 
     def body() -> None:
@@ -114,10 +114,8 @@ def test_a_run_that_takes_other_decisions_names_the_first_of_them() -> None:
 
 def test_a_run_that_writes_other_data_names_the_event_before_it_and_the_checksums() -> None:
     counter = itertools.count()
-
     with pytest.raises(NondeterminismError) as caught:
         check_determinism(lambda trace: digest_of_a_run(trace, data=next(counter)))
-
     found = caught.value.difference
     assert found.startswith("they part right after event ")
     assert found.endswith("the digest takes (0x7, 0x2) in the one, (0x7, 0x3) in the other")
@@ -125,7 +123,6 @@ def test_a_run_that_writes_other_data_names_the_event_before_it_and_the_checksum
 
 def test_a_difference_that_does_not_show_again_is_called_that() -> None:
     counter = itertools.count()
-
     with pytest.raises(NondeterminismError, match=r"; 4 more runs were all the same, so it does not show every"):
         check_determinism(lambda trace: digest_of_a_run(trace, data=1 if next(counter) == 1 else 0))
 
@@ -135,7 +132,6 @@ def test_a_decision_by_the_order_of_a_set_is_found_and_named() -> None:
     with pytest.raises(NondeterminismError) as caught:
         check_determinism(partial(run, ordered=False))
     assert "sheep-" in caught.value.difference
-
     assert check_determinism(partial(run, ordered=True))
 
 

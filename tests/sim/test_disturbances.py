@@ -9,7 +9,6 @@ from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies import Policy
 from tornlog.sim.policies.random_walk import RandomWalk
 from tornlog.sim.policies.replay import Labelling, Replay
-from tornlog.sim.schedule import Switch
 from tornlog.sim.trace import Trace
 
 POINTS = 10 * WINDOW_POINTS
@@ -68,7 +67,6 @@ def test_a_quiet_plan_disturbs_and_draws_nothing(policy_of: Callable[[int], Poli
 
 def test_a_paused_task_stands_still_while_the_others_run_on(policy_of: Callable[[int], Policy]) -> None:
     world = World(DisturbancePlan(paused_task_chance=1.0, paused_task_ms_max=50), policy_of(2))
-
     assert world.run() == 3 * (POINTS // 3)
     assert world.disturbances.injected["paused task"] >= POINTS // WINDOW_POINTS
     assert set(world.disturbances.injected) == {"paused task"}
@@ -95,7 +93,6 @@ def test_a_paused_machine_lets_time_pass_at_once(policy_of: Callable[[int], Poli
     world = World(DisturbancePlan(paused_machine_chance=1.0, paused_machine_ms_max=7), policy_of(3))
     world.run()
     paused = world.disturbances.injected["paused machine"]
-
     assert paused >= POINTS // WINDOW_POINTS
     assert paused * 1_000_000 <= world.kernel.now_ns <= paused * 7_000_000
     assert world.disturbances.paused_ns() == world.kernel.now_ns
@@ -256,14 +253,5 @@ def test_a_trace_tells_what_struck_whom() -> None:
     world = World(EVERYTHING, trace=trace)
     world.run()
     told = [event for event in trace if event.kind in world.disturbances.injected]
-
     assert len(told) == world.disturbances.injected.total() > 0
     assert {event.text for event in told} <= {f"m/{name}" for name in ("main", "worker-0", "worker-1", "worker-2")}
-
-
-def test_switches_are_still_told_by_name() -> None:
-    world = World(EVERYTHING)
-    world.run()
-
-    assert any(label == "~paused" for _, label, _ in world.kernel.schedule)
-    assert Switch("m/main", "~paused", 1, "m/worker-0").is_preemption is False

@@ -6,18 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from tornlog.sim.choices import Choices
+from tests.sim.rigs import make, walk
 from tornlog.sim.errors import TaskFailedError
 from tornlog.sim.kernel import Kernel
-from tornlog.sim.machine import Machine, Waiting
+from tornlog.sim.machine import Machine, SimTask, Waiting
 from tornlog.sim.policies import Policy
-from tornlog.sim.policies.random_walk import RandomWalk
 
 SECOND_NS = 1_000_000_000
-
-
-def walk(seed: int = 1, mean: int = 4) -> RandomWalk:
-    return RandomWalk(Choices(str(seed)).stream("policy"), mean)
 
 
 def count_together(machine: Machine, tasks: int, rounds: int) -> list[str]:
@@ -36,16 +31,9 @@ def count_together(machine: Machine, tasks: int, rounds: int) -> list[str]:
     return order
 
 
-def test_run_returns_the_value_of_the_main_task() -> None:
-    kernel = Kernel(walk())
-
-    assert kernel.run(kernel.machine("m"), lambda: 42, time_limit_ns=0) == 42
-
-
 def test_the_schedule_varies_with_the_seed_and_only_with_it() -> None:
     def order_of(seed: int) -> tuple[str, str]:
-        kernel = Kernel(walk(seed))
-        machine = kernel.machine("m")
+        kernel, machine = make(walk(seed))
         order = kernel.run(machine, lambda: count_together(machine, 3, 5), time_limit_ns=0)
         return "".join(order), kernel.digest()
 
@@ -86,8 +74,7 @@ def test_a_digest_does_not_depend_on_the_hash_seed_of_the_process() -> None:
 
 def test_steps_count_scheduling_points_however_they_are_granted(policy_of: Callable[[int], Policy]) -> None:
     def steps_at_mean(seed: int) -> int:
-        kernel = Kernel(policy_of(seed))
-        machine = kernel.machine("m")
+        kernel, machine = make(policy_of(seed))
         kernel.run(machine, lambda: count_together(machine, 3, 50), time_limit_ns=0)
         return kernel.steps
 
@@ -98,8 +85,7 @@ def test_steps_count_scheduling_points_however_they_are_granted(policy_of: Calla
 def test_time_stands_still_while_anything_runs_and_jumps_to_the_next_timer(
     policy_of: Callable[[int], Policy],
 ) -> None:
-    kernel = Kernel(policy_of(1))
-    machine = kernel.machine("m")
+    kernel, machine = make(policy_of(1))
 
     def main() -> list[int]:
         seen = [machine.clock.monotonic_ns()]
@@ -126,8 +112,7 @@ class FirstCome:
 
 
 def test_timers_fire_by_time_and_those_due_together_in_the_order_they_were_set() -> None:
-    kernel = Kernel(FirstCome())
-    machine = kernel.machine("m")
+    kernel, machine = make(FirstCome())
     woken: list[str] = []
 
     def sleeper(name: str, ms: int) -> None:
@@ -146,8 +131,7 @@ def test_timers_fire_by_time_and_those_due_together_in_the_order_they_were_set()
 
 
 def test_a_timer_of_an_earlier_park_wakes_nobody() -> None:
-    kernel = Kernel(walk())
-    machine = kernel.machine("m")
+    kernel, machine = make()
     signal, why = machine.tasks.signal("s"), Waiting("something")
 
     def main() -> tuple[bool, int]:
@@ -163,8 +147,7 @@ def test_a_timer_of_an_earlier_park_wakes_nobody() -> None:
 def test_a_task_that_is_hastened_waits_until_the_earlier_moment_and_once(
     due_ms: int | None, hastened_to_ms: int, ends_ms: int
 ) -> None:
-    kernel = Kernel(walk())
-    machine = kernel.machine("m")
+    kernel, machine = make()
     main_task = []
 
     def hasten() -> None:
@@ -181,32 +164,22 @@ def test_a_task_that_is_hastened_waits_until_the_earlier_moment_and_once(
     assert kernel.run(machine, main, time_limit_ns=SECOND_NS) == (False, ends_ns, False, 90_000_000)
 
 
-def test_a_task_that_runs_is_not_hastened() -> None:
-    kernel = Kernel(walk())
-    machine = kernel.machine("m")
+@pytest.mark.parametrize(
+    "call", [lambda task: task.machine.kernel.wake(task), lambda task: task.machine.kernel.hasten(task, 5)]
+)
+def test_a_task_that_is_not_parked_is_neither_woken_nor_hastened(call: Callable[[SimTask], None]) -> None:
+    kernel, machine = make()
 
     def main() -> bool:
-        kernel.hasten(kernel.current, 5)
+        call(kernel.current)
         return kernel.park(Waiting("nothing"), 1_000)
 
     assert kernel.run(machine, main, time_limit_ns=SECOND_NS) is False
     assert kernel.now_ns == 1_000
 
 
-def test_waking_a_task_that_is_not_parked_changes_nothing() -> None:
-    kernel = Kernel(walk())
-    machine = kernel.machine("m")
-
-    def main() -> bool:
-        kernel.wake(kernel.current)
-        return kernel.park(Waiting("nothing"), kernel.now_ns + 1)
-
-    assert kernel.run(machine, main, time_limit_ns=SECOND_NS) is False
-
-
 def test_a_task_that_fails_ends_the_run_with_its_name_and_its_cause() -> None:
-    kernel = Kernel(walk())
-    machine = kernel.machine("broker")
+    kernel, machine = make(name="broker")
     cleaned: list[str] = []
 
     def service() -> None:
@@ -227,19 +200,8 @@ def test_a_task_that_fails_ends_the_run_with_its_name_and_its_cause() -> None:
     assert not machine.alive
 
 
-def test_a_failure_of_the_main_task_is_reported_the_same_way() -> None:
-    kernel = Kernel(walk())
-
-    def main() -> None:
-        raise KeyError("x")
-
-    with pytest.raises(TaskFailedError, match="m/main failed: KeyError"):
-        kernel.run(kernel.machine("m"), main, time_limit_ns=0)
-
-
 def test_an_interrupt_inside_a_task_leaves_the_run_at_once_and_switches_everything_off() -> None:
-    kernel = Kernel(walk())
-    machine = kernel.machine("m")
+    kernel, machine = make()
     cleaned: list[str] = []
 
     def sleeper() -> None:
@@ -295,7 +257,6 @@ def test_tasks_of_another_machine_go_on_in_the_next_run() -> None:
 def test_a_machine_name_is_used_once() -> None:
     kernel = Kernel(walk())
     kernel.machine("broker")
-
     with pytest.raises(ValueError, match="machine broker"):
         kernel.machine("broker")
 
@@ -328,8 +289,7 @@ def test_outside_of_any_task_points_pass_and_blocking_is_an_error() -> None:
 
 
 def test_the_schedule_lists_points_label_and_task_of_each_choice() -> None:
-    kernel = Kernel(FirstCome())
-    machine = kernel.machine("m")
+    kernel, machine = make(FirstCome())
     lock = machine.tasks.lock("l")
 
     def holder() -> None:
@@ -369,16 +329,16 @@ def test_a_closed_kernel_is_garbage_however_often_the_collector_looked_while_its
     assert not any(machine.name == "to be forgotten" for machine in machines)
 
 
-def test_a_task_has_as_many_calls_left_as_those_before_it_however_long_the_chain_of_starts() -> None:
-    kernel = Kernel(walk(mean=1))
-    machine = kernel.machine("m")
-    left = []
+def calls_left(made: int = 0) -> int:
+    try:
+        return calls_left(made + 1)
+    except RecursionError:
+        return made
 
-    def calls_left(made: int = 0) -> int:
-        try:
-            return calls_left(made + 1)
-        except RecursionError:
-            return made
+
+def test_a_task_has_as_many_calls_left_as_those_before_it_however_long_the_chain_of_starts() -> None:
+    kernel, machine = make(walk(mean=1))
+    left = []
 
     def start_another(number: int) -> None:
         left.append(calls_left())
@@ -391,12 +351,6 @@ def test_a_task_has_as_many_calls_left_as_those_before_it_however_long_the_chain
 
 
 def test_runs_take_no_calls_from_their_process() -> None:
-    def calls_left(made: int = 0) -> int:
-        try:
-            return calls_left(made + 1)
-        except RecursionError:
-            return made
-
     before = calls_left()
     for seed in range(100):
         with Kernel(walk(seed)) as kernel:

@@ -1,5 +1,6 @@
 import pytest
 
+from tests.sim.rigs import make, walk
 from tornlog.sim.choices import Choices
 from tornlog.sim.errors import DeadlockError, NoProgressError
 from tornlog.sim.kernel import Kernel
@@ -46,8 +47,7 @@ def test_a_deadlock_names_every_task_what_it_waits_for_and_the_holder() -> None:
 
 def test_two_locks_taken_crosswise_end_in_a_deadlock_under_some_seed() -> None:
     def waits_of(seed: int) -> list[str]:
-        kernel = Kernel(RandomWalk(Choices(str(seed)).stream("policy"), 2))
-        machine = kernel.machine("m")
+        kernel, machine = make(walk(seed, 2))
         one, two = machine.tasks.lock("one"), machine.tasks.lock("two")
 
         def forth() -> None:
@@ -99,7 +99,6 @@ def test_the_time_limit_counts_from_the_start_of_each_run() -> None:
     for name in ("first", "second", "third"):
         machine = kernel.machine(name)
         kernel.run(machine, lambda machine=machine: machine.tasks.sleep(900), time_limit_ns=LIMIT_NS)
-
     assert kernel.now_ns == 2_700_000_000
 
 

@@ -15,7 +15,6 @@ def draws(least: int, most: int, landmarks: tuple[int, ...] = (), count: int = 4
 
 def test_every_octave_is_as_likely_as_any_other() -> None:
     drawn = draws(1, (1 << 16) - 1)
-
     octaves = Counter(magnitude.bit_length() for magnitude in drawn)
     assert sorted(octaves) == list(range(1, 17))
     assert 150 < min(octaves.values()) <= max(octaves.values()) < 350
@@ -23,7 +22,6 @@ def test_every_octave_is_as_likely_as_any_other() -> None:
 
 def test_every_decade_is_as_likely_as_any_other() -> None:
     drawn = draws(1_000, 1_000_000)
-
     assert drawn[0] >= 1_000
     assert drawn[-1] <= 1_000_000
     assert 1_200 < sum(magnitude < 10_000 for magnitude in drawn) < 1_450
@@ -32,7 +30,6 @@ def test_every_decade_is_as_likely_as_any_other() -> None:
 
 def test_one_in_four_is_a_landmark_or_its_neighbour() -> None:
     drawn = Counter(draws(1, 60_000, LANDMARKS))
-
     near = {landmark + by for landmark in LANDMARKS for by in (-1, 0, 1)}
     assert min(drawn[magnitude] for magnitude in near) > 60
     assert 900 < sum(drawn[magnitude] for magnitude in near) < 1_300
@@ -46,7 +43,6 @@ def test_landmarks_out_of_bounds_do_not_count() -> None:
 def test_landmarks_of_durations_are_ms() -> None:
     stream = Choices("durations").stream("latency")
     drawn = Counter(draw_duration_ns(stream, 1_000_000, 8_000, "pause", LANDMARKS) for _ in range(2_000))
-
     assert min(drawn[ms * 1_000_000] for ms in (19, 20, 21, 2_999, 3_000, 3_001, 4_999, 5_000, 5_001)) > 20
     assert draw_duration_ns(stream, 5_000_000, 3, "pause", ()) == 5_000_000
 
@@ -60,7 +56,6 @@ def test_a_replay_gives_what_was_drawn_without_the_landmarks(most: int) -> None:
     choices = Choices("again")
     drawn = [draw_magnitude(choices.stream("latency"), 7, most, "ns", LANDMARKS) for _ in range(200)]
     again = Choices.replaying(choices.decisions())
-
     assert [draw_magnitude(again.stream("latency"), 7, most, "ns") for _ in range(200)] == drawn
 
 
@@ -69,13 +64,11 @@ def test_the_greatest_draw_is_the_most() -> None:
     draw_magnitude(choices.stream("latency"), 7, 700, "ns")
     (draw,) = choices.draws()
     greatest = Choices.replaying([Decision("latency", "ns", 1, draw.options, draw.options - 1)])
-
     assert draw_magnitude(greatest.stream("latency"), 7, 700, "ns") == 700
 
 
 def test_what_cannot_vary_is_not_drawn() -> None:
     stream = Choices("magnitudes").stream("latency")
-
     assert draw_magnitude(stream, 5, 5, "ns", (5,)) == 5
     assert stream.drawn == 0
 

@@ -159,7 +159,6 @@ def test_what_a_block_makes_is_kept_until_its_end() -> None:
         made = weakref.ref(Cycle())
         assert not gc.isenabled()
         assert made() is not None
-
     assert gc.isenabled()
     assert made() is None
 
@@ -170,7 +169,6 @@ def test_what_is_held_until_after_a_block_is_gone_when_the_next_one_begins() -> 
         made = weakref.ref(held)
     del held
     assert made() is not None, "hardly anything is made between two blocks"
-
     with garbage_kept():
         assert made() is None
 

@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+from tests.sim.rigs import make
 from tornlog.sim.choices import Choices, Decision
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk
@@ -35,7 +36,6 @@ def search_for(start: Decided, *needed: Decision | Switch, tries_max: int = 10_0
 def test_a_failure_of_two_faults_shrinks_to_its_two_faults() -> None:
     start = Decided(tuple(draw(number) for number in range(100)), tuple(switch(n) for n in range(1, 60)))
     search = search_for(start, draw(17), draw(83))
-
     assert shrink(search) == Decided((draw(17), draw(83)), ())
     assert search.tries < 120
 
@@ -44,7 +44,6 @@ def test_a_failure_of_some_switches_and_a_fault_keeps_just_these() -> None:
     forced = switch(3, "~lock put")
     schedule = (*(switch(number) for number in range(1, 80)), forced, switch(9, "~lock put"))
     search = search_for(Decided((draw(1), draw(2)), schedule), switch(5), switch(50), forced, draw(2))
-
     found = shrink(search)
     assert found.decisions == (draw(2),)
     assert set(found.schedule) == {switch(5), switch(50), forced}
@@ -53,14 +52,12 @@ def test_a_failure_of_some_switches_and_a_fault_keeps_just_these() -> None:
 def test_a_failure_that_needs_nothing_becomes_empty_at_once() -> None:
     start = Decided(tuple(draw(number) for number in range(500)), tuple(switch(n) for n in range(1, 500)))
     search = search_for(start)
-
     assert shrink(search) == Decided((), ())
     assert search.tries == 2
 
 
 def test_a_failure_that_needs_everything_stays_as_it_is() -> None:
     start = Decided(tuple(draw(number) for number in range(10)), tuple(switch(n) for n in range(1, 10)))
-
     assert shrink(search_for(start, *start.decisions, *start.schedule)) == start
 
 
@@ -68,7 +65,6 @@ def test_what_cannot_be_plain_becomes_as_small_as_bisection_finds() -> None:
     start = Decided((draw(1, value=900), draw(2, value=3)), ())
     exact = shrink(search_for(start, draw(2, value=2)))
     near = shrink(search_for(start, draw(1, value=100)))
-
     assert exact.decisions == (draw(2, value=2),)
     assert near.decisions[0].value in range(100, 130)
 
@@ -156,8 +152,7 @@ def test_the_search_goes_on_from_what_a_run_really_followed() -> None:
 
 def lost_update(choices: Choices, policy: RandomWalk | Labelling | Replay) -> tuple[Kernel, bool]:
     """Let two tasks add to a cell without a lock; return whether an addition was lost and one was slow."""
-    kernel = Kernel(policy)
-    machine = kernel.machine("m")
+    kernel, machine = make(policy)
     tasks, cell, slow = machine.tasks, machine.tasks.cell("sum"), machine.tasks.cell("slow")
 
     def add(name: str) -> None:

@@ -1,21 +1,14 @@
 import pytest
 
-from tornlog.sim.choices import Choices
+from tests.sim.rigs import make, walk
 from tornlog.sim.errors import MachineDied
-from tornlog.sim.kernel import Kernel
 from tornlog.sim.machine import SimTask, Waiting
-from tornlog.sim.policies.random_walk import RandomWalk
 from tornlog.sim.trace import RollingDigest, Trace
 
 
-def make_traced() -> tuple[Kernel, Trace]:
-    trace = Trace()
-    return Kernel(RandomWalk(Choices("1").stream("policy"), 4), trace=trace), trace
-
-
 def test_the_trace_tells_starts_switches_ends_and_kills_with_time_and_task() -> None:
-    kernel, trace = make_traced()
-    machine = kernel.machine("m")
+    trace = Trace()
+    kernel, machine = make(trace=trace)
 
     def main() -> None:
         machine.tasks.spawn("a", lambda: machine.tasks.sleep(3)).join(None)
@@ -39,10 +32,10 @@ def test_the_trace_tells_starts_switches_ends_and_kills_with_time_and_task() -> 
 
 
 def test_the_last_events_come_oldest_first_and_print_as_lines() -> None:
-    kernel, trace = make_traced()
+    trace = Trace()
+    kernel, _ = make(trace=trace)
     for number in range(5):
         trace.add("mark", str(number))
-
     assert [event.text for event in trace.last(2)] == ["3", "4"]
     assert trace.last(0) == []
     assert str(trace.last(1)[0]).split() == ["0.000000", "ms", "step", "0", "outside", "mark", "4"]
@@ -51,8 +44,7 @@ def test_the_last_events_come_oldest_first_and_print_as_lines() -> None:
 
 def test_a_trace_does_not_change_the_run() -> None:
     def digest_with(trace: Trace | None) -> str:
-        kernel = Kernel(RandomWalk(Choices("1").stream("policy"), 2), trace=trace)
-        machine = kernel.machine("m")
+        kernel, machine = make(walk(mean=2), trace=trace)
         cell = machine.tasks.cell("c")
 
         def main() -> None:
@@ -85,8 +77,7 @@ class Waits(Trace):
 
 def test_a_trace_is_told_of_every_wait_and_of_its_end() -> None:
     trace = Waits()
-    kernel = Kernel(RandomWalk(Choices("1").stream("policy"), 4), trace=trace)
-    machine = kernel.machine("m")
+    kernel, machine = make(trace=trace)
     lock = machine.tasks.lock("put")
 
     def hold() -> None:
@@ -148,6 +139,5 @@ def test_asking_for_the_digest_does_not_change_it() -> None:
 def test_a_note_that_does_not_fit_in_64_bits_is_an_error() -> None:
     digest = RollingDigest()
     digest.note((1 << 64, 0))
-
     with pytest.raises(OverflowError):
         digest.hexdigest()

@@ -52,6 +52,17 @@ def core() -> Core:
     return loaded
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Call a test through its fixture `inside`, if it has one: as a task of a simulated machine, for example."""
+    inside = pyfuncitem.funcargs.get("inside")
+    if inside is None:
+        return None
+    names = pyfuncitem._fixtureinfo.argnames
+    inside(lambda: pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
+
+
 @cache
 def manifest_of(name: str) -> dict[str, Any]:
     manifest: dict[str, Any] = json.loads((GOLDEN / name / "manifest.json").read_text("utf-8"))
@@ -180,10 +191,7 @@ def fingerprint() -> Callable[[Path], dict[str, tuple[int, bytes | None]]]:
 
     def of(directory: Path) -> dict[str, tuple[int, bytes | None]]:
         return {
-            str(path.relative_to(directory)): (
-                path.lstat().st_mtime_ns,
-                path.read_bytes() if path.is_file() else None,
-            )
+            str(path.relative_to(directory)): (path.lstat().st_mtime_ns, path.read_bytes() if path.is_file() else None)
             for path in sorted([directory, *directory.rglob("*")])
         }
 
@@ -245,20 +253,13 @@ class Lab:
     """A simulated machine whose disk fails on demand. Time is virtual, so waits are free."""
 
     def __init__(
-        self,
-        image: Image | None = None,
-        timing: SyncTiming | None = None,
-        faults: FaultPlan | None = None,
+        self, image: Image | None = None, timing: SyncTiming | None = None, faults: FaultPlan | None = None
     ) -> None:
         choices = Choices("lab")
         self.kernel = Kernel(RandomWalk(choices.stream("schedule"), 8))
         self.machine = self.kernel.machine("lab")
         self.disk = Disk(
-            self.kernel,
-            choices.stream("disk"),
-            image=image,
-            timing=timing or SyncTiming(0, 0),
-            faults=faults,
+            self.kernel, choices.stream("disk"), image=image, timing=timing or SyncTiming(0, 0), faults=faults
         )
         self.failures = Failures()
         files = FailingFiles(self.disk.mount(self.machine), self.failures)

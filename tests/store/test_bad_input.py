@@ -113,11 +113,7 @@ CASES: dict[str, tuple[Damage, str | None, str | None]] = {
         f"{LOG_FILES[0]} @ 28: physicalOffset: expected 0, found -9223372036854775808",
         SAME,
     ),
-    "flipped tags": (
-        tags_of_the_first_record,
-        None,
-        f"{QUEUE_FILES[0]} @ 12: tagsCode: expected",
-    ),
+    "flipped tags": (tags_of_the_first_record, None, f"{QUEUE_FILES[0]} @ 12: tagsCode: expected"),
     "a huge totalSize": (
         write(LOG_FILES[2], b"\x7f\xff\xff\xff"),
         f"{LOG_FILES[2]} @ 0: totalSize: expected 91 to 16384, found 2147483647",
@@ -190,26 +186,14 @@ CASES: dict[str, tuple[Damage, str | None, str | None]] = {
         "checkpoint @ 0: file: expected a readable file, found not a regular file",
         SAME,
     ),
-    "a cut queue file": (
-        cut(QUEUE_FILES[0], 90),
-        f"{QUEUE_FILES[0]} @ 0: file size: expected 200, found 90",
-        SAME,
-    ),
+    "a cut queue file": (cut(QUEUE_FILES[0], 90), f"{QUEUE_FILES[0]} @ 0: file size: expected 200, found 90", SAME),
     "a gap in a queue": (
         remove(QUEUE_FILES[1]),
         f"{QUEUE_FILES[2]} @ 0: base offset: expected the next segment, 00000000000000000200, found",
         SAME,
     ),
-    "a queue that has no number": (
-        add("consumequeue/Mix1/first/00000000000000000000", bytes(200)),
-        None,
-        SAME,
-    ),
-    "a file as topic": (
-        add("consumequeue/Mix7", b"x"),
-        None,
-        SAME,
-    ),
+    "a queue that has no number": (add("consumequeue/Mix1/first/00000000000000000000", bytes(200)), None, SAME),
+    "a file as topic": (add("consumequeue/Mix7", b"x"), None, SAME),
     "a file as queue": (
         add("consumequeue/Mix1/7", b"x"),
         "consumequeue/Mix1/7 @ 0: queueId: expected a directory, found a file",
@@ -225,11 +209,7 @@ CASES: dict[str, tuple[Damage, str | None, str | None]] = {
         None,
         f"{QUEUE_FILES[0]} @ 0: phyOffset: expected below 121298, the log's end, found 1073741824",
     ),
-    "an entry of another size": (
-        flip(QUEUE_FILES[0], 11, 0x01),
-        None,
-        f"{QUEUE_FILES[0]} @ 8: size: expected",
-    ),
+    "an entry of another size": (flip(QUEUE_FILES[0], 11, 0x01), None, f"{QUEUE_FILES[0]} @ 8: size: expected"),
     "an entry of no size": (
         write(QUEUE_FILES[0], b"\xff\xff", at=8),
         None,
@@ -305,10 +285,7 @@ def test_a_process_of_its_own_ends_with_the_same_answer(root: Path) -> None:
 
 def test_an_interpreter_without_asserts_is_refused(root: Path) -> None:
     result = subprocess.run(
-        [sys.executable, "-O", "-m", "tornlog", "verify", str(root)],
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-O", "-m", "tornlog", "verify", str(root)], capture_output=True, text=True, check=False
     )
 
     assert result.returncode != 0
@@ -331,7 +308,6 @@ def test_a_wrong_command_line_ends_with_2(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-
     assert run(*arguments)[0] == 2
 
 

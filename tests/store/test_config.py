@@ -101,7 +101,6 @@ def test_a_queue_file_holds_whole_entries(asked: int, rounded: int) -> None:
 
 def test_everything_lies_below_the_root_under_rocketmqs_names() -> None:
     config = StoreConfig("/data/store")
-
     assert config.commit_log_directory == "/data/store/commitlog"
     assert config.consume_queue_directory == "/data/store/consumequeue"
     assert config.checkpoint_path == "/data/store/checkpoint"
@@ -118,34 +117,21 @@ def test_a_directory_may_be_given_with_a_slash_at_its_end() -> None:
     [
         ({"store_path_root_dir": ""}, "store_path_root_dir: expected a directory, found ''"),
         ({"store_path_commit_log": "/a\0"}, "store_path_commit_log: expected no zero byte, found"),
-        (
-            {"mapped_file_size_commit_log": 1 << 31},
-            "mapped_file_size_commit_log: expected 2147483647 or less",
-        ),
-        (
-            {"max_index_num": 110_000_000},
-            "max_index_num: expected an index file, with maxHashSlotNum slots, of",
-        ),
+        ({"mapped_file_size_commit_log": 1 << 31}, "mapped_file_size_commit_log: expected 2147483647 or less"),
+        ({"max_index_num": 110_000_000}, "max_index_num: expected an index file, with maxHashSlotNum slots, of"),
         ({"delete_when": ""}, "delete_when: expected hours from 00 to 23, separated by ;, found ''"),
         ({"delete_when": "04;24"}, "delete_when: expected hours"),
         ({"delete_when": "004"}, "delete_when: expected hours"),
         ({"message_delay_level": "1 s"}, "message_delay_level: expected a number and one of s m h d"),
         ({"message_delay_level": f"{1 << 62}s"}, "message_delay_level: expected delays up to"),
-        (
-            {"disk_space_clean_forcibly_ratio": float("nan")},
-            "disk_space_clean_forcibly_ratio: expected more than 0",
-        ),
+        ({"disk_space_clean_forcibly_ratio": float("nan")}, "disk_space_clean_forcibly_ratio: expected more than 0"),
         ({"enable_dleger_commit_log": True}, "enable_dleger_commit_log: expected false"),
-        (
-            {"read_only_commit_log_store_paths": "/store/commitlog"},
-            "read_only_commit_log_store_paths: expected a d",
-        ),
+        ({"read_only_commit_log_store_paths": "/store/commitlog"}, "read_only_commit_log_store_paths: expected a d"),
     ],
 )
 def test_settings_no_store_can_have_are_refused_by_name(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         StoreConfig(**{"store_path_root_dir": "/store"} | settings)
-
     assert str(caught.value).startswith(message)
     assert caught.value.line is None
 
@@ -157,13 +143,11 @@ def test_every_setting_has_a_meaning_and_every_meaning_a_setting() -> None:
 
 def test_every_number_has_a_unit_but_for_a_port() -> None:
     numbers = {one.metadata["key"].name for one in fields(StoreConfig) if one.type in (int, float)}
-
     assert numbers - {name for name, meaning in MEANINGS.items() if meaning.unit} == {"haListenPort"}
 
 
 def test_defaults_are_those_of_rocketmq() -> None:
     conf = read_broker_conf(DEFAULTS, "/unused")
     of_rocketmq = [one.name for one in fields(StoreConfig) if not one.metadata["key"].own]
-
     assert conf.store == StoreConfig("/store")
     assert sorted(conf.lines) == sorted(of_rocketmq)

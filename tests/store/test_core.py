@@ -14,13 +14,7 @@ from tornlog.store.config import StoreConfig
 from tornlog.store.errors import CorruptFileError
 from tornlog.store.filters.message_filter import TagFilter
 from tornlog.store.formats.columns import Core, Pulled
-from tornlog.store.formats.consume_queue import (
-    ADDRESS_MAX,
-    BLANK_ENTRY,
-    ENTRY_BYTES,
-    decode_entry,
-    encode_entry,
-)
+from tornlog.store.formats.consume_queue import ADDRESS_MAX, BLANK_ENTRY, ENTRY_BYTES, decode_entry, encode_entry
 from tornlog.store.formats.index_key import keys_of
 from tornlog.store.formats.message import MessageRecord, decode_record, place_records
 from tornlog.store.formats.messages import Message
@@ -149,7 +143,6 @@ def test_what_rocketmq_wrote_is_read_alike(
     core: Core, golden: Callable[[str], Any], case: str, clean_exit: bool
 ) -> None:
     written = golden(case)
-
     assert_same(written.config(written.before), core, clean_exit=clean_exit)
     shutil.rmtree(written.before / "consumequeue", ignore_errors=True)
     assert_same(written.config(written.before), core, clean_exit=clean_exit)
@@ -184,7 +177,6 @@ def test_a_store_of_every_kind_of_message_is_read_alike(core: Core, mixed: Store
         shutil.rmtree(gone)
     elif gone.exists():
         gone.unlink()
-
     counts = [assert_same(mixed, core, clean_exit=clean_exit) for clean_exit in (True, False)]
     assert max(counts) > 100
 
@@ -323,7 +315,6 @@ def test_a_pull_ends_in_front_of_a_record_that_readers_may_not_see_whole(
 ) -> None:
     log = memoryview(b"b" * 20 + b"c" * 10)
     entries = memoryview(encode_entry(100, 20, 0) + encode_entry(120, 10, 0))
-
     records, offsets, places, scanned, total, last = core.pull(entries, log[:readable], 100, 0, None, 9, 99)
     assert records == taken
     assert offsets == [100, 120][: len(taken)]
@@ -341,7 +332,6 @@ def test_dispatch_fills_the_same_queues_with_the_core_and_without(
 ) -> None:
     counting = CountingCore(core)
     left = [queues_dispatched(tmp_path / name, each, settings) for name, each in (("c", counting), ("py", None))]
-
     assert left[0] == left[1]
     assert counting.linked > 100
 

@@ -35,15 +35,7 @@ def done(path: str, calls: Calls, **how: Any) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        ("/a/b", "/a"),
-        ("/a", "/"),
-        ("/", "/"),
-        ("mq", "."),
-        ("a/b", "a"),
-        (".", "."),
-    ],
+    ("path", "expected"), [("/a/b", "/a"), ("/a", "/"), ("/", "/"), ("mq", "."), ("a/b", "a"), (".", ".")]
 )
 def test_the_directory_of_a_relative_name_is_the_working_directory(path: str, expected: str) -> None:
     assert directory_of(path) == expected
@@ -77,14 +69,12 @@ def test_a_directory_outside_the_one_that_the_caller_syncs_is_durable_up_to_the_
 
 def test_the_call_between_creation_and_sync_comes_there() -> None:
     calls = Calls()
-
     assert done("mq", calls, once_made=lambda: calls.done.append("lock")) == ["make mq", "lock", "sync ."]
 
 
 @pytest.mark.parametrize("refusal", [errno.EACCES, errno.EINVAL, errno.EROFS])
 def test_an_existing_level_in_a_directory_that_cannot_be_synced_is_passed_over(refusal: int) -> None:
     calls = Calls("/home", "/home/me", refused={"/home": refusal})
-
     assert done("/home/me/mq", calls) == ["make /home/me/mq", "sync /", "sync /home/me"]
 
 

@@ -53,7 +53,6 @@ def store(root: Path, loaded: Callable[..., MessageStore]) -> MessageStore:
 def test_log_and_queues_end_where_rocketmq_said(store: MessageStore, rows: list[list[str]]) -> None:
     ends = {row[0]: row[1:] for row in rows if row[0] == "max"}
     queues = [(topic, int(queue), int(low), int(high)) for kind, topic, queue, low, high in _cq(rows)]
-
     assert [str(store.max_phy_offset)] == ends["max"]
     assert len(queues) == 6
     for topic, queue_id, low, high in queues:
@@ -92,7 +91,6 @@ def test_messages_are_found_by_their_keys_as_often_as_rocketmq_found_them(
     store: MessageStore, rows: list[list[str]]
 ) -> None:
     queries = [row[1:] for row in rows if row[0] == "query"]
-
     assert len(queries) == 5
     for topic, key, hits in queries:
         found = store.query_message(topic, key, 32, 0, 1 << 62)
@@ -101,7 +99,6 @@ def test_messages_are_found_by_their_keys_as_often_as_rocketmq_found_them(
 
 def test_nothing_is_wrong_with_the_files(root: Path, name: str) -> None:
     found = verify_directory(overlay_world().files, str(root), Geometry(), lambda read_bytes: None)
-
     assert found.findings.violations == []
     assert found.findings.unclean_exit == (name == "killed")
     assert found.counts["records"] == 76

@@ -21,10 +21,7 @@ UNDETECTABLE = {
     ("14-abn-ckpt-zero", "checkpoint"): "times of 0 are those of a store that died before its first flush",
     ("14-abn-combo", "checkpoint"): "likewise",
     ("14-abn-combo", "index"): "with the index time 0, nothing says that there was an index",
-    (
-        "14-abn-first-files-deleted",
-        "commitlog/00000000000000000000",
-    ): "the oldest segments go when they expire",
+    ("14-abn-first-files-deleted", "commitlog/00000000000000000000"): "the oldest segments go when they expire",
     ("14-abn-first-files-deleted", "commitlog/00000000000000016384"): "likewise",
     ("14-cln-abort-created", "abort"): "it is what an unclean exit leaves, and damages nothing",
 }

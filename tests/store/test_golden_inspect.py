@@ -67,8 +67,7 @@ LOST_QUEUE = of_queues(("queueId", "topic", *QUEUE_BEGINS, "maxOffset", "maxPhys
 DIFFERENT: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "05b-delay-abrupt": (
         dict.fromkeys(
-            ("checkpoint", "commitLogFiles", "delayOffsetTable", "maxPhyOffset", "record", "topicQueueTable"),
-            DELIVERED,
+            ("checkpoint", "commitLogFiles", "delayOffsetTable", "maxPhyOffset", "record", "topicQueueTable"), DELIVERED
         )
         | of_queues(QUEUE_ENDS, DELIVERED),
         {},
@@ -80,10 +79,7 @@ DIFFERENT: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "14-abn-combo": (REBUILT, {}),
     "14-abn-cq-deleted": (of_queues(QUEUE_BEGINS, PARTLY_REBUILT), of_queues(QUEUE_BEGINS, PARTLY_REBUILT)),
     "14-abn-cq-mid-zero": (REBUILT, {}),
-    "14-abn-early-flip": (
-        {"queue.earliestMessageTime": UNREADABLE},
-        {"queue.earliestMessageTime": UNREADABLE},
-    ),
+    "14-abn-early-flip": ({"queue.earliestMessageTime": UNREADABLE}, {"queue.earliestMessageTime": UNREADABLE}),
     "14-abn-early-flip-ckpt-deleted": (CUT_TAIL, CUT_TAIL),
     "14-abn-first-files-deleted": (FIRST_ENTRY, FIRST_ENTRY),
     "14-abn-flip-5th-last-magic": (CUT_TAIL, CUT_TAIL),
@@ -148,7 +144,6 @@ def different_fields(ours: dict[str, Any], theirs: dict[str, Any]) -> set[str]:
 def test_a_golden_store_looks_as_rocketmq_saw_it(golden: Callable[..., Any], case: str, tree: str) -> None:
     store = golden(case)
     found = inspect_directory(overlay_world(), str(store.tree(tree)), told_about(store, tree))
-
     on_purpose = DIFFERENT.get(case, ({}, {}))[tree == "after"]
     assert different_fields(found.everything(), store.observed) == set(on_purpose)
 
@@ -157,7 +152,6 @@ def test_a_golden_store_looks_as_rocketmq_saw_it(golden: Callable[..., Any], cas
 def test_the_progress_of_delayed_delivery_reads_as_rocketmq_writes_it(golden: Callable[..., Any], case: str) -> None:
     store = golden(case)
     found = inspect_directory(overlay_world(), str(store.after), Geometry()).summary()
-
     assert found["delayOffsetJson"].encode() == (store.after / "config/delayOffset.json").read_bytes()
     assert found["delayOffsetJson"] == store.manifest["inspect"]["delayOffsetJson"]
 
@@ -194,7 +188,6 @@ def test_a_store_that_is_not_opened_is_one_that_rocketmq_refused_or_that_is_name
 ) -> None:
     store = golden(case)
     found = inspect_directory(overlay_world(), str(store.before), Geometry())
-
     assert found.findings
     assert store.manifest["inspect"].get("load") is not True
     assert (found.store is None) == (case != "14-abn-size-huge")

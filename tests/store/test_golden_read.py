@@ -27,11 +27,7 @@ CASES = [case for case in MAIN_CASES + UNDAMAGED_14 if case != "05b-delay-abrupt
 
 def pulled(store: MessageStore, question: dict[str, Any]) -> dict[str, Any]:
     result = store.get_message(
-        question["topic"],
-        question["queueId"],
-        question["offset"],
-        question["maxMsgNums"],
-        question["subExpression"],
+        question["topic"], question["queueId"], question["offset"], question["maxMsgNums"], question["subExpression"]
     )
     return {
         "status": result.status.value,
@@ -79,7 +75,6 @@ def test_times_are_found_as_rocketmq_found_them(
 ) -> None:
     written = golden(case)
     store = loaded(written.config(written.before))  # recovery leaves the times of these files
-
     for question in written.observed["offsetByTime"]:
         answer = store.get_offset_in_queue_by_time(question["topic"], question["queueId"], question["timestamp"])
         assert answer == question["offset"], question
@@ -88,10 +83,7 @@ def test_times_are_found_as_rocketmq_found_them(
 
 @pytest.mark.parametrize("case", CASES)
 def test_messages_put_into_a_store_of_rocketmq_join_those_that_are_there(
-    golden: Callable[..., Any],
-    started: Callable[..., MessageStore],
-    loaded: Callable[..., MessageStore],
-    case: str,
+    golden: Callable[..., Any], started: Callable[..., MessageStore], loaded: Callable[..., MessageStore], case: str
 ) -> None:
     written = golden(case)
     config = written.config(written.before)

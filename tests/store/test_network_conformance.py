@@ -26,6 +26,7 @@ from tornlog.store.real.world import ThreadTasks
 from tornlog.store.world import Tasks
 
 LONG_MS = 5_000
+pytestmark = pytest.mark.usefixtures("inside")
 
 
 class Closable(Protocol):
@@ -161,6 +162,13 @@ def plain_place(request: pytest.FixtureRequest) -> Place:
     return NETWORKS[request.param](lambda: request.getfixturevalue("certificates"))
 
 
+@pytest.fixture
+def inside(request: pytest.FixtureRequest) -> Callable[[Body], None]:
+    name = "plain_place" if "plain_place" in request.fixturenames else "place"
+    run: Callable[[Body], None] = request.getfixturevalue(name).run
+    return run
+
+
 def send_all(connection: Connection, data: bytes) -> None:
     view = memoryview(data)
     while view:
@@ -199,323 +207,244 @@ def fill(connection: Connection, most_bytes: int) -> int:
 
 
 def test_the_two_ends_agree_on_their_addresses(place: Place) -> None:
-    def body() -> None:
-        client, server = place.pair()
-
-        assert client.local_address == server.remote_address
-        assert client.remote_address == server.local_address
-        assert server.local_address.rpartition(":")[0] == place.listen_at.rpartition(":")[0]
-
-    place.run(body)
+    client, server = place.pair()
+    assert client.local_address == server.remote_address
+    assert client.remote_address == server.local_address
+    assert server.local_address.rpartition(":")[0] == place.listen_at.rpartition(":")[0]
 
 
 def test_a_port_that_was_left_open_is_given_and_is_another_each_time(place: Place) -> None:
-    def body() -> None:
-        first, second = place.listen(), place.listen()
-
-        ports = {listener.address.rpartition(":")[2] for listener in (first, second)}
-        assert len(ports) == 2
-        assert "0" not in ports
-
-    place.run(body)
+    first, second = place.listen(), place.listen()
+    ports = {listener.address.rpartition(":")[2] for listener in (first, second)}
+    assert len(ports) == 2
+    assert "0" not in ports
 
 
 def test_an_address_in_use_is_refused_until_it_is_given_back(place: Place) -> None:
-    def body() -> None:
-        listener = place.listen()
-        with pytest.raises(OSError) as refused:  # noqa: PT011 the number says it
-            place.listen(listener.address)
-        assert refused.value.errno == errno.EADDRINUSE
-
-        listener.close()
-        again = place.listen(listener.address)
-        assert again.address == listener.address
-
-    place.run(body)
+    listener = place.listen()
+    with pytest.raises(OSError) as refused:  # noqa: PT011 the number says it
+        place.listen(listener.address)
+    assert refused.value.errno == errno.EADDRINUSE
+    listener.close()
+    again = place.listen(listener.address)
+    assert again.address == listener.address
 
 
 @pytest.mark.parametrize("address", ["nowhere", "10.0.0.1:", ":1", "10.0.0.1:65536", "10.0.0.1:x", "10.0.0.1:-1"])
 def test_what_is_no_address_is_told_apart_from_one_that_nobody_has(place: Place, address: str) -> None:
-    def body() -> None:
-        with pytest.raises(ValueError, match="expected host:port"):
-            place.client.connect(address, LONG_MS)
-        with pytest.raises(ValueError, match="expected host:port"):
-            place.server.listen(address)
-
-    place.run(body)
+    with pytest.raises(ValueError, match="expected host:port"):
+        place.client.connect(address, LONG_MS)
+    with pytest.raises(ValueError, match="expected host:port"):
+        place.server.listen(address)
 
 
 def test_where_nobody_listens_a_connection_is_refused(place: Place) -> None:
-    def body() -> None:
-        listener = place.listen()
-        listener.close()
-        with pytest.raises(ConnectionRefusedError):
-            place.connect(listener)
-
-    place.run(body)
+    listener = place.listen()
+    listener.close()
+    with pytest.raises(ConnectionRefusedError):
+        place.connect(listener)
 
 
 def test_who_connects_need_not_wait_to_be_accepted(plain_place: Place) -> None:
     place = plain_place
+    listener = place.listen()
+    first = place.connect(listener)
+    second = place.connect(listener)
+    send_all(first, b"early")
+    accepted = place.accept(listener)
 
-    def body() -> None:
-        listener = place.listen()
-        first = place.connect(listener)
-        second = place.connect(listener)
-        send_all(first, b"early")
-        accepted = place.accept(listener)
-
-        assert accepted.remote_address == first.local_address
-        assert receive_bytes(accepted, 5) == b"early"
-        assert place.accept(listener).remote_address == second.local_address
-
-    place.run(body)
+    assert accepted.remote_address == first.local_address
+    assert receive_bytes(accepted, 5) == b"early"
+    assert place.accept(listener).remote_address == second.local_address
 
 
 def test_accepting_waits_as_long_as_it_may(place: Place) -> None:
-    def body() -> None:
-        listener = place.listen()
-        for timeout_ms in (0, 30):
-            with pytest.raises(TimeoutError):
-                listener.accept(timeout_ms)
-
-    place.run(body)
+    listener = place.listen()
+    for timeout_ms in (0, 30):
+        with pytest.raises(TimeoutError):
+            listener.accept(timeout_ms)
 
 
 def test_closing_a_listener_ends_who_waits_for_connections(place: Place) -> None:
-    def body() -> None:
-        listener = place.listen()
-        seen: list[Exception] = []
+    listener = place.listen()
+    seen: list[Exception] = []
 
-        def accept() -> None:
-            try:
-                listener.accept(None)
-            except ConnectionError as error:
-                seen.append(error)
+    def accept() -> None:
+        try:
+            listener.accept(None)
+        except ConnectionError as error:
+            seen.append(error)
 
-        task = place.server_tasks.spawn("accept", accept)
-        place.server_tasks.sleep(20)
-        listener.close()
-        listener.close()
+    task = place.server_tasks.spawn("accept", accept)
+    place.server_tasks.sleep(20)
+    listener.close()
+    listener.close()
 
-        assert task.join(LONG_MS)
-        assert len(seen) == 1
-        with pytest.raises(ConnectionError):
-            listener.accept(0)
-
-    place.run(body)
+    assert task.join(LONG_MS)
+    assert len(seen) == 1
+    with pytest.raises(ConnectionError):
+        listener.accept(0)
 
 
 # Streams
 
 
 def test_what_is_sent_arrives_in_order_whatever_its_size(place: Place) -> None:
-    def body() -> None:
-        client, server = place.pair()
-        data = bytes(range(256)) * 1024  # far more than a simulated buffer holds
+    client, server = place.pair()
+    data = bytes(range(256)) * 1024  # far more than a simulated buffer holds
 
-        def send() -> None:
-            send_all(client, data)
-            client.close()
+    def send() -> None:
+        send_all(client, data)
+        client.close()
 
-        place.client_tasks.spawn("send", send)
+    place.client_tasks.spawn("send", send)
 
-        assert receive_rest(server) == data
-
-    place.run(body)
+    assert receive_rest(server) == data
 
 
 def test_both_directions_are_streams_of_their_own(place: Place) -> None:
-    def body() -> None:
-        client, server = place.pair()
-        send_all(client, b"question")
-        send_all(server, b"answer")
-
-        assert receive_bytes(client, 6) == b"answer"
-        assert receive_bytes(server, 8) == b"question"
-
-    place.run(body)
+    client, server = place.pair()
+    send_all(client, b"question")
+    send_all(server, b"answer")
+    assert receive_bytes(client, 6) == b"answer"
+    assert receive_bytes(server, 8) == b"question"
 
 
 def test_any_kind_of_bytes_can_be_sent(place: Place) -> None:
-    def body() -> None:
-        client, server = place.pair()
-        for kind in (bytes, bytearray, memoryview):
-            assert client.send(kind(b"abc"), LONG_MS) == 3
-
-        assert receive_bytes(server, 9) == b"abcabcabc"
-
-    place.run(body)
+    client, server = place.pair()
+    for kind in (bytes, bytearray, memoryview):
+        assert client.send(kind(b"abc"), LONG_MS) == 3
+    assert receive_bytes(server, 9) == b"abcabcabc"
 
 
 def test_what_is_not_asked_for_yet_is_kept(place: Place) -> None:
-    def body() -> None:
-        client, server = place.pair()
-        send_all(client, b"0123456789")
-
-        found = [receive_bytes(server, 1) for _ in range(10)]
-        assert b"".join(found) == b"0123456789"
-
-    place.run(body)
+    client, server = place.pair()
+    send_all(client, b"0123456789")
+    found = [receive_bytes(server, 1) for _ in range(10)]
+    assert b"".join(found) == b"0123456789"
 
 
 def test_receiving_waits_as_long_as_it_may(place: Place) -> None:
-    def body() -> None:
-        client, server = place.pair()
-        for timeout_ms in (0, 30):
-            with pytest.raises(TimeoutError):
-                server.receive(10, timeout_ms)
-        send_all(client, b"late")
-
-        assert receive_bytes(server, 4) == b"late"
-
-    place.run(body)
+    client, server = place.pair()
+    for timeout_ms in (0, 30):
+        with pytest.raises(TimeoutError):
+            server.receive(10, timeout_ms)
+    send_all(client, b"late")
+    assert receive_bytes(server, 4) == b"late"
 
 
 def test_bytes_wake_who_waits_for_them(place: Place) -> None:
-    def body() -> None:
-        client, server = place.pair()
-        found: list[bytes] = []
-        task = place.server_tasks.spawn("receive", lambda: found.append(server.receive(10, None)))
-        place.server_tasks.sleep(20)
-        client.send(b"x", LONG_MS)
-
-        assert task.join(LONG_MS)
-        assert found == [b"x"]
-
-    place.run(body)
+    client, server = place.pair()
+    found: list[bytes] = []
+    task = place.server_tasks.spawn("receive", lambda: found.append(server.receive(10, None)))
+    place.server_tasks.sleep(20)
+    client.send(b"x", LONG_MS)
+    assert task.join(LONG_MS)
+    assert found == [b"x"]
 
 
 def test_a_reader_that_does_not_read_stalls_its_sender_until_it_does(place: Place) -> None:
-    def body() -> None:
-        client, server = place.pair()
-        taken = fill(client, place.chunk_bytes)
-        assert 0 < taken < place.chunk_bytes
-        with pytest.raises(TimeoutError):
-            client.send(PIECE, 0)
+    client, server = place.pair()
+    taken = fill(client, place.chunk_bytes)
+    assert 0 < taken < place.chunk_bytes
+    with pytest.raises(TimeoutError):
+        client.send(PIECE, 0)
 
-        receive_bytes(server, taken)
-        task = place.client_tasks.spawn("send", lambda: send_all(client, PIECE + b"more"))
-        assert receive_bytes(server, len(PIECE) + 4) == PIECE + b"more"
-        assert task.join(LONG_MS)
-
-    place.run(body)
+    receive_bytes(server, taken)
+    task = place.client_tasks.spawn("send", lambda: send_all(client, PIECE + b"more"))
+    assert receive_bytes(server, len(PIECE) + 4) == PIECE + b"more"
+    assert task.join(LONG_MS)
 
 
 def test_room_wakes_a_sender_that_waits_for_it(place: Place) -> None:
-    def body() -> None:
-        client, server = place.pair()
-        taken = fill(client, place.chunk_bytes)
-        task = place.client_tasks.spawn("send", lambda: send_all(client, PIECE + b"waited"))
-        place.server_tasks.sleep(20)
-
-        found = receive_bytes(server, taken + len(PIECE) + 6)
-        assert task.join(LONG_MS)
-        assert found.endswith(b"waited")
-
-    place.run(body)
+    client, server = place.pair()
+    taken = fill(client, place.chunk_bytes)
+    task = place.client_tasks.spawn("send", lambda: send_all(client, PIECE + b"waited"))
+    place.server_tasks.sleep(20)
+    found = receive_bytes(server, taken + len(PIECE) + 6)
+    assert task.join(LONG_MS)
+    assert found.endswith(b"waited")
 
 
 # Ends
 
 
 def test_what_was_taken_is_delivered_before_the_end(place: Place) -> None:
-    def body() -> None:
-        client, server = place.pair()
-        send_all(client, b"last words")
-        client.close()
-
-        assert receive_rest(server) == b"last words"
-        assert server.receive(10, 0) == b""  # it stays the end
-
-    place.run(body)
+    client, server = place.pair()
+    send_all(client, b"last words")
+    client.close()
+    assert receive_rest(server) == b"last words"
+    assert server.receive(10, 0) == b""  # it stays the end
 
 
 def test_what_came_and_nobody_read_does_not_take_back_what_was_sent(place: Place) -> None:
-    def body() -> None:
-        client, server = place.pair()
-        send_all(server, b"unread")
-        place.server_tasks.sleep(50)
-        send_all(client, b"last words")
-        client.close()
-
-        assert receive_rest(server) == b"last words"
-
-    place.run(body)
+    client, server = place.pair()
+    send_all(server, b"unread")
+    place.server_tasks.sleep(50)
+    send_all(client, b"last words")
+    client.close()
+    assert receive_rest(server) == b"last words"
 
 
 def test_a_closed_connection_can_only_be_closed_again(place: Place) -> None:
-    def body() -> None:
-        client, _ = place.pair()
-        client.close()
-        client.close()
-
-        with pytest.raises(ConnectionError):
-            client.receive(1, LONG_MS)
-        with pytest.raises(ConnectionError):
-            client.send(b"x", LONG_MS)
-
-    place.run(body)
+    client, _ = place.pair()
+    client.close()
+    client.close()
+    with pytest.raises(ConnectionError):
+        client.receive(1, LONG_MS)
+    with pytest.raises(ConnectionError):
+        client.send(b"x", LONG_MS)
 
 
 def test_closing_wakes_a_receiver_that_waits(place: Place) -> None:
-    def body() -> None:
-        client, _server = place.pair()
-        seen: list[Exception] = []
+    client, _server = place.pair()
+    seen: list[Exception] = []
 
-        def receive() -> None:
-            try:
-                client.receive(1, None)
-            except ConnectionError as error:
-                seen.append(error)
+    def receive() -> None:
+        try:
+            client.receive(1, None)
+        except ConnectionError as error:
+            seen.append(error)
 
-        task = place.client_tasks.spawn("receive", receive)
-        place.server_tasks.sleep(20)
-        client.close()
+    task = place.client_tasks.spawn("receive", receive)
+    place.server_tasks.sleep(20)
+    client.close()
 
-        assert task.join(LONG_MS)
-        assert len(seen) == 1
-
-    place.run(body)
+    assert task.join(LONG_MS)
+    assert len(seen) == 1
 
 
 def test_closing_wakes_a_sender_that_waits(place: Place) -> None:
-    def body() -> None:
-        client, _server = place.pair()
-        fill(client, place.chunk_bytes)
-        seen: list[Exception] = []
+    client, _server = place.pair()
+    fill(client, place.chunk_bytes)
+    seen: list[Exception] = []
 
-        def send() -> None:
-            try:
-                send_all(client, bytes(1 << 20))
-            except ConnectionError as error:
-                seen.append(error)
+    def send() -> None:
+        try:
+            send_all(client, bytes(1 << 20))
+        except ConnectionError as error:
+            seen.append(error)
 
-        task = place.client_tasks.spawn("send", send)
-        place.server_tasks.sleep(20)
-        client.close()
+    task = place.client_tasks.spawn("send", send)
+    place.server_tasks.sleep(20)
+    client.close()
 
-        assert task.join(LONG_MS)
-        assert len(seen) == 1
-
-    place.run(body)
+    assert task.join(LONG_MS)
+    assert len(seen) == 1
 
 
 def test_who_sends_to_one_that_is_gone_learns_of_it(place: Place) -> None:
-    def body() -> None:
-        client, server = place.pair()
-        client.close()
-        place.server_tasks.sleep(50)
+    client, server = place.pair()
+    client.close()
+    place.server_tasks.sleep(50)
 
-        def ask_on() -> None:
-            for _ in range(100):
-                server.send(b"is anybody there?", LONG_MS)
-                place.server_tasks.sleep(5)
+    def ask_on() -> None:
+        for _ in range(100):
+            server.send(b"is anybody there?", LONG_MS)
+            place.server_tasks.sleep(5)
 
-        with pytest.raises(ConnectionError):
-            ask_on()
-
-    place.run(body)
+    with pytest.raises(ConnectionError):
+        ask_on()
 
 
 # Pollers
@@ -527,174 +456,141 @@ def names(ready: object, **known: object) -> list[tuple[str, bool, bool]]:
 
 
 def test_a_poller_tells_who_is_ready_in_the_order_of_first_watching(place: Place) -> None:
-    def body() -> None:
-        poller = place.poller()
-        ends = [place.pair() for _ in range(3)]
-        for _, server in ends:
-            poller.watch(server, receives=True, sends=False)
-        poller.watch(ends[0][1], receives=True, sends=False)  # a second watch changes no order
-        for client, _ in reversed(ends):
-            send_all(client, b"x")
-        place.server_tasks.sleep(100)
+    poller = place.poller()
+    ends = [place.pair() for _ in range(3)]
+    for _, server in ends:
+        poller.watch(server, receives=True, sends=False)
+    poller.watch(ends[0][1], receives=True, sends=False)  # a second watch changes no order
+    for client, _ in reversed(ends):
+        send_all(client, b"x")
+    place.server_tasks.sleep(100)
 
-        ready = poller.wait(LONG_MS)
-        assert [what for what, _, _ in ready] == [server for _, server in ends]
-        assert all((receives, sends) == (True, False) for _, receives, sends in ready)
-        assert len(poller.wait(LONG_MS)) == 3, "what was not received is still there"
-        for _, server in ends:
-            assert server.receive(10, 0) == b"x"
-        assert list(poller.wait(0)) == []
-
-    place.run(body)
+    ready = poller.wait(LONG_MS)
+    assert [what for what, _, _ in ready] == [server for _, server in ends]
+    assert all((receives, sends) == (True, False) for _, receives, sends in ready)
+    assert len(poller.wait(LONG_MS)) == 3, "what was not received is still there"
+    for _, server in ends:
+        assert server.receive(10, 0) == b"x"
+    assert list(poller.wait(0)) == []
 
 
 def test_a_poller_waits_as_long_as_it_may_and_no_longer_than_there_is_something(place: Place) -> None:
-    def body() -> None:
-        client, server = place.pair()
-        poller = place.poller()
-        poller.watch(server, receives=True, sends=False)
-        assert list(poller.wait(0)) == []
-        assert list(poller.wait(30)) == []
+    client, server = place.pair()
+    poller = place.poller()
+    poller.watch(server, receives=True, sends=False)
+    assert list(poller.wait(0)) == []
+    assert list(poller.wait(30)) == []
 
-        def send() -> None:
-            place.client_tasks.sleep(20)
-            client.send(b"x", LONG_MS)
+    def send() -> None:
+        place.client_tasks.sleep(20)
+        client.send(b"x", LONG_MS)
 
-        place.client_tasks.spawn("send", send)
-        assert names(poller.wait(None), server=server) == [("server", True, False)]
-
-    place.run(body)
+    place.client_tasks.spawn("send", send)
+    assert names(poller.wait(None), server=server) == [("server", True, False)]
 
 
 def test_a_poller_tells_of_room_only_who_waits_for_it(place: Place) -> None:
-    def body() -> None:
-        client, server = place.pair()
-        poller = place.client_poller()
-        poller.watch(client, receives=True, sends=True)
-        assert names(poller.wait(LONG_MS), client=client) == [("client", False, True)]
+    client, server = place.pair()
+    poller = place.client_poller()
+    poller.watch(client, receives=True, sends=True)
+    assert names(poller.wait(LONG_MS), client=client) == [("client", False, True)]
 
-        taken = fill(client, place.chunk_bytes)
-        assert list(poller.wait(0)) == []
-        receive_bytes(server, taken)
-        assert names(poller.wait(LONG_MS), client=client) == [("client", False, True)]
+    taken = fill(client, place.chunk_bytes)
+    assert list(poller.wait(0)) == []
+    receive_bytes(server, taken)
+    assert names(poller.wait(LONG_MS), client=client) == [("client", False, True)]
 
-        poller.watch(client, receives=True, sends=False)
-        assert list(poller.wait(0)) == []
-        poller.watch(client, receives=False, sends=False)
-        send_all(server, b"x")
-        assert list(poller.wait(30)) == []
-        poller.watch(client, receives=True, sends=False)
-        assert names(poller.wait(LONG_MS), client=client) == [("client", True, False)]
-
-    place.run(body)
+    poller.watch(client, receives=True, sends=False)
+    assert list(poller.wait(0)) == []
+    poller.watch(client, receives=False, sends=False)
+    send_all(server, b"x")
+    assert list(poller.wait(30)) == []
+    poller.watch(client, receives=True, sends=False)
+    assert names(poller.wait(LONG_MS), client=client) == [("client", True, False)]
 
 
 def test_a_poller_tells_of_whoever_connects(plain_place: Place) -> None:
     place = plain_place
+    listener, poller = place.listen(), place.poller()
+    poller.watch(listener, receives=True, sends=False)
+    assert list(poller.wait(0)) == []
+    connection = place.connect(listener)
 
-    def body() -> None:
-        listener, poller = place.listen(), place.poller()
-        poller.watch(listener, receives=True, sends=False)
-        assert list(poller.wait(0)) == []
-        connection = place.connect(listener)
-
-        assert names(poller.wait(LONG_MS), listener=listener) == [("listener", True, False)]
-        assert place.accept(listener).remote_address == connection.local_address
-        assert list(poller.wait(0)) == []
-
-    place.run(body)
+    assert names(poller.wait(LONG_MS), listener=listener) == [("listener", True, False)]
+    assert place.accept(listener).remote_address == connection.local_address
+    assert list(poller.wait(0)) == []
 
 
 def test_a_poller_tells_of_an_end(place: Place) -> None:
-    def body() -> None:
-        client, server = place.pair()
-        poller = place.poller()
-        poller.watch(server, receives=True, sends=False)
-        client.close()
-
-        assert names(poller.wait(LONG_MS), server=server) == [("server", True, False)]
-        assert server.receive(1, 0) == b""
-
-    place.run(body)
+    client, server = place.pair()
+    poller = place.poller()
+    poller.watch(server, receives=True, sends=False)
+    client.close()
+    assert names(poller.wait(LONG_MS), server=server) == [("server", True, False)]
+    assert server.receive(1, 0) == b""
 
 
 def test_a_poller_tells_of_what_was_closed_under_it_until_it_forgets_it(place: Place) -> None:
-    def body() -> None:
-        _, server = place.pair()
-        poller = place.poller()
-        poller.watch(server, receives=True, sends=False)
+    _, server = place.pair()
+    poller = place.poller()
+    poller.watch(server, receives=True, sends=False)
 
-        def close() -> None:
-            place.server_tasks.sleep(20)
-            server.close()
+    def close() -> None:
+        place.server_tasks.sleep(20)
+        server.close()
 
-        place.server_tasks.spawn("close", close)
-        assert names(poller.wait(LONG_MS), server=server) == [("server", True, False)]
-        with pytest.raises(ConnectionError):
-            server.receive(1, 0)
-        assert len(poller.wait(0)) == 1
-        poller.forget(server)
-        poller.forget(server)
-        assert list(poller.wait(0)) == []
+    place.server_tasks.spawn("close", close)
+    assert names(poller.wait(LONG_MS), server=server) == [("server", True, False)]
+    with pytest.raises(ConnectionError):
+        server.receive(1, 0)
+    assert len(poller.wait(0)) == 1
+    poller.forget(server)
+    poller.forget(server)
+    assert list(poller.wait(0)) == []
 
-        poller.watch(server, receives=True, sends=False)
-        assert names(poller.wait(LONG_MS), server=server) == [("server", True, False)]
-        poller.forget(server)
-
-    place.run(body)
+    poller.watch(server, receives=True, sends=False)
+    assert names(poller.wait(LONG_MS), server=server) == [("server", True, False)]
+    poller.forget(server)
 
 
 def test_a_forgotten_connection_is_watched_afresh_behind_the_others(place: Place) -> None:
-    def body() -> None:
-        (first_client, first), (second_client, second) = place.pair(), place.pair()
-        poller = place.poller()
-        for end in (first, second):
-            poller.watch(end, receives=True, sends=False)
-        poller.forget(first)
-        poller.watch(first, receives=True, sends=False)
-        send_all(first_client, b"x")
-        send_all(second_client, b"x")
-        place.server_tasks.sleep(100)
+    (first_client, first), (second_client, second) = place.pair(), place.pair()
+    poller = place.poller()
+    for end in (first, second):
+        poller.watch(end, receives=True, sends=False)
+    poller.forget(first)
+    poller.watch(first, receives=True, sends=False)
+    send_all(first_client, b"x")
+    send_all(second_client, b"x")
+    place.server_tasks.sleep(100)
 
-        assert [what for what, _, _ in poller.wait(LONG_MS)] == [second, first]
-
-    place.run(body)
+    assert [what for what, _, _ in poller.wait(LONG_MS)] == [second, first]
 
 
 def test_a_wake_up_ends_the_wait_that_is_under_way(place: Place) -> None:
-    def body() -> None:
-        poller = place.poller()
+    poller = place.poller()
 
-        def wake() -> None:
-            place.server_tasks.sleep(20)
-            poller.wake()
+    def wake() -> None:
+        place.server_tasks.sleep(20)
+        poller.wake()
 
-        place.server_tasks.spawn("wake", wake)
-        assert list(poller.wait(None)) == []
-        assert list(poller.wait(10)) == []
-
-    place.run(body)
+    place.server_tasks.spawn("wake", wake)
+    assert list(poller.wait(None)) == []
+    assert list(poller.wait(10)) == []
 
 
 def test_a_wake_up_before_a_wait_is_remembered_once(place: Place) -> None:
-    def body() -> None:
-        poller: Poller = place.poller()
-        for _ in range(3):
-            poller.wake()
-        assert list(poller.wait(None)) == []
-        assert list(poller.wait(10)) == []
-
-    place.run(body)
+    poller: Poller = place.poller()
+    for _ in range(3):
+        poller.wake()
+    assert list(poller.wait(None)) == []
+    assert list(poller.wait(10)) == []
 
 
 def test_what_a_closed_poller_watched_stays_open(place: Place) -> None:
-    def body() -> None:
-        client, server = place.pair()
-        poller = place.poller()
-        poller.watch(server, receives=True, sends=True)
-        poller.close()
-        send_all(client, b"still here")
-
-        assert receive_bytes(server, 10) == b"still here"
-
-    place.run(body)
+    client, server = place.pair()
+    poller = place.poller()
+    poller.watch(server, receives=True, sends=True)
+    poller.close()
+    send_all(client, b"still here")
+    assert receive_bytes(server, 10) == b"still here"

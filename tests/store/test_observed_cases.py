@@ -232,7 +232,6 @@ def test_an_empty_file_at_the_logs_end_does_not_keep_a_store_from_loading(lives:
     # There: the load fails.
     lives.run(put_all("TT"))
     lives.write("/store/commitlog/00000000000000065536", b"")
-
     assert lives.run(lambda store: put(store).queue_offset) == 1
     assert all(len(content) == LOG_BYTES for content in lives.below("/store/commitlog").values())
 
@@ -241,20 +240,9 @@ def test_queues_that_a_kill_left_whole_stay_as_they_are(lives: Lives) -> None:
     # There: likewise.
     lives.run(put_all(*["TT"] * 60, "TB"), killed=True)
     left = lives.below("/store/consumequeue")
-
     assert lives.load(lambda store: store.get_max_offset_in_queue("TT", 0)) == 60
     assert lives.below("/store/consumequeue") == left
     assert len(left) == 3
-
-
-def test_a_pull_from_a_topic_never_used_finds_no_message_in_the_queue(lives: Lives) -> None:
-    # There: likewise.
-    def body(store: MessageStore) -> None:
-        pulled = store.get_message("Never", 0, 5)
-
-        assert (pulled.status, pulled.next_begin_offset) == (GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0)
-
-    lives.run(body)
 
 
 def test_the_record_that_a_full_index_file_ends_with_is_not_indexed_again(

@@ -86,12 +86,7 @@ def test_a_read_gives_what_was_written_up_to_the_files_end(run: Run) -> None:
 
         assert file.write(2, b"abc") == 3
         assert (file.size_bytes, file.path) == (5, f"{root}/log")
-        assert (file.read(0, 4), file.read(3, 100), file.read(5, 1), file.read(99, 1)) == (
-            b"\0\0ab",
-            b"bc",
-            b"",
-            b"",
-        )
+        assert (file.read(0, 4), file.read(3, 100), file.read(5, 1), file.read(99, 1)) == (b"\0\0ab", b"bc", b"", b"")
 
     run(body)
 

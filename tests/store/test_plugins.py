@@ -10,12 +10,7 @@ import pytest
 from tornlog.store.config import ConfigError, StoreConfig
 from tornlog.store.formats.messages import Message, PutMessageResult
 from tornlog.store.message_store import MessageStore
-from tornlog.store.plugins import (
-    AbstractPluginMessageStore,
-    AnyMessageStore,
-    PluginContext,
-    build_message_store,
-)
+from tornlog.store.plugins import AbstractPluginMessageStore, AnyMessageStore, PluginContext, build_message_store
 from tornlog.store.real.world import real_world
 from tornlog.store.world import World
 

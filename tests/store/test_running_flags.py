@@ -24,19 +24,10 @@ def flags() -> RunningFlags:
 def test_each_reason_ends_writing_but_only_one_of_them_reading(reason: Refusal, flags: RunningFlags) -> None:
     assert flags.is_readable
     assert flags.is_writeable
-
     flags.refuse(reason)
     assert flags.bits == reason
     assert flags.is_readable == (reason is not Refusal.NOT_READABLE)
     assert flags.is_writeable == (reason is Refusal.NOT_READABLE)
-
-
-def test_reasons_gather(flags: RunningFlags) -> None:
-    flags.refuse(Refusal.DISK_FULL)
-    flags.refuse(Refusal.WRITE_LOGICS_QUEUE_ERROR)
-    flags.refuse(Refusal.DISK_FULL)
-
-    assert flags.bits == 16 + 4
 
 
 def test_a_reason_that_is_taken_back_leaves_the_others(flags: RunningFlags) -> None:
@@ -62,18 +53,6 @@ def test_a_reason_for_good_cannot_be_taken_back(flags: RunningFlags) -> None:
     flags.allow(Refusal.NOT_WRITEABLE)
     assert not flags.is_writeable
     assert flags.bits == 2
-
-
-def test_by_hand_a_store_is_made_read_only_or_mute_and_back(flags: RunningFlags) -> None:
-    flags.refuse(Refusal.NOT_WRITEABLE)
-    flags.refuse(Refusal.NOT_READABLE)
-    assert flags.bits == 3
-    flags.allow(Refusal.NOT_READABLE)
-    assert flags.is_readable
-    assert not flags.is_writeable
-    flags.allow(Refusal.NOT_WRITEABLE)
-    assert flags.is_writeable
-    assert not flags.has_failed
 
 
 def test_a_read_only_store_answers_reads_refuses_puts_and_still_stops_cleanly(lab: Make, small: Make) -> None:

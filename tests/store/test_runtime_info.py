@@ -108,7 +108,6 @@ def test_the_fullness_of_each_directory_of_the_log_is_told_and_the_least_counts(
     first, second = tmp_path / "first", tmp_path / "second"
     store = started(StoreConfig(str(tmp_path / "s"), store_path_commit_log=f"{first},{second}"))
     info = store.runtime_info()
-
     ratios = [float(info[f"commitLogDiskRatio_{path}"]) for path in (first, second)]
     assert float(info["commitLogDiskRatio"]) == min(ratios)
     assert all(0 < ratio <= 1 and round(ratio, 2) == ratio for ratio in ratios)

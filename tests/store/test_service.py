@@ -34,22 +34,13 @@ def test_whoever_made_a_service_is_told_what_it_ends_of_and_its_task_ends_with_t
     service.on_failure = lambda name, error: told.append((name, repr(error)))
     service.start()
     service.shutdown()
-
     assert told == [("failing", "ZeroDivisionError('of nothing')")]
     assert isinstance(getattr(service._task, "failure", None), ZeroDivisionError)
 
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "allocate",
-        "flush-real-time",
-        "dispatch",
-        "flush-consume-queue",
-        "retention",
-        "commit-real-time",
-        "schedule",
-    ],
+    ["allocate", "flush-real-time", "dispatch", "flush-consume-queue", "retention", "commit-real-time", "schedule"],
 )
 def test_a_store_that_has_lost_a_service_names_it_and_takes_no_more_puts_until_a_restart(
     lab: Make, small: Make, name: str, monkeypatch: pytest.MonkeyPatch

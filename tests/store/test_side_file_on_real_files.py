@@ -37,7 +37,6 @@ def side(fs: FakeFilesystem) -> SideFile:
 
 def test_a_new_version_takes_the_place_of_the_old_one_which_stays_beside_it(side: SideFile) -> None:
     assert side.store(NEW)
-
     assert Path(PATH).read_bytes() == NEW
     assert Path(side.backup_path).read_bytes() == OLD
     assert loaded() == NEW
@@ -47,7 +46,6 @@ def test_a_full_disk_leaves_the_old_version(fs: FakeFilesystem, side: SideFile) 
     fs.set_disk_usage(fs.get_disk_usage().used + 3)
     with pytest.raises(OSError, match="No space") as raised:
         side.store(NEW)
-
     assert raised.value.errno == errno.ENOSPC
     assert Path(PATH).read_bytes() == OLD
     fs.set_disk_usage(1 << 20)  # pyfakefs allows no removal on a full disk
@@ -59,7 +57,6 @@ def test_a_version_that_found_no_room_is_written_once_there_is_some(fs: FakeFile
     with pytest.raises(OSError, match="No space"):
         side.store(NEW)
     fs.set_disk_usage(1 << 20)
-
     assert side.store(NEW)
     assert loaded() == NEW
     assert not side.store(NEW)  # it is there
@@ -72,7 +69,6 @@ def test_a_directory_that_may_not_be_written_keeps_its_version(side: SideFile) -
     with pytest.raises(PermissionError) as raised:
         side.store(NEW)
     set_uid(0)
-
     assert raised.value.filename in (side.temporary_path, "/store/config")  # pyfakefs names the directory
     assert loaded() == OLD
 
@@ -96,7 +92,6 @@ def test_without_a_directory_there_is_no_version(fs: FakeFilesystem) -> None:
 
 def test_what_a_crash_left_aside_counts_for_nothing(side: SideFile) -> None:
     Path(side.temporary_path).write_bytes(NEW)
-
     assert loaded() == OLD
     assert not Path(side.temporary_path).exists()
 
@@ -107,7 +102,6 @@ def test_a_side_file_of_one_relative_name_is_in_the_working_directory(
     monkeypatch.chdir(tmp_path)
     side = SideFile(RealFiles(), "plain_acl.yml")
     (tmp_path / "plain_acl.yml").write_bytes(OLD)
-
     assert side.load(parse) == OLD
     assert side.store(NEW)
     assert (tmp_path / "plain_acl.yml").read_bytes() == NEW

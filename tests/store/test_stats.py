@@ -152,9 +152,7 @@ def test_how_far_behind_the_log_a_queue_is_read_is_noted_if_that_is_asked_for(
     in_store(body, disk_fall_recorded=recorded)
 
 
-def test_rates_are_those_of_the_last_seconds_and_none_before_there_are_so_many(
-    in_store: Callable[..., None],
-) -> None:
+def test_rates_are_those_of_the_last_seconds_and_none_before_there_are_so_many(in_store: Callable[..., None]) -> None:
     def body(world: World, store: MessageStore) -> None:
         stats = store.stats
         assert stats.rates(10) is None

@@ -22,6 +22,7 @@ from tornlog.store.real.world import overlay_world, real_world
 from tornlog.store.world import World
 
 Body = Callable[[], None]
+pytestmark = pytest.mark.usefixtures("inside")
 
 
 class Habitat(NamedTuple):
@@ -80,382 +81,265 @@ def root(habitat: Habitat) -> str:
 
 
 @pytest.fixture
-def run(habitat: Habitat) -> Callable[[Body], None]:
+def inside(habitat: Habitat) -> Callable[[Body], None]:
     return habitat.run
-
-
-Run = Callable[[Body], None]
 
 
 # Files: maps
 
 
-def test_a_map_of_a_new_file_is_zeros_of_the_asked_size(world: World, root: str, run: Run) -> None:
-    def body() -> None:
-        file = world.files.map(f"{root}/new", 10_000)
-
-        assert (file.path, file.size_bytes) == (f"{root}/new", 10_000)
-        assert bytes(file.view(0, 10_000)) == bytes(10_000)
-        status = world.files.status(f"{root}/new")
-        assert status is not None
-        assert status.size_bytes == 10_000
-        assert not status.is_directory
-
-    run(body)
+def test_a_map_of_a_new_file_is_zeros_of_the_asked_size(world: World, root: str) -> None:
+    file = world.files.map(f"{root}/new", 10_000)
+    assert (file.path, file.size_bytes) == (f"{root}/new", 10_000)
+    assert bytes(file.view(0, 10_000)) == bytes(10_000)
+    status = world.files.status(f"{root}/new")
+    assert status is not None
+    assert status.size_bytes == 10_000
+    assert not status.is_directory
 
 
-def test_a_map_extends_a_shorter_file_with_zeros(world: World, root: str, run: Run) -> None:
-    def body() -> None:
-        world.files.write(f"{root}/short", b"head")
-        file = world.files.map(f"{root}/short", 5000)
-
-        assert bytes(file.view(0, 5000)) == b"head" + bytes(4996)
-        assert world.files.read(f"{root}/short") == b"head" + bytes(4996)
-
-    run(body)
+def test_a_map_extends_a_shorter_file_with_zeros(world: World, root: str) -> None:
+    world.files.write(f"{root}/short", b"head")
+    file = world.files.map(f"{root}/short", 5000)
+    assert bytes(file.view(0, 5000)) == b"head" + bytes(4996)
+    assert world.files.read(f"{root}/short") == b"head" + bytes(4996)
 
 
-def test_a_map_of_a_longer_file_is_its_beginning(world: World, root: str, run: Run) -> None:
-    def body() -> None:
-        world.files.map(f"{root}/long", 9000).store(4094, b"both")
-        file = world.files.map(f"{root}/long", 4096)
+def test_a_map_of_a_longer_file_is_its_beginning(world: World, root: str) -> None:
+    world.files.map(f"{root}/long", 9000).store(4094, b"both")
+    file = world.files.map(f"{root}/long", 4096)
 
-        assert file.size_bytes == 4096
-        assert bytes(file.view(4094, 4096)) == b"bo"
-        status = world.files.status(f"{root}/long")
-        assert status is not None
-        assert status.size_bytes == 9000
-        assert world.files.read(f"{root}/long")[4094:4098] == b"both"
-
-    run(body)
+    assert file.size_bytes == 4096
+    assert bytes(file.view(4094, 4096)) == b"bo"
+    status = world.files.status(f"{root}/long")
+    assert status is not None
+    assert status.size_bytes == 9000
+    assert world.files.read(f"{root}/long")[4094:4098] == b"both"
 
 
-def test_a_map_grows_under_no_one_when_another_makes_its_file_longer(world: World, root: str, run: Run) -> None:
-    def body() -> None:
-        first = world.files.map(f"{root}/log", 4096)
-        longer = world.files.map(f"{root}/log", 8192)
-        longer.store(10, b"later")
-        longer.store(5000, b"beyond")
+def test_a_map_grows_under_no_one_when_another_makes_its_file_longer(world: World, root: str) -> None:
+    first = world.files.map(f"{root}/log", 4096)
+    longer = world.files.map(f"{root}/log", 8192)
+    longer.store(10, b"later")
+    longer.store(5000, b"beyond")
 
-        assert (first.size_bytes, longer.size_bytes) == (4096, 8192)
-        assert bytes(first.view(10, 15)) == b"later"
-        first.store(20, b"back")
-        assert bytes(longer.view(20, 24)) == b"back"
-
-    run(body)
+    assert (first.size_bytes, longer.size_bytes) == (4096, 8192)
+    assert bytes(first.view(10, 15)) == b"later"
+    first.store(20, b"back")
+    assert bytes(longer.view(20, 24)) == b"back"
 
 
-def test_what_is_stored_shows_in_views_in_other_maps_and_in_reads(world: World, root: str, run: Run) -> None:
-    def body() -> None:
-        file = world.files.map(f"{root}/log", 4096)
-        earlier = file.view(100, 105)
-        other = world.files.map(f"{root}/log", 4096)
-        file.store(100, b"hello")
-
-        assert bytes(earlier) == b"hello"
-        assert bytes(other.view(99, 106)) == b"\0hello\0"
-        assert world.files.read(f"{root}/log")[100:105] == b"hello"
-
-    run(body)
+def test_what_is_stored_shows_in_views_in_other_maps_and_in_reads(world: World, root: str) -> None:
+    file = world.files.map(f"{root}/log", 4096)
+    earlier = file.view(100, 105)
+    other = world.files.map(f"{root}/log", 4096)
+    file.store(100, b"hello")
+    assert bytes(earlier) == b"hello"
+    assert bytes(other.view(99, 106)) == b"\0hello\0"
+    assert world.files.read(f"{root}/log")[100:105] == b"hello"
 
 
-def test_a_map_stores_any_kind_of_bytes_up_to_its_last_one(world: World, root: str, run: Run) -> None:
-    def body() -> None:
-        file = world.files.map(f"{root}/log", 12)
-        file.store(0, b"abcd")
-        file.store(4, bytearray(b"efgh"))
-        file.store(8, memoryview(b"--ijkl--")[2:6])
-
-        assert bytes(file.view(0, 12)) == b"abcdefghijkl"
-
-    run(body)
+def test_a_map_stores_any_kind_of_bytes_up_to_its_last_one(world: World, root: str) -> None:
+    file = world.files.map(f"{root}/log", 12)
+    file.store(0, b"abcd")
+    file.store(4, bytearray(b"efgh"))
+    file.store(8, memoryview(b"--ijkl--")[2:6])
+    assert bytes(file.view(0, 12)) == b"abcdefghijkl"
 
 
-def test_what_is_written_through_the_descriptor_shows_in_the_map(world: World, root: str, run: Run) -> None:
-    def body() -> None:
-        file = world.files.map(f"{root}/log", 4096)
-        data = b"through the descriptor"
-        done = 0
-        while done < len(data):
-            done += file.pwrite(1000 + done, data[done:])
-
-        assert bytes(file.view(999, 1023)) == b"\0" + data + b"\0"
-
-    run(body)
+def test_a_view_is_read_only_and_outlives_its_map(world: World, root: str) -> None:
+    file = world.files.map(f"{root}/log", 4096)
+    file.store(7, b"kept")
+    view = file.view(7, 11)
+    file.close()
+    assert view.readonly
+    assert bytes(view) == b"kept"
 
 
-def test_a_view_is_read_only_and_outlives_its_map(world: World, root: str, run: Run) -> None:
-    def body() -> None:
-        file = world.files.map(f"{root}/log", 4096)
-        file.store(7, b"kept")
-        view = file.view(7, 11)
-        file.close()
-
-        assert view.readonly
-        assert bytes(view) == b"kept"
-
-    run(body)
+def test_a_closed_file_is_found_as_it_was_left(world: World, root: str) -> None:
+    file = world.files.map(f"{root}/log", 4096)
+    file.store(4000, b"left")
+    file.close()
+    assert bytes(world.files.map(f"{root}/log", 4096).view(4000, 4004)) == b"left"
 
 
-def test_a_closed_file_is_found_as_it_was_left(world: World, root: str, run: Run) -> None:
-    def body() -> None:
-        file = world.files.map(f"{root}/log", 4096)
-        file.store(4000, b"left")
-        file.close()
+def test_syncs_of_a_map_return_and_change_nothing(world: World, root: str) -> None:
+    file = world.files.map(f"{root}/log", 20_000)
+    file.store(5000, b"durable")
+    file.msync(5000, 5007)
+    file.msync(0, 20_000)
+    file.msync(20_000, 20_000)
+    file.fdatasync()
+    world.files.sync(f"{root}/log")
+    world.files.sync_directory(root)
 
-        assert bytes(world.files.map(f"{root}/log", 4096).view(4000, 4004)) == b"left"
-
-    run(body)
-
-
-def test_syncs_of_a_map_return_and_change_nothing(world: World, root: str, run: Run) -> None:
-    def body() -> None:
-        file = world.files.map(f"{root}/log", 20_000)
-        file.store(5000, b"durable")
-        file.msync(5000, 5007)
-        file.msync(0, 20_000)
-        file.msync(20_000, 20_000)
-        file.fdatasync()
-        world.files.sync(f"{root}/log")
-        world.files.sync_directory(root)
-
-        assert bytes(file.view(4999, 5008)) == b"\0durable\0"
-
-    run(body)
+    assert bytes(file.view(4999, 5008)) == b"\0durable\0"
 
 
 # Files: names
 
 
-def test_writes_through_the_descriptor_continue_each_other(world: World, root: str, run: Run) -> None:
-    def body() -> None:
-        file = world.files.map(f"{root}/written", 9000)
-        data = memoryview(bytearray(range(200)) * 45)
-        at = 0
-        while at < 9000:
-            written = file.pwrite(at, data[at : min(at + 4000, 9000)])
-            assert written > 0
-            at += written
-        file.fdatasync()
+def test_writes_through_the_descriptor_continue_each_other(world: World, root: str) -> None:
+    file = world.files.map(f"{root}/written", 9000)
+    data = memoryview(bytearray(range(200)) * 45)
+    at = 0
+    while at < 9000:
+        written = file.pwrite(at, data[at : min(at + 4000, 9000)])
+        assert written > 0
+        at += written
+    file.fdatasync()
 
-        assert bytes(file.view(0, 9000)) == bytes(data)
-
-    run(body)
+    assert bytes(file.view(0, 9000)) == bytes(data)
 
 
-def test_a_map_that_is_locked_advised_and_unlocked_is_what_it_was(world: World, root: str, run: Run) -> None:
-    def body() -> None:
-        file = world.files.map(f"{root}/locked", 8192)
-        file.store(4095, b"xy")
-        with suppress(OSError):  # the limit of the machine
-            file.mlock()
-        file.advise_will_need()
-        file.munlock()
-
-        assert bytes(file.view(4094, 4098)) == b"\0xy\0"
-
-    run(body)
+def test_a_map_that_is_locked_advised_and_unlocked_is_what_it_was(world: World, root: str) -> None:
+    file = world.files.map(f"{root}/locked", 8192)
+    file.store(4095, b"xy")
+    with suppress(OSError):  # the limit of the machine
+        file.mlock()
+    file.advise_will_need()
+    file.munlock()
+    assert bytes(file.view(4094, 4098)) == b"\0xy\0"
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 12288), (1, 12288), (4096, 8191), (4000, 4100), (0, 0)])
 def test_what_is_not_needed_for_now_is_there_when_it_is_needed_again(
-    world: World, root: str, run: Run, start: int, end: int
+    world: World, root: str, start: int, end: int
 ) -> None:
-    def body() -> None:
-        file = world.files.map(f"{root}/given back", 12288)
-        data = bytes(range(256)) * 48
-        file.store(0, data)
-        file.advise_dont_need(start, end)
-
-        assert bytes(file.view(0, 12288)) == data
-
-    run(body)
+    file = world.files.map(f"{root}/given back", 12288)
+    data = bytes(range(256)) * 48
+    file.store(0, data)
+    file.advise_dont_need(start, end)
+    assert bytes(file.view(0, 12288)) == data
 
 
-def test_a_buffer_is_zeroed_writable_memory_of_its_own(world: World, run: Run) -> None:
-    def body() -> None:
-        first, second = world.files.buffer(5000), world.files.buffer(5000)
-        assert (len(first), first.readonly, bytes(first)) == (5000, False, bytes(5000))
-        first[4998:5000] = b"xy"
-
-        assert bytes(first[4997:]) == b"\0xy"
-        assert bytes(second) == bytes(5000)
-
-    run(body)
+def test_a_buffer_is_zeroed_writable_memory_of_its_own(world: World) -> None:
+    first, second = world.files.buffer(5000), world.files.buffer(5000)
+    assert (len(first), first.readonly, bytes(first)) == (5000, False, bytes(5000))
+    first[4998:5000] = b"xy"
+    assert bytes(first[4997:]) == b"\0xy"
+    assert bytes(second) == bytes(5000)
 
 
-def test_what_stands_in_a_buffer_is_in_the_file_after_a_write(world: World, root: str, run: Run) -> None:
-    def body() -> None:
-        buffer, file = world.files.buffer(100), world.files.map(f"{root}/committed", 100)
-        buffer[10:13] = b"abc"
-        assert file.pwrite(10, buffer[10:13]) == 3
-        buffer[10:13] = b"xyz"
-
-        assert bytes(file.view(9, 14)) == b"\0abc\0"
-
-    run(body)
+def test_what_stands_in_a_buffer_is_in_the_file_after_a_write(world: World, root: str) -> None:
+    buffer, file = world.files.buffer(100), world.files.map(f"{root}/committed", 100)
+    buffer[10:13] = b"abc"
+    assert file.pwrite(10, buffer[10:13]) == 3
+    buffer[10:13] = b"xyz"
+    assert bytes(file.view(9, 14)) == b"\0abc\0"
 
 
-def test_a_time_of_change_that_was_set_is_the_one_that_is_told(world: World, root: str, run: Run) -> None:
-    def body() -> None:
-        world.files.write(f"{root}/dated", b"x")
-        world.files.set_mtime_ms(f"{root}/dated", 1_234_567_890_123)
-        status = world.files.status(f"{root}/dated")
+def test_a_time_of_change_that_was_set_is_the_one_that_is_told(world: World, root: str) -> None:
+    world.files.write(f"{root}/dated", b"x")
+    world.files.set_mtime_ms(f"{root}/dated", 1_234_567_890_123)
+    status = world.files.status(f"{root}/dated")
+    assert status is not None
+    assert (status.mtime_ms, status.size_bytes) == (1_234_567_890_123, 1)
+    with pytest.raises(FileNotFoundError):
+        world.files.set_mtime_ms(f"{root}/missing", 0)
+
+
+def test_a_file_system_says_how_full_it_is(world: World, root: str) -> None:
+    world.files.map(f"{root}/file", 1 << 16)
+    space = world.files.space(root)
+    assert space.used_bytes > 0
+    assert space.usable_bytes >= 0
+    below = world.files.space(f"{root}/file")
+    assert below.used_bytes + below.usable_bytes > 1 << 16
+
+
+def test_a_small_file_reads_back_what_was_written_last(world: World, root: str) -> None:
+    world.files.write(f"{root}/abort", b"a longer first content")
+    world.files.write(f"{root}/abort", b"second")
+    assert world.files.read(f"{root}/abort") == b"second"
+    status = world.files.status(f"{root}/abort")
+    assert status is not None
+    assert status.size_bytes == 6
+
+
+def test_a_status_dates_a_file_by_the_wall_clock(world: World, root: str) -> None:
+    before_ms = world.clock.now_ms()
+    world.files.write(f"{root}/dated", b"now")
+    status = world.files.status(f"{root}/dated")
+    assert status is not None
+    # The kernel stamps files with the time of its last tick, which may be some ms old.
+    assert before_ms - 20 <= status.mtime_ms <= world.clock.now_ms()
+
+
+def test_directories_are_made_with_those_above_them_and_may_exist(world: World, root: str) -> None:
+    world.files.make_directories(f"{root}/consumequeue/topic/0")
+    world.files.make_directories(f"{root}/consumequeue/topic/0")
+    for path in (f"{root}/consumequeue", f"{root}/consumequeue/topic/0"):
+        status = world.files.status(path)
         assert status is not None
-        assert (status.mtime_ms, status.size_bytes) == (1_234_567_890_123, 1)
-        with pytest.raises(FileNotFoundError):
-            world.files.set_mtime_ms(f"{root}/missing", 0)
-
-    run(body)
+        assert status.is_directory
+    assert world.files.list_directory(f"{root}/consumequeue") == ["topic"]
 
 
-def test_a_file_system_says_how_full_it_is(world: World, root: str, run: Run) -> None:
-    def body() -> None:
-        world.files.map(f"{root}/file", 1 << 16)
-        space = world.files.space(root)
-        assert space.used_bytes > 0
-        assert space.usable_bytes >= 0
-        below = world.files.space(f"{root}/file")
-        assert below.used_bytes + below.usable_bytes > 1 << 16
+def test_a_directory_lists_its_names_sorted(world: World, root: str) -> None:
+    for name in ("b", "00000000001073741824", "a", "00000000000000000000"):
+        world.files.write(f"{root}/{name}", b"")
+    world.files.make_directories(f"{root}/aa/deeper")
 
-    run(body)
+    assert world.files.list_directory(root) == ["00000000000000000000", "00000000001073741824", "a", "aa", "b"]
+    assert world.files.list_directory(f"{root}/aa/deeper") == []
 
 
-def test_a_small_file_reads_back_what_was_written_last(world: World, root: str, run: Run) -> None:
-    def body() -> None:
-        world.files.write(f"{root}/abort", b"a longer first content")
-        world.files.write(f"{root}/abort", b"second")
-
-        assert world.files.read(f"{root}/abort") == b"second"
-        status = world.files.status(f"{root}/abort")
-        assert status is not None
-        assert status.size_bytes == 6
-
-    run(body)
+def test_a_rename_replaces_what_had_the_name(world: World, root: str) -> None:
+    world.files.write(f"{root}/config.json", b"old")
+    world.files.write(f"{root}/config.json.tmp", b"new")
+    world.files.rename(f"{root}/config.json.tmp", f"{root}/config.json")
+    assert world.files.read(f"{root}/config.json") == b"new"
+    assert world.files.list_directory(root) == ["config.json"]
 
 
-def test_a_status_dates_a_file_by_the_wall_clock(world: World, root: str, run: Run) -> None:
-    def body() -> None:
-        before_ms = world.clock.now_ms()
-        world.files.write(f"{root}/dated", b"now")
-        status = world.files.status(f"{root}/dated")
-
-        assert status is not None
-        # The kernel stamps files with the time of its last tick, which may be some ms old.
-        assert before_ms - 20 <= status.mtime_ms <= world.clock.now_ms()
-
-    run(body)
+def test_a_map_follows_its_file_through_a_rename(world: World, root: str) -> None:
+    file = world.files.map(f"{root}/old", 4096)
+    world.files.rename(f"{root}/old", f"{root}/new")
+    file.store(0, b"still here")
+    assert world.files.read(f"{root}/new")[:10] == b"still here"
+    assert world.files.status(f"{root}/old") is None
 
 
-def test_directories_are_made_with_those_above_them_and_may_exist(world: World, root: str, run: Run) -> None:
-    def body() -> None:
-        world.files.make_directories(f"{root}/consumequeue/topic/0")
-        world.files.make_directories(f"{root}/consumequeue/topic/0")
+def test_a_map_of_an_unlinked_file_stays_usable(world: World, root: str) -> None:
+    file = world.files.map(f"{root}/expired", 4096)
+    file.store(0, b"before")
+    world.files.unlink(f"{root}/expired")
+    file.store(6, b" after")
+    file.msync(0, 4096)
 
-        for path in (f"{root}/consumequeue", f"{root}/consumequeue/topic/0"):
-            status = world.files.status(path)
-            assert status is not None
-            assert status.is_directory
-        assert world.files.list_directory(f"{root}/consumequeue") == ["topic"]
-
-    run(body)
+    assert bytes(file.view(0, 12)) == b"before after"
+    assert world.files.status(f"{root}/expired") is None
+    assert world.files.list_directory(root) == []
 
 
-def test_a_directory_lists_its_names_sorted(world: World, root: str, run: Run) -> None:
-    def body() -> None:
-        for name in ("b", "00000000001073741824", "a", "00000000000000000000"):
-            world.files.write(f"{root}/{name}", b"")
-        world.files.make_directories(f"{root}/aa/deeper")
-
-        assert world.files.list_directory(root) == [
-            "00000000000000000000",
-            "00000000001073741824",
-            "a",
-            "aa",
-            "b",
-        ]
-        assert world.files.list_directory(f"{root}/aa/deeper") == []
-
-    run(body)
+def test_a_name_used_again_is_a_new_file(world: World, root: str) -> None:
+    old = world.files.map(f"{root}/log", 4096)
+    old.store(0, b"old")
+    world.files.unlink(f"{root}/log")
+    new = world.files.map(f"{root}/log", 4096)
+    new.store(8, b"new")
+    assert bytes(new.view(0, 11)) == bytes(8) + b"new"
+    assert bytes(old.view(0, 11)) == b"old" + bytes(8)
 
 
-def test_a_rename_replaces_what_had_the_name(world: World, root: str, run: Run) -> None:
-    def body() -> None:
-        world.files.write(f"{root}/config.json", b"old")
-        world.files.write(f"{root}/config.json.tmp", b"new")
-        world.files.rename(f"{root}/config.json.tmp", f"{root}/config.json")
+def test_an_emptied_directory_can_be_removed_and_made_again(world: World, root: str) -> None:
+    world.files.make_directories(f"{root}/topic")
+    world.files.write(f"{root}/topic/file", b"x")
+    world.files.unlink(f"{root}/topic/file")
+    world.files.remove_directory(f"{root}/topic")
+    assert world.files.status(f"{root}/topic") is None
+    assert world.files.list_directory(root) == []
 
-        assert world.files.read(f"{root}/config.json") == b"new"
-        assert world.files.list_directory(root) == ["config.json"]
-
-    run(body)
-
-
-def test_a_map_follows_its_file_through_a_rename(world: World, root: str, run: Run) -> None:
-    def body() -> None:
-        file = world.files.map(f"{root}/old", 4096)
-        world.files.rename(f"{root}/old", f"{root}/new")
-        file.store(0, b"still here")
-
-        assert world.files.read(f"{root}/new")[:10] == b"still here"
-        assert world.files.status(f"{root}/old") is None
-
-    run(body)
+    world.files.make_directories(f"{root}/topic")
+    assert world.files.list_directory(f"{root}/topic") == []
 
 
-def test_a_map_of_an_unlinked_file_stays_usable(world: World, root: str, run: Run) -> None:
-    def body() -> None:
-        file = world.files.map(f"{root}/expired", 4096)
-        file.store(0, b"before")
-        world.files.unlink(f"{root}/expired")
-        file.store(6, b" after")
-        file.msync(0, 4096)
-
-        assert bytes(file.view(0, 12)) == b"before after"
-        assert world.files.status(f"{root}/expired") is None
-        assert world.files.list_directory(root) == []
-
-    run(body)
-
-
-def test_a_name_used_again_is_a_new_file(world: World, root: str, run: Run) -> None:
-    def body() -> None:
-        old = world.files.map(f"{root}/log", 4096)
-        old.store(0, b"old")
-        world.files.unlink(f"{root}/log")
-        new = world.files.map(f"{root}/log", 4096)
-        new.store(8, b"new")
-
-        assert bytes(new.view(0, 11)) == bytes(8) + b"new"
-        assert bytes(old.view(0, 11)) == b"old" + bytes(8)
-
-    run(body)
-
-
-def test_an_emptied_directory_can_be_removed_and_made_again(world: World, root: str, run: Run) -> None:
-    def body() -> None:
-        world.files.make_directories(f"{root}/topic")
-        world.files.write(f"{root}/topic/file", b"x")
-        world.files.unlink(f"{root}/topic/file")
-        world.files.remove_directory(f"{root}/topic")
-        assert world.files.status(f"{root}/topic") is None
-        assert world.files.list_directory(root) == []
-
-        world.files.make_directories(f"{root}/topic")
-        assert world.files.list_directory(f"{root}/topic") == []
-
-    run(body)
-
-
-def test_nothing_is_found_where_nothing_is(world: World, root: str, run: Run) -> None:
-    def body() -> None:
-        world.files.write(f"{root}/file", b"")
-
-        assert world.files.status(f"{root}/none") is None
-        assert world.files.status(f"{root}/none/below") is None
-        assert world.files.status(f"{root}/file/below") is None
-
-    run(body)
+def test_nothing_is_found_where_nothing_is(world: World, root: str) -> None:
+    world.files.write(f"{root}/file", b"")
+    assert world.files.status(f"{root}/none") is None
+    assert world.files.status(f"{root}/none/below") is None
+    assert world.files.status(f"{root}/file/below") is None
 
 
 REFUSED: dict[str, tuple[int, Callable[[World, str], object]]] = {
@@ -467,10 +351,7 @@ REFUSED: dict[str, tuple[int, Callable[[World, str], object]]] = {
     "sync a missing file": (errno.ENOENT, lambda w, d: w.files.sync(f"{d}/none")),
     "sync a missing directory": (errno.ENOENT, lambda w, d: w.files.sync_directory(f"{d}/none")),
     "rename a missing file": (errno.ENOENT, lambda w, d: w.files.rename(f"{d}/none", f"{d}/x")),
-    "rename into a missing directory": (
-        errno.ENOENT,
-        lambda w, d: w.files.rename(f"{d}/file", f"{d}/none/x"),
-    ),
+    "rename into a missing directory": (errno.ENOENT, lambda w, d: w.files.rename(f"{d}/file", f"{d}/none/x")),
     "unlink a missing file": (errno.ENOENT, lambda w, d: w.files.unlink(f"{d}/none")),
     "remove a missing directory": (errno.ENOENT, lambda w, d: w.files.remove_directory(f"{d}/none")),
     "remove a directory in use": (errno.ENOTEMPTY, lambda w, d: w.files.remove_directory(f"{d}/full")),
@@ -485,197 +366,157 @@ REFUSED: dict[str, tuple[int, Callable[[World, str], object]]] = {
 
 
 @pytest.mark.parametrize("refusal", REFUSED)
-def test_what_cannot_be_done_is_refused_with_its_errno(refusal: str, world: World, root: str, run: Run) -> None:
+def test_what_cannot_be_done_is_refused_with_its_errno(refusal: str, world: World, root: str) -> None:
     code, attempt = REFUSED[refusal]
 
-    def body() -> None:
-        world.files.write(f"{root}/file", b"unharmed")
-        world.files.make_directories(f"{root}/full")
-        world.files.write(f"{root}/full/file", b"unharmed")
-        with pytest.raises(OSError, match=rf"\[Errno {code}\]"):
-            attempt(world, root)
+    world.files.write(f"{root}/file", b"unharmed")
+    world.files.make_directories(f"{root}/full")
+    world.files.write(f"{root}/full/file", b"unharmed")
+    with pytest.raises(OSError, match=rf"\[Errno {code}\]"):
+        attempt(world, root)
 
-        assert world.files.list_directory(root) == ["file", "full"]
-        assert world.files.read(f"{root}/file") == b"unharmed"
-        assert world.files.read(f"{root}/full/file") == b"unharmed"
-
-    run(body)
+    assert world.files.list_directory(root) == ["file", "full"]
+    assert world.files.read(f"{root}/file") == b"unharmed"
+    assert world.files.read(f"{root}/full/file") == b"unharmed"
 
 
-def test_a_lock_keeps_others_out_until_it_is_released(world: World, root: str, run: Run) -> None:
-    def body() -> None:
-        held = world.files.lock(f"{root}/lock")
-        with pytest.raises(BlockingIOError):
-            world.files.lock(f"{root}/lock")
-        with pytest.raises(BlockingIOError):
-            world.files.lock(f"{root}/lock")
-        held.release()
+def test_a_lock_keeps_others_out_until_it_is_released(world: World, root: str) -> None:
+    held = world.files.lock(f"{root}/lock")
+    with pytest.raises(BlockingIOError):
+        world.files.lock(f"{root}/lock")
+    with pytest.raises(BlockingIOError):
+        world.files.lock(f"{root}/lock")
+    held.release()
 
-        world.files.lock(f"{root}/lock").release()
-        assert world.files.list_directory(root) == ["lock"]
-
-    run(body)
+    world.files.lock(f"{root}/lock").release()
+    assert world.files.list_directory(root) == ["lock"]
 
 
-def test_a_locked_file_can_be_written_synced_and_read_and_stays_locked(world: World, root: str, run: Run) -> None:
-    def body() -> None:
-        held = world.files.lock(f"{root}/lock")
-        world.files.write(f"{root}/lock", b"lock")
-        world.files.sync(f"{root}/lock")
-        assert world.files.read(f"{root}/lock") == b"lock"
-
-        with pytest.raises(BlockingIOError):
-            world.files.lock(f"{root}/lock")
-        held.release()
-
-    run(body)
+def test_a_locked_file_can_be_written_synced_and_read_and_stays_locked(world: World, root: str) -> None:
+    held = world.files.lock(f"{root}/lock")
+    world.files.write(f"{root}/lock", b"lock")
+    world.files.sync(f"{root}/lock")
+    assert world.files.read(f"{root}/lock") == b"lock"
+    with pytest.raises(BlockingIOError):
+        world.files.lock(f"{root}/lock")
+    held.release()
 
 
 # Tasks
 
 
-def test_a_cell_counts_in_steps_and_swaps_only_what_was_expected(world: World, run: Run) -> None:
-    def body() -> None:
-        assert world.tasks.cell("fresh").get() == 0
-        cell = world.tasks.cell("wrote", 40)
-        assert cell.get() == 40
-        assert cell.add(2) == 42
-        assert cell.add(-40) == 2
-        assert not cell.compare_and_set(3, 9)
-        assert cell.get() == 2
-        assert cell.compare_and_set(2, 9)
-        assert cell.get() == 9
-        cell.set(1 << 62)
-        assert cell.get() == 1 << 62
-
-    run(body)
+def test_a_cell_counts_in_steps_and_swaps_only_what_was_expected(world: World) -> None:
+    assert world.tasks.cell("fresh").get() == 0
+    cell = world.tasks.cell("wrote", 40)
+    assert cell.get() == 40
+    assert cell.add(2) == 42
+    assert cell.add(-40) == 2
+    assert not cell.compare_and_set(3, 9)
+    assert cell.get() == 2
+    assert cell.compare_and_set(2, 9)
+    assert cell.get() == 9
+    cell.set(1 << 62)
+    assert cell.get() == 1 << 62
 
 
-def test_adds_of_several_tasks_are_all_counted(world: World, run: Run) -> None:
-    def body() -> None:
-        cell = world.tasks.cell("count")
+def test_adds_of_several_tasks_are_all_counted(world: World) -> None:
+    cell = world.tasks.cell("count")
 
-        def count() -> None:
-            for _ in range(200):
-                cell.add(1)
+    def count() -> None:
+        for _ in range(200):
+            cell.add(1)
 
-        tasks = [world.tasks.spawn(f"counter-{number}", count) for number in range(4)]
-        assert all(task.join(None) for task in tasks)
-        assert cell.get() == 800
-
-    run(body)
+    tasks = [world.tasks.spawn(f"counter-{number}", count) for number in range(4)]
+    assert all(task.join(None) for task in tasks)
+    assert cell.get() == 800
 
 
-def test_a_notice_before_the_wait_is_remembered_once(world: World, run: Run) -> None:
-    def body() -> None:
-        signal = world.tasks.signal("wake-up")
-        signal.notify()
-        signal.notify()
-
-        assert signal.wait(None)
-        assert not signal.wait(0)
-        signal.notify()
-        assert signal.wait(0)
-
-    run(body)
+def test_a_notice_before_the_wait_is_remembered_once(world: World) -> None:
+    signal = world.tasks.signal("wake-up")
+    signal.notify()
+    signal.notify()
+    assert signal.wait(None)
+    assert not signal.wait(0)
+    signal.notify()
+    assert signal.wait(0)
 
 
-def test_a_wait_without_notice_times_out(world: World, run: Run) -> None:
-    def body() -> None:
-        signal = world.tasks.signal("silence")
-        start_ns = world.clock.monotonic_ns()
-
-        assert not signal.wait(20)
-        assert world.clock.monotonic_ns() - start_ns >= 20_000_000
-
-    run(body)
+def test_a_wait_without_notice_times_out(world: World) -> None:
+    signal = world.tasks.signal("silence")
+    start_ns = world.clock.monotonic_ns()
+    assert not signal.wait(20)
+    assert world.clock.monotonic_ns() - start_ns >= 20_000_000
 
 
-def test_a_notice_wakes_a_waiting_task_each_time(world: World, run: Run) -> None:
-    def body() -> None:
-        ping, pong = world.tasks.signal("ping"), world.tasks.signal("pong")
-        served = world.tasks.cell("served")
+def test_a_notice_wakes_a_waiting_task_each_time(world: World) -> None:
+    ping, pong = world.tasks.signal("ping"), world.tasks.signal("pong")
+    served = world.tasks.cell("served")
 
-        def serve() -> None:
-            for _ in range(50):
-                ping.wait(None)
-                served.add(1)
-                pong.notify()
+    def serve() -> None:
+        for _ in range(50):
+            ping.wait(None)
+            served.add(1)
+            pong.notify()
 
-        server = world.tasks.spawn("server", serve)
-        for number in range(50):
-            ping.notify()
-            assert pong.wait(10_000)
-            assert served.get() == number + 1
-        assert server.join(10_000)
-
-    run(body)
+    server = world.tasks.spawn("server", serve)
+    for number in range(50):
+        ping.notify()
+        assert pong.wait(10_000)
+        assert served.get() == number + 1
+    assert server.join(10_000)
 
 
-def test_a_lock_lets_one_task_in_at_a_time(world: World, run: Run) -> None:
-    def body() -> None:
-        lock = world.tasks.lock("put")
-        inside, most, turns = world.tasks.cell("inside"), world.tasks.cell("most"), world.tasks.cell("turns")
+def test_a_lock_lets_one_task_in_at_a_time(world: World) -> None:
+    lock = world.tasks.lock("put")
+    inside, most, turns = world.tasks.cell("inside"), world.tasks.cell("most"), world.tasks.cell("turns")
 
-        def work() -> None:
-            for _ in range(3):
-                with lock:
-                    most.set(max(most.get(), inside.add(1)))
-                    seen = turns.get()
-                    world.tasks.sleep(1)
-                    turns.set(seen + 1)
-                    inside.add(-1)
-
-        tasks = [world.tasks.spawn(f"worker-{number}", work) for number in range(4)]
-        assert all(task.join(None) for task in tasks)
-        assert (inside.get(), most.get(), turns.get()) == (0, 1, 12)
-
-    run(body)
-
-
-def test_a_lock_is_free_again_after_an_error_under_it(world: World, run: Run) -> None:
-    def body() -> None:
-        lock = world.tasks.lock("put")
-        with pytest.raises(OSError, match="disk"), lock:
-            raise OSError("disk")
-        entered = world.tasks.cell("entered")
-
-        def enter() -> None:
+    def work() -> None:
+        for _ in range(3):
             with lock:
-                entered.set(1)
+                most.set(max(most.get(), inside.add(1)))
+                seen = turns.get()
+                world.tasks.sleep(1)
+                turns.set(seen + 1)
+                inside.add(-1)
 
-        assert world.tasks.spawn("next", enter).join(10_000)
-        assert entered.get() == 1
-
-    run(body)
-
-
-def test_a_join_waits_for_the_end_or_for_its_timeout(world: World, run: Run) -> None:
-    def body() -> None:
-        gate, done = world.tasks.signal("gate"), world.tasks.cell("done")
-
-        def wait_then_finish() -> None:
-            gate.wait(None)
-            done.set(1)
-
-        task = world.tasks.spawn("service", wait_then_finish)
-        assert task.name.rpartition("/")[2] == "service"  # a world of several machines adds the machine's name
-        assert not task.join(5)
-        assert done.get() == 0
-        gate.notify()
-        assert task.join(None)
-        assert done.get() == 1
-        assert task.join(0)
-
-    run(body)
+    tasks = [world.tasks.spawn(f"worker-{number}", work) for number in range(4)]
+    assert all(task.join(None) for task in tasks)
+    assert (inside.get(), most.get(), turns.get()) == (0, 1, 12)
 
 
-def test_a_sleep_passes_time_on_both_clocks(world: World, run: Run) -> None:
-    def body() -> None:
-        wall_ms, start_ns = world.clock.now_ms(), world.clock.monotonic_ns()
-        world.tasks.sleep(15)
+def test_a_lock_is_free_again_after_an_error_under_it(world: World) -> None:
+    lock = world.tasks.lock("put")
+    with pytest.raises(OSError, match="disk"), lock:
+        raise OSError("disk")
+    entered = world.tasks.cell("entered")
 
-        assert world.clock.monotonic_ns() - start_ns >= 15_000_000
-        assert world.clock.now_ms() - wall_ms >= 14  # both readings are cut to whole ms
+    def enter() -> None:
+        with lock:
+            entered.set(1)
 
-    run(body)
+    assert world.tasks.spawn("next", enter).join(10_000)
+    assert entered.get() == 1
+
+
+def test_a_join_waits_for_the_end_or_for_its_timeout(world: World) -> None:
+    gate, done = world.tasks.signal("gate"), world.tasks.cell("done")
+
+    def wait_then_finish() -> None:
+        gate.wait(None)
+        done.set(1)
+
+    task = world.tasks.spawn("service", wait_then_finish)
+    assert task.name.rpartition("/")[2] == "service"  # a world of several machines adds the machine's name
+    assert not task.join(5)
+    assert done.get() == 0
+    gate.notify()
+    assert task.join(None)
+    assert done.get() == 1
+    assert task.join(0)
+
+
+def test_a_sleep_passes_time_on_both_clocks(world: World) -> None:
+    wall_ms, start_ns = world.clock.now_ms(), world.clock.monotonic_ns()
+    world.tasks.sleep(15)
+    assert world.clock.monotonic_ns() - start_ns >= 15_000_000
+    assert world.clock.now_ms() - wall_ms >= 14  # both readings are cut to whole ms

@@ -16,6 +16,7 @@ from tornlog.sim.trace import Trace
 SERVER, CLIENT = "10.0.0.1", "10.0.0.2"
 AT = f"{SERVER}:1"
 S = 1_000_000_000
+Body = Callable[[], None]
 
 
 class Resetting(LinkConditions):
@@ -53,54 +54,56 @@ class Rig:
         self.kernel.run(self.client, body, time_limit_ns=10_000 * S)
 
 
-def test_of_a_process_that_dies_peers_get_what_it_sent_and_the_end() -> None:
-    rig = Rig()
+def in_rig(conditions: LinkConditions | None = None, **network: int) -> Callable[[Callable[[Rig], None]], Body]:
+    """Run a test as the client's main task, in a rig of its own."""
 
-    def body() -> None:
-        client, server = rig.pair()
-        server.send(b"last words", None)
-        rig.die(silently=False)
+    def decorate(test: Callable[[Rig], None]) -> Body:
+        def run() -> None:
+            rig = Rig(conditions, **network)
+            rig.run(lambda: test(rig))
 
-        assert client.receive(100, None) == b"last words"
-        assert client.receive(100, None) == b""
-        client.send(b"?", None)
-        rig.client.tasks.sleep(1)
-        with pytest.raises(ConnectionResetError):
-            client.receive(100, None)
-        with pytest.raises(ConnectionRefusedError):
-            rig.at_client.connect(AT, 1000)
+        run.__name__ = test.__name__
+        return run
 
-    rig.run(body)
+    return decorate
 
 
-def test_a_process_that_dies_may_reset_its_connections() -> None:
-    rig = Rig(Resetting())
+@in_rig()
+def test_of_a_process_that_dies_peers_get_what_it_sent_and_the_end(rig: Rig) -> None:
+    client, server = rig.pair()
+    server.send(b"last words", None)
+    rig.die(silently=False)
 
-    def body() -> None:
-        client, _ = rig.pair()
-        rig.die(silently=False)
-        with pytest.raises(ConnectionResetError):
-            client.receive(100, None)
+    assert client.receive(100, None) == b"last words"
+    assert client.receive(100, None) == b""
+    client.send(b"?", None)
+    rig.client.tasks.sleep(1)
+    with pytest.raises(ConnectionResetError):
+        client.receive(100, None)
+    with pytest.raises(ConnectionRefusedError):
+        rig.at_client.connect(AT, 1000)
 
-    rig.run(body)
+
+@in_rig(Resetting())
+def test_a_process_that_dies_may_reset_its_connections(rig: Rig) -> None:
+    client, _ = rig.pair()
+    rig.die(silently=False)
+    with pytest.raises(ConnectionResetError):
+        client.receive(100, None)
 
 
-def test_a_machine_that_is_off_says_nothing_and_is_not_reached() -> None:
-    rig = Rig(Resetting())
-
-    def body() -> None:
-        client, server = rig.pair()
-        server.send(b"goes down with it", None)
-        rig.die(silently=True)
-        with pytest.raises(TimeoutError):
-            client.receive(100, 60_000)
-        client.send(b"nobody reads this", None)
-        before_ns = rig.kernel.now_ns
-        with pytest.raises(TimeoutError):
-            rig.at_client.connect(AT, 2_000)
-        assert rig.kernel.now_ns - before_ns == 2 * S
-
-    rig.run(body)
+@in_rig(Resetting())
+def test_a_machine_that_is_off_says_nothing_and_is_not_reached(rig: Rig) -> None:
+    client, server = rig.pair()
+    server.send(b"goes down with it", None)
+    rig.die(silently=True)
+    with pytest.raises(TimeoutError):
+        client.receive(100, 60_000)
+    client.send(b"nobody reads this", None)
+    before_ns = rig.kernel.now_ns
+    with pytest.raises(TimeoutError):
+        rig.at_client.connect(AT, 2_000)
+    assert rig.kernel.now_ns - before_ns == 2 * S
 
 
 @pytest.mark.parametrize("receives", [True, False])
@@ -123,20 +126,16 @@ def test_who_only_waits_to_send_is_woken_when_the_connection_breaks(receives: bo
     rig.run(body)
 
 
-def test_who_only_waits_to_send_does_not_look_again_for_what_has_arrived() -> None:
-    rig = Rig(buffer_bytes=4)
+@in_rig(buffer_bytes=4)
+def test_who_only_waits_to_send_does_not_look_again_for_what_has_arrived(rig: Rig) -> None:
+    client, server = rig.pair()
+    assert client.send(b"full", None) == 4
+    server.send(b"here", None)
+    rig.client.tasks.sleep(1)
+    poller = rig.at_client.poller()
+    poller.watch(client, receives=False, sends=True)
 
-    def body() -> None:
-        client, server = rig.pair()
-        assert client.send(b"full", None) == 4
-        server.send(b"here", None)
-        rig.client.tasks.sleep(1)
-        poller = rig.at_client.poller()
-        poller.watch(client, receives=False, sends=True)
-
-        assert list(poller.wait(60_000)) == []
-
-    rig.run(body)
+    assert list(poller.wait(60_000)) == []
 
 
 class _Counting(Resetting):
@@ -163,34 +162,26 @@ def test_no_reset_comes_of_a_process_whose_connection_had_been_lost() -> None:
     rig.run(body)
 
 
-def test_no_reset_comes_over_a_lost_connection_that_nobody_had_accepted() -> None:
-    rig = Rig()
+@in_rig()
+def test_no_reset_comes_over_a_lost_connection_that_nobody_had_accepted(rig: Rig) -> None:
+    client = rig.at_client.connect(AT, 1000)
+    client.is_lost = client.peer.is_lost = True
+    rig.listener.close()
 
-    def body() -> None:
-        client = rig.at_client.connect(AT, 1000)
-        client.is_lost = client.peer.is_lost = True
-        rig.listener.close()
-
-        with pytest.raises(TimeoutError):
-            client.receive(100, 60_000)
-
-    rig.run(body)
+    with pytest.raises(TimeoutError):
+        client.receive(100, 60_000)
 
 
-def test_what_had_arrived_before_a_machine_went_off_can_be_read() -> None:
-    rig = Rig(Resetting())
-
-    def body() -> None:
-        client, server = rig.pair()
-        server.send(b"here", None)
-        rig.client.tasks.sleep(1)
-        server.send(b"not here", None)
-        rig.die(silently=True)
-        assert client.receive(100, None) == b"here"
-        with pytest.raises(TimeoutError):
-            client.receive(100, 1_000)
-
-    rig.run(body)
+@in_rig(Resetting())
+def test_what_had_arrived_before_a_machine_went_off_can_be_read(rig: Rig) -> None:
+    client, server = rig.pair()
+    server.send(b"here", None)
+    rig.client.tasks.sleep(1)
+    server.send(b"not here", None)
+    rig.die(silently=True)
+    assert client.receive(100, None) == b"here"
+    with pytest.raises(TimeoutError):
+        client.receive(100, 1_000)
 
 
 @pytest.mark.parametrize("sends_before", [True, False])
@@ -218,45 +209,33 @@ def test_the_next_machine_under_a_name_resets_what_it_knows_nothing_of(sends_bef
     rig.run(body)
 
 
-def test_connections_that_nobody_had_accepted_die_with_their_listener() -> None:
-    rig = Rig()
-
-    def body() -> None:
-        waiting = rig.at_client.connect(AT, 1000)
-        rig.listener.close()
-        with pytest.raises(ConnectionResetError):
-            waiting.receive(1, None)
-        with pytest.raises(ConnectionRefusedError):
-            rig.at_client.connect(AT, 1000)
-
-    rig.run(body)
-
-
-def test_a_listener_with_a_full_queue_lets_others_wait() -> None:
-    rig = Rig()
-
-    def body() -> None:
-        for _ in range(128):
-            rig.at_client.connect(AT, 1000)
-        with pytest.raises(TimeoutError):
-            rig.at_client.connect(AT, 1000)
-        rig.listener.accept(0)
+@in_rig()
+def test_connections_that_nobody_had_accepted_die_with_their_listener(rig: Rig) -> None:
+    waiting = rig.at_client.connect(AT, 1000)
+    rig.listener.close()
+    with pytest.raises(ConnectionResetError):
+        waiting.receive(1, None)
+    with pytest.raises(ConnectionRefusedError):
         rig.at_client.connect(AT, 1000)
 
-    rig.run(body)
+
+@in_rig()
+def test_a_listener_with_a_full_queue_lets_others_wait(rig: Rig) -> None:
+    for _ in range(128):
+        rig.at_client.connect(AT, 1000)
+    with pytest.raises(TimeoutError):
+        rig.at_client.connect(AT, 1000)
+    rig.listener.accept(0)
+    rig.at_client.connect(AT, 1000)
 
 
-def test_a_connection_that_was_given_up_while_it_was_made_is_reset_for_who_accepts_it() -> None:
-    rig = Rig(LinkConditions(latency_ns=20_000_000))
-
-    def body() -> None:
-        with pytest.raises(TimeoutError):
-            rig.at_client.connect(AT, 30)
-        accepted = rig.listener.accept(0)
-        with pytest.raises(ConnectionResetError):
-            accepted.receive(1, None)
-
-    rig.run(body)
+@in_rig(LinkConditions(latency_ns=20000000))
+def test_a_connection_that_was_given_up_while_it_was_made_is_reset_for_who_accepts_it(rig: Rig) -> None:
+    with pytest.raises(TimeoutError):
+        rig.at_client.connect(AT, 30)
+    accepted = rig.listener.accept(0)
+    with pytest.raises(ConnectionResetError):
+        accepted.receive(1, None)
 
 
 def test_tasks_of_a_dead_machine_get_no_further() -> None:
@@ -300,24 +279,20 @@ def test_a_name_means_one_machine_at_a_time() -> None:
         rig.network.join(rig.kernel.machine("another"), SERVER)
 
 
-def test_a_host_listens_only_at_addresses_of_its_own_and_a_loopback_only_for_itself() -> None:
-    rig = Rig()
-
-    def body() -> None:
-        with pytest.raises(OSError, match="Cannot assign"):
-            rig.at_server.listen(f"{CLIENT}:1")
-        inside = rig.at_server.listen("127.0.0.1:5")
-        with pytest.raises(ConnectionRefusedError):
-            rig.at_client.connect(f"{SERVER}:5", 1000)
-        made = rig.at_server.connect("127.0.0.1:5", 1000)
-        assert inside.accept(0).remote_address == made.local_address
-        anywhere = rig.at_server.listen("0.0.0.0:6")
-        assert anywhere.address == "0.0.0.0:6"
-        assert rig.at_client.connect(f"{SERVER}:6", 1000)
-        with pytest.raises(OSError, match="No route"):
-            rig.at_client.connect("10.9.9.9:1", 1000)
-
-    rig.run(body)
+@in_rig()
+def test_a_host_listens_only_at_addresses_of_its_own_and_a_loopback_only_for_itself(rig: Rig) -> None:
+    with pytest.raises(OSError, match="Cannot assign"):
+        rig.at_server.listen(f"{CLIENT}:1")
+    inside = rig.at_server.listen("127.0.0.1:5")
+    with pytest.raises(ConnectionRefusedError):
+        rig.at_client.connect(f"{SERVER}:5", 1000)
+    made = rig.at_server.connect("127.0.0.1:5", 1000)
+    assert inside.accept(0).remote_address == made.local_address
+    anywhere = rig.at_server.listen("0.0.0.0:6")
+    assert anywhere.address == "0.0.0.0:6"
+    assert rig.at_client.connect(f"{SERVER}:6", 1000)
+    with pytest.raises(OSError, match="No route"):
+        rig.at_client.connect("10.9.9.9:1", 1000)
 
 
 def test_the_digest_and_the_trace_know_what_was_sent_and_received() -> None:

@@ -2,8 +2,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.sim.rigs import make
 from tornlog.sim.choices import Choices
-from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies import Policy
 from tornlog.sim.policies.pct import PCT
 from tornlog.sim.policies.random_walk import RandomWalk
@@ -13,8 +13,7 @@ HORIZON_STEPS = 100
 
 def window_is_hit(policy: Policy) -> bool:
     """Run a bug of depth 2: the reader must fit completely into a window of one point of the writer."""
-    kernel = Kernel(policy)
-    machine = kernel.machine("m")
+    kernel, machine = make(policy)
     cell = machine.tasks.cell("c")
     window = [False]
 
@@ -47,7 +46,6 @@ def test_pct_finds_a_bug_of_depth_2_as_often_as_promised_and_more_often_than_a_w
     seeds = 2000
     found = hits(lambda seed: PCT(Choices(seed).stream("policy"), 2, HORIZON_STEPS), seeds)
     by_chance = hits(lambda seed: RandomWalk(Choices(seed).stream("policy"), 8), seeds)
-
     assert found >= 0.7 * seeds / (2 * HORIZON_STEPS)
     assert found > 3 * by_chance
 
@@ -58,8 +56,7 @@ def test_pct_of_depth_1_never_preempts_so_it_cannot_find_a_bug_of_depth_2() -> N
 
 def test_a_task_of_higher_priority_runs_as_soon_as_it_is_woken() -> None:
     def order_of(seed: int) -> str:
-        kernel = Kernel(PCT(Choices(str(seed)).stream("policy"), 1, HORIZON_STEPS))
-        machine = kernel.machine("m")
+        kernel, machine = make(PCT(Choices(str(seed)).stream("policy"), 1, HORIZON_STEPS))
         signal, cell = machine.tasks.signal("s"), machine.tasks.cell("c")
         order: list[str] = []
 
@@ -83,8 +80,7 @@ def test_a_task_of_higher_priority_runs_as_soon_as_it_is_woken() -> None:
 
 
 def test_each_change_point_lowers_the_running_task_below_all_others() -> None:
-    kernel = Kernel(PCT(Choices("3").stream("policy"), 4, 60))
-    machine = kernel.machine("m")
+    kernel, machine = make(PCT(Choices("3").stream("policy"), 4, 60))
     cell = machine.tasks.cell("c")
 
     def body() -> None:

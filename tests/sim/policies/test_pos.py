@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 
+from tests.sim.rigs import make
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.machine import Machine, SimTask
@@ -25,8 +26,7 @@ def walk(seed: int) -> Policy:
 
 def order_of_shared(policy: Policy, private_points: int, shared_points: int) -> str:
     """Run two tasks that first pass their own points, then add to a shared cell."""
-    kernel = Kernel(policy)
-    machine = kernel.machine("m")
+    kernel, machine = make(policy)
     shared = machine.tasks.cell("shared")
     order: list[str] = []
 
@@ -62,7 +62,6 @@ def test_every_order_of_racing_operations_comes_up() -> None:
 @pytest.mark.ci
 def test_a_task_with_more_to_do_that_does_not_race_is_not_late_as_often_as_in_a_walk() -> None:
     sampled, walked = orders(pos, 12, 1), orders(walk, 12, 1)
-
     assert sampled["ab"] > 2 * walked["ab"]
     assert sampled["ab"] + sampled["ba"] == 2000
 
@@ -84,7 +83,6 @@ def share_of_four_in_a_row(label: str) -> float:
 
 def test_what_races_is_redrawn_so_that_a_low_priority_does_not_last() -> None:
     racing, apart = share_of_four_in_a_row("cell c.get"), share_of_four_in_a_row("cell d.get")
-
     assert racing < 0.12  # the first of the four meets a priority that has lost before, the other three a new one
     assert apart > 0.35
 
@@ -98,8 +96,7 @@ def test_a_task_alone_is_not_asked_about_until_another_is_woken() -> None:
             asked += 1
             return super().choose(*arguments)  # type: ignore[arg-type]
 
-    kernel = Kernel(Counting(Choices("1").stream("policy")))
-    machine = kernel.machine("m")
+    kernel, machine = make(Counting(Choices("1").stream("policy")))
     cell, signal = machine.tasks.cell("c"), machine.tasks.signal("s")
 
     def main() -> int:

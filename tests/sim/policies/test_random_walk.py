@@ -3,16 +3,15 @@ from typing import cast
 
 import pytest
 
+from tests.sim.rigs import make, order_of, walk
 from tornlog.sim.choices import Choices
-from tornlog.sim.kernel import Kernel
 from tornlog.sim.machine import SimTask
 from tornlog.sim.policies.random_walk import RandomWalk, RoundRobin, draw_policy
 
 
 @pytest.mark.parametrize("mean", [1, 2, 8, 100])
 def test_quanta_have_the_mean_they_were_made_for(mean: int) -> None:
-    kernel = Kernel(RandomWalk(Choices("1").stream("policy"), mean))
-    machine = kernel.machine("m")
+    kernel, machine = make(walk(mean=mean))
     cell = machine.tasks.cell("c")
     points = 20_000 if mean < 100 else 200_000
 
@@ -37,7 +36,6 @@ def test_each_runnable_task_is_about_as_likely_as_any_other() -> None:
     counts = [0, 0, 0]
     for _ in range(3000):
         counts[walk.choose(runnable, None, "x", 0)] += 1
-
     assert min(counts) > 900
 
 
@@ -46,42 +44,18 @@ def test_a_mean_below_one_is_refused() -> None:
         RandomWalk(Choices("1").stream("policy"), 0)
 
 
-def turns(quantum: int, points: int, sleeping: str = "") -> str:
-    """Return which of three tasks passed each point; a task in sleeping waits 1 ms before its second one."""
-    kernel = Kernel(RoundRobin(quantum))
-    machine = kernel.machine("m")
-    cell = machine.tasks.cell("c")
-    passed: list[str] = []
-
-    def body(name: str) -> None:
-        for number in range(points):
-            if number == 1 and name in sleeping:
-                machine.tasks.sleep(1)
-            cell.get()
-            passed.append(name)
-
-    tasks = [kernel.spawn(machine, name, lambda name=name: body(name)) for name in "abc"]
-
-    def main() -> None:
-        for task in tasks:
-            task.join(None)
-
-    kernel.run(machine, main, time_limit_ns=10**9)
-    return "".join(passed)
-
-
 def test_tasks_take_turns_of_a_quantum_of_points() -> None:
-    assert turns(1, 3) == "abcabcabc"
-    assert turns(2, 5) == "abcaabbccaabbcc"  # a new task begins in the middle of a turn
-    assert turns(3, 8) == "aabbccaaabbbcccaaabbbccc"
+    assert order_of(RoundRobin(1), points=3) == "abcabcabc"
+    assert order_of(RoundRobin(2), points=5) == "abcaabbccaabbcc"  # a new task begins in the middle of a turn
+    assert order_of(RoundRobin(3), points=8) == "aabbccaaabbbcccaaabbbccc"
 
 
 def test_a_task_that_blocks_gives_up_its_turn_and_comes_back_into_it() -> None:
-    assert turns(1, 4, sleeping="b") == "abcacacacbbb"
+    assert order_of(RoundRobin(1), points=4, sleeping="b") == "abcacacacbbb"
 
 
 def test_no_runnable_task_waits_for_more_than_one_turn_of_each_other() -> None:
-    passed = turns(1, 40)
+    passed = order_of(RoundRobin(1), points=40)
     for at in range(len(passed) - 2):
         assert set(passed[at : at + 3]) == {"a", "b", "c"}
 
@@ -97,12 +71,5 @@ def test_every_kind_of_policy_is_drawn_and_leaves_no_record() -> None:
         choices = Choices(str(seed))
         kinds[draw_policy(choices.stream("schedule")).name] += 1
         assert choices.decisions() == []
-
     assert set(kinds) == {"random-walk", "pct", "pos"}
     assert min(kinds.values()) > 20
-
-
-def test_a_seed_draws_the_same_policy_each_time() -> None:
-    for seed in range(20):
-        first, second = (draw_policy(Choices(str(seed)).stream("schedule")) for _ in range(2))
-        assert (first.name, vars(first).keys()) == (second.name, vars(second).keys())

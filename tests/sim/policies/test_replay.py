@@ -4,6 +4,7 @@ from itertools import product
 
 import pytest
 
+from tests.sim.rigs import make, order_of
 from tornlog.sim.errors import MachineDied, ReplayDivergedError
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies import Policy
@@ -86,7 +87,6 @@ def test_a_labelled_schedule_leads_to_the_same_run(policy_of: Callable[[int], Po
 def test_a_schedule_without_deviations_is_empty() -> None:
     default = live_and_crash(Replay())
     labelling = Labelling(default.schedule)
-
     assert live_and_crash(labelling).digest() == default.digest()
     assert labelling.labelled == []
 
@@ -108,8 +108,7 @@ def test_labelling_another_program_names_the_switch_that_does_not_fit(
 
 
 def test_labelling_another_program_is_not_swallowed_by_the_code_that_runs_into_it() -> None:
-    kernel = Kernel(Labelling([[1, "cell c.get", "m/b"]]))
-    machine = kernel.machine("m")
+    kernel, machine = make(Labelling([[1, "cell c.get", "m/b"]]))
     cell = machine.tasks.cell("c")
 
     def robust() -> None:
@@ -161,12 +160,8 @@ def test_what_does_not_fit_any_more_is_kept_and_the_default_is_taken() -> None:
 
 def test_the_number_of_a_place_counts_whoever_else_could_run() -> None:
     def second_get(friends: int) -> list[Switch]:
-        kernel = Kernel(Replay())
-        machine = kernel.machine("m")
-        cell = machine.tasks.cell("c")
         replay = Replay([Switch("m/main", "cell c.get", 3, "m/friend")])
-        kernel = Kernel(replay)
-        machine = kernel.machine("m")
+        kernel, machine = make(replay)
         cell = machine.tasks.cell("c")
 
         def main() -> None:
@@ -207,31 +202,13 @@ def test_neither_record_nor_digest_depends_on_how_often_a_policy_is_asked() -> N
     assert all(label.startswith("~") for _, label, _ in kernels[0].schedule)
 
 
-def test_a_switch_that_was_chosen_is_in_the_digest(policy_of: Callable[[int], Policy]) -> None:
+def test_a_switch_that_was_chosen_is_in_the_record() -> None:
     switches = live_and_crash(Replay([Switch("life-1/a", "lock l", 2, "life-1/b")])).schedule
     assert ["lock l", "life-1/b"] in [entry[1:] for entry in switches]
 
 
-def turns(*deviations: Deviation, points: int = 3) -> str:
-    """Return which of three tasks passed each point."""
-    kernel = Kernel(Deviating(deviations))
-    machine = kernel.machine("m")
-    cell = machine.tasks.cell("c")
-    passed: list[str] = []
-
-    def body(name: str) -> None:
-        for _ in range(points):
-            cell.get()
-            passed.append(name)
-
-    tasks = [kernel.spawn(machine, name, lambda name=name: body(name)) for name in "abc"]
-
-    def main() -> None:
-        for task in tasks:
-            task.join(None)
-
-    kernel.run(machine, main, time_limit_ns=10**9)
-    return "".join(passed)
+def turns(*deviations: Deviation) -> str:
+    return order_of(Deviating(deviations))
 
 
 def test_without_deviations_each_task_runs_until_it_ends() -> None:
@@ -256,7 +233,6 @@ def test_whatever_numbers_it_is_given_it_is_a_schedule_and_orders_of_any_kind_co
         passed = turns((points, other), (more, other))
         assert sorted(passed) == sorted("aaabbbccc")
         found.add(passed)
-
     assert len(found) > 20
 
 

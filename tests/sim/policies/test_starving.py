@@ -1,7 +1,7 @@
 import pytest
 
+from tests.sim.rigs import make
 from tornlog.sim.choices import Choices
-from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies import Policy
 from tornlog.sim.policies.pct import PCT
 from tornlog.sim.policies.pos import POS
@@ -21,8 +21,7 @@ def inner(name: str, choices: Choices) -> Policy:
 
 def longest_wait(policy: Policy, rounds: int = 200) -> int:
     """Let three tasks take points; return the longest wait of one of them, in points."""
-    kernel = Kernel(policy)
-    machine = kernel.machine("m")
+    kernel, machine = make(policy)
     seen: dict[int, int] = dict.fromkeys(range(3), 0)
     waits = []
 
@@ -48,7 +47,6 @@ def test_a_task_starves_for_as_long_as_it_is_drawn_and_all_end_all_the_same(name
     choices = Choices("starve")
     policy = Starving(choices.stream("starving"), inner(name, choices), 50, 200)
     longest_wait(policy)
-
     assert policy.injected["starved task"] > 0
     assert policy.name == f"starving {inner(name, choices).name}"
 
@@ -56,22 +54,19 @@ def test_a_task_starves_for_as_long_as_it_is_drawn_and_all_end_all_the_same(name
 def test_a_starved_task_waits_far_longer_than_under_a_fair_policy() -> None:
     fair = longest_wait(RoundRobin(1))
     starving = longest_wait(Starving(Choices("starve").stream("starving"), RoundRobin(1), 50, 200))
-
     assert fair < 20
     assert starving > 50
 
 
 def test_nobody_starves_before_the_first_time_has_come() -> None:
     policy = Starving(Choices("starve").stream("starving"), RoundRobin(1), 10**9, 10)
-
     assert longest_wait(policy) < 20
     assert not policy.injected
 
 
 def test_a_task_that_is_alone_runs_although_it_starves() -> None:
     policy = Starving(Choices("alone").stream("starving"), RoundRobin(1), 1, 10**9)
-    kernel = Kernel(policy)
-    machine = kernel.machine("m")
+    kernel, machine = make(policy)
 
     def main() -> None:
         task = machine.tasks.spawn("other", lambda: machine.tasks.sleep(5))
@@ -87,8 +82,7 @@ def test_a_task_that_is_alone_runs_although_it_starves() -> None:
 def test_the_same_seed_starves_the_same_tasks() -> None:
     def schedule() -> list[list[object]]:
         choices = Choices("same")
-        kernel = Kernel(Starving(choices.stream("starving"), RandomWalk(choices.stream("schedule"), 4), 20, 50))
-        machine = kernel.machine("m")
+        kernel, machine = make(Starving(choices.stream("starving"), RandomWalk(choices.stream("schedule"), 4), 20, 50))
 
         def main() -> None:
             tasks = [machine.tasks.spawn("w", lambda: [machine.tasks.sleep(0) for _ in range(50)]) for _ in range(3)]

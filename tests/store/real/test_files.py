@@ -114,7 +114,6 @@ def test_a_lock_covers_the_first_byte_alone(tmp_path: Path) -> None:
 def test_a_new_file_has_all_its_blocks(tmp_path: Path) -> None:
     path = str(tmp_path / "segment")
     RealFiles().map(path, 1 << 20).close()
-
     assert os.stat(path).st_blocks * 512 >= 1 << 20
 
 
@@ -192,7 +191,6 @@ def test_a_store_past_the_end_is_refused_and_changes_nothing(tmp_path: Path) -> 
     mapped = RealFiles().map(str(tmp_path / "segment"), 8192)
     with pytest.raises(ValueError, match="assignment"):
         mapped.store(8190, b"too long")
-
     assert bytes(mapped.view(8180, 8192)) == bytes(12)
     mapped.close()
 
@@ -216,6 +214,5 @@ def test_a_closed_map_refuses_every_use(tmp_path: Path) -> None:
 def test_an_open_map_costs_one_descriptor(tmp_path: Path) -> None:
     before = _open_descriptors()
     mapped = RealFiles().map(str(tmp_path / "segment"), 8192)
-
     assert _open_descriptors() == before + 1
     mapped.close()

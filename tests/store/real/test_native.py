@@ -16,12 +16,10 @@ def test_worlds_of_this_computer_have_the_core(core: Core) -> None:
 
 def test_nobody_has_a_core_who_wants_python_alone(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PURE_PYTHON, "1")
-
     assert load_core() is None
     assert real_world().core is None
 
 
 def test_a_core_that_other_code_was_built_into_is_not_used(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "INTERFACE", native.INTERFACE + 1)
-
     assert load_core() is None

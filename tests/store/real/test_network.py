@@ -405,7 +405,6 @@ def test_plain_text_and_tls_share_a_port(echo: tuple[Listener, list[int]], certi
     data = bytes(range(256)) * 100
     trusting = RealNetwork(tls_trust=TlsTrust(str(certificates / "authority.pem")))
     careless = RealNetwork(tls_trust=TlsTrust(None))
-
     for network in (RealNetwork(), trusting, careless):
         assert echoed(network, listener, data) == data
 
@@ -466,7 +465,6 @@ def test_where_tls_is_required_plain_text_is_turned_away(certificates: Path, ope
 def test_a_client_that_asks_for_proof_believes_no_stranger(echo: tuple[Listener, list[int]]) -> None:
     listener, _ = echo
     suspicious = RealNetwork(tls_trust=TlsTrust(ssl.get_default_verify_paths().cafile or os.devnull))
-
     with pytest.raises(ConnectionError, match=r"TLS: .*CERTIFICATE"):
         suspicious.connect(listener.address, PATIENCE_MS)
 

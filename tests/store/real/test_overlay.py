@@ -154,7 +154,6 @@ def test_a_store_past_the_end_of_a_map_is_refused_and_changes_nothing(store: Pat
     shorter = files.map(f"{store}/commitlog/0", 6)
     with pytest.raises(ValueError, match="do not fit"):
         shorter.store(4, b"too long")
-
     assert files.read(f"{store}/commitlog/0")[:14] == b"record record "
 
 
@@ -163,7 +162,6 @@ def test_a_removed_directory_made_again_does_not_bring_its_files_back(store: Pat
     files.unlink(f"{store}/consumequeue/topic/0/0")
     files.remove_directory(f"{store}/consumequeue/topic/0")
     files.make_directories(f"{store}/consumequeue/topic/0")
-
     assert files.list_directory(f"{store}/consumequeue/topic/0") == []
     assert files.status(f"{store}/consumequeue/topic/0/0") is None
 
@@ -172,6 +170,5 @@ def test_mapped_files_cost_no_descriptor(store: Path) -> None:
     before = len(os.listdir("/proc/self/fd"))
     files = OverlayFiles()
     mapped = files.map(f"{store}/commitlog/0", 7000)
-
     assert len(os.listdir("/proc/self/fd")) == before
     assert bytes(mapped.view(0, 6)) == b"record"

@@ -64,9 +64,7 @@ def test_a_range_of_any_alignment_can_be_synced(descriptor: int, start: int, end
     mapped = map_shared(descriptor, 12_000)
     os.close(descriptor)
     mapped[start:end] = b"x" * (end - start)
-
     sync_pages(mapped, start, end, "file")
-
     assert mapped.tobytes().count(b"x") == end - start
 
 
@@ -83,18 +81,13 @@ def test_a_sync_covers_every_page_its_range_touches(descriptor: int, monkeypatch
     sync_pages(mapped, 77, 77, "file")
 
     synchronously = 4
-    assert asked == [
-        (base + PAGE_BYTES, PAGE_BYTES + 1, synchronously),
-        (base, 4 * PAGE_BYTES, synchronously),
-    ]
+    assert asked == [(base + PAGE_BYTES, PAGE_BYTES + 1, synchronously), (base, 4 * PAGE_BYTES, synchronously)]
 
 
 def test_a_failed_sync_is_an_error_with_errno_and_path() -> None:
     never_mapped = memoryview((ctypes.c_ubyte * PAGE_BYTES).from_address(PAGE_BYTES)).cast("B")
-
     with pytest.raises(OSError, match="commitlog/0") as failed:
         sync_pages(never_mapped, 0, PAGE_BYTES, "commitlog/0")
-
     assert failed.value.errno == errno.ENOMEM
 
 

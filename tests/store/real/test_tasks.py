@@ -14,7 +14,6 @@ from tornlog.store.real.world import ThreadTasks, pinned
 def test_a_task_is_a_daemon_thread_of_its_name() -> None:
     seen: list[threading.Thread] = []
     task = ThreadTasks().spawn("flush-service", lambda: seen.append(threading.current_thread()))
-
     assert task.join(10_000)
     assert task.name == seen[0].name == "flush-service"
     assert seen[0].daemon
@@ -61,7 +60,6 @@ def test_one_wait_uses_up_the_notices_of_many_tasks_and_none_is_lost() -> None:
 def test_a_timeout_of_any_length_is_taken() -> None:
     tasks = ThreadTasks()
     signal = tasks.signal("wake-up")
-
     assert not signal.wait(-5)
     signal.notify()
     assert signal.wait((1 << 63) - 1)

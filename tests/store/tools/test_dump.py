@@ -151,15 +151,13 @@ def test_bodies_are_spelled_as_asked_for_and_text_shows_what_is_no_utf8(
 def test_lines_go_to_a_file(root: Path, tmp_path: Path) -> None:
     out = tmp_path / "messages.jsonl"
     result = run(root, "--json", out, "--limit", 2)
-
     assert (result.exit_code, result.stdout) == (0, "")
     assert [json.loads(line)["format"] for line in out.read_text().splitlines()] == ["tornlog-dump/1"] * 2
     assert len(lines(run("--limit", 2, root, "--json"))) == 2
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [["--queue", "1"], ["--from", "-1"], ["--limit", "0"], ["--body", "xml"], ["--json", "/no/x"]],
+    "arguments", [["--queue", "1"], ["--from", "-1"], ["--limit", "0"], ["--body", "xml"], ["--json", "/no/x"]]
 )
 def test_a_wrong_command_line_is_a_usage_error(root: Path, arguments: list[str]) -> None:
     assert run(root, *arguments).exit_code == 2
@@ -327,7 +325,6 @@ def test_a_segment_that_is_no_file_is_damage(root: Path) -> None:
     path.unlink()
     os.mkfifo(path)
     result = run(root)
-
     assert result.exit_code == 1
     assert f"commitlog/{path.name} @ 0: file" in result.stderr
 
@@ -339,7 +336,6 @@ def test_an_output_that_is_full_is_no_damage_and_named(root: Path, to_file: bool
     command += ["--json", "/dev/full"] if to_file else []
     with open("/dev/full", "w") as full:
         result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-
     assert result.returncode == 3
     assert result.stderr == f"{'/dev/full' if to_file else 'standard output'}: No space left on device\n"
 
@@ -355,7 +351,6 @@ def test_no_damage_makes_a_dump_fail_or_lets_a_message_appear_that_never_was(
     config = case.config(case.before)
     found = list(dump_log(OverlayFiles, config, Selection(), BodyText.HEX))
     seen = [one for one in found if not isinstance(one, CorruptFileError)]
-
     assert len({one["offset"] for one in seen}) == len(seen)
     assert [one["offset"] for one in seen] == sorted(one["offset"] for one in seen)
 

@@ -40,7 +40,6 @@ def test_files_tell_the_geometry_of_an_index_unless_it_was_told(root: str) -> No
     files = OverlayFiles()
     guessed = config_of_directory(files, root, Geometry())
     told = config_of_directory(files, root, Geometry(hash_slots=20))
-
     assert (guessed.max_hash_slot_num, guessed.max_index_num) == (100, 400)
     assert (told.max_hash_slot_num, told.max_index_num) == (20, 416)
     assert guessed.message_index_enable
@@ -77,13 +76,11 @@ def test_segments_longer_than_any_store_has_them_are_damage(tmp_path: Path) -> N
     with open(tmp_path / "commitlog" / f"{0:020}", "wb") as segment:
         os.truncate(segment.fileno(), 1 << 31)
     result = CliRunner().invoke(application(), ["inspect", str(tmp_path)])
-
     assert result.exit_code == 1
     assert result.stdout == f"commitlog/{0:020} @ 0: file size: expected 1073741824, found 2147483648\n"
 
 
 def test_a_log_that_is_told_to_be_read_only_everywhere_is_damage(root: str) -> None:
     told = Geometry(read_only_commit_log_paths=f"{root}/commitlog")
-
     with pytest.raises(CorruptFileError, match="a directory of the log that is not read-only"):
         config_of_directory(OverlayFiles(), root, told)

@@ -66,20 +66,17 @@ def test_a_file_with_a_key_in_it_tells_its_slots_and_entries(data: st.DataObject
     slots = data.draw(st.integers(1, 200))
     entries = data.draw(st.integers(2, 60))
     hashes = data.draw(st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=entries - 1))
-
     assert geometry(index_file(slots, entries, hashes)) == (slots, entries)
 
 
 def test_one_number_and_a_files_length_tell_the_other() -> None:
     content = index_file(20, 150, [])
-
     assert geometry(content, slots=20) == (20, 150)
     assert geometry(content, entries=150) == (20, 150)
 
 
 def test_numbers_that_are_told_count_whatever_the_files_are_like() -> None:
     content = index_file(20, 150, [7])
-
     assert geometry(content, slots=21) == (21, DEFAULTS[1])
     assert geometry(content, entries=300) == (DEFAULTS[0], 300)
     assert geometry(content, slots=1, entries=2) == (1, 2)
@@ -121,7 +118,6 @@ class DefaultFile(OneFile):
 
 def test_a_file_of_the_default_length_is_not_read() -> None:
     files: Any = DefaultFile()
-
     assert index_geometry(files, StoreConfig("/store"), None, None) == DEFAULTS
 
 
@@ -136,5 +132,4 @@ def test_rocketmqs_own_files_tell(golden: Callable[[str], Any], case: str) -> No
     store = golden(case)
     made_with = store.manifest["config"]
     found = index_geometry(OverlayFiles(), StoreConfig(str(store.before)), None, None)
-
     assert found == (made_with["maxHashSlotNum"], made_with["maxIndexNum"])

@@ -53,14 +53,12 @@ def test_json_goes_to_stdout_for_a_dash_or_no_name(root: Path, arguments: list[s
 
 def test_a_bare_json_option_leaves_the_next_option_alone(root: Path) -> None:
     result = run("--json", "--commit-log-size", "16384", str(root))
-
     assert json.loads(result.stdout)["geometry"]["mappedFileSizeCommitLog"] == 16384
 
 
 def test_json_goes_to_a_file(root: Path, tmp_path: Path) -> None:
     out = tmp_path / "seen.json"
     result = run("--json", str(out), str(root))
-
     assert (result.exit_code, result.stdout) == (0, "")
     assert json.loads(out.read_text())["maxPhyOffset"] == 121298
 
@@ -86,7 +84,6 @@ def test_a_store_that_cannot_be_opened_has_findings_and_nothing_else(root: Path)
 
 def test_the_summary_counts_queues_and_shows_where_the_log_ends(root: Path) -> None:
     result = run(str(root))
-
     assert result.exit_code == 0
     assert "0 to 121298, 279 records" in result.stdout
     assert result.stdout.count("Mix1") == 3
@@ -111,7 +108,6 @@ def test_a_store_without_messages_has_no_offsets(tmp_path: Path, started: Callab
     store = started(StoreConfig(str(tmp_path / "new"), mapped_file_size_commit_log=4096))
     store.shutdown()
     found = inspect_directory(overlay_world(), str(tmp_path / "new"), Geometry()).everything()
-
     assert (found["minPhyOffset"], found["maxPhyOffset"], found["earliestMessageTime"]) == (-1, 0, -1)
     assert found["commitLogFiles"] == found["queues"] == found["commitLogRecords"] == []
     assert "none" in run(str(tmp_path / "new")).stdout
@@ -161,7 +157,6 @@ def test_a_setting_that_makes_no_sense_is_a_usage_error(root: Path, tmp_path: Pa
     conf = tmp_path / "broker.conf"
     conf.write_text(f"{line}\n")
     result = run(str(root), "--config", str(conf))
-
     assert result.exit_code == 2
     assert text in result.stderr
 
@@ -170,14 +165,12 @@ def test_a_path_that_is_not_utf8_is_shown_with_its_bytes_spelled_out(root: Path)
     odd = root.with_name(os.fsdecode(b"odd\xff"))
     root.rename(odd)
     result = CliRunner(env={"COLUMNS": "400"}).invoke(application(), ["inspect", str(odd)])
-
     assert result.exit_code == 0
     assert "odd\\udcff" in result.stdout
 
 
 def test_files_of_another_size_than_was_told_are_damage(root: Path) -> None:
     result = run(str(root), "--commit-log-size", "32768")
-
     assert result.exit_code == 1
     assert "commitlog/00000000000000016384 @ 0: file name: expected 20 digits, a multiple of 32768" in result.stdout
 
@@ -187,7 +180,6 @@ def test_a_half_made_segment_is_damage_only_after_a_clean_exit(root: Path) -> No
     clean = run(str(root))
     (root / "abort").touch()
     unclean = run(str(root))
-
     assert (clean.exit_code, unclean.exit_code) == (1, 0)
     assert clean.stdout.endswith("\ncommitlog/00000000000000131072 @ 0: file size: expected 16384, found 100\n")
 
@@ -197,14 +189,12 @@ def test_a_store_that_is_in_use_can_be_inspected(tmp_path: Path, started: Callab
     for number in range(5):
         store.put_message(Message.of("Live", b"%d" % number))
     found = inspect_directory(overlay_world(), str(tmp_path / "live"), Geometry()).everything()
-
     assert found["topicQueueTable"] == {"Live-0": 5}
     assert found["recovery"]["cleanExit"] is False
 
 
 def test_the_version_is_printed() -> None:
     result = CliRunner().invoke(application(), ["--version"])
-
     assert result.exit_code == 0
     assert result.stdout.startswith("tornlog 0.")
 

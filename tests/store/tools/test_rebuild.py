@@ -77,9 +77,7 @@ def test_the_index_comes_out_byte_for_byte_as_online_dispatch_writes_it(
     case = golden(name)
     values = case.manifest["config"]
     config = replace(
-        case.config(case.before),
-        max_hash_slot_num=values["maxHashSlotNum"],
-        max_index_num=values["maxIndexNum"],
+        case.config(case.before), max_hash_slot_num=values["maxHashSlotNum"], max_index_num=values["maxIndexNum"]
     )
     files = overlay_world().files
     theirs = list(contents(case.before, "index").values())
@@ -127,12 +125,7 @@ def test_the_result_is_told_as_json_and_in_a_table(golden: Callable[[str], Any],
     told = json.loads(run(root, "--to", tmp_path / "one", "--json", "-").stdout)
 
     assert told["format"] == "tornlog-rebuild/1"
-    assert (told["log"], told["records"], told["minPhyOffset"], told["maxPhyOffset"]) == (
-        "copied",
-        279,
-        0,
-        121298,
-    )
+    assert (told["log"], told["records"], told["minPhyOffset"], told["maxPhyOffset"]) == ("copied", 279, 0, 121298)
     assert told["findings"] == []
     names = ("topic", "queueId", "minOffset", "maxOffset")
     assert told["queues"] == [{key: queue[key] for key in names} for queue in case.observed["queues"]]
@@ -164,7 +157,6 @@ def test_a_place_that_is_taken_or_in_the_store_itself_is_a_usage_error(
 def test_what_is_no_store_is_reported_and_nothing_is_made(tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
     result = run(tmp_path / "old", "--to", tmp_path / "new")
-
     assert result.exit_code == 2
     assert "no store: it has no log" in " ".join(result.stderr.split())
     assert not (tmp_path / "new").exists()
@@ -187,7 +179,6 @@ def test_damage_in_what_a_clean_exit_vouches_for_is_reported_and_passed_over(
 
 def test_a_checkpoint_that_is_none_is_reported_and_left_behind(golden: Callable[[str], Any], tmp_path: Path) -> None:
     result = run(golden("14-abn-ckpt-short").before, "--to", tmp_path / "new")
-
     assert result.exit_code == 1
     assert "\ncheckpoint @ " in result.stdout
     assert CliRunner().invoke(application(), ["verify", str(tmp_path / "new")]).exit_code == 0
@@ -219,7 +210,6 @@ def test_a_checkpoint_that_vouches_for_more_than_the_log_has_is_damage_and_the_n
     root = golden("08-clean-shutdown").before
     damage(root)
     result = run(root, "--to", tmp_path / "new")
-
     assert result.exit_code == 1
     assert "\ncheckpoint @ " in result.stdout
     verified = CliRunner().invoke(application(), ["verify", str(tmp_path / "new")])
@@ -321,7 +311,6 @@ def test_a_log_that_no_store_can_open_leaves_nothing_behind(golden: Callable[[st
     victim = sorted((root / "commitlog").iterdir())[1]
     victim.write_bytes(victim.read_bytes()[:5000])
     result = run(root, "--to", tmp_path / "new")
-
     assert result.exit_code == 1
     assert result.stderr.startswith(f"commitlog/{victim.name} @ 0: file size: expected 16384, found 5000")
     assert not (tmp_path / "new").exists()

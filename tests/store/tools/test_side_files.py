@@ -31,7 +31,6 @@ def test_a_damaged_side_file_is_named(root: Path, name: str) -> None:
     (root / "config" / name).write_bytes(DAMAGED[name])
     found = list(damaged_side_files(RealFiles(), StoreConfig(str(root))))
     assert [one.file for one in found] == [str(root / "config" / name)]
-
     verified = verify_directory(RealFiles(), str(root), Geometry(), lambda _: None)
     assert [(one.promise.value, one.file) for one in verified.findings.violations] == [("META", f"config/{name}")]
 

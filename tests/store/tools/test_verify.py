@@ -19,10 +19,7 @@ from tornlog.store.tools.violation import DirectoryPromise
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 CASES = sorted(path.parent.name for path in GOLDEN.glob("*/manifest.json"))
-SILENT_14 = {
-    *("14-abn-ckpt-zero", "14-abn-control"),
-    *("14-abn-first-files-deleted", "14-cln-abort-created"),
-}
+SILENT_14 = {*("14-abn-ckpt-zero", "14-abn-control"), *("14-abn-first-files-deleted", "14-cln-abort-created")}
 """Stores with damage that is not checked."""
 EXPLAINED_14 = {
     *("14-abn-combo", "14-abn-cq-tail-garbage", "14-abn-flip-last-body", "14-abn-lost-tail-cq-ahead"),
@@ -99,22 +96,18 @@ def test_a_bad_record_does_not_hide_those_behind_it(root: Path) -> None:
     raw = bytearray((root / f"commitlog/{0:020}").read_bytes())
     raw[0:8] = b"\xff" * 8
     (root / f"commitlog/{0:020}").write_bytes(raw)
-
     assert verified(root).counts["records"] == records - 1
 
 
 def test_a_lost_queue_is_told_record_by_record(root: Path) -> None:
     shutil.rmtree(root / "consumequeue/Mix2/1")
     found = verified(root).findings.violations
-
     assert len(found) == 35
     assert {violation.promise for violation in found} == {DirectoryPromise.CQ_COMPLETE}
     assert str(found[0]).endswith("expected entry 0 in consumequeue/Mix2/1, found none [CQ-COMPLETE]")
 
 
-def test_after_an_unclean_exit_the_same_loss_is_a_note_unless_the_checkpoint_vouched_for_it(
-    root: Path,
-) -> None:
+def test_after_an_unclean_exit_the_same_loss_is_a_note_unless_the_checkpoint_vouched_for_it(root: Path) -> None:
     shutil.rmtree(root / "consumequeue/Mix2/1")
     (root / "abort").touch()
     (root / "checkpoint").write_bytes(bytes(4096))
@@ -134,7 +127,6 @@ def test_zeros_in_front_of_records_are_damage_and_zeros_at_the_end_are_none(root
     path = root / f"commitlog/{16384:020}"
     path.write_bytes(bytes(16384))
     found = verified(root).findings.violations
-
     assert str(found[0]) == (
         "commitlog/00000000000000016384 @ 0: magicCode: "
         "expected a record or a blank one, as records follow, found zeros [LOG]"
@@ -148,7 +140,6 @@ def test_a_blank_record_has_to_fill_its_file(root: Path) -> None:
     raw[at : at + 4] = (16384 - at + 1).to_bytes(4, "big")
     path.write_bytes(raw)
     found = verified(root).findings.violations
-
     assert [(v.offset, v.field, v.expected) for v in found] == [(at, "totalSize", f"{16384 - at}, all that is left")]
 
 
@@ -201,7 +192,6 @@ def test_notes_are_shown_and_do_not_fail_the_command(
     torn = golden("14-abn-lost-tail-cq-ahead").before
     monkeypatch.setattr(present_directories, "_NOTES_MAX", 3)
     result = run(str(torn))
-
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.count("note: ") == 3
     assert "... and 5 more notes" in result.stdout
@@ -212,7 +202,6 @@ def test_a_long_log_has_a_progress_bar_on_a_terminal_only(root: Path, monkeypatc
     quiet = run(str(root))
     monkeypatch.setenv("FORCE_COLOR", "1")
     shown = run(str(root))
-
     assert quiet.stderr == ""
     assert "reading the log" in shown.stderr
     assert shown.exit_code == 0

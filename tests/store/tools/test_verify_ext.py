@@ -53,7 +53,6 @@ def root(tmp_path: Path, started: Make) -> Path:
 
 def test_a_whole_store_with_both_is_found_whole(root: Path) -> None:
     found = verified(root)
-
     assert found.findings.violations == []
     assert found.config is not None
     assert found.config.mapped_file_size_consume_queue_ext == 200
@@ -65,7 +64,6 @@ def test_a_whole_store_with_both_is_found_whole(root: Path) -> None:
 def test_inspect_recovers_both_and_counts_the_files_of_the_extension(root: Path) -> None:
     found = inspect_directory(overlay_world(), str(root), Geometry())
     fields = found.summary()
-
     assert fields["findings"] == []
     assert fields["recovery"]["changedEntries"] == 0
     assert fields["consumeQueueExtFiles"] == 2
@@ -75,7 +73,6 @@ def test_inspect_recovers_both_and_counts_the_files_of_the_extension(root: Path)
 def test_the_brokers_settings_give_the_size_of_the_extensions_files(root: Path) -> None:
     told = Geometry.of_broker_conf("mappedFileSizeConsumeQueueExt=400\n")
     found = inspect_directory(overlay_world(), str(root), told)
-
     assert found.config is not None
     assert found.config.mapped_file_size_consume_queue_ext == 400
 
@@ -84,7 +81,6 @@ def test_light_queues_are_known_from_their_names_or_from_the_brokers_settings(ro
     found = inspect_directory(overlay_world(), str(root), Geometry())
     assert found.config is not None
     assert (found.config.enable_multi_dispatch, found.config.enable_lmq) == (True, True)
-
     told = Geometry.of_broker_conf("enableMultiDispatch=true\nenableLmq=false\n")
     found = inspect_directory(overlay_world(), str(root), told)
     assert found.config is not None
@@ -110,7 +106,6 @@ def test_every_file_of_the_extension_is_whole_units_and_an_end(root: Path) -> No
     patch(root / f"{EXT}000", 180, b"\0\0")
     patch(root / f"{EXT}200", 150, b"\1")
     assert found_in(root) == [(f"{EXT}000", 180, "size"), (f"{EXT}200", 150, "size")]
-
     patch(root / f"{EXT}000", 180, END_MARK)
     patch(root / f"{EXT}200", 120, b"\0\5")
     assert (f"{EXT}200", 120, "size") in found_in(root)
@@ -120,7 +115,6 @@ def test_a_lost_extension_is_found_and_after_an_unclean_exit_it_is_a_note(root: 
     for path in (root / "consumequeue_ext").rglob("0000*"):
         path.unlink()
     assert len(found_in(root)) == COUNT
-
     (root / "abort").touch()
     found = verified(root)
     assert found.findings.violations == []
@@ -129,7 +123,6 @@ def test_a_lost_extension_is_found_and_after_an_unclean_exit_it_is_a_note(root: 
 
 def test_a_light_queue_without_an_entry_is_found(root: Path) -> None:
     patch(root / "consumequeue/%LMQ%a/0/00000000000000000000", 20, bytes(20))
-
     assert "queue entry" in [field for _, _, field in found_in(root)]
 
 
@@ -137,7 +130,6 @@ def test_places_in_a_light_queue_that_do_not_count_up_are_found(root: Path) -> N
     log = root / "commitlog/00000000000000000000"
     at = log.read_bytes().rfind(b"INNER_MULTI_QUEUE_OFFSET\x012")
     patch(log, at, b"INNER_MULTI_QUEUE_OFFSET\x019")
-
     fields = [field for _, _, field in found_in(root)]
     assert "INNER_MULTI_QUEUE_OFFSET for %LMQ%a" in fields
 
@@ -148,5 +140,4 @@ def test_names_of_light_queues_that_are_not_there_are_only_properties(tmp_path: 
     claims = {"INNER_MULTI_DISPATCH": "%LMQ%a", "INNER_MULTI_QUEUE_OFFSET": "7"}
     store.put_message(Message.of("T", b"body", properties=claims))
     assert store.shutdown()
-
     assert found_in(tmp_path) == []

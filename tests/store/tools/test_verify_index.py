@@ -46,7 +46,6 @@ def broken(root: Path) -> list[tuple[str, int, str]]:
 
 def test_a_whole_index_is_counted(root: Path) -> None:
     found = verified(root)
-
     assert found.findings.violations == []
     assert found.counts["indexFiles"] == 8
     assert found.counts["indexEntries"] == 7 * 149 + LAST
@@ -102,7 +101,6 @@ def test_a_file_in_a_strange_place_is_found(root: Path, files: list[Path]) -> No
 def test_keys_of_a_missing_file_are_missing(root: Path, files: list[Path]) -> None:
     files[2].unlink()
     found = broken(root)
-
     assert {violation[2] for violation in found} == {"index entry"}
     assert len(found) == 149
     assert all(violation[0].startswith("commitlog/") for violation in found)
@@ -111,7 +109,6 @@ def test_keys_of_a_missing_file_are_missing(root: Path, files: list[Path]) -> No
 def test_a_file_that_is_there_twice_is_there_once_too_often(root: Path, files: list[Path]) -> None:
     shutil.copy(files[-1], root / "index" / "20991231235959999")
     found = verified(root).findings.violations
-
     assert {(violation.file, violation.field) for violation in found} == {
         ("index/20991231235959999", "phyOffset"),  # its first entry is before the other file's last
         ("index/20991231235959999", "keyHash"),  # its last ones are of the same record again
@@ -126,7 +123,6 @@ def test_an_entry_for_a_key_its_record_does_not_have_is_found_and_one_more_of_on
     number = next(number for number in range(2, LAST) if places[number] == places[number - 1])
     patch(files[7], entry_at(number), content[entry_at(number - 1) : entry_at(number - 1) + 4])
     found = {(violation.field, violation.found) for violation in verified(root).findings.violations}
-
     assert ("keyHash", "one more") in found
     assert "index entry" in {field for field, _ in found}
 
@@ -136,7 +132,6 @@ def test_an_entry_behind_the_logs_end_is_found(root: Path, files: list[Path]) ->
     beyond = (int.from_bytes(last, "big") + 1000).to_bytes(8, "big")
     patch(files[7], 24, beyond)
     patch(files[7], entry_at(LAST) + 4, beyond)
-
     assert ("index/" + files[7].name, entry_at(LAST) + 4, "phyOffset") in broken(root)
 
 
@@ -149,7 +144,6 @@ def test_after_an_unclean_exit_what_is_built_again_is_one_note(root: Path, files
     patch(files[7], entry_at(5), b"\0\0\0\7")
     patch(files[7], 40, b"\x7f")
     found = verified(root).findings
-
     assert found.violations == []
     assert len(found.notes) == 1
     assert "build the index again from there, which mends " in found.notes[0]
@@ -158,7 +152,6 @@ def test_after_an_unclean_exit_what_is_built_again_is_one_note(root: Path, files
 def test_after_an_unclean_exit_a_file_the_checkpoint_speaks_for_must_be_whole(root: Path, files: list[Path]) -> None:
     (root / "abort").touch()
     patch(files[2], entry_at(5) + 12, b"\0\0\7\0")
-
     assert broken(root) == [(f"index/{files[2].name}", entry_at(5) + 12, "timeDiff")]
 
 
@@ -168,7 +161,6 @@ def test_an_index_that_is_gone_is_missed_if_the_checkpoint_knows_of_one(root: Pa
     missed = verified(root, told).findings.violations
     values = CheckpointValues(1, 1, 0)
     patch(root / "checkpoint", 0, encode_checkpoint(values))
-
     assert [(violation.file, violation.field) for violation in missed] == [("index", "index")]
     assert verified(root, told).findings.violations == []
 
@@ -177,7 +169,6 @@ def test_a_directory_that_is_none_is_reported(root: Path) -> None:
     shutil.rmtree(root / "index")
     (root / "index").write_bytes(b"a file")
     found = verified(root, Geometry(hash_slots=SLOTS, index_entries=ENTRIES_MAX)).findings.violations
-
     assert [(violation.promise, violation.file, violation.field) for violation in found] == [
         (DirectoryPromise.IDX, "index", "file")
     ]
