@@ -56,7 +56,6 @@ class _Point(property):
 
 
 def _labels(attribute: SharedAttribute) -> tuple[str, str]:
-    """Return the labels of a read and of an assignment."""
     label = f"attribute {attribute.owner.__name__}.{attribute.name}"
     return f"{label}.{'use' if attribute.is_container else 'get'}", f"{label}.set"
 

@@ -70,7 +70,6 @@ class Disturbances:
     def __init__(self, kernel: Kernel, stream: Stream, plan: DisturbancePlan) -> None:
         self.injected: Counter[str] = Counter()
         self.pauses: list[Pause] = []
-        """Every pause that has begun, in order."""
         self.set_back: list[SetBack] = []
         """Every clock step back, in order."""
         self._kernel = kernel

@@ -304,7 +304,6 @@ class Processor:
     _kernel: Scheduler
     _free_at_ns: int = 0
     busy_ns: int = 0
-    """Total busy time."""
 
     def work(self, cost_ns: int) -> None:
         """Compute for cost_ns, after all earlier requests."""

@@ -69,7 +69,6 @@ class SwitchPoint(NamedTuple):
     step: int
     forced: int
     options: int
-    """How many tasks could run, including the default."""
     option: int
     """The choice: 0 for the default, else as in a deviation."""
     silent_to: int
@@ -165,7 +164,6 @@ class ScheduleRun(Generic[T]):
     schedule: str
     """Its deviations, for `parse_deviations`; empty for the default schedule."""
     cost: int
-    """Its number of preemptions or delays."""
     result: T
 
 

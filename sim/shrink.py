@@ -49,7 +49,7 @@ class Search(Generic[C]):
     """A search for a smaller candidate. `best` is the smallest so far, `tries` the number of tests.
 
     still_fails returns the record that the candidate's run followed, or None if it does not fail in the same way. stop
-    is called before each try and ends the search. on_try is called after each try with its success.
+    is called before each try; True ends the search. on_try is called after each try with its success.
     """
 
     def __init__(
@@ -177,8 +177,7 @@ def shrink_decisions(search: Search[D]) -> None:
 
     search.drop_parts(streams, keep_streams)
     search.drop_parts(
-        lambda candidate: candidate.decisions,
-        lambda candidate, kept: replace(candidate, decisions=tuple(kept)),
+        lambda candidate: candidate.decisions, lambda candidate, kept: replace(candidate, decisions=tuple(kept))
     )
     for decision in search.best.decisions:
         search.lower(decision.value, 0, _with_value(decision), steps_max=_VALUE_STEPS_MAX)

@@ -81,7 +81,6 @@ class TraceRecording(NamedTuple):
     words_before: "array[int]"
     """For each event, the number of digest words before it."""
     words: "array[int]"
-    """All words of the digest."""
 
 
 class Trace:

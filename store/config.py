@@ -60,6 +60,8 @@ class Key(NamedTuple):
 
 
 def _key(default: Any, name: str, minimum: int = 0, maximum: int = _INT_MAX, *, own: bool = False) -> Any:
+    assert minimum <= maximum, name
+    assert not isinstance(default, int) or minimum <= default <= maximum, (name, default)
     return field(default=default, metadata={"key": Key(name, minimum, maximum, own)})
 
 
@@ -214,6 +216,7 @@ class StoreConfig:
             if not (hour.isascii() and hour.isdecimal() and len(hour) <= 2 and int(hour) < 24):
                 raise ConfigError("delete_when", "hours from 00 to 23, separated by ;", self.delete_when)
         rounded = -(-self.mapped_file_size_consume_queue // ENTRY_BYTES) * ENTRY_BYTES
+        assert 0 < rounded <= _INT_MAX, rounded
         object.__setattr__(self, "mapped_file_size_consume_queue", rounded)
 
     @property

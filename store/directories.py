@@ -38,6 +38,7 @@ def make_directory(files: Files, path: str, *, below: str = "", once_made: Calla
     files.make_directories(path)
     once_made()
     for parent, level in pairwise((*above, path)):
+        assert directory_of(level) == parent, (parent, level)
         try:
             files.sync_directory(parent)
         except OSError as error:

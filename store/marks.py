@@ -58,7 +58,6 @@ MARKS: dict[str, str] = {
     "report beyond the master's end": "a slave asked for what its master's log does not have any more",
     "clock fell": "the clock was behind the time of the log, which was taken instead",
 }
-"""Every mark in the store, and the event that it counts."""
 
 _collecting: list[Counter[str]] = []
 
@@ -66,6 +65,7 @@ _collecting: list[Counter[str]] = []
 def hit(name: str) -> None:
     """Count a mark, if there is a collector."""
     if _collecting:
+        assert name in MARKS, name
         _collecting[-1][name] += 1
 
 
@@ -89,6 +89,8 @@ FORCIBLE = (
     "delivery fails",
 )
 """Marks of branches that a simulation may force. Each costs time or a retry, and breaks no guarantee."""
+
+assert MARKS.keys() >= set(FORCIBLE), FORCIBLE
 
 _forcing: list[Callable[[str], bool]] = []
 

@@ -36,13 +36,7 @@ from .log.segment_queue import SegmentDirectories, SegmentQueue
 from .log.transient_pool import BufferedSegmentQueue, CommitRealTimeService, TransientStorePool
 from .marks import hit
 from .queues.consume_queue_table import ConsumeQueueTable
-from .queues.dispatch import (
-    ArrivalNotifier,
-    Dispatcher,
-    DispatchService,
-    ExtendedQueueDispatcher,
-    LightQueueDispatcher,
-)
+from .queues.dispatch import ArrivalNotifier, Dispatcher, DispatchService, ExtendedQueueDispatcher, LightQueueDispatcher
 from .queues.flush_queues import FlushConsumeQueueService
 from .queues.pull import Puller, offset_by_time
 from .recovery.index_recovery import IndexRecovery
@@ -56,7 +50,7 @@ from .stats import FAST_PUT_NS, StoreStats
 from .world import FileLock, World
 
 _STALL_MS_MAX = 10_000_000
-"""RocketMQ takes a longer hold of the put lock for none."""
+"""RocketMQ treats a longer hold of the put lock as a stale time, not as a stall."""
 
 
 class MessageStore:
@@ -103,7 +97,6 @@ class MessageStore:
             self.dispatch.dispatchers.append(light.dispatch)
         self.flush_queues = FlushConsumeQueueService(world, config, queues, self.dispatch, self.checkpoint)
         self.index: IndexService | None = None
-        """The index from keys to messages, if the settings ask for it."""
         if config.message_index_enable:
             self.index = IndexService(world, config, flags)
             self.dispatch.dispatchers.append(self.index.dispatch)
@@ -135,7 +128,6 @@ class MessageStore:
         self._puller = Puller(config, self.commit_log, limit, world.core)
         self._querier = KeyQuerier(self.commit_log, world.core)
         self.last_recovery: RecoveryReport | None = None
-        """The report of the load."""
         self._lock: FileLock | None = None
         self._is_started = False
         self._accepting = world.tasks.cell("accepting")
@@ -394,8 +386,8 @@ class MessageStore:
         return put
 
     def _put_took(self, begin_ns: int) -> None:
-        """Note the duration of a put that began at begin_ns."""
         took_ns = self._now_ns() - begin_ns
+        assert took_ns >= 0, took_ns
         if took_ns >= FAST_PUT_NS:
             self.stats.put_was_slow(took_ns)
 

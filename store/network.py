@@ -122,4 +122,6 @@ def send_all(connection: Connection, data: bytes | memoryview, timeout_ms: int) 
     """Send all of data. TimeoutError without progress for timeout_ms, ConnectionError if broken."""
     left = memoryview(data)
     while left:
-        left = left[connection.send(left, timeout_ms) :]
+        taken = connection.send(left, timeout_ms)
+        assert 0 < taken <= len(left), (taken, len(left))
+        left = left[taken:]

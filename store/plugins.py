@@ -25,7 +25,6 @@ from .message_store import MessageStore
 from .world import World
 
 _PARTS = ("config", "flags", "stats", "on_arriving")
-"""Public attributes of a store."""
 _INTERNAL = ("follow", "services")
 """Operations that replication and the harness call on the store itself, past all plug-ins."""
 

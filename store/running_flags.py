@@ -61,6 +61,7 @@ class RunningFlags:
 
     def refuse(self, reason: Refusal) -> None:
         """Add a reason."""
+        assert reason, "a refusal needs a reason"
         with self._lock:
             self._set(self._bits.get() | int(reason))
 

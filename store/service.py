@@ -37,7 +37,6 @@ class Service(ABC):
         self.on_failure: Callable[[str, Exception], None] = do_nothing
         """Called with the service's name and the unexpected error. The creator of the service sets it."""
         self.has_failed = False
-        """Whether an unexpected error has ended it."""
         self._task: Task | None = None
 
     def start(self) -> None:
@@ -73,6 +72,7 @@ class Service(ABC):
 
     def pause(self, ms: int) -> None:
         """Sleep for ms. Wake-ups do not shorten it; only a stop does."""
+        assert ms >= 0, ms
         clock = self.world.clock
         due_ns = clock.monotonic_ns() + ms * NS_PER_MS
         while not self.is_stopping and (left_ms := ms_until(due_ns, clock)):

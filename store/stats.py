@@ -103,7 +103,6 @@ class StoreStats:
         """Begin at zero. counted: the log, whose put lock keeps its counts exact."""
         self.boot_timestamp_ms = world.clock.now_ms()
         self.put_ns_max = 0
-        """The longest of the puts that took FAST_PUT_NS or more."""
         self.slow_puts = SlowCount()
         self.gets_found = 0
         self.gets_missed = 0
@@ -137,6 +136,7 @@ class StoreStats:
 
     def get_answered(self, took_ns: int, result: GetMessageResult) -> None:
         """Note the duration and the result of a pull."""
+        assert took_ns >= 0, took_ns
         if result.status is GetMessageStatus.FOUND:
             self.gets_found += 1
             self.messages_transferred += len(result.records)
@@ -147,6 +147,7 @@ class StoreStats:
 
     def record_dispatched(self, record: ScannedRecord) -> None:
         """Count a record as put, on a slave, which has no puts."""
+        assert record.size_bytes > 0, record
         totals = self._counted.put_totals.setdefault(record.topic, TopicTotals())
         totals.messages += 1
         totals.size_bytes += record.size_bytes

@@ -127,7 +127,6 @@ class SimConnection:
         """When this end learns that the connection is broken."""
         self.gate = Gate(medium.kernel, f"network {self.label}")
         self.watchers: list[Gate] = []
-        """The gates of pollers that watch this end."""
 
     # -- called by its machine ----------------------------------------------------------------------
 

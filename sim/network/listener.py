@@ -21,12 +21,7 @@ class SimListener:
     )
 
     def __init__(
-        self,
-        medium: Medium,
-        machine: Machine,
-        address: str,
-        give_back: Callable[[], object],
-        is_loopback: bool,
+        self, medium: Medium, machine: Machine, address: str, give_back: Callable[[], object], is_loopback: bool
     ) -> None:
         self.address = address
         self.is_loopback = is_loopback

@@ -53,7 +53,6 @@ class Replay:
         self._left = {entry[:3]: entry for entry in schedule}
         self._points = PointCounter()
         self.followed: list[Switch] = []
-        """The entries that have happened, in order."""
 
     @property
     def unmet(self) -> list[Switch]:

@@ -27,7 +27,6 @@ class Starving:
         self.name = f"starving {policy.name}"
         self.interrupts_on_wake = policy.interrupts_on_wake
         self.injected: Counter[str] = Counter()
-        """How often a runnable task was starved."""
         self._draw = stream.raw_random
         self._policy = policy
         self._mean_gap_steps = mean_gap_steps
@@ -63,7 +62,7 @@ class Starving:
         return 0 if chosen is self._victim else granted
 
     def _go_on(self, step: int) -> None:
-        """After the end of a starving period, draw the begin and the length of the next one."""
+        """After the end of a starving period, draw the start and the length of the next one."""
         if step < self._end:
             return
         self._victim = None

@@ -8,15 +8,7 @@ import struct
 from contextlib import suppress
 from typing import NamedTuple
 
-from .pages import (
-    buffer_pages,
-    dont_need_pages,
-    lock_pages,
-    map_shared,
-    sync_pages,
-    unlock_pages,
-    will_need_pages,
-)
+from .pages import buffer_pages, dont_need_pages, lock_pages, map_shared, sync_pages, unlock_pages, will_need_pages
 
 _CREATED_MODE = 0o644
 _CLOSED = -1
@@ -68,11 +60,11 @@ class RealFile(_Descriptor):
 
     @property
     def size_bytes(self) -> int:
-        """Return the size as readers see it."""
+        """See `File.size_bytes`."""
         return os.fstat(self._descriptor).st_size
 
     def read(self, at: int, size_bytes: int) -> bytes:
-        """Return up to size_bytes from a position on; fewer only at the end of the file."""
+        """See `File.read`."""
         found = b""
         while len(found) < size_bytes:  # Linux reads at most 0x7ffff000 bytes in one call
             more = os.pread(self._descriptor, size_bytes - len(found), at + len(found))
@@ -82,7 +74,7 @@ class RealFile(_Descriptor):
         return found
 
     def write(self, at: int, data: bytes) -> int:
-        """Write at a position, growing the file if needed. Return how much was written; it may be short."""
+        """See `File.write`."""
         return os.pwrite(self._descriptor, data, at)
 
     def allocate(self, size_bytes: int) -> None:
@@ -90,7 +82,7 @@ class RealFile(_Descriptor):
         _extend(self._descriptor, size_bytes)
 
     def truncate(self, size_bytes: int) -> None:
-        """Make the file exactly that long: cut it or extend it with zeros."""
+        """See `File.truncate`."""
         os.ftruncate(self._descriptor, size_bytes)
 
     def sync(self) -> None:
@@ -142,7 +134,7 @@ class RealMappedFile(_Descriptor):
         self._pages[at : at + len(data)] = data
 
     def pwrite(self, at: int, data: bytes | bytearray | memoryview) -> int:
-        """Write through the descriptor and return how much was written; it may be short."""
+        """See `MappedFile.pwrite`."""
         assert at >= 0, at
         assert at + len(data) <= self.size_bytes, (at, len(data), self.size_bytes)
         return os.pwrite(self._descriptor, data, at)
@@ -157,7 +149,7 @@ class RealMappedFile(_Descriptor):
         os.fdatasync(self._descriptor)
 
     def mlock(self) -> None:
-        """Keep the map's pages in memory. OSError (ENOMEM, EPERM) if the system refuses."""
+        """See `MappedFile.mlock`."""
         lock_pages(self._pages, self.path)
 
     def munlock(self) -> None:
@@ -196,7 +188,7 @@ class RealFiles:
     __slots__ = ()
 
     def status(self, path: str) -> RealFileStatus | None:
-        """Return the status of path, None if it does not exist."""
+        """See `Files.status`."""
         try:
             found = os.stat(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -204,11 +196,11 @@ class RealFiles:
         return RealFileStatus(found.st_size, found.st_mtime_ns // 1_000_000, stat.S_ISDIR(found.st_mode))
 
     def list_directory(self, path: str) -> list[str]:
-        """Return the names in a directory, sorted."""
+        """See `Files.list_directory`."""
         return sorted(os.listdir(path))
 
     def make_directories(self, path: str) -> None:
-        """Create a directory and its parents. No effect if it exists."""
+        """See `Files.make_directories`."""
         os.makedirs(path, exist_ok=True)
 
     def map(self, path: str, size_bytes: int) -> RealMappedFile:
@@ -245,37 +237,37 @@ class RealFiles:
         return pages
 
     def read(self, path: str) -> bytes:
-        """Return the content of a small file."""
+        """See `Files.read`."""
         with open(path, "rb") as file:
             return file.read()
 
     def write(self, path: str, data: bytes) -> None:
-        """Create or empty a small file and write data to it."""
+        """See `Files.write`."""
         with open(path, "wb") as file:
             file.write(data)
 
     def sync(self, path: str) -> None:
-        """Make a file's content and size durable, but not its name."""
+        """See `Files.sync`."""
         _sync_opened(path, os.O_RDONLY)
 
     def sync_directory(self, path: str) -> None:
-        """Make the names in one directory (not below it) durable: creations, renames, removals."""
+        """See `Files.sync_directory`."""
         _sync_opened(path, os.O_RDONLY | os.O_DIRECTORY)
 
     def rename(self, old: str, new: str) -> None:
-        """Rename a file, replacing a file of the new name."""
+        """See `Files.rename`."""
         os.rename(old, new)
 
     def open(self, path: str) -> RealFile:
-        """Open a file, created if missing, to read, write, truncate and sync it."""
+        """See `PortableFiles.open`."""
         return RealFile(path, os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _CREATED_MODE))
 
     def link(self, path: str, new: str) -> None:
-        """Add a name to a file. FileExistsError if the name exists."""
+        """See `PortableFiles.link`."""
         os.link(path, new)
 
     def unlink(self, path: str) -> None:
-        """Remove a name; maps of the file stay usable."""
+        """See `Files.unlink`."""
         os.unlink(path)
 
     def remove_directory(self, path: str) -> None:

@@ -39,11 +39,9 @@ class _Host:
     def __init__(self, name: str) -> None:
         self.name = name
         self.alone = 0
-        """Number of connections in the poller's own epoll."""
         self.crowd: select.epoll | None = None
         """Exists while `crowded` is above 0."""
         self.crowded = 0
-        """Number of connections in the crowd."""
 
 
 class _Watched:
@@ -118,7 +116,7 @@ class SocketPoller:
         self._epoll.register(self._woken, EPOLLIN)
 
     def watch(self, what: Connection | Listener, *, receives: bool, sends: bool) -> None:
-        """Watch an object, or change the operations of interest. With neither it stays known but is not waited for."""
+        """See `Poller.watch`."""
         assert isinstance(what, SocketConnection | SocketListener), what
         with self._lock:
             entry = self._watched.get(what)
@@ -166,7 +164,7 @@ class SocketPoller:
             self._waker.send(b"\0")
 
     def close(self) -> None:
-        """Release it. The watched objects stay open."""
+        """See `Poller.close`."""
         with self._lock:
             if self._is_closed:
                 return
@@ -189,7 +187,7 @@ class SocketPoller:
                     found[entry] = found.get(entry, _NOTHING) | events
 
     def _ready_for(self, entry: _Watched, events: int) -> tuple[bool, bool]:
-        """Return whether it receives and sends, as far as it is watched for that, after sending owed bytes.
+        """Send owed bytes, then return which of the watched operations are ready: receive, send.
 
         An end and an error (EPOLLHUP, EPOLLERR) concern both directions.
         """
@@ -333,7 +331,7 @@ class RealNetwork:
         self._trusting = None if tls_trust is None else tls_trust.context()
 
     def listen(self, address: str) -> SocketListener:
-        """Listen at `host:port`. OSError: EADDRINUSE, EADDRNOTAVAIL, EACCES."""
+        """See `Network.listen`."""
         return SocketListener(address, self._make_stream, self._options)
 
     def connect(self, address: str, timeout_ms: int) -> SocketConnection:

@@ -157,13 +157,13 @@ class OverlayFiles:
         """Directory -> its names in the table."""
 
     def status(self, path: str) -> RealFileStatus | None:
-        """Return the status of path, None if it does not exist."""
+        """See `Files.status`."""
         with self._guard:
             found = self._at(os.path.normpath(path))
         return found.status() if isinstance(found, OverlayContent) else found
 
     def list_directory(self, path: str) -> list[str]:
-        """Return the names in a directory, sorted."""
+        """See `Files.list_directory`."""
         with self._located(path) as path:
             return self._names_in(path)
 
@@ -203,7 +203,7 @@ class OverlayFiles:
         return buffer_pages(size_bytes)
 
     def read(self, path: str) -> bytes:
-        """Return the content of a small file."""
+        """See `Files.read`."""
         with self._located(path) as path:
             if path not in self._changed:
                 return self._disk.read(path)
@@ -269,7 +269,6 @@ class OverlayFiles:
             yield os.path.normpath(path)
 
     def _change(self, path: str, now: OverlayContent | RealFileStatus | None) -> None:
-        """Note the new state of a path."""
         self._changed[path] = now
         above, name = os.path.split(path)
         if name:

@@ -69,7 +69,7 @@ class SocketConnection:
                 deadline.wait(self.shared.descriptor, select.POLLOUT)
 
     def close(self) -> None:
-        """Close this end. Bytes already sent are still delivered, and waiting tasks wake up. May be called again."""
+        """See `Connection.close`."""
         with suppress(OSError), self.shared as carrier, self._lock or nullcontext():
             self._say_goodbye(carrier)
         self.shared.close()
@@ -199,7 +199,7 @@ class SocketListener:
             return connection
 
     def close(self) -> None:
-        """Stop accepting and wake waiting tasks. May be called again."""
+        """See `Listener.close`."""
         self.shared.close()
         self._reserve.give_back()
 

@@ -98,11 +98,11 @@ class PlainStream:
     owes_bytes = False
 
     def receive(self, carrier: socket.socket, bytes_max: int) -> bytes:
-        """Return received bytes, b"" at the end of the peer's stream."""
+        """See `ByteStream.receive`."""
         return carrier.recv(bytes_max)
 
     def send(self, carrier: socket.socket, data: memoryview) -> int:
-        """Send bytes; return how many, at least one."""
+        """See `ByteStream.send`."""
         return carrier.send(data)
 
     def flush(self, carrier: socket.socket) -> None:

@@ -108,7 +108,7 @@ class TlsStream:
             raise self._broken(carrier, error) from error
 
     def receive(self, carrier: socket.socket, bytes_max: int) -> bytes:
-        """Return received bytes, b"" at the end of the peer's stream."""
+        """See `ByteStream.receive`."""
         pieces: list[bytes] = []
         size_bytes = 0
         self._may_hold = False
@@ -154,7 +154,7 @@ class TlsStream:
         return taken_bytes
 
     def flush(self, carrier: socket.socket) -> None:
-        """Send owed bytes, as much as the socket has room for."""
+        """See `ByteStream.flush`."""
         if self._outgoing.pending:
             self._owed = memoryview(bytes(self._owed) + self._outgoing.read())
         while self._owed:
@@ -170,7 +170,6 @@ class TlsStream:
         self.flush(carrier)
 
     def _encrypt(self, carrier: socket.socket, data: memoryview) -> None:
-        """Encrypt bytes, once the handshake is done."""
         while True:
             try:
                 self._begun = bytes(data[: self._session.write(data)])
@@ -224,7 +223,7 @@ class FirstByteStream:
         return self._stream.owes_bytes
 
     def receive(self, carrier: socket.socket, bytes_max: int) -> bytes:
-        """Return received bytes, b"" at the end of the peer's stream."""
+        """See `ByteStream.receive`."""
         if not self._is_decided:
             if carrier.recv(1, socket.MSG_PEEK) == _HANDSHAKE:
                 self._stream = TlsStream(self._context)
@@ -232,14 +231,14 @@ class FirstByteStream:
         return self._stream.receive(carrier, bytes_max)
 
     def send(self, carrier: socket.socket, data: memoryview) -> int:
-        """Send bytes; return how many, at least one."""
+        """See `ByteStream.send`."""
         self._is_decided = True
         return self._stream.send(carrier, data)
 
     def flush(self, carrier: socket.socket) -> None:
-        """Send owed bytes, as much as the socket has room for."""
+        """See `ByteStream.flush`."""
         self._stream.flush(carrier)
 
     def end(self, carrier: socket.socket) -> None:
-        """End the stream, if its protocol has an end message."""
+        """See `ByteStream.end`."""
         self._stream.end(carrier)

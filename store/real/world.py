@@ -28,7 +28,7 @@ class RealClock:
     __slots__ = ()
 
     def now_ms(self) -> int:
-        """Return the wall clock in ms since 1970. It may step back."""
+        """See `Clock.now_ms`."""
         return time.time_ns() // 1_000_000
 
     monotonic_ns = staticmethod(time.monotonic_ns)
@@ -62,13 +62,13 @@ class ThreadCell:
         self._value = value
 
     def add(self, delta: int) -> int:
-        """Add delta in one step and return the new value."""
+        """See `Cell.add`."""
         with self._lock:
             self._value = value = self._value + delta
         return value
 
     def compare_and_set(self, expected: int, value: int) -> bool:
-        """Replace expected by value in one step; return False without a change if the value differs."""
+        """See `Cell.compare_and_set`."""
         with self._lock:
             if self._value != expected:
                 return False
@@ -132,7 +132,7 @@ class ThreadSignal:
                 self._gate.release()
 
     def wait(self, timeout_ms: int | None) -> bool:
-        """Wait until notified (True; consumes the notice) or for timeout_ms (False). None: for ever."""
+        """See `Signal.wait`."""
         if not self._gate.acquire(timeout=-1 if timeout_ms is None else _seconds(timeout_ms)):
             return False
         self._notified = False
@@ -178,7 +178,7 @@ class ThreadTasks:
         time.sleep(ms / 1000)
 
     def lock(self, name: str) -> ThreadLock:
-        """Make a mutex, used with `with`. Not re-entrant, not fair."""
+        """See `Tasks.lock`."""
         return ThreadLock()
 
     def signal(self, name: str) -> ThreadSignal:

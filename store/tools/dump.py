@@ -36,13 +36,7 @@ from ..errors import CorruptFileError
 from ..formats.checkpoint import claims_beyond
 from ..formats.host import encode_message_id
 from ..formats.message import MessageRecord, decode_record
-from ..formats.properties import (
-    KEY_SEPARATOR,
-    PROPERTY_KEYS,
-    PROPERTY_UNIQ_KEY,
-    decode_properties,
-    find_property,
-)
+from ..formats.properties import KEY_SEPARATOR, PROPERTY_KEYS, PROPERTY_UNIQ_KEY, decode_properties, find_property
 from ..formats.scan import ScannedRecord, find_record, scan_records
 from ..log.checkpoint import read_checkpoint
 from ..log.segment import first_nonzero, segment_name
@@ -72,7 +66,7 @@ class Selection:
     begin: int = 0
     """First offset: in the queue if queue_id is given, else in the log."""
     end: int | None = None
-    """End offset, exclusive, likewise."""
+    """End offset, exclusive, in the same queue or log."""
     key: str | None = None
     """One of the message's KEYS, or its UNIQ_KEY."""
 

@@ -233,7 +233,6 @@ def _queue_statuses(files: Files, root: str, directory: str = "consumequeue") ->
 
 
 def _statuses_in(files: Files, directory: str) -> Iterator[tuple[str, FileStatus]]:
-    """Yield path and status of every possible segment in a directory."""
     return _segments_among(files, [f"{directory}/{name}" for name in files.list_directory(directory)])
 
 

@@ -166,7 +166,7 @@ def _is_followed(cut_at: CorruptFileError, files: Files, config: StoreConfig) ->
 
 
 def _is_record(view: memoryview, at: int, path: str, base_offset: int) -> bool:
-    """Return whether a whole record is at a position, not only the begin of one."""
+    """Return whether a whole record is at a position, not only the start of one."""
     records = scan_records(view, at, len(view), file=path, base_offset=base_offset, check_crc=True)
     try:
         return next(records, None) is not None

@@ -45,7 +45,6 @@ FORMAT = "tornlog-rebuild/1"
 _CHUNK_BYTES = 1 << 20
 
 Advance = Callable[[int], None]
-"""Called with the log bytes copied."""
 
 
 @dataclass(slots=True)

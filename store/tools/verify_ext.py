@@ -25,7 +25,6 @@ class ExtVerifier:
         self._reader = RowReader(files, config.mapped_file_size_consume_queue_ext, _VALID, findings)
         self._findings = findings
         self._segments: list[RawSegment] = []
-        """Segments of the present queue."""
 
     def read(self, topic: str, queue_id: int) -> None:
         """Check the extension of a queue, which may have none."""

@@ -27,7 +27,6 @@ class RawSegment:
         self.size_bytes = file.size_bytes
         """Mapped bytes: all of the file, or the segment size if the file is too long."""
         self.file_bytes = file.size_bytes if file_bytes is None else file_bytes
-        """Length of the file."""
         self.file = file
         self._near = memoryview(b"")
         self._near_at = 0

@@ -83,7 +83,6 @@ class _Examined(NamedTuple):
     """None if the header is invalid."""
     header: IndexHeader
     defects: list[DirectoryViolation]
-    """Defects of the header."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,6 @@ class KeyVerifier:
         self._segment_path, self._base_offset = segment
         self._found: list[IndexFinding] = []
         self._whole: list[KeyedRecord] = []
-        """Records to compare, many at a time."""
         self._held: list[KeyedRecord] = []
         """Damaged records without a whole record after them yet."""
 

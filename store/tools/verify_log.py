@@ -25,7 +25,6 @@ class LogFacts:
 
     min_offset: int = 0
     end_offset: int = 0
-    """Log offset after the last whole record."""
     last_store_timestamp_ms: int = 0
     records: int = 0
     blanks: int = 0
@@ -87,7 +86,7 @@ class LogVerifier:
     """Takes the ranges of a log in order."""
 
     def __init__(self, min_offset: int, findings: Findings) -> None:
-        """min_offset: begin of the log."""
+        """min_offset: first offset of the log."""
         self.facts = LogFacts(min_offset, min_offset)
         self._findings = findings
         self._counts: dict[QueueKey, _QueueCount] = {}

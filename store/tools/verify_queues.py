@@ -67,7 +67,6 @@ class QueueJudgement:
     unclean_exit: bool
     config: StoreConfig
     min_offset: int
-    """Begin of the log."""
     end_offset: int
     """Log offset after the last whole record."""
     durable_ms: int
@@ -157,7 +156,7 @@ class _SettledRecords:
         return (number, entry) if entry.physical_offset == physical_offset else None
 
     def passed(self, segment: RawSegment, segment_bytes: int) -> list[tuple[int, int]]:
-        """Return begins and ends of settled entries in a file, in order."""
+        """Return the bounds of settled entries in a file, in order."""
         begin = segment.base_offset // ENTRY_BYTES
         end = begin + min(segment.size_bytes, segment_bytes) // ENTRY_BYTES
         found = []
@@ -293,13 +292,12 @@ class _QueueVerifier:
             self._violated(segment.path, at, "phyOffset", expected, found)
 
     def _stored_ms(self, physical_offset: int) -> int:
-        """Return the store time of a record in the log."""
         at = physical_offset % self._log_bytes
         path = self._log_directories.path(physical_offset - at, self._log_bytes)
         return store_timestamp_ms_at(self._files.map(path, at + RECORD_BYTES_MIN).view(at, at + RECORD_BYTES_MIN), 0)
 
     def complete(self, topic: str, queue_id: int, records: QueuedRecords, covered: bytearray, *, end: int) -> None:
-        """Report every record without an entry. An unclean exit explains one after the queue's end."""
+        """Report every record without an entry. An unclean exit explains missing entries after the queue's end."""
         assert len(covered) == len(records), (len(covered), len(records))
         missing = 0
         first: DirectoryViolation | None = None
@@ -341,12 +339,12 @@ def _places(used: int, passed: Sequence[tuple[int, int]]) -> Iterator[tuple[int,
 
 
 def _used_bytes(segment: RawSegment, least: int) -> int:
-    """Return the begin of the zero entries at a segment's end. Bytes before least are not zero."""
+    """Return the start of the zero entries at a segment's end. Bytes before least are not zero."""
     end = segment.size_bytes
     while end > least:
         block = max(least, end - _BLOCK_BYTES)
         raw = bytes(segment.file.view(block, end))
-        if raw != _ZERO_BLOCK[: len(raw)]:  # much faster than a search for their begin
+        if raw != _ZERO_BLOCK[: len(raw)]:  # much faster than a search for their start
             end = block + len(raw.rstrip(b"\0"))
             break
         end = block

@@ -49,7 +49,7 @@ class LogPart(NamedTuple):
     start: int
     end: int
     next_offset: int | None
-    """Begin of the next segment, None after the last."""
+    """First offset of the next segment, None after the last."""
     is_known: bool
     """Whether a record is known to begin at start."""
 
@@ -121,7 +121,7 @@ class RangeJudgement:
 
 
 def _first_record(segment: RawSegment, log_range: LogPart, segment_bytes: int) -> int | None:
-    """Return the first position in a range that looks like the begin of a record."""
+    """Return the first position in a range that looks like the start of a record."""
     inside = segment.view[: min(log_range.end + RECORD_BYTES_MIN, segment.size_bytes)]
     found = find_record(inside, log_range.start, segment.base_offset, segment_bytes)
     return found if found is not None and found < log_range.end else None
@@ -156,7 +156,7 @@ class _RangeVerifier:
         self._plain = None if core is None else PlainRecords(core)
 
     def verify(self, begin: int) -> RangeFacts:
-        """Read from the begin of a record on."""
+        """Read from the start of a record on."""
         facts, segment = self.facts, self._segment
         facts.end = self._walk(begin)
         assert begin <= facts.end <= segment.size_bytes, (begin, facts.end, segment.size_bytes)
@@ -278,6 +278,5 @@ class _RangeVerifier:
 
 
 def _keyed(record: ScannedRecord) -> KeyedRecord | None:
-    """Return a record's keys, None if it has none."""
     hashes = key_hashes(record.topic, record.properties) if may_have_keys(record) else ()
     return KeyedRecord(record.physical_offset, record.store_timestamp_ms, hashes) if hashes else None

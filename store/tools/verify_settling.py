@@ -33,7 +33,6 @@ class SettledSpan(NamedTuple):
     """Number of the first entry: its record's queueOffset."""
     entries: int
     first_offset: int
-    """Log offset of the first record."""
     last_offset: int
 
 
@@ -44,7 +43,6 @@ class QueueRun:
     first: int
     records: int
     physical_offset: int
-    """Log offset of the first."""
     is_light: bool
     """Whether this is a light queue in addition to the records' own queue."""
 

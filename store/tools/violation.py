@@ -26,7 +26,7 @@ class DirectoryPromise(Enum):
     LOG = "LOG"
     """The log is a row of whole segments, filled with whole records up to one end and zeros after it."""
     QOFF = "QOFF"
-    """The records of one queue count up by one."""
+    """The queueOffsets of one queue count up by one."""
     CQ_VALID = "CQ-VALID"
     """Entry n of a queue points at the record of that queue with queueOffset n, with its size and tagsCode."""
     CQ_COMPLETE = "CQ-COMPLETE"
