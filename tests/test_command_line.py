@@ -61,7 +61,7 @@ def test_asking_costs_little(words: list[str]) -> None:
     assert any(asked < STARTS_MAX * bare for asked, bare in pairs)
 
 
-def test_whoever_has_read_enough_is_no_broken_promise() -> None:
+def test_a_closed_output_pipe_is_no_broken_promise() -> None:
     done = subprocess.run([sys.executable, "-c", CLOSED], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (141, "")
 
@@ -114,7 +114,7 @@ def test_help_imports_no_library_that_a_few_options_need(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["probe", "audit", "inspect", "verify", "dump", "rebuild", "config", "serve"])
-def test_help_of_a_command_that_runs_no_scenario_imports_none(name: str) -> None:
+def test_help_of_a_command_without_scenarios_imports_none(name: str) -> None:
     assert imported_by(program_of([name, "--help"]), "tornlog.scenarios", "tornlog.faults.simulation") == []
 
 
@@ -154,7 +154,7 @@ def test_a_summary_is_how_the_docstring_begins(name: str) -> None:
         ("fuzz", f"With a bug put in: {', '.join(FUZZED)}, or"),
     ],
 )
-def test_help_says_what_holds_where_it_imports_nothing_of_that(name: str, said: str) -> None:
+def test_help_states_the_values_of_modules_that_it_does_not_import(name: str, said: str) -> None:
     text = CliRunner().invoke(application(), [name, "--help"]).stdout
     assert "".join(said.split()) in "".join(text.split())
 
@@ -204,7 +204,7 @@ def test_a_wrong_name_is_guessed_at(words: list[str], meant: str) -> None:
     assert meant in " ".join(result.stderr.split())
 
 
-def test_a_name_that_is_like_none_is_sent_to_the_list() -> None:
+def test_an_unknown_name_without_a_similar_one_points_to_the_list() -> None:
     assert "`tornlog list` names them" in str(unknown("scenario", "zzz", SCENARIOS))
 
 
@@ -234,5 +234,5 @@ def test_a_place_that_cannot_be_written_is_told_before_any_work(tmp_path: Path, 
     assert result.stdout == ""
 
 
-def test_json_may_stand_without_a_file_and_leaves_what_is_behind_two_dashes_alone(tmp_path: Path) -> None:
+def test_json_works_without_a_file_and_does_not_touch_arguments_after_two_dashes(tmp_path: Path) -> None:
     assert CliRunner().invoke(application(), ["list", "--json"]).stdout.startswith("{")

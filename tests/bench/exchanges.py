@@ -143,7 +143,7 @@ class Exchange(Protocol):
 
 
 class Pulls:
-    """Pulls of a queue from its begin to its end, again and again."""
+    """Pulls of a queue from its start to its end, again and again."""
 
     def __init__(self, queue_id: int) -> None:
         self._queue_id = queue_id % QUEUES
@@ -153,7 +153,7 @@ class Pulls:
         return pull_frame(self._queue_id, self._offset)
 
     def response(self, frame: bytes) -> int | None:
-        """Take the messages. After the end of the queue, continue at its begin."""
+        """Take the messages. After the end of the queue, continue at its start."""
         response = decoded(frame)
         if response.code == ResponseCode.PULL_NOT_FOUND and self._offset > 0:
             self._offset = 0

@@ -8,7 +8,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.slow
-def test_a_checkout_beside_itself_has_every_figure_twice_a_round() -> None:
+def test_a_checkout_compared_with_itself_has_each_figure_twice_per_round() -> None:
     begun: list[str] = []
     (steps,) = compare(ROOT, 2, ["kernel steps"], [], begun.append)
 
@@ -20,7 +20,7 @@ def test_a_checkout_beside_itself_has_every_figure_twice_a_round() -> None:
     assert begun == [f"round {number} of 2: {side} checkout" for number in (1, 2) for side in ("this", "other")]
 
 
-def test_less_is_better_of_what_takes_time_or_memory() -> None:
+def test_smaller_is_better_for_time_and_memory() -> None:
     assert Compared("load", "ms", [10.0], [20.0]).ratios == [2.0]
     assert Compared("call, recorded", "µs", [10.0], [20.0]).ratios == [2.0]
     assert Compared("puts", "puts/s", [10.0], [20.0]).ratios == [0.5]
@@ -31,7 +31,7 @@ def test_seeds_are_counted_by_the_cpu_time_of_the_command() -> None:
     assert 1 < Checkout(ROOT).seeds_per_s(["crash-in-recovery"], 0) < 10_000
 
 
-def test_what_is_no_checkout_is_refused(tmp_path: Path) -> None:
+def test_a_directory_without_a_checkout_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OtherCheckoutError, match="expected a checkout of tornlog, found none"):
         Checkout(tmp_path)
 

@@ -15,7 +15,7 @@ def bench(*arguments: object) -> Result:
     return CliRunner().invoke(application_of("bench", command.bench), [str(each) for each in arguments])
 
 
-def test_bench_prints_medians_beside_floors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_bench_prints_medians_and_floors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     figures = [Figure("sheep counted", "sheep/s", 100.0, (90.0, 1250.0, 120.0))]
     asked: list[tuple[int, BenchSettings, tuple[str, ...]]] = []
 

@@ -16,7 +16,7 @@ def test_a_figure_is_the_median_of_its_samples() -> None:
     }
 
 
-def test_without_a_floor_nothing_is_below_it() -> None:
+def test_a_figure_without_a_floor_is_never_missed() -> None:
     assert not Figure("sheep counted", "sheep/s", None, (0.0,)).is_missed
     assert Figure("sheep counted", "sheep/s", 0.5, (0.0,)).is_missed
 
@@ -28,7 +28,7 @@ def test_above_a_ceiling_is_missed_and_the_ceiling_is_told() -> None:
     assert not Figure("wolves", "wolves", None, (2.0,), ceiling=2.0).is_missed
 
 
-def test_what_else_there_was_in_a_second_is_a_median_too() -> None:
+def test_other_rates_of_a_figure_are_medians_too() -> None:
     per_second = tuple({"steps": steps, "jumps": 1.0} for steps in (3.0, 9.0, 4.0))
     figure = Figure("sheep counted", "sheep/s", None, (1.0, 2.0, 3.0), per_second=per_second)
     assert figure.median_per_second("steps") == 4.0

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 _OPERATIONS = 2_000
 
 
-def test_a_history_has_every_kind_of_answer_and_nothing_wrong() -> None:
+def test_a_history_has_every_kind_of_answer_and_no_violation() -> None:
     evidence = History(_OPERATIONS).evidence
     knowledge = [put.knowledge for put in evidence.ledger.puts]
     assert len(knowledge) == _OPERATIONS
@@ -96,9 +96,7 @@ def forget_a_commit(evidence: Evidence) -> None:
         (forget_a_commit, {"TX"}),
     ],
 )
-def test_what_is_wrong_at_the_very_end_of_a_long_history_is_found(
-    harm: Callable[[Evidence], None], invariants: set[str]
-) -> None:
+def test_an_error_at_the_end_of_a_long_history_is_found(harm: Callable[[Evidence], None], invariants: set[str]) -> None:
     evidence = History(20_000).evidence
     harm(evidence)
     assert invariants <= {violation.invariant for violation in judge(evidence)}

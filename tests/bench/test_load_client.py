@@ -48,7 +48,7 @@ def test_a_paced_load_keeps_its_pace(broker: BrokerProcess) -> None:
     assert 36 <= load.messages <= 41
 
 
-def test_a_load_process_tells_what_came_of_it_or_why_nothing_did(broker: BrokerProcess) -> None:
+def test_a_load_process_reports_its_result_or_its_error(broker: BrokerProcess) -> None:
     found = LoadProcess("send", broker.address, "--seconds", "0.2", "--connections", "2").result()
     assert found.messages == found.answers > 0
     assert 0 < found.p50_us <= found.p99_us <= found.max_us

@@ -68,7 +68,7 @@ def test_where_there_is_no_maven_that_is_said(monkeypatch: pytest.MonkeyPatch) -
     assert "the real store was not measured: mvn is not on the PATH" in out.file.getvalue()  # type: ignore[attr-defined]
 
 
-def test_what_is_missing_is_found_on_the_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_tool_is_detected_by_the_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     why_missing.cache_clear()
     try:

@@ -44,7 +44,7 @@ def run_commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
 
 
 @pytest.mark.parametrize(("kind", "many"), [("calls", 2_100), ("stores", 2_100), ("syncs", 200), ("promises", 200)])
-def test_what_is_recorded_is_a_few_steps_and_then_many(
+def test_the_recorder_measures_a_few_steps_and_then_many(
     place: Workplace, run_commands: Commands, kind: str, many: int
 ) -> None:
     with place:
@@ -72,7 +72,9 @@ def test_all_processes_of_a_figure_have_the_same_processor(place: Workplace, mon
     assert os.sched_getaffinity(0) == before
 
 
-def test_the_cost_of_a_call_is_what_many_take_beyond_a_few(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cost_of_a_call_is_the_difference_of_many_and_few(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spent_us = 0
 
     def run(command: list[str], **_: Any) -> None:

@@ -101,14 +101,14 @@ def test_pulls_and_queries_find_every_message(settings: BenchSettings) -> None:
         assert queries(place).rate > 0.0
 
 
-def test_a_pull_that_finds_nothing_is_no_measurement(settings: BenchSettings) -> None:
+def test_a_pull_without_messages_is_no_measurement(settings: BenchSettings) -> None:
     with Workplace(settings) as place:
         place._filled[settings.small_log_bytes, 100, False] = str(settings.directory)
         with pytest.raises(RuntimeError, match="answered NO_MESSAGE_IN_QUEUE, 0 records"):
             pulls(place, 100)
 
 
-def test_a_query_without_an_answer_is_no_measurement(settings: BenchSettings) -> None:
+def test_a_query_without_records_is_no_measurement(settings: BenchSettings) -> None:
     with Workplace(settings) as place:
         place._filled[settings.small_log_bytes, 1024, True] = place.filled(settings.small_log_bytes)
         with pytest.raises(RuntimeError, match="a query for key 0 found 0 records"):
@@ -121,7 +121,7 @@ def test_dispatch_goes_through_the_whole_backlog(settings: BenchSettings, keyed:
         assert dispatch(place, keyed=keyed).rate > 0.0
 
 
-def test_opening_reads_the_whole_log_however_the_exit_was(settings: BenchSettings) -> None:
+def test_opening_reads_the_whole_log_after_any_exit(settings: BenchSettings) -> None:
     with Workplace(settings) as place:
         for sample in (recovery_scan(place), recovery_scan(place, keyed=True), clean_load(place)):
             assert sample.rate > 0.0
@@ -155,7 +155,7 @@ def test_the_machine_is_measured_without_a_store(settings: BenchSettings) -> Non
         assert sync_of_a_page(place).latency is not None
 
 
-def test_a_workplace_is_removed_whatever_ends_it(settings: BenchSettings) -> None:
+def test_a_workplace_is_removed_also_after_an_interrupt(settings: BenchSettings) -> None:
     def put_and_interrupt() -> None:
         with Workplace(settings) as place, place.store() as store:
             store.put_message(message(100))
@@ -202,7 +202,7 @@ def test_figures_are_chosen_by_a_part_of_their_names_and_a_ratio_stands_for_both
         select(("query", "sheep"))
 
 
-def test_a_quick_bench_is_smaller_in_everything_but_its_place() -> None:
+def test_a_quick_bench_has_smaller_sizes_in_the_same_place() -> None:
     settings = BenchSettings("/somewhere", log_bytes=1 << 20)
     quick = settings.quick()
     assert (quick.directory, quick.log_bytes, quick.segment_bytes) == ("/somewhere", 1 << 20, 64 << 20)

@@ -18,7 +18,7 @@ def told(figures: list[Figure]) -> list[str]:
     return [line.rstrip() for line in printed.getvalue().splitlines()]
 
 
-def test_rates_stand_beside_floors_and_latencies_below() -> None:
+def test_a_table_shows_rates_floors_and_latencies() -> None:
     latencies = (Latency(8.4, 36.0, 25_990.0),)
     lines = told(
         [

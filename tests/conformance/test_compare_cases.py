@@ -32,7 +32,7 @@ def test_a_queue_file_that_is_full_gets_an_empty_one_behind_it_and_the_exit_was_
     assert made.exists()
 
 
-def test_some_lives_of_the_real_store_go_on_beside_empty_queue_files() -> None:
+def test_some_lives_of_the_real_store_begin_with_empty_queue_files() -> None:
     workloads = [workload_of(seed) for seed in range(40)]
     restarted = [workload for workload in workloads if workload.before]
 

@@ -59,7 +59,7 @@ def test_stores_may_write_with_the_bugs_of_a_version(program: JavaProgram) -> No
     assert 0 < records("--as", "rocketmq-4.9.8") < records()
 
 
-def test_what_nothing_explains_is_kept_and_ends_with_1(
+def test_unexplained_differences_are_kept_and_end_with_1(
     program: JavaProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compare_case = campaign.compare
@@ -107,7 +107,7 @@ def test_without_maven_it_says_so_and_ends_with_2(monkeypatch: pytest.MonkeyPatc
     "arguments",
     [("--against", "rocketmq-1.0"), ("--written-by", "nobody"), ("--seeds", "none"), ("--as", "rocketmq-1.0")],
 )
-def test_what_it_cannot_do_is_a_matter_of_usage(arguments: tuple[str, str]) -> None:
+def test_an_impossible_request_is_a_usage_error(arguments: tuple[str, str]) -> None:
     assert compare(*arguments).exit_code == 2
 
 

@@ -78,7 +78,7 @@ def test_every_deviation_is_a_line_of_the_page() -> None:
     assert [each.name for each in DEVIATIONS.values() if f"| {each.line}" not in text] == []
 
 
-def test_what_is_equal_does_not_differ() -> None:
+def test_equal_observations_have_no_differences() -> None:
     assert names(seen(3), seen(3)) == set()
 
 
@@ -127,7 +127,7 @@ def faults(ours: StoreObservation) -> list[str]:
     return [place for place, _, _ in faults_of(ours, CONFIG)]
 
 
-def test_an_entry_that_leads_in_front_of_our_log_is_a_fault_of_ours() -> None:
+def test_an_entry_before_the_start_of_our_log_is_our_fault() -> None:
     records = {number * 100: record(number) for number in (1, 2)}
     ours = seen(3, min_offset=100, records=records, lookups={})
     without = replace(ours, queues=queue_of(entry(1), entry(2), begin=1))
@@ -137,7 +137,7 @@ def test_an_entry_that_leads_in_front_of_our_log_is_a_fault_of_ours() -> None:
     assert faults(without) == faults(blank) == []
 
 
-def test_a_blank_behind_the_last_entry_of_our_queue_is_a_fault_of_ours() -> None:
+def test_a_blank_after_the_last_entry_of_our_queue_is_our_fault() -> None:
     def ending_in(*more: Entry) -> StoreObservation:
         return seen(2, queues={("T", 0): SeenQueue(0, 2 + len(more), [entry(0), entry(1), *more], [0, 100])})
 
@@ -146,7 +146,7 @@ def test_a_blank_behind_the_last_entry_of_our_queue_is_a_fault_of_ours() -> None
     assert faults(seen(0, queues={("T", 0): SeenQueue(0, 1, [BLANK], [])})) == []
 
 
-def test_a_blank_that_the_real_store_lacks_goes_with_the_entry_behind_it() -> None:
+def test_a_blank_missing_in_the_real_store_is_explained_with_the_next_entry() -> None:
     ours = seen(4, lookups={})
     del ours.records[100]
     ours.records[300] = ours.records[300]._replace(topic="A", queue_offset=0)
@@ -158,7 +158,7 @@ def test_a_blank_that_the_real_store_lacks_goes_with_the_entry_behind_it() -> No
     assert "nothing" in names(ours, replace(ours, queues=queue_of(entry(0))))
 
 
-def test_what_the_real_store_lacks_is_lost_only_if_our_entry_leads_to_a_record() -> None:
+def test_an_entry_missing_in_the_real_store_is_lost_only_if_ours_leads_to_a_record() -> None:
     records = {number * 100: record(number) for number in (1, 2)}
     ours = seen(3, records=records, lookups={})
     real = replace(ours, queues=queue_of(entry(1), entry(2), begin=1))
@@ -173,7 +173,7 @@ def test_what_the_real_store_lacks_is_lost_only_if_our_entry_leads_to_a_record()
     assert names(seen(3), whole) == {"queue-head-lost"}
 
 
-def test_nothing_explains_what_our_own_log_contradicts() -> None:
+def test_a_contradiction_with_our_own_log_has_no_explanation() -> None:
     wrong = seen(3, queues=queue_of(entry(0), entry(1)))
     assert names(wrong, seen(3)) >= {"nothing"}
     assert names(seen(3, lookups={("T", "k1"): []}), seen(3)) >= {"nothing"}
@@ -236,7 +236,7 @@ def test_a_scanner_that_rejects_too_much_does_not_explain_itself(monkeypatch: py
     assert names(seen(2), seen(3), sound) == {"nothing"}
 
 
-def test_a_message_that_the_real_store_lacks_is_explained_by_nothing() -> None:
+def test_a_message_missing_in_the_real_store_has_no_explanation() -> None:
     assert "nothing" in names(seen(3), seen(2))
 
 
@@ -249,7 +249,7 @@ def test_a_look_up_that_differs_is_explained_by_how_it_does(offsets: list[int], 
     assert names(seen(3), real) == {explained}
 
 
-def test_a_key_is_forgotten_only_in_front_of_where_recovery_begins() -> None:
+def test_a_missing_key_is_explained_only_before_the_start_of_recovery() -> None:
     late_ms = 1_000_000
     records = {number * 100: record(number, KEYS=f"k{number}") for number in range(10)}
     records[1000] = record(10, KEYS="k10")._replace(store_timestamp=late_ms)
@@ -365,7 +365,7 @@ def test_a_refusal_is_explained_by_a_file_of_another_size_only() -> None:
     assert names(seen(1), StoreObservation(refusal="java.lang.Error"), {"commitlog/1": b""}) == {"nothing"}
 
 
-def test_nothing_explains_a_refusal_of_ours_not_even_a_gap_or_a_refusal_of_the_real_store() -> None:
+def test_a_refusal_by_our_store_has_no_explanation() -> None:
     refused = StoreObservation(refusal="load() returned false")
     gap = {f"commitlog/{base:020}": bytes(1000) for base in (0, 2000)}
     assert names(refused, refused) == {"nothing"}

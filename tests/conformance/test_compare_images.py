@@ -46,22 +46,20 @@ def judging(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return looked
 
 
-def test_the_judge_looks_at_what_was_left_and_nothing_is_swallowed(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_violation_in_the_recovery_of_an_image_is_raised(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     looked = judging(monkeypatch)
     with pytest.raises(RuntimeError, match=r"seed 8: .*DUR: what was promised is not there"):
         case_written_here(8, tmp_path)
     assert looked == ["left", "looked"]
 
 
-def test_of_a_mutant_a_violation_is_expected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_violation_by_a_mutant_is_expected(monkeypatch: pytest.MonkeyPatch) -> None:
     looked = judging(monkeypatch)
     assert left_by(8, _VERSION) is not None
     assert looked == ["left", "looked"]
 
 
-def test_what_was_left_is_as_it_was_before_the_judge_had_it_recovered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_is_taken_before_the_recovery_by_the_judge(monkeypatch: pytest.MonkeyPatch) -> None:
     left = left_by(8)
     monkeypatch.setattr(Run, "_heal", lambda run: None)
     unjudged = left_by(8)

@@ -56,7 +56,7 @@ def test_other_sources_or_artifacts_are_another_program(tools: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("broken", ["mvn", "javac"])
-def test_what_fails_leaves_nothing_behind(tools: Path, tmp_path: Path, broken: str) -> None:
+def test_a_failed_build_leaves_no_directory(tools: Path, tmp_path: Path, broken: str) -> None:
     (tools / broken).write_text("#!/bin/sh\necho no way >&2\nexit 1\n")
     cache = tmp_path / "cache"
     with pytest.raises(JavaMissing if broken == "mvn" else RuntimeError, match="no way"):
@@ -80,7 +80,7 @@ def test_a_process_that_has_ended_says_so(program: JavaProgram, tmp_path: Path) 
     real.close()
 
 
-def test_a_command_that_is_none_is_answered_with_what_was_thrown(program: JavaProgram, tmp_path: Path) -> None:
+def test_an_unknown_command_is_answered_with_the_exception(program: JavaProgram, tmp_path: Path) -> None:
     with RealStore(program, tmp_path, stores=1) as real:
         assert "no command dance" in real.ask({"do": "dance"})["exception"]
 

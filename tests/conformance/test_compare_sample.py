@@ -42,7 +42,7 @@ def written_there(program: JavaProgram) -> ConformanceReport:
     return run_campaign(program, SEEDS_THERE, [WRITTEN_THERE])
 
 
-def test_the_real_store_sees_in_our_crash_images_what_we_see(written_here: ConformanceReport) -> None:
+def test_the_real_store_sees_in_our_crash_images_what_our_store_sees(written_here: ConformanceReport) -> None:
     assert [failure.case.name for failure in written_here.failures] == []
     assert written_here.cases == len(SEEDS_HERE)
     outcomes = {kind: counts.total() for (_, kind), counts in written_here.outcomes.items()}
@@ -53,7 +53,7 @@ def test_the_real_store_sees_in_our_crash_images_what_we_see(written_here: Confo
     assert {name for _, name in written_here.deviations} <= DEVIATIONS.keys()
 
 
-def test_we_see_in_directories_of_the_real_store_what_it_sees_itself(written_there: ConformanceReport) -> None:
+def test_our_store_sees_in_real_directories_what_the_real_store_sees(written_there: ConformanceReport) -> None:
     assert [failure.case.name for failure in written_there.failures] == []
     outcomes = {kind: counts.total() for (_, kind), counts in written_there.outcomes.items()}
     assert outcomes == {CLEAN_STOP: 5, PROCESS_KILL: 10}
@@ -61,7 +61,7 @@ def test_we_see_in_directories_of_the_real_store_what_it_sees_itself(written_the
     assert written_there.records >= written_there.answers
 
 
-def test_so_it_is_with_5_3_3_whose_format_is_the_same(program_5: JavaProgram) -> None:
+def test_the_comparison_with_5_3_3_finds_no_failures(program_5: JavaProgram) -> None:
     campaign = run_campaign(program_5, SEEDS_5, [WRITTEN_HERE, WRITTEN_THERE])
     assert [failure.case.name for failure in campaign.failures] == []
     assert campaign.cases == 2 * len(SEEDS_5)
@@ -83,7 +83,7 @@ def test_bytes_that_are_changed_in_a_queue_make_a_difference(real: RealStore, tm
     assert changed.differences
 
 
-def test_an_answer_of_the_real_store_that_is_not_kept_is_explained_by_nothing(real: RealStore, tmp_path: Path) -> None:
+def test_an_acknowledged_put_of_the_real_store_that_is_lost_has_no_explanation(real: RealStore, tmp_path: Path) -> None:
     directory = tmp_path / "case"
     directory.mkdir()
     lost = {"name": "0.0", "status": "PUT_OK", "msgId": "7F00000100002A9F0000000000ABCDEF", "queueOffset": 3}
@@ -107,7 +107,7 @@ def test_a_failure_is_kept_with_its_directory_and_can_be_opened_again(real: Real
         assert "store/checkpoint" in tar.getnames()
 
 
-def test_a_file_that_is_no_kept_failure_is_said_to_be_none(tmp_path: Path) -> None:
+def test_a_file_that_is_no_kept_failure_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "failure.json"
     file.write_text('{"format": "another"}')
     with pytest.raises(CaseFileError, match="format"), kept_case(file):

@@ -26,7 +26,7 @@ class Workload:
     is_killed: bool
     """Whether it ends in SIGKILL instead of a clean stop."""
     life_ms: int
-    """Time from the begin to the kill."""
+    """Time from the start to the kill."""
     before: list[list[dict[str, Any]]] = field(default_factory=list)
     """Puts of an earlier life, after which queues have an allocated, empty file; empty: no earlier life."""
 

@@ -11,7 +11,7 @@ _KEPT = "kept_position"
 
 
 def stale_positions(function: Function, words: Vocabulary) -> Iterator[Change]:
-    """Propose for each read of a position to do it once, before its loop or at the begin of the function.
+    """Propose for each read of a position to do it once, before its loop or at the start of the function.
 
     Only if another task may run in between.
     """

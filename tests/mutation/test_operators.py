@@ -177,7 +177,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("operator", "body", "expected"), CASES)
-def test_an_operator_changes_this_and_nothing_else(operator: str, body: str, expected: list[str]) -> None:
+def test_an_operator_makes_exactly_these_changes(operator: str, body: str, expected: list[str]) -> None:
     assert changed(operator, body) == expected
 
 
@@ -185,6 +185,6 @@ def test_every_operator_has_a_case_in_which_it_changes_something() -> None:
     assert {operator for operator, _, expected in CASES if expected} == set(OPERATORS)
 
 
-def test_an_operator_says_what_it_does_and_why_that_happens() -> None:
+def test_an_operator_describes_its_change_and_its_cause() -> None:
     assert all(name == operator.name for name, operator in OPERATORS.items())
     assert all(operator.does and operator.why for operator in OPERATORS.values())

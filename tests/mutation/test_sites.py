@@ -42,7 +42,7 @@ def test_every_site_can_be_put_in_and_taken_out_again() -> None:
         assert [vars(patch.owner)[patch.name] for patch in mutant.patches] == before, site.id
 
 
-def test_what_is_hunted_is_the_first_few_of_each_operator_in_each_component() -> None:
+def test_the_hunted_sites_are_the_first_few_of_each_operator_and_component() -> None:
     groups = Counter((site.component.name, site.operator.name) for site in all_sites() if site.id not in UNREACHED)
     mutant_result = Counter((site.component.name, site.operator.name) for site in selected_sites())
     assert mutant_result == {group: min(count, SITES_EACH) for group, count in groups.items()}
@@ -50,7 +50,7 @@ def test_what_is_hunted_is_the_first_few_of_each_operator_in_each_component() ->
     assert list(MUTANTS) == sorted(site.id for site in selected_sites())
 
 
-def test_an_id_says_what_is_done_where_and_the_summary_shows_it() -> None:
+def test_an_id_names_operator_and_place_and_the_summary_shows_the_change() -> None:
     (site,) = [site for site in all_sites() if site.id == "drop-sync:checkpoint.StoreCheckpoint.flush#1"]
     assert site.summary.startswith("log/checkpoint.py:")
     assert site.summary.endswith("flush: self._file.msync(0, CHECKPOINT_FILE_BYTES) → nothing")
@@ -61,7 +61,7 @@ def test_an_id_says_what_is_done_where_and_the_summary_shows_it() -> None:
 
 
 @pytest.mark.parametrize("site", selected_sites(), ids=lambda site: site.id)
-def test_plans_can_be_drawn_from_what_a_mutant_needs(site: object) -> None:
+def test_plans_can_be_drawn_from_the_needs_of_a_mutant(site: object) -> None:
     mutant = MUTANTS[getattr(site, "id", "")]
     assert mutant.needs != Ranges()
     draw_plan(Choices(mutant.id).stream("plan"), mutant.needs)
@@ -90,7 +90,7 @@ def test_a_property_stays_a_property() -> None:
     assert isinstance(patch.replacement, property)
 
 
-def test_a_function_of_a_module_is_replaced_wherever_it_was_imported_by_name() -> None:
+def test_a_function_is_replaced_in_every_module_that_imports_it() -> None:
     (subject,) = [one for one in subjects_of("log.segment") if one.tree.name == "first_nonzero"]
     change = next(iter(OPERATORS["negate-condition"].sites(subject.tree, _vocabulary_with())))
     owners = [patch.owner for patch in patches_of(subject, change)]
@@ -143,7 +143,7 @@ def test_mutants_are_known_by_name_in_the_catalogue_and_in_modules() -> None:
         mutants_in("json")
 
 
-def test_nothing_is_applied_without_a_name() -> None:
+def test_no_mutant_is_applied_without_a_name() -> None:
     original = vars(Segment)["append"]
     with applied_mutant(None):
         assert vars(Segment)["append"] is original

@@ -29,7 +29,7 @@ def test_ours_is_always_there_and_others_have_no_version_unless_installed() -> N
     assert len({peer.figure_name for peer in PEERS}) == len(PEERS)
 
 
-def test_a_tool_whose_own_command_fails_is_no_measurement() -> None:
+def test_a_tool_with_a_failing_command_is_no_measurement() -> None:
     broken = replace(peer_of("tornlog"), name="a tool that nobody has made", launcher="python")
     with pytest.raises(RuntimeError, match="a tool that nobody has made: "):
         broken.measure()
@@ -59,7 +59,7 @@ def filled(records: int) -> tuple[ToyDisk, Log]:
     return disk, log
 
 
-def test_a_power_cut_on_the_toy_disk_keeps_what_was_synced_and_any_sectors_of_the_rest() -> None:
+def test_a_power_cut_on_the_toy_disk_keeps_synced_data_and_any_other_sectors() -> None:
     disk, log = filled(9)  # one more than a segment holds
     log.flush()
     log.append(body_of(0, 4))
@@ -80,7 +80,7 @@ def test_a_power_cut_on_the_toy_disk_keeps_what_was_synced_and_any_sectors_of_th
     assert scan(disk.read) == log.appended
 
 
-def test_the_judge_finds_what_was_delivered_and_lost_and_what_nobody_appended() -> None:
+def test_the_judge_finds_lost_deliveries_and_unknown_records() -> None:
     disk, log = filled(3)
     log.flushed = 3
     log.dispatch()

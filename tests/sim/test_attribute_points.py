@@ -116,7 +116,7 @@ def count_together(policy: Policy) -> tuple[int, Kernel]:
 # What can race
 
 
-def test_what_methods_assign_and_what_is_a_container_can_race() -> None:
+def test_attributes_assigned_by_methods_and_containers_can_race() -> None:
     assert names_of(Counter) == {"Counter.count", "Counter.seen", "Counter.closed_by"}
 
 
@@ -124,7 +124,7 @@ def test_an_attribute_is_of_the_class_that_has_it_first() -> None:
     assert names_of(Counter, NamedCounter) == names_of(Counter) | {"NamedCounter.limit", "NamedCounter.names"}
 
 
-def test_a_container_is_known_by_what_it_begins_as_or_is_annotated_to_be() -> None:
+def test_a_container_is_known_by_its_initial_value_or_annotation() -> None:
     containers = {each.name for each in shared_attributes(Counter, NamedCounter, Shelf) if each.is_container}
     assert containers == {"names", "parts", "seen"}
 
@@ -133,7 +133,7 @@ def test_dataclasses_that_compare_by_value_are_values() -> None:
     assert names_of(Measured, Shelf) == {"Shelf.parts"}
 
 
-def test_of_a_module_all_classes_count() -> None:
+def test_all_classes_of_a_module_count() -> None:
     assert {each.owner for each in shared_attributes(THIS)} == set(CLASSES)
 
 
@@ -154,7 +154,7 @@ def test_tasks_switch_between_reading_and_assigning_within_the_block_only() -> N
     assert (kernel.steps, machine.alive) == (before, True)
 
 
-def test_classes_are_as_they_were_behind_the_block() -> None:
+def test_classes_are_unchanged_after_the_block() -> None:
     before = [dict(vars(owner)) for owner in CLASSES]
     kernel = Kernel(Replay())
     with points_of(kernel, *CLASSES):
@@ -257,7 +257,7 @@ def test_a_dead_machine_passes_no_point() -> None:
         assert counter.count == 0
 
 
-def test_what_is_compared_at_one_moment_passes_no_point() -> None:
+def test_a_comparison_at_one_moment_passes_no_point() -> None:
     def compare(policy: Policy) -> tuple[int, int]:
         kernel, machine = make(policy)
 

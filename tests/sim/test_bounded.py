@@ -46,7 +46,7 @@ def test_the_default_schedule_asks_no_more_often_than_tasks_block() -> None:
     assert len(short.decisions()) == len(long.decisions())
 
 
-def test_nothing_has_been_decided_before_a_run() -> None:
+def test_there_are_no_decisions_before_a_run() -> None:
     assert Bounded().decisions() == []
 
 

@@ -88,7 +88,7 @@ def test_a_draw_without_alternatives_is_not_recorded() -> None:
     assert stream.drawn == 0
 
 
-def test_a_replay_is_plain_wherever_the_record_has_nothing() -> None:
+def test_a_replay_gives_plain_outcomes_for_missing_records() -> None:
     stream = Choices.replaying([]).stream("disk")
 
     assert stream.below(8, "torn") == 0
@@ -100,7 +100,7 @@ def test_a_replay_is_plain_wherever_the_record_has_nothing() -> None:
     assert stream.record(1, "no fate", proposed=0) == 0
 
 
-def test_a_decision_is_found_by_stream_label_and_number_whatever_else_is_drawn() -> None:
+def test_a_decision_is_found_by_stream_label_and_number_among_other_draws() -> None:
     decision = Decision("disk", "torn", 2, 8, 5)
     replayed = Choices.replaying([decision])
     other, stream = replayed.stream("other"), replayed.stream("disk")
@@ -110,7 +110,7 @@ def test_a_decision_is_found_by_stream_label_and_number_whatever_else_is_drawn()
     assert replayed.unmet() == []
 
 
-def test_what_no_draw_follows_is_unmet() -> None:
+def test_decisions_without_a_draw_are_unmet() -> None:
     met = Decision("disk", "torn", 1, 8, 3)
     never_asked = Decision("disk", "torn", 2, 8, 3)
     too_large = Decision("disk", "kept", 1, 4, 3)
@@ -133,12 +133,12 @@ def test_a_decision_out_of_other_options_is_followed_and_told() -> None:
     assert replayed.decisions() == [Decision("disk", "torn", 1, 5, 3)]
 
 
-def test_a_replayed_decision_wins_over_what_is_proposed() -> None:
+def test_a_replayed_decision_overrides_the_proposal() -> None:
     stream = Choices.replaying([Decision("disk", "fate", 1, 4, 2)]).stream("disk")
     assert [stream.record(4, "fate", proposed=1) for _ in range(2)] == [2, 0]
 
 
-def test_raw_draws_leave_no_record_but_what_is_decided_from_them_does() -> None:
+def test_raw_draws_are_not_recorded_but_decisions_made_from_them_are() -> None:
     stream = Choices("7").stream("policy")
     assert 0.0 <= stream.raw_random() < 1.0
     assert stream.drawn == 0

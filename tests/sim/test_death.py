@@ -71,7 +71,7 @@ def test_a_kill_without_raising_takes_effect_at_the_next_world_call() -> None:
     assert cell.get() == 1
 
 
-def test_a_task_that_returns_right_after_the_kill_does_not_save_the_run() -> None:
+def test_a_return_right_after_the_kill_does_not_save_the_run() -> None:
     kernel, machine = make_broker()
     with pytest.raises(MachineDied):
         kernel.run(machine, lambda: kernel.kill(machine), time_limit_ns=0)
@@ -158,13 +158,13 @@ def die_inside_a_lock(seed: int) -> list[str]:
     return inside
 
 
-def test_death_inside_a_lock_lets_nobody_else_in() -> None:
+def test_a_death_inside_a_lock_admits_no_other_task() -> None:
     outcomes = [die_inside_a_lock(seed) for seed in range(30)]
     assert all(len(inside) == 1 for inside in outcomes)
     assert len({inside[0] for inside in outcomes}) == 3
 
 
-def test_a_with_statement_around_a_failing_body_still_ends_in_machine_died() -> None:
+def test_a_failing_with_block_still_ends_in_machine_died() -> None:
     kernel, machine = make_broker()
     lock = machine.tasks.lock("put")
 
@@ -177,7 +177,7 @@ def test_a_with_statement_around_a_failing_body_still_ends_in_machine_died() -> 
         kernel.run(machine, main, time_limit_ns=0)
 
 
-def test_a_task_that_swallows_death_is_killed_again_at_its_next_call() -> None:
+def test_a_task_that_swallows_its_death_gets_it_again_at_the_next_call() -> None:
     kernel, machine = make_broker()
     attempts: list[int] = []
 
@@ -234,7 +234,7 @@ def test_a_task_not_yet_started_never_starts() -> None:
     assert started == []
 
 
-def test_what_a_dying_task_raises_is_not_a_failure_of_the_run() -> None:
+def test_an_exception_of_a_dying_task_does_not_fail_the_run() -> None:
     kernel, machine = make_broker()
 
     def service() -> None:
@@ -351,7 +351,7 @@ def test_a_kill_between_runs_unwinds_at_once() -> None:
     assert unwound == ["serve"]
 
 
-def test_a_dead_machine_starts_nothing() -> None:
+def test_a_dead_machine_starts_no_task() -> None:
     kernel, machine = make_broker()
     kernel.kill(machine)
     with pytest.raises(MachineDied):
@@ -361,7 +361,7 @@ def test_a_dead_machine_starts_nothing() -> None:
 
 
 @pytest.mark.parametrize("is_killed", [True, False])
-def test_who_asked_is_told_once_when_a_machine_is_switched_off_and_before_its_tasks_end(
+def test_death_callbacks_run_once_before_the_tasks_end(
     is_killed: bool,
 ) -> None:
     kernel, machine = make_broker()

@@ -170,7 +170,7 @@ def test_runs_that_part_before_their_first_event_part_at_the_start() -> None:
     assert found == f"they part right after the start: {takes}"
 
 
-def test_a_recording_has_every_word_however_many_there_are() -> None:
+def test_a_recording_has_every_word_of_a_long_run() -> None:
     def run(trace: Trace | None) -> str:
         kernel = Kernel(RandomWalk(Choices("1").stream("policy"), 2), trace=trace)
         for number in range(10_000):

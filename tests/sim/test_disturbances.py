@@ -53,7 +53,7 @@ class World:
         return self.kernel.run(self.machine, main, time_limit_ns=3600 * 10**9)
 
 
-def test_a_quiet_plan_disturbs_and_draws_nothing(policy_of: Callable[[int], Policy]) -> None:
+def test_a_quiet_plan_makes_no_disturbance_and_no_draw(policy_of: Callable[[int], Policy]) -> None:
     world, plain = World(DisturbancePlan(), policy_of(1)), World(DisturbancePlan(), policy_of(1))
     world.run()
     plain.disturbances.start = lambda: None  # type: ignore[method-assign]
@@ -98,7 +98,7 @@ def test_a_paused_machine_lets_time_pass_at_once(policy_of: Callable[[int], Poli
     assert world.disturbances.paused_ns() == world.kernel.now_ns
 
 
-def test_of_pauses_only_what_is_later_than_a_moment_counts() -> None:
+def test_paused_time_before_a_given_moment_does_not_count() -> None:
     world = World(DisturbancePlan(paused_machine_chance=1.0, paused_machine_ms_max=7))
     world.run()
     first, second = world.disturbances.pauses[:2]
@@ -180,7 +180,7 @@ def test_a_disturbance_taken_back_leaves_the_others_in_their_windows() -> None:
     assert again.disturbances.injected["clock step"] == world.disturbances.injected["clock step"] - 1
 
 
-def test_nothing_is_disturbed_after_a_stop_nor_before_a_start() -> None:
+def test_there_are_no_disturbances_before_a_start_and_after_a_stop() -> None:
     world = World(EVERYTHING)
     world.run()
     before = +world.disturbances.injected
@@ -248,7 +248,7 @@ def test_the_step_limit_holds_under_disturbances() -> None:
     assert kernel.steps == 3 * WINDOW_POINTS
 
 
-def test_a_trace_tells_what_struck_whom() -> None:
+def test_a_trace_names_each_disturbance_and_its_task() -> None:
     trace = Trace()
     world = World(EVERYTHING, trace=trace)
     world.run()

@@ -127,7 +127,7 @@ def test_a_leak_inside_a_task_names_the_function_and_the_programs_line(
 @pytest.mark.parametrize(
     "call", list(find_banned_calls()), ids=lambda call: f"{getattr(call.owner, '__name__', '')}.{call.name}"
 )
-def test_every_door_names_the_line_that_went_through_it(call: BannedCall) -> None:
+def test_every_banned_call_names_its_line(call: BannedCall) -> None:
     """The call is refused before its arguments are used, so none are needed."""
 
     def go_through() -> object:
@@ -139,7 +139,7 @@ def test_every_door_names_the_line_that_went_through_it(call: BannedCall) -> Non
     assert str(leak) == f"{__file__}:{leak.line}: simulated code called {call.shown}"
 
 
-def test_what_other_libraries_do_for_the_program_names_its_line_too() -> None:
+def test_a_leak_through_a_library_names_the_programs_line() -> None:
     def start_a_process() -> None:
         multiprocessing.get_context("fork").Process(target=int).start()
 
@@ -147,7 +147,7 @@ def test_what_other_libraries_do_for_the_program_names_its_line_too() -> None:
     assert (leak.file, leak.line) == (__file__, start_a_process.__code__.co_firstlineno + 1)
 
 
-def test_what_was_given_all_it_needs_asks_nothing_of_the_outside() -> None:
+def test_calls_with_complete_arguments_are_no_leaks() -> None:
     def body() -> tuple[object, ...]:
         moment = datetime.datetime(2026, 1, 2) + datetime.timedelta(days=1)
         return (

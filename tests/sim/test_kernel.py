@@ -72,7 +72,7 @@ def test_a_digest_does_not_depend_on_the_hash_seed_of_the_process() -> None:
     assert len(first.split()) == 3
 
 
-def test_steps_count_scheduling_points_however_they_are_granted(policy_of: Callable[[int], Policy]) -> None:
+def test_steps_count_scheduling_points_for_any_quanta(policy_of: Callable[[int], Policy]) -> None:
     def steps_at_mean(seed: int) -> int:
         kernel, machine = make(policy_of(seed))
         kernel.run(machine, lambda: count_together(machine, 3, 50), time_limit_ns=0)
@@ -130,7 +130,7 @@ def test_timers_fire_by_time_and_those_due_together_in_the_order_they_were_set()
     assert woken == ["early", "a", "b", "c", "late"]
 
 
-def test_a_timer_of_an_earlier_park_wakes_nobody() -> None:
+def test_a_timer_of_an_earlier_park_has_no_effect() -> None:
     kernel, machine = make()
     signal, why = machine.tasks.signal("s"), Waiting("something")
 
@@ -307,7 +307,7 @@ def test_the_schedule_lists_points_label_and_task_of_each_choice() -> None:
     assert kernel.schedule == [[3, "~join m/a", "m/a"], [3, "~end", "m/b"]]
 
 
-def test_a_closed_kernel_is_garbage_however_often_the_collector_looked_while_its_tasks_slept() -> None:
+def test_a_closed_kernel_is_collected_even_after_collections_during_its_run() -> None:
     def run_and_forget() -> None:
         with Kernel(walk(mean=1)) as kernel:
             machine = kernel.machine("to be forgotten")
@@ -336,7 +336,7 @@ def calls_left(made: int = 0) -> int:
         return made
 
 
-def test_a_task_has_as_many_calls_left_as_those_before_it_however_long_the_chain_of_starts() -> None:
+def test_a_long_chain_of_starts_does_not_use_up_the_call_depth() -> None:
     kernel, machine = make(walk(mean=1))
     left = []
 

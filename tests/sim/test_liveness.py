@@ -13,7 +13,7 @@ def make_kernel(step_limit: int = 10_000) -> Kernel:
     return Kernel(RandomWalk(Choices("1").stream("policy"), 4), step_limit=step_limit)
 
 
-def test_a_deadlock_names_every_task_what_it_waits_for_and_the_holder() -> None:
+def test_a_deadlock_names_every_task_with_its_wait_and_the_lock_holder() -> None:
     kernel = make_kernel()
     machine = kernel.machine("broker")
     lock, signal = machine.tasks.lock("put"), machine.tasks.signal("group-commit")

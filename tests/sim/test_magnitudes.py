@@ -52,7 +52,7 @@ def test_the_plain_draw_is_the_least() -> None:
 
 
 @pytest.mark.parametrize("most", [8, 700, 60_000, 10**10])
-def test_a_replay_gives_what_was_drawn_without_the_landmarks(most: int) -> None:
+def test_a_replay_gives_the_same_draws_without_the_landmarks(most: int) -> None:
     choices = Choices("again")
     drawn = [draw_magnitude(choices.stream("latency"), 7, most, "ns", LANDMARKS) for _ in range(200)]
     again = Choices.replaying(choices.decisions())
@@ -67,13 +67,13 @@ def test_the_greatest_draw_is_the_most() -> None:
     assert draw_magnitude(greatest.stream("latency"), 7, 700, "ns") == 700
 
 
-def test_what_cannot_vary_is_not_drawn() -> None:
+def test_a_magnitude_with_one_possible_value_is_not_drawn() -> None:
     stream = Choices("magnitudes").stream("latency")
     assert draw_magnitude(stream, 5, 5, "ns", (5,)) == 5
     assert stream.drawn == 0
 
 
 @pytest.mark.parametrize(("least", "most"), [(0, 5), (6, 5), (1, 1 << 46)])
-def test_bounds_that_are_none_are_a_mistake(least: int, most: int) -> None:
+def test_invalid_bounds_are_refused(least: int, most: int) -> None:
     with pytest.raises(AssertionError):
         draw_magnitude(Choices("magnitudes").stream("latency"), least, most, "ns")

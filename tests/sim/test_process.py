@@ -66,13 +66,13 @@ def collect_and_loop() -> None:
     loop_for_ever()
 
 
-def test_a_finalizer_ends_in_peace_and_the_block_right_after_it() -> None:
+def test_a_finalizer_completes_before_the_block_is_ended() -> None:
     with pytest.raises(NoEndInSight), cpu_limit(0.05):
         finalize_and_loop()
     assert Finalized.ended == 1
 
 
-def test_a_callback_of_what_goes_ends_in_peace_and_the_block_right_after_it() -> None:
+def test_a_weakref_callback_completes_before_the_block_is_ended() -> None:
     ended: list[bool] = []
 
     def gone() -> None:
@@ -84,7 +84,7 @@ def test_a_callback_of_what_goes_ends_in_peace_and_the_block_right_after_it() ->
     assert ended
 
 
-def test_a_callback_of_the_collector_ends_in_peace_and_the_block_right_after_it() -> None:
+def test_a_collector_callback_completes_before_the_block_is_ended() -> None:
     phases: list[str] = []
 
     def callback(phase: str, info: object) -> None:
@@ -154,7 +154,7 @@ class Cycle:
         self.itself = self
 
 
-def test_what_a_block_makes_is_kept_until_its_end() -> None:
+def test_garbage_of_a_block_is_collected_at_its_end() -> None:
     with garbage_kept():
         made = weakref.ref(Cycle())
         assert not gc.isenabled()
@@ -163,7 +163,7 @@ def test_what_a_block_makes_is_kept_until_its_end() -> None:
     assert made() is None
 
 
-def test_what_is_held_until_after_a_block_is_gone_when_the_next_one_begins() -> None:
+def test_garbage_made_after_a_block_is_collected_at_the_next_one() -> None:
     with garbage_kept():
         held = Cycle()
         made = weakref.ref(held)

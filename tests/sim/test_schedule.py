@@ -24,7 +24,7 @@ def test_only_a_switch_from_a_task_that_could_have_gone_on_is_a_preemption() -> 
     assert not parse_switch("m/a @ ~store #1 -> m/b").is_preemption
 
 
-def test_a_schedule_is_its_lines_but_for_empty_ones_and_notes() -> None:
+def test_a_schedule_ignores_empty_lines_and_comments() -> None:
     schedule = [switch for _, switch in LINES]
     text = "\n".join(map(str, schedule))
     assert parse_schedule(text) == schedule
@@ -42,7 +42,7 @@ def test_a_schedule_is_its_lines_but_for_empty_ones_and_notes() -> None:
         "@ store #1 -> m/b",
     ],
 )
-def test_what_is_no_entry_is_refused_by_its_line(line: str) -> None:
+def test_an_invalid_entry_is_refused_with_its_line(line: str) -> None:
     with pytest.raises(ScheduleError, match=r"^line 2: expected TASK @ LABEL #N -> TASK, found "):
         parse_schedule(f"m/a @ store #1 -> m/b\n{line}\n")
 

@@ -259,13 +259,13 @@ def test_kills_and_lives_are_searched_as_completely(bound: int, kind: str) -> No
     assert max(found.values()) == 1  # a digest covers every switch: no two schedules are equal
 
 
-def test_cheap_schedules_come_first_and_each_says_what_it_costs() -> None:
+def test_cheap_schedules_come_first_and_each_has_its_cost() -> None:
     costs = [found.cost for found in explore_schedules(two_tasks, 2, "delays")]
     assert costs == sorted(costs)
     assert costs[0] == 0
 
 
-def test_a_search_ends_by_itself_where_nothing_costs_more() -> None:
+def test_a_search_ends_at_the_highest_possible_cost() -> None:
     search = explore_schedules(partial(run_program, ("p",)), 1000, "delays")
     assert len(list(search)) == sum(1 for _ in Model(("p",), "delays").schedules(1000))
     assert search.by_cost[-1] == 0
@@ -282,7 +282,7 @@ def test_a_search_says_how_many_there_are_and_whether_these_are_all() -> None:
     assert not search.is_complete
 
 
-def test_a_limit_of_just_as_many_as_there_are_is_none() -> None:
+def test_a_limit_equal_to_the_number_of_schedules_has_no_effect() -> None:
     all_of_them = len(list(explore_schedules(two_tasks, 1)))
     search = explore_schedules(two_tasks, 1, limit=all_of_them)
     assert len(list(search)) == all_of_them
@@ -291,7 +291,7 @@ def test_a_limit_of_just_as_many_as_there_are_is_none() -> None:
 
 @pytest.mark.ci
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_search_goes_on_behind_any_schedule_as_if_it_had_never_stopped(kind: str) -> None:
+def test_a_search_continues_after_any_schedule_without_a_difference(kind: str) -> None:
     whole = list(explore_schedules(two_tasks, 2, kind))
     for at in range(0, len(whole), 7):
         search = explore_schedules(two_tasks, 2, kind, after=whole[at].schedule)
@@ -304,7 +304,7 @@ def test_the_name_of_a_schedule_is_enough_to_run_it_again() -> None:
         assert two_tasks(Bounded(parse_deviations(found.schedule))) == found.result
 
 
-def test_what_a_run_raises_ends_the_search() -> None:
+def test_an_exception_of_a_run_ends_the_search() -> None:
     with pytest.raises(DeadlockError):
         list(explore_schedules(partial(run_program, ("W",)), 1))
 
@@ -324,12 +324,12 @@ def test_a_program_that_changes_from_run_to_run_is_noticed() -> None:
         ({"bound": 1, "after": "nonsense"}, "found nonsense"),
     ],
 )
-def test_a_search_for_nothing_is_refused(arguments: dict[str, int], message: str) -> None:
+def test_a_search_with_invalid_arguments_is_refused(arguments: dict[str, int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         explore_schedules(two_tasks, **arguments)  # type: ignore[arg-type]
 
 
-def test_going_on_behind_a_schedule_beyond_the_bound_is_refused() -> None:
+def test_continuing_after_a_schedule_beyond_the_bound_is_refused() -> None:
     dear = list(explore_schedules(two_tasks, 2))[-1].schedule
     with pytest.raises(ValueError, match="after: expected ≤ 1 preemptions, found 2"):
         list(explore_schedules(two_tasks, 1, after=dear))

@@ -49,7 +49,7 @@ def test_a_failure_of_some_switches_and_a_fault_keeps_just_these() -> None:
     assert set(found.schedule) == {switch(5), switch(50), forced}
 
 
-def test_a_failure_that_needs_nothing_becomes_empty_at_once() -> None:
+def test_a_failure_without_needed_parts_shrinks_to_an_empty_candidate() -> None:
     start = Decided(tuple(draw(number) for number in range(500)), tuple(switch(n) for n in range(1, 500)))
     search = search_for(start)
     assert shrink(search) == Decided((), ())
@@ -61,7 +61,7 @@ def test_a_failure_that_needs_everything_stays_as_it_is() -> None:
     assert shrink(search_for(start, *start.decisions, *start.schedule)) == start
 
 
-def test_what_cannot_be_plain_becomes_as_small_as_bisection_finds() -> None:
+def test_a_needed_value_is_lowered_by_bisection() -> None:
     start = Decided((draw(1, value=900), draw(2, value=3)), ())
     exact = shrink(search_for(start, draw(2, value=2)))
     near = shrink(search_for(start, draw(1, value=100)))
@@ -92,7 +92,7 @@ def test_a_coarse_search_drops_large_parts_only_and_is_soon_over() -> None:
     assert coarse.tries < fine.tries / 2
 
 
-def test_nothing_is_tried_twice() -> None:
+def test_no_candidate_is_tested_twice() -> None:
     tried = []
 
     def still_fails(candidate: Decided) -> Decided | None:
@@ -138,7 +138,7 @@ def test_the_same_search_takes_the_same_way() -> None:
     assert {accepted for _, accepted in ways[0]} == {True, False}
 
 
-def test_the_search_goes_on_from_what_a_run_really_followed() -> None:
+def test_the_search_continues_from_the_record_that_a_run_followed() -> None:
     """Here draw 1 exists only as long as draw 0 does."""
 
     def still_fails(candidate: Decided) -> Decided | None:

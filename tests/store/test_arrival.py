@@ -37,7 +37,7 @@ def test_a_listener_is_told_of_each_message_once_it_can_be_pulled(in_store: Call
     in_store(body)
 
 
-def test_what_takes_no_place_in_a_queue_does_not_arrive(in_store: Callable[..., None]) -> None:
+def test_records_outside_of_queues_do_not_arrive(in_store: Callable[..., None]) -> None:
     def body(world: World, store: MessageStore) -> None:
         seen: list[MessageArrival] = []
         store.on_arriving.append(seen.append)

@@ -244,7 +244,7 @@ def run(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.stdout
 
 
-def test_nothing_is_wrong_to_begin_with(root: Path) -> None:
+def test_the_undamaged_store_has_no_findings(root: Path) -> None:
     for command in ("inspect", "verify"):
         exit_code, told = run(command, str(root))
         assert exit_code == 0
@@ -253,7 +253,7 @@ def test_nothing_is_wrong_to_begin_with(root: Path) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("command", ["inspect", "verify"])
-def test_damage_is_named_with_its_place_and_nothing_is_changed(
+def test_damage_is_named_with_its_place_and_files_do_not_change(
     root: Path, fingerprint: Callable[[Path], Any], command: str, case: str
 ) -> None:
     damage, by_inspect, by_verify = CASES[case]
@@ -335,7 +335,7 @@ def test_results_are_not_written_among_the_stores_files(
     assert not Path("rebuilt").exists()
 
 
-def test_neither_is_anything_written_into_a_log_that_is_elsewhere(root: Path, tmp_path: Path) -> None:
+def test_no_output_is_written_into_a_log_in_another_directory(root: Path, tmp_path: Path) -> None:
     os.rename(root / "commitlog", tmp_path / "log")
     (tmp_path / "conf").write_text(f"storePathCommitLog={tmp_path / 'log'}\n")
     options = "--config", str(tmp_path / "conf")

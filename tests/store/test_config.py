@@ -141,7 +141,7 @@ def test_every_setting_has_a_meaning_and_every_meaning_a_setting() -> None:
     assert all(meaning.text.endswith(".") for meaning in MEANINGS.values())
 
 
-def test_every_number_has_a_unit_but_for_a_port() -> None:
+def test_every_number_except_a_port_has_a_unit() -> None:
     numbers = {one.metadata["key"].name for one in fields(StoreConfig) if one.type in (int, float)}
     assert numbers - {name for name, meaning in MEANINGS.items() if meaning.unit} == {"haListenPort"}
 

@@ -139,9 +139,7 @@ def verified_alike(root: str, core: Core) -> int:
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("clean_exit", [True, False], ids=["clean", "unclean"])
-def test_what_rocketmq_wrote_is_read_alike(
-    core: Core, golden: Callable[[str], Any], case: str, clean_exit: bool
-) -> None:
+def test_golden_stores_are_read_alike(core: Core, golden: Callable[[str], Any], case: str, clean_exit: bool) -> None:
     written = golden(case)
     assert_same(written.config(written.before), core, clean_exit=clean_exit)
     shutil.rmtree(written.before / "consumequeue", ignore_errors=True)
@@ -198,7 +196,7 @@ def test_a_damaged_log_is_read_alike(core: Core, mixed: StoreConfig, clean_exit:
     assert taken > 100 * DAMAGED
 
 
-def test_pulls_are_answered_alike_whatever_the_entries_are(core: Core, mixed: StoreConfig) -> None:
+def test_pulls_over_any_entries_are_answered_alike(core: Core, mixed: StoreConfig) -> None:
     dice = random.Random("damaged queues")
     store = MessageStore(replace(overlay_world(), core=None), mixed)
     store.load()
@@ -231,7 +229,7 @@ def test_pulls_are_answered_alike_whatever_the_entries_are(core: Core, mixed: St
     assert counting.records > 100
 
 
-def test_queries_are_answered_alike_whatever_the_records_are(core: Core, mixed: StoreConfig) -> None:
+def test_queries_over_any_records_are_answered_alike(core: Core, mixed: StoreConfig) -> None:
     dice = random.Random("damaged records")
     store = MessageStore(replace(overlay_world(), core=None), mixed)
     store.load()
@@ -304,13 +302,13 @@ def test_the_core_finds_a_record_by_topic_key_and_time(
 
 
 @pytest.mark.parametrize(("base_offset", "codes"), [(-1, None), (0, {1}), (0, [1])], ids=["offset", "set", "list"])
-def test_the_core_refuses_to_pull_with_what_makes_no_sense(core: Core, base_offset: int, codes: Any) -> None:
+def test_the_core_refuses_invalid_arguments_of_a_pull(core: Core, base_offset: int, codes: Any) -> None:
     with pytest.raises(ValueError, match="base_offset is below 0, or codes is no frozenset"):
         core.pull(memoryview(bytes(ENTRY_BYTES)), memoryview(b""), base_offset, 0, codes, 1, 1)
 
 
 @pytest.mark.parametrize(("readable", "taken"), [(30, [b"b" * 20, b"c" * 10]), (29, [b"b" * 20]), (19, [])])
-def test_a_pull_ends_in_front_of_a_record_that_readers_may_not_see_whole(
+def test_a_pull_ends_before_a_record_that_is_not_completely_readable(
     core: Core, readable: int, taken: list[bytes]
 ) -> None:
     log = memoryview(b"b" * 20 + b"c" * 10)

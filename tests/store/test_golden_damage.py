@@ -90,7 +90,7 @@ class Edit:
         return self.path.rpartition("/")[2]
 
     def _is_of_record(self, found: Found) -> bool:
-        """In the log, from the begin of the damaged put on; or where a queue or the index points into it."""
+        """In the log, from the start of the damaged put on; or where a queue or the index points into it."""
         base = int(self._name)
         begin, end = base + self.begin, min(base + self.end, base + self._segment_bytes)
         begin = next((first for first, behind in self._puts if first <= begin < behind), begin)
@@ -119,7 +119,7 @@ class Edit:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_edit_is_found_at_its_place_or_is_none_that_could_be(golden: Callable[..., Any], case: str) -> None:
+def test_every_edit_is_found_at_its_place_unless_it_is_undetectable(golden: Callable[..., Any], case: str) -> None:
     store = golden(case)
     found = findings_of(store.before)
     for damage in store.manifest["damage"]:
@@ -129,6 +129,6 @@ def test_every_edit_is_found_at_its_place_or_is_none_that_could_be(golden: Calla
         assert all(one.file and one.field and one.expected and one.found for one in hits)
 
 
-def test_what_cannot_be_found_is_in_the_lists_of_edits(golden: Callable[..., Any]) -> None:
+def test_every_undetectable_edit_is_in_a_list_of_edits(golden: Callable[..., Any]) -> None:
     for case, path in UNDETECTABLE:
         assert path in [damage.get("file") or damage["path"] for damage in golden(case).manifest["damage"]]

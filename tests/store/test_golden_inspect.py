@@ -193,6 +193,6 @@ def test_a_store_that_is_not_opened_is_one_that_rocketmq_refused_or_that_is_name
     assert (found.store is None) == (case != "14-abn-size-huge")
 
 
-def test_what_is_listed_as_different_or_not_opened_is_a_case() -> None:
+def test_every_listed_difference_or_refusal_is_a_case() -> None:
     assert set(DIFFERENT) | set(NO_LOAD) <= set(CASES)
     assert not set(DIFFERENT) & set(NO_LOAD)

@@ -16,7 +16,7 @@ def test_every_mark_has_a_place_in_the_store_and_every_place_a_mark() -> None:
     assert placed == set(MARKS)
 
 
-def test_a_mark_counts_for_whoever_collects_innermost() -> None:
+def test_a_mark_counts_for_the_innermost_collector() -> None:
     hit("index rolls")
     with collected() as outer:
         hit("index rolls")

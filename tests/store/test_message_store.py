@@ -92,7 +92,7 @@ def test_queue_offsets_count_up_by_one_in_each_queue(store: MessageStore) -> Non
     ],
     ids=lambda value: value.value if isinstance(value, PutMessageStatus) else "",
 )
-def test_what_no_record_or_segment_can_hold_is_refused_and_leaves_no_trace(
+def test_messages_that_do_not_fit_are_refused_without_a_trace(
     store: MessageStore, message: Message, status: PutMessageStatus
 ) -> None:
     result = store.put_message(message)
@@ -110,7 +110,7 @@ def test_the_largest_record_that_leaves_room_for_a_blank_one_fits_a_segment(stor
     assert store.max_phy_offset == 2 * SEGMENT_BYTES - 8
 
 
-def test_nothing_is_accepted_before_start_and_after_shutdown(
+def test_puts_are_refused_before_start_and_after_shutdown(
     config: StoreConfig, loaded: Callable[..., MessageStore]
 ) -> None:
     store = loaded(config)
@@ -222,7 +222,7 @@ def test_one_pull_ends_at_the_bytes_it_may_return_but_never_before_the_first_rec
     assert store.get_message("T", 0, 4).queue_offsets == [4]
 
 
-def test_records_far_behind_the_end_are_returned_in_smaller_portions(config: StoreConfig, started: Start) -> None:
+def test_records_far_from_the_end_are_returned_in_smaller_portions(config: StoreConfig, started: Start) -> None:
     store = started(replace(config, physical_memory_bytes=250, max_transfer_count_on_message_in_disk=2))
     for _ in range(6):
         put(store, Message.of("T", b"x"))
@@ -346,7 +346,7 @@ def test_a_store_without_an_index_finds_no_keys(config: StoreConfig, started: St
 # -- life ------------------------------------------------------------------------------------------
 
 
-def test_a_store_that_was_not_loaded_cannot_start_and_harms_nothing(config: StoreConfig, store: MessageStore) -> None:
+def test_a_store_without_a_load_cannot_start_and_does_no_harm(config: StoreConfig, store: MessageStore) -> None:
     put(store, Message.of("T", b"kept"))
     intruder = MessageStore(real_world(), config)
     with pytest.raises(StoreLockedError, match="lock"):
@@ -362,7 +362,7 @@ def test_a_store_that_was_not_loaded_cannot_start_and_harms_nothing(config: Stor
     assert b"kept" in store.get_message("T", 0, 0).records[0]
 
 
-def test_a_read_of_what_is_no_topic_is_refused_and_harms_nothing(store: MessageStore) -> None:
+def test_a_read_of_an_invalid_topic_is_refused_without_harm(store: MessageStore) -> None:
     for topic in (None, "", "a/../b", "T\0"):
         with pytest.raises(ValueError, match="topic: expected the name of one"):
             store.get_message(topic, 0, 0)  # type: ignore[arg-type]
@@ -403,7 +403,7 @@ def test_a_store_that_only_loaded_closes_without_a_trace(config: StoreConfig, st
 # -- flushing --------------------------------------------------------------------------------------
 
 
-def test_under_sync_flush_many_producers_share_syncs_and_none_is_forgotten(config: StoreConfig, started: Start) -> None:
+def test_under_sync_flush_many_producers_share_syncs_and_all_are_answered(config: StoreConfig, started: Start) -> None:
     store = started(replace(config, flush_disk_type=FlushDiskType.SYNC_FLUSH))
     statuses: list[PutMessageStatus] = []
 

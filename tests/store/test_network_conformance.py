@@ -231,21 +231,21 @@ def test_an_address_in_use_is_refused_until_it_is_given_back(place: Place) -> No
 
 
 @pytest.mark.parametrize("address", ["nowhere", "10.0.0.1:", ":1", "10.0.0.1:65536", "10.0.0.1:x", "10.0.0.1:-1"])
-def test_what_is_no_address_is_told_apart_from_one_that_nobody_has(place: Place, address: str) -> None:
+def test_an_invalid_address_is_a_value_error(place: Place, address: str) -> None:
     with pytest.raises(ValueError, match="expected host:port"):
         place.client.connect(address, LONG_MS)
     with pytest.raises(ValueError, match="expected host:port"):
         place.server.listen(address)
 
 
-def test_where_nobody_listens_a_connection_is_refused(place: Place) -> None:
+def test_a_connection_to_a_closed_port_is_refused(place: Place) -> None:
     listener = place.listen()
     listener.close()
     with pytest.raises(ConnectionRefusedError):
         place.connect(listener)
 
 
-def test_who_connects_need_not_wait_to_be_accepted(plain_place: Place) -> None:
+def test_a_connect_does_not_wait_for_accept(plain_place: Place) -> None:
     place = plain_place
     listener = place.listen()
     first = place.connect(listener)
@@ -265,7 +265,7 @@ def test_accepting_waits_as_long_as_it_may(place: Place) -> None:
             listener.accept(timeout_ms)
 
 
-def test_closing_a_listener_ends_who_waits_for_connections(place: Place) -> None:
+def test_closing_a_listener_wakes_a_waiting_accept(place: Place) -> None:
     listener = place.listen()
     seen: list[Exception] = []
 
@@ -289,7 +289,7 @@ def test_closing_a_listener_ends_who_waits_for_connections(place: Place) -> None
 # Streams
 
 
-def test_what_is_sent_arrives_in_order_whatever_its_size(place: Place) -> None:
+def test_sent_bytes_of_any_size_arrive_in_order(place: Place) -> None:
     client, server = place.pair()
     data = bytes(range(256)) * 1024  # far more than a simulated buffer holds
 
@@ -317,7 +317,7 @@ def test_any_kind_of_bytes_can_be_sent(place: Place) -> None:
     assert receive_bytes(server, 9) == b"abcabcabc"
 
 
-def test_what_is_not_asked_for_yet_is_kept(place: Place) -> None:
+def test_unread_bytes_are_kept(place: Place) -> None:
     client, server = place.pair()
     send_all(client, b"0123456789")
     found = [receive_bytes(server, 1) for _ in range(10)]
@@ -333,7 +333,7 @@ def test_receiving_waits_as_long_as_it_may(place: Place) -> None:
     assert receive_bytes(server, 4) == b"late"
 
 
-def test_bytes_wake_who_waits_for_them(place: Place) -> None:
+def test_bytes_wake_a_waiting_receiver(place: Place) -> None:
     client, server = place.pair()
     found: list[bytes] = []
     task = place.server_tasks.spawn("receive", lambda: found.append(server.receive(10, None)))
@@ -369,7 +369,7 @@ def test_room_wakes_a_sender_that_waits_for_it(place: Place) -> None:
 # Ends
 
 
-def test_what_was_taken_is_delivered_before_the_end(place: Place) -> None:
+def test_sent_bytes_are_delivered_before_the_end(place: Place) -> None:
     client, server = place.pair()
     send_all(client, b"last words")
     client.close()
@@ -377,7 +377,7 @@ def test_what_was_taken_is_delivered_before_the_end(place: Place) -> None:
     assert server.receive(10, 0) == b""  # it stays the end
 
 
-def test_what_came_and_nobody_read_does_not_take_back_what_was_sent(place: Place) -> None:
+def test_a_close_with_unread_input_still_delivers_sent_bytes(place: Place) -> None:
     client, server = place.pair()
     send_all(server, b"unread")
     place.server_tasks.sleep(50)
@@ -433,7 +433,7 @@ def test_closing_wakes_a_sender_that_waits(place: Place) -> None:
     assert len(seen) == 1
 
 
-def test_who_sends_to_one_that_is_gone_learns_of_it(place: Place) -> None:
+def test_a_sender_to_a_closed_peer_gets_an_error(place: Place) -> None:
     client, server = place.pair()
     client.close()
     place.server_tasks.sleep(50)
@@ -455,7 +455,7 @@ def names(ready: object, **known: object) -> list[tuple[str, bool, bool]]:
     return [(by_identity[id(what)], receives, sends) for what, receives, sends in ready]  # type: ignore[attr-defined]
 
 
-def test_a_poller_tells_who_is_ready_in_the_order_of_first_watching(place: Place) -> None:
+def test_a_poller_reports_in_the_order_of_first_watching(place: Place) -> None:
     poller = place.poller()
     ends = [place.pair() for _ in range(3)]
     for _, server in ends:
@@ -474,7 +474,7 @@ def test_a_poller_tells_who_is_ready_in_the_order_of_first_watching(place: Place
     assert list(poller.wait(0)) == []
 
 
-def test_a_poller_waits_as_long_as_it_may_and_no_longer_than_there_is_something(place: Place) -> None:
+def test_a_poller_waits_until_its_timeout_or_the_first_event(place: Place) -> None:
     client, server = place.pair()
     poller = place.poller()
     poller.watch(server, receives=True, sends=False)
@@ -489,7 +489,7 @@ def test_a_poller_waits_as_long_as_it_may_and_no_longer_than_there_is_something(
     assert names(poller.wait(None), server=server) == [("server", True, False)]
 
 
-def test_a_poller_tells_of_room_only_who_waits_for_it(place: Place) -> None:
+def test_a_poller_reports_room_only_if_it_is_watched_for(place: Place) -> None:
     client, server = place.pair()
     poller = place.client_poller()
     poller.watch(client, receives=True, sends=True)
@@ -509,7 +509,7 @@ def test_a_poller_tells_of_room_only_who_waits_for_it(place: Place) -> None:
     assert names(poller.wait(LONG_MS), client=client) == [("client", True, False)]
 
 
-def test_a_poller_tells_of_whoever_connects(plain_place: Place) -> None:
+def test_a_poller_reports_a_new_connection(plain_place: Place) -> None:
     place = plain_place
     listener, poller = place.listen(), place.poller()
     poller.watch(listener, receives=True, sends=False)
@@ -521,7 +521,7 @@ def test_a_poller_tells_of_whoever_connects(plain_place: Place) -> None:
     assert list(poller.wait(0)) == []
 
 
-def test_a_poller_tells_of_an_end(place: Place) -> None:
+def test_a_poller_reports_the_end_of_a_stream(place: Place) -> None:
     client, server = place.pair()
     poller = place.poller()
     poller.watch(server, receives=True, sends=False)
@@ -530,7 +530,7 @@ def test_a_poller_tells_of_an_end(place: Place) -> None:
     assert server.receive(1, 0) == b""
 
 
-def test_a_poller_tells_of_what_was_closed_under_it_until_it_forgets_it(place: Place) -> None:
+def test_a_poller_reports_a_closed_connection_until_it_is_forgotten(place: Place) -> None:
     _, server = place.pair()
     poller = place.poller()
     poller.watch(server, receives=True, sends=False)
@@ -553,7 +553,7 @@ def test_a_poller_tells_of_what_was_closed_under_it_until_it_forgets_it(place: P
     poller.forget(server)
 
 
-def test_a_forgotten_connection_is_watched_afresh_behind_the_others(place: Place) -> None:
+def test_a_connection_watched_again_comes_last(place: Place) -> None:
     (first_client, first), (second_client, second) = place.pair(), place.pair()
     poller = place.poller()
     for end in (first, second):
@@ -587,7 +587,7 @@ def test_a_wake_up_before_a_wait_is_remembered_once(place: Place) -> None:
     assert list(poller.wait(10)) == []
 
 
-def test_what_a_closed_poller_watched_stays_open(place: Place) -> None:
+def test_watched_connections_of_a_closed_poller_stay_open(place: Place) -> None:
     client, server = place.pair()
     poller = place.poller()
     poller.watch(server, receives=True, sends=True)

@@ -175,7 +175,7 @@ def test_a_queue_file_of_zeros_holds_no_message(lives: Lives) -> None:
     assert pulled.buffer_total_bytes == 2 * RECORD_BYTES
 
 
-def test_records_behind_the_one_that_ended_a_recovery_do_not_come_back(lives: Lives) -> None:
+def test_records_after_the_end_of_a_recovery_do_not_reappear(lives: Lives) -> None:
     # There: the log ends at 113 after the first load, at 452 after the second: records 3 and 4 are back.
     lives.run(put_all("TT", "TT", "TT", "TT"), killed=True)
     lives.write("/store/commitlog/00000000000000000000", bytes(4), at=RECORD_BYTES + 4)

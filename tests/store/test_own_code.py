@@ -80,7 +80,7 @@ def test_an_append_only_log_of_several_tasks_runs_in_either_world(run: Run) -> N
     run(body)
 
 
-def test_a_read_gives_what_was_written_up_to_the_files_end(run: Run) -> None:
+def test_a_read_returns_written_bytes_up_to_the_end_of_the_file(run: Run) -> None:
     def body(world: PortableWorld, root: str) -> None:
         file = world.files.open(f"{root}/log")
 
@@ -106,7 +106,7 @@ def test_a_file_is_cut_and_grows_by_zeros(run: Run) -> None:
     run(body)
 
 
-def test_a_second_name_is_the_same_file_and_replaces_nothing(run: Run) -> None:
+def test_a_second_name_is_the_same_file_and_replaces_no_other(run: Run) -> None:
     def body(world: PortableWorld, root: str) -> None:
         file = world.files.open(f"{root}/log")
         world.files.link(f"{root}/log", f"{root}/twin")
@@ -154,7 +154,7 @@ class Refusal(NamedTuple):
 
 
 @pytest.mark.parametrize("refusal", [Refusal("none/log", errno.ENOENT), Refusal("", errno.EISDIR)])
-def test_what_cannot_be_opened_is_refused_with_its_errno(run: Run, refusal: Refusal) -> None:
+def test_a_path_that_cannot_be_opened_is_refused_with_its_errno(run: Run, refusal: Refusal) -> None:
     def body(world: PortableWorld, root: str) -> None:
         with pytest.raises(OSError, match=rf"\[Errno {refusal.code}\]"):
             world.files.open(f"{root}/{refusal.path}".rstrip("/"))

@@ -143,14 +143,14 @@ def test_without_a_name_the_store_stays_as_it_is(context: PluginContext) -> None
 @pytest.mark.parametrize(
     "name", ["no.such.module:Plugin", f"{HERE}:Missing", f"{HERE}:Recorder", f"{HERE}:HERE", f"{HERE}:", ":X"]
 )
-def test_a_name_without_a_plugin_behind_it_is_refused_by_name(name: str, context: PluginContext) -> None:
+def test_a_name_that_is_no_plugin_is_refused_by_name(name: str, context: PluginContext) -> None:
     recorder: Any = Recorder()
     with pytest.raises(ConfigError, match=r"message_store_plug_in: expected package\.module:Class") as refused:
         build_message_store(name, context, recorder)
     assert name in str(refused.value)
 
 
-def test_what_the_making_of_a_plugin_raises_is_not_hidden(context: PluginContext) -> None:
+def test_an_exception_of_a_plugin_constructor_is_not_hidden(context: PluginContext) -> None:
     recorder: Any = Recorder()
     with pytest.raises(RuntimeError, match="not today"):
         build_message_store(f"{HERE}:Refusing", context, recorder)

@@ -28,7 +28,7 @@ class Failing(Service):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_whoever_made_a_service_is_told_what_it_ends_of_and_its_task_ends_with_that() -> None:
+def test_the_creator_of_a_service_is_told_the_error_that_ends_it() -> None:
     told: list[tuple[str, str]] = []
     service = Failing(real_world())
     service.on_failure = lambda name, error: told.append((name, repr(error)))

@@ -227,7 +227,7 @@ def test_a_rename_that_fails_between_the_two_leaves_the_old_version_as_backup(la
     bench.run(body)
 
 
-def test_what_could_not_be_read_again_is_not_written(lab: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_content_that_load_would_refuse_is_not_written(lab: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(side_file, "SIDE_JSON_BYTES_MAX", 8)
 
     def life(world: World) -> None:

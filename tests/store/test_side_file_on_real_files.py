@@ -35,7 +35,7 @@ def side(fs: FakeFilesystem) -> SideFile:
     return side
 
 
-def test_a_new_version_takes_the_place_of_the_old_one_which_stays_beside_it(side: SideFile) -> None:
+def test_a_new_version_replaces_the_old_one_which_is_kept(side: SideFile) -> None:
     assert side.store(NEW)
     assert Path(PATH).read_bytes() == NEW
     assert Path(side.backup_path).read_bytes() == OLD
@@ -90,7 +90,7 @@ def test_without_a_directory_there_is_no_version(fs: FakeFilesystem) -> None:
     assert not fs.exists("/store")
 
 
-def test_what_a_crash_left_aside_counts_for_nothing(side: SideFile) -> None:
+def test_a_temporary_file_left_by_a_crash_is_ignored(side: SideFile) -> None:
     Path(side.temporary_path).write_bytes(NEW)
     assert loaded() == OLD
     assert not Path(side.temporary_path).exists()

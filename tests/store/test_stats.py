@@ -115,7 +115,7 @@ def test_a_put_that_waits_for_a_slow_disk_is_in_the_bucket_of_its_time(lab: Make
     lab(timing=SyncTiming(30 * MS, 40 * MS)).run(body)
 
 
-def test_pulls_are_counted_by_what_they_gave(in_store: Callable[..., None]) -> None:
+def test_pulls_are_counted_by_their_results(in_store: Callable[..., None]) -> None:
     def body(world: World, store: MessageStore) -> None:
         for _ in range(5):
             store.put_message(Message.of("A", b"x"))
@@ -136,7 +136,7 @@ def test_pulls_are_counted_by_what_they_gave(in_store: Callable[..., None]) -> N
 
 
 @pytest.mark.parametrize("recorded", [True, False])
-def test_how_far_behind_the_log_a_queue_is_read_is_noted_if_that_is_asked_for(
+def test_the_distance_of_a_pull_from_the_end_of_the_log_is_recorded_on_request(
     in_store: Callable[..., None], recorded: bool
 ) -> None:
     def body(world: World, store: MessageStore) -> None:
@@ -152,7 +152,7 @@ def test_how_far_behind_the_log_a_queue_is_read_is_noted_if_that_is_asked_for(
     in_store(body, disk_fall_recorded=recorded)
 
 
-def test_rates_are_those_of_the_last_seconds_and_none_before_there_are_so_many(in_store: Callable[..., None]) -> None:
+def test_rates_cover_the_last_seconds_and_need_a_run_of_that_length(in_store: Callable[..., None]) -> None:
     def body(world: World, store: MessageStore) -> None:
         stats = store.stats
         assert stats.rates(10) is None
@@ -175,7 +175,7 @@ def test_rates_are_those_of_the_last_seconds_and_none_before_there_are_so_many(i
     in_store(body)
 
 
-def test_samples_are_a_second_apart_however_often_one_asks_and_do_not_gather_for_ever(lab: Make) -> None:
+def test_samples_are_a_second_apart_and_bounded_in_number(lab: Make) -> None:
     def body(world: World) -> None:
         log = Log()
         stats = StoreStats(world, log)
@@ -192,7 +192,7 @@ def test_samples_are_a_second_apart_however_often_one_asks_and_do_not_gather_for
     lab().run(body)
 
 
-def test_a_slave_counts_what_it_dispatches(lab: Make, small: Make) -> None:
+def test_a_slave_counts_dispatched_records(lab: Make, small: Make) -> None:
     def body(world: World) -> None:
         store = MessageStore(world, small(broker_role=BrokerRole.SLAVE))
         store.load()

@@ -117,7 +117,7 @@ def test_a_map_of_a_longer_file_is_its_beginning(world: World, root: str) -> Non
     assert world.files.read(f"{root}/long")[4094:4098] == b"both"
 
 
-def test_a_map_grows_under_no_one_when_another_makes_its_file_longer(world: World, root: str) -> None:
+def test_a_map_keeps_its_size_when_a_longer_map_extends_the_file(world: World, root: str) -> None:
     first = world.files.map(f"{root}/log", 4096)
     longer = world.files.map(f"{root}/log", 8192)
     longer.store(10, b"later")
@@ -129,7 +129,7 @@ def test_a_map_grows_under_no_one_when_another_makes_its_file_longer(world: Worl
     assert bytes(longer.view(20, 24)) == b"back"
 
 
-def test_what_is_stored_shows_in_views_in_other_maps_and_in_reads(world: World, root: str) -> None:
+def test_stored_bytes_show_in_views_in_other_maps_and_in_reads(world: World, root: str) -> None:
     file = world.files.map(f"{root}/log", 4096)
     earlier = file.view(100, 105)
     other = world.files.map(f"{root}/log", 4096)
@@ -163,7 +163,7 @@ def test_a_closed_file_is_found_as_it_was_left(world: World, root: str) -> None:
     assert bytes(world.files.map(f"{root}/log", 4096).view(4000, 4004)) == b"left"
 
 
-def test_syncs_of_a_map_return_and_change_nothing(world: World, root: str) -> None:
+def test_syncs_of_a_map_do_not_change_its_bytes(world: World, root: str) -> None:
     file = world.files.map(f"{root}/log", 20_000)
     file.store(5000, b"durable")
     file.msync(5000, 5007)
@@ -192,7 +192,7 @@ def test_writes_through_the_descriptor_continue_each_other(world: World, root: s
     assert bytes(file.view(0, 9000)) == bytes(data)
 
 
-def test_a_map_that_is_locked_advised_and_unlocked_is_what_it_was(world: World, root: str) -> None:
+def test_mlock_advice_and_munlock_do_not_change_a_map(world: World, root: str) -> None:
     file = world.files.map(f"{root}/locked", 8192)
     file.store(4095, b"xy")
     with suppress(OSError):  # the limit of the machine
@@ -203,9 +203,7 @@ def test_a_map_that_is_locked_advised_and_unlocked_is_what_it_was(world: World, 
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 12288), (1, 12288), (4096, 8191), (4000, 4100), (0, 0)])
-def test_what_is_not_needed_for_now_is_there_when_it_is_needed_again(
-    world: World, root: str, start: int, end: int
-) -> None:
+def test_pages_that_are_not_needed_keep_their_bytes(world: World, root: str, start: int, end: int) -> None:
     file = world.files.map(f"{root}/given back", 12288)
     data = bytes(range(256)) * 48
     file.store(0, data)
@@ -221,7 +219,7 @@ def test_a_buffer_is_zeroed_writable_memory_of_its_own(world: World) -> None:
     assert bytes(second) == bytes(5000)
 
 
-def test_what_stands_in_a_buffer_is_in_the_file_after_a_write(world: World, root: str) -> None:
+def test_bytes_of_a_buffer_are_in_the_file_after_a_write(world: World, root: str) -> None:
     buffer, file = world.files.buffer(100), world.files.map(f"{root}/committed", 100)
     buffer[10:13] = b"abc"
     assert file.pwrite(10, buffer[10:13]) == 3
@@ -248,7 +246,7 @@ def test_a_file_system_says_how_full_it_is(world: World, root: str) -> None:
     assert below.used_bytes + below.usable_bytes > 1 << 16
 
 
-def test_a_small_file_reads_back_what_was_written_last(world: World, root: str) -> None:
+def test_a_small_file_reads_back_the_last_content(world: World, root: str) -> None:
     world.files.write(f"{root}/abort", b"a longer first content")
     world.files.write(f"{root}/abort", b"second")
     assert world.files.read(f"{root}/abort") == b"second"
@@ -285,7 +283,7 @@ def test_a_directory_lists_its_names_sorted(world: World, root: str) -> None:
     assert world.files.list_directory(f"{root}/aa/deeper") == []
 
 
-def test_a_rename_replaces_what_had_the_name(world: World, root: str) -> None:
+def test_a_rename_replaces_a_file_of_the_new_name(world: World, root: str) -> None:
     world.files.write(f"{root}/config.json", b"old")
     world.files.write(f"{root}/config.json.tmp", b"new")
     world.files.rename(f"{root}/config.json.tmp", f"{root}/config.json")
@@ -335,7 +333,7 @@ def test_an_emptied_directory_can_be_removed_and_made_again(world: World, root: 
     assert world.files.list_directory(f"{root}/topic") == []
 
 
-def test_nothing_is_found_where_nothing_is(world: World, root: str) -> None:
+def test_a_missing_path_has_no_status(world: World, root: str) -> None:
     world.files.write(f"{root}/file", b"")
     assert world.files.status(f"{root}/none") is None
     assert world.files.status(f"{root}/none/below") is None
@@ -366,7 +364,7 @@ REFUSED: dict[str, tuple[int, Callable[[World, str], object]]] = {
 
 
 @pytest.mark.parametrize("refusal", REFUSED)
-def test_what_cannot_be_done_is_refused_with_its_errno(refusal: str, world: World, root: str) -> None:
+def test_impossible_operations_are_refused_with_their_errno(refusal: str, world: World, root: str) -> None:
     code, attempt = REFUSED[refusal]
 
     world.files.write(f"{root}/file", b"unharmed")
@@ -405,7 +403,7 @@ def test_a_locked_file_can_be_written_synced_and_read_and_stays_locked(world: Wo
 # Tasks
 
 
-def test_a_cell_counts_in_steps_and_swaps_only_what_was_expected(world: World) -> None:
+def test_a_cell_adds_atomically_and_swaps_only_the_expected_value(world: World) -> None:
     assert world.tasks.cell("fresh").get() == 0
     cell = world.tasks.cell("wrote", 40)
     assert cell.get() == 40

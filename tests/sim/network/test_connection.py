@@ -1,7 +1,7 @@
 from tornlog.sim.network.connection import Wire
 
 
-def test_pieces_arrive_in_the_order_they_were_sent_however_early_the_later_ones_are() -> None:
+def test_pieces_arrive_in_the_order_of_sending() -> None:
     wire = Wire()
     wire.send(b"late", 100)
     wire.send(b"early", 50)
@@ -33,7 +33,7 @@ def test_the_end_comes_after_everything_else_and_once() -> None:
     assert not wire.has_arrived(99)
 
 
-def test_what_is_lost_is_the_last_that_is_under_way_and_the_end_with_it() -> None:
+def test_the_last_pieces_in_flight_and_the_end_are_lost() -> None:
     wire = Wire()
     for moment, data in ((1, b"a"), (2, b"b"), (3, b"c")):
         wire.send(data, moment)
@@ -45,7 +45,7 @@ def test_what_is_lost_is_the_last_that_is_under_way_and_the_end_with_it() -> Non
     assert wire.next_ns() is None
 
 
-def test_hastening_delays_nothing_and_keeps_the_order() -> None:
+def test_hastening_never_delays_and_keeps_the_order() -> None:
     wire = Wire()
     wire.send(b"soon", 10)
     wire.send(b"some day", 1_000_000)

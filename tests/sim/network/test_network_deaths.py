@@ -69,7 +69,7 @@ def in_rig(conditions: LinkConditions | None = None, **network: int) -> Callable
 
 
 @in_rig()
-def test_of_a_process_that_dies_peers_get_what_it_sent_and_the_end(rig: Rig) -> None:
+def test_peers_of_a_dying_process_receive_its_bytes_and_the_end(rig: Rig) -> None:
     client, server = rig.pair()
     server.send(b"last words", None)
     rig.die(silently=False)
@@ -93,7 +93,7 @@ def test_a_process_that_dies_may_reset_its_connections(rig: Rig) -> None:
 
 
 @in_rig(Resetting())
-def test_a_machine_that_is_off_says_nothing_and_is_not_reached(rig: Rig) -> None:
+def test_a_machine_without_power_is_silent_and_unreachable(rig: Rig) -> None:
     client, server = rig.pair()
     server.send(b"goes down with it", None)
     rig.die(silently=True)
@@ -107,7 +107,7 @@ def test_a_machine_that_is_off_says_nothing_and_is_not_reached(rig: Rig) -> None
 
 
 @pytest.mark.parametrize("receives", [True, False])
-def test_who_only_waits_to_send_is_woken_when_the_connection_breaks(receives: bool) -> None:
+def test_a_poll_for_sending_is_woken_when_the_connection_breaks(receives: bool) -> None:
     rig = Rig(Resetting(latency_ns=S // 4), buffer_bytes=4)
 
     def body() -> None:
@@ -127,7 +127,7 @@ def test_who_only_waits_to_send_is_woken_when_the_connection_breaks(receives: bo
 
 
 @in_rig(buffer_bytes=4)
-def test_who_only_waits_to_send_does_not_look_again_for_what_has_arrived(rig: Rig) -> None:
+def test_a_poll_for_sending_ignores_received_bytes(rig: Rig) -> None:
     client, server = rig.pair()
     assert client.send(b"full", None) == 4
     server.send(b"here", None)
@@ -146,7 +146,7 @@ class _Counting(Resetting):
         return True
 
 
-def test_no_reset_comes_of_a_process_whose_connection_had_been_lost() -> None:
+def test_a_dying_process_sends_no_reset_over_a_lost_connection() -> None:
     conditions = _Counting()
     rig = Rig(conditions)
 
@@ -163,7 +163,7 @@ def test_no_reset_comes_of_a_process_whose_connection_had_been_lost() -> None:
 
 
 @in_rig()
-def test_no_reset_comes_over_a_lost_connection_that_nobody_had_accepted(rig: Rig) -> None:
+def test_a_closed_listener_sends_no_reset_over_a_lost_connection(rig: Rig) -> None:
     client = rig.at_client.connect(AT, 1000)
     client.is_lost = client.peer.is_lost = True
     rig.listener.close()
@@ -173,7 +173,7 @@ def test_no_reset_comes_over_a_lost_connection_that_nobody_had_accepted(rig: Rig
 
 
 @in_rig(Resetting())
-def test_what_had_arrived_before_a_machine_went_off_can_be_read(rig: Rig) -> None:
+def test_bytes_that_arrived_before_a_power_loss_can_be_read(rig: Rig) -> None:
     client, server = rig.pair()
     server.send(b"here", None)
     rig.client.tasks.sleep(1)
@@ -185,7 +185,7 @@ def test_what_had_arrived_before_a_machine_went_off_can_be_read(rig: Rig) -> Non
 
 
 @pytest.mark.parametrize("sends_before", [True, False])
-def test_the_next_machine_under_a_name_resets_what_it_knows_nothing_of(sends_before: bool) -> None:
+def test_the_next_machine_with_a_name_resets_unknown_connections(sends_before: bool) -> None:
     rig = Rig()
 
     def body() -> None:
@@ -210,7 +210,7 @@ def test_the_next_machine_under_a_name_resets_what_it_knows_nothing_of(sends_bef
 
 
 @in_rig()
-def test_connections_that_nobody_had_accepted_die_with_their_listener(rig: Rig) -> None:
+def test_connections_that_were_not_accepted_end_with_their_listener(rig: Rig) -> None:
     waiting = rig.at_client.connect(AT, 1000)
     rig.listener.close()
     with pytest.raises(ConnectionResetError):
@@ -230,7 +230,7 @@ def test_a_listener_with_a_full_queue_lets_others_wait(rig: Rig) -> None:
 
 
 @in_rig(LinkConditions(latency_ns=20000000))
-def test_a_connection_that_was_given_up_while_it_was_made_is_reset_for_who_accepts_it(rig: Rig) -> None:
+def test_a_connect_that_timed_out_is_a_reset_for_the_accepting_side(rig: Rig) -> None:
     with pytest.raises(TimeoutError):
         rig.at_client.connect(AT, 30)
     accepted = rig.listener.accept(0)
@@ -262,7 +262,7 @@ def test_tasks_of_a_dead_machine_get_no_further() -> None:
     assert after == ["unwound"]
 
 
-def test_who_waits_for_what_will_never_come_is_named_in_a_deadlock() -> None:
+def test_a_receiver_without_a_sender_is_named_in_a_deadlock() -> None:
     rig = Rig()
 
     def body() -> None:
@@ -295,7 +295,7 @@ def test_a_host_listens_only_at_addresses_of_its_own_and_a_loopback_only_for_its
         rig.at_client.connect("10.9.9.9:1", 1000)
 
 
-def test_the_digest_and_the_trace_know_what_was_sent_and_received() -> None:
+def test_the_digest_and_the_trace_cover_sent_and_received_bytes() -> None:
     def talk(word: bytes) -> tuple[str, list[str]]:
         rig = Rig()
 

@@ -52,7 +52,7 @@ class Rig:
 
 @pytest.mark.parametrize("polls", [False, True])
 @pytest.mark.parametrize("timeout_ms", [None, 3, 900])
-def test_who_receives_is_woken_when_something_arrives_or_time_is_up(polls: bool, timeout_ms: int | None) -> None:
+def test_a_receiver_is_woken_by_an_arrival_or_its_timeout(polls: bool, timeout_ms: int | None) -> None:
     rig = Rig()
 
     def something_comes(end: SimConnection) -> bool:
@@ -80,7 +80,7 @@ def test_who_receives_is_woken_when_something_arrives_or_time_is_up(polls: bool,
     rig.run(body)
 
 
-def test_who_waits_for_room_is_woken_by_who_makes_some() -> None:
+def test_a_sender_without_room_is_woken_by_a_read() -> None:
     rig = Rig(buffer_bytes=4)
 
     def body(near: SimConnection, far: SimConnection) -> None:
@@ -95,7 +95,7 @@ def test_who_waits_for_room_is_woken_by_who_makes_some() -> None:
     assert len(rig.wakings.of("sends")) == 2
 
 
-def test_who_waits_for_bytes_is_not_woken_when_the_other_end_reads() -> None:
+def test_a_receiver_is_not_woken_when_the_other_end_reads() -> None:
     rig = Rig()
 
     def body(near: SimConnection, far: SimConnection) -> None:

@@ -81,7 +81,7 @@ def share_of_four_in_a_row(label: str) -> float:
     return in_a_row / cases
 
 
-def test_what_races_is_redrawn_so_that_a_low_priority_does_not_last() -> None:
+def test_racing_operations_are_redrawn_so_a_low_priority_does_not_last() -> None:
     racing, apart = share_of_four_in_a_row("cell c.get"), share_of_four_in_a_row("cell d.get")
     assert racing < 0.12  # the first of the four meets a priority that has lost before, the other three a new one
     assert apart > 0.35
@@ -114,7 +114,7 @@ def test_a_task_alone_is_not_asked_about_until_another_is_woken() -> None:
     assert kernel.run(machine, main, time_limit_ns=10**9) == 0
 
 
-def test_what_a_task_passed_alone_does_not_race_with_what_comes_later() -> None:
+def test_operations_made_alone_do_not_race_with_later_ones() -> None:
     def live(machine: Machine) -> None:
         tasks = machine.tasks
         lock, signal = tasks.lock("l"), tasks.signal("s")

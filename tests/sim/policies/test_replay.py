@@ -141,7 +141,7 @@ def test_a_schedule_outlives_a_world_call_of_another_label() -> None:
     assert before.followed == after.followed == schedule
 
 
-def test_what_does_not_fit_any_more_is_kept_and_the_default_is_taken() -> None:
+def test_entries_that_do_not_fit_are_kept_and_the_default_runs() -> None:
     gone = [
         Switch("life-1/nobody", "lock l", 1, "life-1/b"),
         Switch("life-1/a", "lock of yore", 1, "life-1/b"),
@@ -158,7 +158,7 @@ def test_what_does_not_fit_any_more_is_kept_and_the_default_is_taken() -> None:
     assert kernel.digest() != live_and_crash(Replay()).digest()
 
 
-def test_the_number_of_a_place_counts_whoever_else_could_run() -> None:
+def test_the_number_of_a_place_counts_uncontested_points_too() -> None:
     def second_get(friends: int) -> list[Switch]:
         replay = Replay([Switch("m/main", "cell c.get", 3, "m/friend")])
         kernel, machine = make(replay)
@@ -227,7 +227,7 @@ def test_the_next_one_is_counted_from_the_last() -> None:
     assert turns((2, 0), (10_000, 0)) == turns((2, 0))
 
 
-def test_whatever_numbers_it_is_given_it_is_a_schedule_and_orders_of_any_kind_come_about() -> None:
+def test_any_numbers_are_a_schedule_and_many_orders_occur() -> None:
     found = set()
     for points, other, more in product(range(6), range(4), range(4)):
         passed = turns((points, other), (more, other))

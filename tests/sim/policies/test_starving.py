@@ -58,7 +58,7 @@ def test_a_starved_task_waits_far_longer_than_under_a_fair_policy() -> None:
     assert starving > 50
 
 
-def test_nobody_starves_before_the_first_time_has_come() -> None:
+def test_no_task_starves_before_the_first_period() -> None:
     policy = Starving(Choices("starve").stream("starving"), RoundRobin(1), 10**9, 10)
     assert longest_wait(policy) < 20
     assert not policy.injected

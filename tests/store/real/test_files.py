@@ -161,7 +161,7 @@ def test_a_file_too_large_to_allocate_is_an_error_and_keeps_its_length(tmp_path:
     assert _open_descriptors() == before
 
 
-def test_a_full_disk_gives_back_what_it_had_allocated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_frees_a_partial_allocation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fill_half(descriptor: int, offset: int, length: int) -> None:
         os.ftruncate(descriptor, offset + length // 2)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -187,7 +187,7 @@ def test_a_close_with_views_out_gives_the_descriptor_back_and_keeps_the_views(tm
     assert bytes(view) == b"across the pages"
 
 
-def test_a_store_past_the_end_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+def test_a_store_past_the_end_is_refused_without_a_change(tmp_path: Path) -> None:
     mapped = RealFiles().map(str(tmp_path / "segment"), 8192)
     with pytest.raises(ValueError, match="assignment"):
         mapped.store(8190, b"too long")

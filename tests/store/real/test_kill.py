@@ -149,7 +149,7 @@ def check(found: Contents, ledger: Ledger, writer: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("flush", FlushDiskType)
-def test_what_was_answered_survives_every_kill_of_its_process(
+def test_acknowledged_puts_survive_every_kill_of_their_process(
     flush: FlushDiskType, writer: ModuleType, tmp_path: Path
 ) -> None:
     random, ledger = Random(f"kill/{flush.name}"), Ledger()

@@ -14,7 +14,7 @@ def test_worlds_of_this_computer_have_the_core(core: Core) -> None:
     assert overlay_world().core is core
 
 
-def test_nobody_has_a_core_who_wants_python_alone(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_for_pure_python_disables_the_core(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PURE_PYTHON, "1")
     assert load_core() is None
     assert real_world().core is None

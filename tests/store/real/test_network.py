@@ -78,12 +78,12 @@ def test_a_listener_has_the_backlog_and_the_buffers_that_options_say() -> None:
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:80", "[::1]:80", "broker.example:0"])
-def test_an_address_is_what_it_was_taken_apart_into(address: str) -> None:
+def test_an_address_survives_splitting_and_joining(address: str) -> None:
     assert join_address(split_address(address)) == address
 
 
 @pytest.mark.parametrize("address", ["", ":", "::1:80", "host", "host:", ":80", "host:٣", "host:99999", "host:1 "])
-def test_what_is_no_address_is_refused(address: str) -> None:
+def test_an_invalid_address_is_refused(address: str) -> None:
     with pytest.raises(ValueError, match="address: expected"):
         split_address(address)
 
@@ -91,7 +91,7 @@ def test_what_is_no_address_is_refused(address: str) -> None:
 # Many
 
 
-def test_idle_connections_cost_a_poller_nothing(opened: ExitStack) -> None:
+def test_idle_connections_add_no_cost_to_a_poller(opened: ExitStack) -> None:
     wanted = 2 * IDLE + 200
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < wanted:
@@ -161,7 +161,7 @@ def test_a_crowd_of_one_host_is_told_of_in_parts_and_another_host_at_once(opened
     assert [what for what, _, _ in poller.wait(PATIENCE_MS)] == [other]
 
 
-def test_running_out_of_descriptors_turns_connections_away_and_harms_nobody_else(opened: ExitStack) -> None:
+def test_running_out_of_descriptors_affects_only_new_connections(opened: ExitStack) -> None:
     network = RealNetwork()
     listener = network.listen("127.0.0.1:0")
     opened.callback(listener.close)
@@ -322,7 +322,7 @@ def test_a_poller_that_is_closed_can_still_be_woken() -> None:
     poller.wake()
 
 
-def test_a_poller_keeps_nothing_of_what_it_has_forgotten(opened: ExitStack) -> None:
+def test_a_poller_keeps_no_reference_to_a_forgotten_connection(opened: ExitStack) -> None:
     network = RealNetwork()
     listener, poller = network.listen("127.0.0.1:0"), network.poller()
     opened.callback(poller.close)
@@ -422,7 +422,7 @@ def test_bytes_that_were_decrypted_and_not_read_yet_count_as_ready(
     connection.close()
 
 
-def test_a_handshake_that_is_never_finished_holds_up_nobody_and_keeps_nobody_busy(
+def test_an_unfinished_handshake_blocks_no_client_and_uses_no_cpu(
     echo: tuple[Listener, list[int]],
 ) -> None:
     listener, turns = echo

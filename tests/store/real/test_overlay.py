@@ -70,7 +70,7 @@ def test_no_change_through_the_overlay_reaches_the_disk(store: Path) -> None:
     assert _fingerprint(store) == before
 
 
-def test_files_nobody_may_write_can_be_mapped_changed_and_locked(store: Path) -> None:
+def test_read_only_files_can_be_mapped_changed_and_locked(store: Path) -> None:
     for path in (*store.rglob("*"), store):
         path.chmod(stat.S_IMODE(path.stat().st_mode) & ~0o222)
     files = OverlayFiles()
@@ -149,7 +149,7 @@ def test_a_longer_map_of_a_changed_file_keeps_the_changes(store: Path) -> None:
     assert status.size_bytes == 70_000
 
 
-def test_a_store_past_the_end_of_a_map_is_refused_and_changes_nothing(store: Path) -> None:
+def test_a_store_past_the_end_of_a_map_is_refused_without_a_change(store: Path) -> None:
     files = OverlayFiles()
     shorter = files.map(f"{store}/commitlog/0", 6)
     with pytest.raises(ValueError, match="do not fit"):

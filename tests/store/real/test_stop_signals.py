@@ -54,7 +54,7 @@ def test_signals_that_come_before_anyone_waits_count_as_one() -> None:
 
 
 @pytest.mark.parametrize("waits", [False, True])
-def test_no_descriptor_is_left_behind(waits: bool) -> None:
+def test_no_descriptor_is_leaked(waits: bool) -> None:
     def descriptors() -> int:
         return len(os.listdir("/dev/fd"))
 

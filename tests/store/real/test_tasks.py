@@ -20,7 +20,7 @@ def test_a_task_is_a_daemon_thread_of_its_name() -> None:
     assert task.failure is None
 
 
-def test_what_escapes_a_body_is_kept_and_given_to_the_excepthook(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_of_a_thread_is_kept_and_passed_to_the_excepthook(monkeypatch: pytest.MonkeyPatch) -> None:
     printed: list[threading.ExceptHookArgs] = []
     monkeypatch.setattr(threading, "excepthook", printed.append)
     failure = OSError("the disk is gone")
@@ -35,7 +35,7 @@ def test_what_escapes_a_body_is_kept_and_given_to_the_excepthook(monkeypatch: py
     assert [args.exc_value for args in printed] == [failure]
 
 
-def test_one_wait_uses_up_the_notices_of_many_tasks_and_none_is_lost() -> None:
+def test_one_wait_consumes_the_notices_of_many_tasks_without_a_loss() -> None:
     tasks = ThreadTasks()
     signal = tasks.signal("wake-up")
     pending = tasks.cell("pending")
@@ -66,7 +66,7 @@ def test_a_timeout_of_any_length_is_taken() -> None:
     assert tasks.spawn("brief", lambda: None).join((1 << 63) - 1)
 
 
-def test_a_lock_is_held_by_one_thread_at_a_time_however_many_want_it() -> None:
+def test_a_lock_is_held_by_one_of_many_threads_at_a_time() -> None:
     tasks = ThreadTasks()
     lock = tasks.lock("put")
     inside = most = total = 0
@@ -135,7 +135,7 @@ def test_threads_that_a_block_starts_are_pinned_to_one_processor() -> None:
     assert os.sched_getaffinity(0) == before
 
 
-def test_nothing_is_pinned_where_that_is_forbidden_or_threads_run_at_the_same_time(
+def test_pinning_does_nothing_if_forbidden_or_without_an_interpreter_lock(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def forbid(*_: object) -> None:

@@ -59,7 +59,7 @@ def patch(root: Path, log_offset: int, data: bytes) -> None:
         file.write(data)
 
 
-def test_every_message_is_a_line_with_what_rocketmq_saw_in_its_record(
+def test_every_message_is_a_line_with_the_fields_that_rocketmq_saw(
     root: Path, records: list[dict[str, Any]], fingerprint: Callable[[Path], Any]
 ) -> None:
     before = fingerprint(root)
@@ -129,7 +129,7 @@ def test_a_message_is_found_by_any_of_its_keys_and_by_its_unique_key(
     assert lines(run(tmp_path / "s", "--keys", "a b")) == []
 
 
-def test_bodies_are_spelled_as_asked_for_and_text_shows_what_is_no_utf8(
+def test_bodies_have_the_requested_spelling_and_text_marks_invalid_utf8(
     started: Callable[..., MessageStore], tmp_path: Path
 ) -> None:
     body = "grüße".encode() + b"\xff\0"
@@ -196,9 +196,7 @@ def test_a_damaged_record_is_reported_where_it_is_and_only_it_is_missing(
     )
 
 
-def test_a_body_that_is_not_what_its_checksum_says_is_reported_if_it_is_asked_for(
-    root: Path, records: list[dict[str, Any]]
-) -> None:
+def test_a_body_with_a_wrong_checksum_is_reported_if_selected(root: Path, records: list[dict[str, Any]]) -> None:
     bad = next(record for record in records if record["bodyLen"] > 4)
     patch(root, bad["offset"] + 88, b"\xff\xff")
     result = run(root, "--topic", bad["topic"])
@@ -210,9 +208,7 @@ def test_a_body_that_is_not_what_its_checksum_says_is_reported_if_it_is_asked_fo
     assert run(root, "--topic", other).exit_code == 0
 
 
-def test_zeros_are_damage_where_records_follow_and_the_end_of_the_log_where_none_do(
-    root: Path, records: list[dict[str, Any]]
-) -> None:
+def test_zeros_are_damage_only_if_records_follow(root: Path, records: list[dict[str, Any]]) -> None:
     assert run(root).stderr == ""
     last = records[-1]["offset"]
     hole = SEGMENT_BYTES + 8192
@@ -229,7 +225,7 @@ def test_zeros_are_damage_where_records_follow_and_the_end_of_the_log_where_none
 
 
 @pytest.mark.parametrize("unclean", [True, False])
-def test_what_is_torn_behind_the_last_record_is_damage_unless_the_exit_explains_it(
+def test_a_torn_tail_is_damage_unless_the_exit_explains_it(
     root: Path, records: list[dict[str, Any]], unclean: bool
 ) -> None:
     end = records[-1]["offset"] + records[-1]["size"]
@@ -244,7 +240,7 @@ def test_what_is_torn_behind_the_last_record_is_damage_unless_the_exit_explains_
 
 
 @pytest.mark.parametrize("unclean", [True, False])
-def test_an_empty_segment_is_passed_over_and_is_damage_unless_the_exit_explains_it(
+def test_an_empty_segment_is_damage_unless_the_exit_explains_it(
     root: Path, records: list[dict[str, Any]], unclean: bool
 ) -> None:
     (root / "commitlog" / f"{SEGMENT_BYTES * 100:020d}").touch()
@@ -376,9 +372,7 @@ def test_a_reader_that_has_seen_enough_ends_the_dump_quietly(
         assert process.wait(timeout=60) == 0
 
 
-def test_memory_stays_bounded_by_a_segment_however_long_the_log(
-    started: Callable[..., MessageStore], tmp_path: Path
-) -> None:
+def test_memory_for_a_long_log_is_bounded_by_a_segment(started: Callable[..., MessageStore], tmp_path: Path) -> None:
     segment_bytes = 8 << 20
     store = started(StoreConfig(str(tmp_path / "s"), mapped_file_size_commit_log=segment_bytes))
     for _ in range(170):

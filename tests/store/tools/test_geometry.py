@@ -22,7 +22,7 @@ def root(golden: Callable[[str], Any]) -> str:
     return str(golden("08-clean-shutdown").before)
 
 
-def test_only_what_a_broker_conf_sets_is_told() -> None:
+def test_a_geometry_has_only_the_settings_of_its_broker_conf() -> None:
     assert Geometry.of_broker_conf("brokerName=a\nflushDiskType=SYNC_FLUSH") == Geometry()
     assert Geometry.of_broker_conf(
         "mapedFileSizeCommitLog=4096\nmappedFileSizeConsumeQueue=110\nmaxMessageSize=99\nmessageDelayLevel=1s\n"

@@ -75,7 +75,7 @@ def test_one_number_and_a_files_length_tell_the_other() -> None:
     assert geometry(content, entries=150) == (20, 150)
 
 
-def test_numbers_that_are_told_count_whatever_the_files_are_like() -> None:
+def test_given_numbers_override_those_of_the_files() -> None:
     content = index_file(20, 150, [7])
     assert geometry(content, slots=21) == (21, DEFAULTS[1])
     assert geometry(content, entries=300) == (DEFAULTS[0], 300)

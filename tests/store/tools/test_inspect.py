@@ -63,7 +63,7 @@ def test_json_goes_to_a_file(root: Path, tmp_path: Path) -> None:
     assert json.loads(out.read_text())["maxPhyOffset"] == 121298
 
 
-def test_a_store_that_cannot_be_opened_has_findings_and_nothing_else(root: Path) -> None:
+def test_a_store_that_cannot_be_opened_has_only_findings(root: Path) -> None:
     (root / "commitlog" / "notes").write_bytes(b"short")
     fields = json.loads(run(str(root), "--json").stdout)
 
@@ -221,7 +221,7 @@ def test_damage_that_records_follow_is_more_than_a_torn_end(golden: Callable[[st
 
 @pytest.mark.parametrize("command", ["inspect", "verify"])
 @pytest.mark.parametrize("kind", ["commitlog", "consumequeue", "checkpoint"])
-def test_what_may_not_be_read_is_no_damage(
+def test_a_file_without_read_permission_is_no_damage(
     root: Path, monkeypatch: pytest.MonkeyPatch, command: str, kind: str
 ) -> None:
     from tornlog.store.real import overlay

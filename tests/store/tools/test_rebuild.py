@@ -154,7 +154,7 @@ def test_a_place_that_is_taken_or_in_the_store_itself_is_a_usage_error(
     assert run(root, "--to", empty).exit_code == 0
 
 
-def test_what_is_no_store_is_reported_and_nothing_is_made(tmp_path: Path) -> None:
+def test_a_directory_without_a_store_is_reported_and_not_rebuilt(tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
     result = run(tmp_path / "old", "--to", tmp_path / "new")
     assert result.exit_code == 2
@@ -162,9 +162,7 @@ def test_what_is_no_store_is_reported_and_nothing_is_made(tmp_path: Path) -> Non
     assert not (tmp_path / "new").exists()
 
 
-def test_damage_in_what_a_clean_exit_vouches_for_is_reported_and_passed_over(
-    golden: Callable[[str], Any], tmp_path: Path
-) -> None:
+def test_damage_covered_by_a_clean_exit_is_reported_and_skipped(golden: Callable[[str], Any], tmp_path: Path) -> None:
     case, new = golden("14-cln-early-zero-page"), tmp_path / "new"
     result = run(case.before, "--to", new, "--json", "-")
     told = json.loads(result.stdout)
@@ -177,7 +175,7 @@ def test_damage_in_what_a_clean_exit_vouches_for_is_reported_and_passed_over(
     assert not (new / "abort").exists()
 
 
-def test_a_checkpoint_that_is_none_is_reported_and_left_behind(golden: Callable[[str], Any], tmp_path: Path) -> None:
+def test_an_invalid_checkpoint_is_reported_and_not_copied(golden: Callable[[str], Any], tmp_path: Path) -> None:
     result = run(golden("14-abn-ckpt-short").before, "--to", tmp_path / "new")
     assert result.exit_code == 1
     assert "\ncheckpoint @ " in result.stdout
@@ -260,7 +258,7 @@ def put_earlier_one(world: World, config: StoreConfig, size_bytes: int) -> None:
     world.files.write(path, bytes(raw))
 
 
-def test_of_a_checkpoint_that_is_too_long_no_more_is_read_than_means_something(
+def test_only_the_used_part_of_a_long_checkpoint_is_read(
     golden: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(self: OverlayFiles, path: str) -> bytes:
@@ -291,7 +289,7 @@ def test_a_segment_that_is_too_long_is_found_before_anything_is_copied(
 
 
 @pytest.mark.parametrize("options", [[], ["--master", "in-process"]])
-def test_side_files_that_are_too_long_to_be_one_are_reported_and_left_behind(
+def test_side_files_that_are_too_long_are_reported_and_not_copied(
     golden: Callable[[str], Any], tmp_path: Path, options: list[str]
 ) -> None:
     root = golden("08-clean-shutdown").before
@@ -306,7 +304,7 @@ def test_side_files_that_are_too_long_to_be_one_are_reported_and_left_behind(
     assert not (tmp_path / "new" / "config" / "groups" / "one.json").exists()
 
 
-def test_a_log_that_no_store_can_open_leaves_nothing_behind(golden: Callable[[str], Any], tmp_path: Path) -> None:
+def test_a_log_that_no_store_can_open_leaves_no_directory(golden: Callable[[str], Any], tmp_path: Path) -> None:
     root = golden("08-clean-shutdown").before
     victim = sorted((root / "commitlog").iterdir())[1]
     victim.write_bytes(victim.read_bytes()[:5000])
@@ -323,7 +321,7 @@ def test_an_unborn_segment_is_dropped(golden: Callable[[str], Any], tmp_path: Pa
     assert not (tmp_path / "new" / "commitlog" / f"{8 * 16384:020d}").exists()
 
 
-def test_a_disk_that_fails_is_the_commands_own_failure_and_leaves_nothing_behind(
+def test_a_failing_disk_is_a_failure_of_the_command_and_leaves_no_directory(
     golden: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*arguments: Any) -> Any:
@@ -356,7 +354,7 @@ def filled(lab: Callable[..., Any], config: StoreConfig) -> Any:
     return bench.switch_off()
 
 
-def test_what_is_rebuilt_is_durable_when_it_is_done(lab: Callable[..., Any], small: Callable[..., Any]) -> None:
+def test_a_finished_rebuild_is_durable(lab: Callable[..., Any], small: Callable[..., Any]) -> None:
     config = small()
     bench = lab(filled(lab, config))
 

@@ -54,7 +54,7 @@ def test_stores_of_rocketmq_are_found_whole_and_damaged_ones_are_not(golden: Cal
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if not case.startswith("14-")])
-def test_counts_are_those_of_what_rocketmq_saw(golden: Callable[..., Any], case: str) -> None:
+def test_counts_agree_with_those_of_rocketmq(golden: Callable[..., Any], case: str) -> None:
     store = golden(case)
     found = verified(store.after)
     records = store.observed["commitLogRecords"]
@@ -91,7 +91,7 @@ def test_every_one_of_many_violations_is_found(root: Path) -> None:
     ]
 
 
-def test_a_bad_record_does_not_hide_those_behind_it(root: Path) -> None:
+def test_a_bad_record_does_not_hide_later_records(root: Path) -> None:
     records = verified(root).counts["records"]
     raw = bytearray((root / f"commitlog/{0:020}").read_bytes())
     raw[0:8] = b"\xff" * 8
@@ -123,7 +123,7 @@ def test_after_an_unclean_exit_the_same_loss_is_a_note_unless_the_checkpoint_vou
     ]
 
 
-def test_zeros_in_front_of_records_are_damage_and_zeros_at_the_end_are_none(root: Path) -> None:
+def test_zeros_before_records_are_damage_and_zeros_at_the_end_are_not(root: Path) -> None:
     path = root / f"commitlog/{16384:020}"
     path.write_bytes(bytes(16384))
     found = verified(root).findings.violations
@@ -156,7 +156,7 @@ def test_a_segment_that_a_crash_left_half_made_is_a_note(root: Path) -> None:
     assert unclean.notes[0].endswith("recovery will remove the unborn segment")
 
 
-def test_an_empty_log_cannot_be_what_the_checkpoint_vouched_for(root: Path) -> None:
+def test_an_empty_log_contradicts_the_checkpoint(root: Path) -> None:
     for path in (root / "commitlog").iterdir():
         path.unlink()
     found = verified(root).findings.violations
@@ -225,7 +225,7 @@ def test_a_store_of_our_own_is_whole_while_it_is_at_rest_and_when_it_has_ended(
 
 
 @pytest.mark.parametrize("case", ["08-clean-shutdown", "14-abn-combo"])
-def test_two_processes_find_what_one_does(golden: Callable[..., Any], tmp_path: Path, case: str) -> None:
+def test_two_processes_give_the_findings_of_one(golden: Callable[..., Any], tmp_path: Path, case: str) -> None:
     root, results = golden(case).before, []
     for jobs in ("1", "2"):
         out = tmp_path / f"{jobs}.json"

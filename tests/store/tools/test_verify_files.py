@@ -17,7 +17,7 @@ from tornlog.store.tools.verify import verify_directory
 
 @pytest.mark.parametrize("give_back_bytes", [1, 4096, 1 << 20])
 @pytest.mark.parametrize("case", ["08-clean-shutdown", "14-abn-torn-tail", "14-cln-early-zero-page"])
-def test_giving_pages_back_changes_nothing_that_is_found(
+def test_releasing_pages_does_not_change_the_findings(
     golden: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, case: str, give_back_bytes: int
 ) -> None:
     root = golden(case).before
@@ -43,7 +43,7 @@ def test_giving_pages_back_changes_nothing_that_is_found(
 
 
 @pytest.mark.parametrize("file", [f"consumequeue/Mix1/1/{0:020d}", f"commitlog/{32768:020d}"])
-def test_of_a_file_that_is_too_long_no_more_is_read_than_has_a_place_in_its_row(
+def test_only_the_segment_size_of_a_long_file_is_read(
     golden: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, file: str
 ) -> None:
     root = golden("08-clean-shutdown").before
@@ -75,7 +75,7 @@ def resident_bytes(directory: Path) -> int:
     return resident
 
 
-def test_what_verifying_keeps_in_memory_does_not_grow_with_the_log(
+def test_the_memory_of_a_verification_does_not_grow_with_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: Callable[..., MessageStore]
 ) -> None:
     segment_bytes, kept_bytes = 8 << 20, 1 << 20

@@ -127,7 +127,7 @@ def test_an_entry_for_a_key_its_record_does_not_have_is_found_and_one_more_of_on
     assert "index entry" in {field for field, _ in found}
 
 
-def test_an_entry_behind_the_logs_end_is_found(root: Path, files: list[Path]) -> None:
+def test_an_entry_beyond_the_end_of_the_log_is_found(root: Path, files: list[Path]) -> None:
     last = files[7].read_bytes()[entry_at(LAST) + 4 : entry_at(LAST) + 12]
     beyond = (int.from_bytes(last, "big") + 1000).to_bytes(8, "big")
     patch(files[7], 24, beyond)
@@ -139,7 +139,7 @@ def test_entries_of_records_that_have_expired_are_right(golden: Callable[[str], 
     assert verified(golden("13-head-deleted").before).findings.violations == []
 
 
-def test_after_an_unclean_exit_what_is_built_again_is_one_note(root: Path, files: list[Path]) -> None:
+def test_after_an_unclean_exit_files_that_are_rebuilt_are_one_note(root: Path, files: list[Path]) -> None:
     (root / "abort").touch()
     patch(files[7], entry_at(5), b"\0\0\0\7")
     patch(files[7], 40, b"\x7f")
@@ -165,7 +165,7 @@ def test_an_index_that_is_gone_is_missed_if_the_checkpoint_knows_of_one(root: Pa
     assert verified(root, told).findings.violations == []
 
 
-def test_a_directory_that_is_none_is_reported(root: Path) -> None:
+def test_a_missing_directory_is_reported(root: Path) -> None:
     shutil.rmtree(root / "index")
     (root / "index").write_bytes(b"a file")
     found = verified(root, Geometry(hash_slots=SLOTS, index_entries=ENTRIES_MAX)).findings.violations
@@ -174,7 +174,7 @@ def test_a_directory_that_is_none_is_reported(root: Path) -> None:
     ]
 
 
-def test_keys_behind_damage_in_the_log_are_still_compared(root: Path, files: list[Path]) -> None:
+def test_keys_after_damage_in_the_log_are_still_compared(root: Path, files: list[Path]) -> None:
     log = next((root / "commitlog").iterdir())
     size_bytes = int.from_bytes(log.read_bytes()[:4], "big")
     patch(log, size_bytes + 4, b"\0")

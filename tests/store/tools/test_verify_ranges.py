@@ -50,7 +50,7 @@ def found_in(root: Path, elsewhere: Elsewhere | None = None) -> dict[str, Any]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
-def test_parts_of_what_rocketmq_left_show_what_all_of_it_does(golden: Callable[..., Any], case: str) -> None:
+def test_parts_of_a_golden_store_give_the_findings_of_the_whole(golden: Callable[..., Any], case: str) -> None:
     root = golden(case).before
     assert found_in(root, Elsewhere()) == found_in(root)
 
@@ -95,7 +95,7 @@ def damaged(root: Path, random: Random) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_parts_of_a_damaged_store_show_what_all_of_it_does(root: Path, seed: int) -> None:
+def test_parts_of_a_damaged_store_give_the_findings_of_the_whole(root: Path, seed: int) -> None:
     damaged(root, Random(seed))
     assert found_in(root, Elsewhere()) == found_in(root)
 
@@ -151,7 +151,7 @@ def test_an_entry_that_is_there_twice_is_compared_with_its_settled_record(root: 
     assert found["violations"][0]["found"].endswith(", with queueOffset 7")
 
 
-def test_what_follows_a_blank_record_is_no_part_of_the_log(root: Path) -> None:
+def test_bytes_after_a_blank_record_are_no_part_of_the_log(root: Path) -> None:
     path = root / "commitlog" / f"{0:020}"
     raw = path.read_bytes()
     end = raw.rfind(encode_blank(8)[4:8]) - 4
