@@ -84,7 +84,7 @@ class Interruption:
 
 
 _entered = [Interruption()]
-"""One per active `with` block of the main thread. The first has no request, ever."""
+"""One per active `with` block of the main thread. The first never has a request."""
 
 
 def present() -> Interruption:

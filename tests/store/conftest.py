@@ -58,8 +58,10 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     inside = pyfuncitem.funcargs.get("inside")
     if inside is None:
         return None
-    names = pyfuncitem._fixtureinfo.argnames
-    inside(lambda: pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    inside(
+        lambda **given: pyfuncitem.obj(**{**arguments, **{name: given[name] for name in given if name in arguments}})
+    )
     return True
 
 
@@ -322,6 +324,29 @@ def in_store(lab: Callable[..., Lab], small: Callable[..., StoreConfig]) -> Call
         lab().run(main)
 
     return run
+
+
+@pytest.fixture
+def world() -> None:
+    """Given by `inside`: the world of a new lab."""
+
+
+@pytest.fixture
+def store() -> None:
+    """Given by `inside`: a started small store in that world, stopped cleanly afterwards."""
+
+
+@pytest.fixture
+def inside(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """Run a test in a lab if it asks for `world` or `store`, which it then gets as in `in_store`."""
+    names = request.node._fixtureinfo.argnames
+    if "store" in names:
+        in_store: Callable[..., None] = request.getfixturevalue("in_store")
+        return lambda body: in_store(lambda world, store: body(world=world, store=store))
+    if "world" in names:
+        lab = request.getfixturevalue("lab")
+        return lambda body: lab().run(lambda world: body(world=world))
+    return lambda body: body()
 
 
 @pytest.fixture

@@ -12,106 +12,90 @@ from tornlog.store.message_store import MessageStore
 from tornlog.store.queues.dispatch import MessageArrival
 from tornlog.store.world import World
 
+pytestmark = pytest.mark.usefixtures("inside")
+
 Make = Callable[..., Any]
 
 
-def test_a_listener_is_told_of_each_message_once_it_can_be_pulled(in_store: Callable[..., None]) -> None:
-    def body(world: World, store: MessageStore) -> None:
-        seen: list[MessageArrival] = []
+def test_a_listener_is_told_of_each_message_once_it_can_be_pulled(world: World, store: MessageStore) -> None:
+    seen: list[MessageArrival] = []
 
-        def listen(arrival: MessageArrival) -> None:
-            seen.append(arrival)
-            pulled = store.get_message(arrival.topic, arrival.queue_id, arrival.next_offset - 1, 1)
-            assert pulled.status is GetMessageStatus.FOUND
+    def listen(arrival: MessageArrival) -> None:
+        seen.append(arrival)
+        pulled = store.get_message(arrival.topic, arrival.queue_id, arrival.next_offset - 1, 1)
+        assert pulled.status is GetMessageStatus.FOUND
 
-        store.on_arriving.append(listen)
-        results = [store.put_message(Message.of("T", b"x", queue_id=3, tags="A")).append for _ in range(2)]
-        world.tasks.sleep(1)
-        assert store.on_arriving.last_error is None
-        assert seen == [
-            MessageArrival("T", 3, number + 1, tags_code("A"), result.store_timestamp_ms, {"TAGS": "A"})
-            for number, result in enumerate(results)
-            if result is not None
-        ]
-
-    in_store(body)
+    store.on_arriving.append(listen)
+    results = [store.put_message(Message.of("T", b"x", queue_id=3, tags="A")).append for _ in range(2)]
+    world.tasks.sleep(1)
+    assert store.on_arriving.last_error is None
+    assert seen == [
+        MessageArrival("T", 3, number + 1, tags_code("A"), result.store_timestamp_ms, {"TAGS": "A"})
+        for number, result in enumerate(results)
+        if result is not None
+    ]
 
 
-def test_records_outside_of_queues_do_not_arrive(in_store: Callable[..., None]) -> None:
-    def body(world: World, store: MessageStore) -> None:
-        seen: list[MessageArrival] = []
-        store.on_arriving.append(seen.append)
-        store.put_message(Message("T", b"half", sys_flag=TRANSACTION_PREPARED))
-        store.put_message(Message.of("T", b"whole"))
-        world.tasks.sleep(1)
-        assert [arrival.next_offset for arrival in seen] == [1]
-
-    in_store(body)
+def test_records_outside_of_queues_do_not_arrive(world: World, store: MessageStore) -> None:
+    seen: list[MessageArrival] = []
+    store.on_arriving.append(seen.append)
+    store.put_message(Message("T", b"half", sys_flag=TRANSACTION_PREPARED))
+    store.put_message(Message.of("T", b"whole"))
+    world.tasks.sleep(1)
+    assert [arrival.next_offset for arrival in seen] == [1]
 
 
 def test_a_listener_that_raises_is_noted_and_stops_neither_dispatch_nor_the_others(
-    in_store: Callable[..., None],
+    world: World, store: MessageStore
 ) -> None:
-    def body(world: World, store: MessageStore) -> None:
-        def fail(arrival: MessageArrival) -> None:
-            raise RuntimeError(f"nobody for {arrival.topic}")
+    def fail(arrival: MessageArrival) -> None:
+        raise RuntimeError(f"nobody for {arrival.topic}")
 
-        seen: list[MessageArrival] = []
-        store.on_arriving.append(fail)
-        store.on_arriving.append(seen.append)
-        for _ in range(3):
-            store.put_message(Message.of("T", b"x"))
-        world.tasks.sleep(1)
-        assert len(seen) == 3
-        assert str(store.on_arriving.last_error) == "nobody for T"
-        assert store.dispatch.last_error is None
-        assert store.get_max_offset_in_queue("T", 0) == 3
-
-    in_store(body)
+    seen: list[MessageArrival] = []
+    store.on_arriving.append(fail)
+    store.on_arriving.append(seen.append)
+    for _ in range(3):
+        store.put_message(Message.of("T", b"x"))
+    world.tasks.sleep(1)
+    assert len(seen) == 3
+    assert str(store.on_arriving.last_error) == "nobody for T"
+    assert store.dispatch.last_error is None
+    assert store.get_max_offset_in_queue("T", 0) == 3
 
 
-def test_a_slave_tells_no_one(lab: Make, small: Make) -> None:
-    def body(world: World) -> None:
-        store = MessageStore(world, small(broker_role=BrokerRole.SLAVE))
-        store.on_arriving.append(lambda arrival: None)
-        assert store.dispatch.on_arriving == []
-
-    lab().run(body)
+def test_a_slave_tells_no_one(world: World, small: Make) -> None:
+    store = MessageStore(world, small(broker_role=BrokerRole.SLAVE))
+    store.on_arriving.append(lambda arrival: None)
+    assert store.dispatch.on_arriving == []
 
 
-def test_whether_a_store_tells_of_messages_can_change_while_it_runs(in_store: Callable[..., None]) -> None:
-    def body(world: World, store: MessageStore) -> None:
-        seen: list[int] = []
-        store.on_arriving.append(lambda arrival: seen.append(arrival.next_offset))
-        for number, is_on in enumerate((False, True, False)):
-            object.__setattr__(store.config, "long_polling_enable", is_on)
-            store.put_message(Message.of("T", b"x"))
-            world.tasks.sleep(1)
-            assert store.on_arriving.awaits("T", 0) is is_on
-            assert seen == [2][:number]
-
-    in_store(body)
-
-
-def test_dispatch_knows_of_listeners_only_while_there_are_any(in_store: Callable[..., None]) -> None:
-    def body(world: World, store: MessageStore) -> None:
-        before = len(store.dispatch.on_arriving)
-        first: list[MessageArrival] = []
-        second: list[MessageArrival] = []
-        tell_first, tell_second = first.append, second.append
-        store.on_arriving.append(tell_first)
-        store.on_arriving.append(tell_second)
-        assert len(store.dispatch.on_arriving) == before + 1
-        store.on_arriving.remove(tell_first)
+def test_whether_a_store_tells_of_messages_can_change_while_it_runs(world: World, store: MessageStore) -> None:
+    seen: list[int] = []
+    store.on_arriving.append(lambda arrival: seen.append(arrival.next_offset))
+    for number, is_on in enumerate((False, True, False)):
+        object.__setattr__(store.config, "long_polling_enable", is_on)
         store.put_message(Message.of("T", b"x"))
         world.tasks.sleep(1)
-        assert (len(first), len(second)) == (0, 1)
-        store.on_arriving.remove(tell_second)
-        assert len(store.dispatch.on_arriving) == before
-        with pytest.raises(ValueError, match="not in list"):
-            store.on_arriving.remove(tell_first)
+        assert store.on_arriving.awaits("T", 0) is is_on
+        assert seen == [2][:number]
 
-    in_store(body)
+
+def test_dispatch_knows_of_listeners_only_while_there_are_any(world: World, store: MessageStore) -> None:
+    before = len(store.dispatch.on_arriving)
+    first: list[MessageArrival] = []
+    second: list[MessageArrival] = []
+    tell_first, tell_second = first.append, second.append
+    store.on_arriving.append(tell_first)
+    store.on_arriving.append(tell_second)
+    assert len(store.dispatch.on_arriving) == before + 1
+    store.on_arriving.remove(tell_first)
+    store.put_message(Message.of("T", b"x"))
+    world.tasks.sleep(1)
+    assert (len(first), len(second)) == (0, 1)
+    store.on_arriving.remove(tell_second)
+    assert len(store.dispatch.on_arriving) == before
+    with pytest.raises(ValueError, match="not in list"):
+        store.on_arriving.remove(tell_first)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ from tornlog.sim.policies.random_walk import RandomWalk
 from tornlog.store.own_code import File, PortableWorld
 from tornlog.store.real.world import this_computer
 
+pytestmark = pytest.mark.usefixtures("inside")
+
 Body = Callable[[PortableWorld, str], None]
 Run = Callable[[Body], None]
 
@@ -48,6 +50,16 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
     return made
 
 
+@pytest.fixture
+def root() -> None:
+    """Given by `inside`."""
+
+
+@pytest.fixture
+def inside(run: Run) -> Callable[..., None]:
+    return lambda body: run(lambda world, root: body(world=world, root=root))
+
+
 class AppendLog:
     """A log of records, each durable when append returns."""
 
@@ -66,61 +78,49 @@ class AppendLog:
         ]  # fmt: skip
 
 
-def test_an_append_only_log_of_several_tasks_runs_in_either_world(run: Run) -> None:
-    def body(world: PortableWorld, root: str) -> None:
-        log = AppendLog(world, f"{root}/log")
-        world.files.sync_directory(root)
-        bodies = {name: (lambda name=name: log.append(name.encode())) for name in ("one", "two", "six")}
-        for task in [world.tasks.spawn(name, body) for name, body in bodies.items()]:
-            assert task.join(None)
+def test_an_append_only_log_of_several_tasks_runs_in_either_world(world: PortableWorld, root: str) -> None:
+    log = AppendLog(world, f"{root}/log")
+    world.files.sync_directory(root)
+    bodies = {name: (lambda name=name: log.append(name.encode())) for name in ("one", "two", "six")}
+    for task in [world.tasks.spawn(name, body) for name, body in bodies.items()]:
+        assert task.join(None)
 
-        assert sorted(log.records(3)) == [b"one", b"six", b"two"]
-        assert len(world.files.read(f"{root}/log")) == 9
-
-    run(body)
+    assert sorted(log.records(3)) == [b"one", b"six", b"two"]
+    assert len(world.files.read(f"{root}/log")) == 9
 
 
-def test_a_read_returns_written_bytes_up_to_the_end_of_the_file(run: Run) -> None:
-    def body(world: PortableWorld, root: str) -> None:
-        file = world.files.open(f"{root}/log")
+def test_a_read_returns_written_bytes_up_to_the_end_of_the_file(world: PortableWorld, root: str) -> None:
+    file = world.files.open(f"{root}/log")
 
-        assert file.write(2, b"abc") == 3
-        assert (file.size_bytes, file.path) == (5, f"{root}/log")
-        assert (file.read(0, 4), file.read(3, 100), file.read(5, 1), file.read(99, 1)) == (b"\0\0ab", b"bc", b"", b"")
-
-    run(body)
+    assert file.write(2, b"abc") == 3
+    assert (file.size_bytes, file.path) == (5, f"{root}/log")
+    assert (file.read(0, 4), file.read(3, 100), file.read(5, 1), file.read(99, 1)) == (b"\0\0ab", b"bc", b"", b"")
 
 
-def test_a_file_is_cut_and_grows_by_zeros(run: Run) -> None:
-    def body(world: PortableWorld, root: str) -> None:
-        file = world.files.open(f"{root}/log")
-        file.write(0, b"abcdef")
-        file.truncate(2)
-        file.allocate(4)
-        file.allocate(1)
-        assert file.read(0, 9) == b"ab\0\0"
-        file.truncate(6)
-        file.sync()
-        assert file.read(0, 9) == b"ab\0\0\0\0"
-
-    run(body)
+def test_a_file_is_cut_and_grows_by_zeros(world: PortableWorld, root: str) -> None:
+    file = world.files.open(f"{root}/log")
+    file.write(0, b"abcdef")
+    file.truncate(2)
+    file.allocate(4)
+    file.allocate(1)
+    assert file.read(0, 9) == b"ab\0\0"
+    file.truncate(6)
+    file.sync()
+    assert file.read(0, 9) == b"ab\0\0\0\0"
 
 
-def test_a_second_name_is_the_same_file_and_replaces_no_other(run: Run) -> None:
-    def body(world: PortableWorld, root: str) -> None:
-        file = world.files.open(f"{root}/log")
-        world.files.link(f"{root}/log", f"{root}/twin")
-        world.files.unlink(f"{root}/log")
-        file.write(0, b"kept")
+def test_a_second_name_is_the_same_file_and_replaces_no_other(world: PortableWorld, root: str) -> None:
+    file = world.files.open(f"{root}/log")
+    world.files.link(f"{root}/log", f"{root}/twin")
+    world.files.unlink(f"{root}/log")
+    file.write(0, b"kept")
 
-        assert world.files.read(f"{root}/twin") == b"kept"
-        world.files.write(f"{root}/other", b"there")
-        with pytest.raises(FileExistsError):
-            world.files.link(f"{root}/twin", f"{root}/other")
-        with pytest.raises(FileNotFoundError):
-            world.files.link(f"{root}/log", f"{root}/new")
-
-    run(body)
+    assert world.files.read(f"{root}/twin") == b"kept"
+    world.files.write(f"{root}/other", b"there")
+    with pytest.raises(FileExistsError):
+        world.files.link(f"{root}/twin", f"{root}/other")
+    with pytest.raises(FileNotFoundError):
+        world.files.link(f"{root}/log", f"{root}/new")
 
 
 USES: dict[str, Callable[[File], object]] = {
@@ -134,18 +134,15 @@ USES: dict[str, Callable[[File], object]] = {
 
 
 @pytest.mark.parametrize("use", USES)
-def test_a_closed_file_refuses_every_use_and_closes_once(run: Run, use: str) -> None:
-    def body(world: PortableWorld, root: str) -> None:
-        file = world.files.open(f"{root}/log")
-        file.write(0, b"ab")
-        file.close()
-        file.close()
+def test_a_closed_file_refuses_every_use_and_closes_once(world: PortableWorld, root: str, use: str) -> None:
+    file = world.files.open(f"{root}/log")
+    file.write(0, b"ab")
+    file.close()
+    file.close()
 
-        with pytest.raises(OSError, match=rf"\[Errno {errno.EBADF}\]"):
-            USES[use](file)
-        assert world.files.read(f"{root}/log") == b"ab"
-
-    run(body)
+    with pytest.raises(OSError, match=rf"\[Errno {errno.EBADF}\]"):
+        USES[use](file)
+    assert world.files.read(f"{root}/log") == b"ab"
 
 
 class Refusal(NamedTuple):
@@ -154,9 +151,8 @@ class Refusal(NamedTuple):
 
 
 @pytest.mark.parametrize("refusal", [Refusal("none/log", errno.ENOENT), Refusal("", errno.EISDIR)])
-def test_a_path_that_cannot_be_opened_is_refused_with_its_errno(run: Run, refusal: Refusal) -> None:
-    def body(world: PortableWorld, root: str) -> None:
-        with pytest.raises(OSError, match=rf"\[Errno {refusal.code}\]"):
-            world.files.open(f"{root}/{refusal.path}".rstrip("/"))
-
-    run(body)
+def test_a_path_that_cannot_be_opened_is_refused_with_its_errno(
+    world: PortableWorld, root: str, refusal: Refusal
+) -> None:
+    with pytest.raises(OSError, match=rf"\[Errno {refusal.code}\]"):
+        world.files.open(f"{root}/{refusal.path}".rstrip("/"))

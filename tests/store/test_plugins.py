@@ -14,6 +14,8 @@ from tornlog.store.plugins import AbstractPluginMessageStore, AnyMessageStore, P
 from tornlog.store.real.world import real_world
 from tornlog.store.world import World
 
+pytestmark = pytest.mark.usefixtures("inside")
+
 HERE = __name__
 PARTS = {"config", "flags", "stats", "on_arriving"}
 """Public attributes of a store."""
@@ -108,30 +110,27 @@ def test_a_plugin_hands_each_operation_on_with_all_that_was_asked(name: str, con
 
 
 def test_the_first_plugin_named_is_the_outermost_and_all_see_a_put(
-    lab: Callable[..., Any], small: Callable[..., StoreConfig]
+    world: World, small: Callable[..., StoreConfig]
 ) -> None:
-    def body(world: World) -> None:
-        config = small()
-        context = PluginContext(world, config, {"messageStorePlugIn": "..."})
-        inner = MessageStore(world, config)
-        names = f"{HERE}:Counting, {HERE}:AbstractPluginMessageStore,{HERE}:Counting,"
-        store: Any = build_message_store(names, context, inner)
-        assert [type(each) for each in (store, store.next, store.next.next)] == [
-            Counting,
-            AbstractPluginMessageStore,
-            Counting,
-        ]
-        assert store.next.next.next is inner
-        assert store.context is context
-        store.load()
-        store.start()
-        store.put_message(Message.of("T", b"x"))
-        world.tasks.sleep(1)
-        assert (store.puts, store.next.next.puts, store.stats.put_messages_total) == (1, 1, 1)
-        assert len(store.get_message("T", 0, 0).records) == 1
-        assert store.shutdown()
-
-    lab().run(body)
+    config = small()
+    context = PluginContext(world, config, {"messageStorePlugIn": "..."})
+    inner = MessageStore(world, config)
+    names = f"{HERE}:Counting, {HERE}:AbstractPluginMessageStore,{HERE}:Counting,"
+    store: Any = build_message_store(names, context, inner)
+    assert [type(each) for each in (store, store.next, store.next.next)] == [
+        Counting,
+        AbstractPluginMessageStore,
+        Counting,
+    ]
+    assert store.next.next.next is inner
+    assert store.context is context
+    store.load()
+    store.start()
+    store.put_message(Message.of("T", b"x"))
+    world.tasks.sleep(1)
+    assert (store.puts, store.next.next.puts, store.stats.put_messages_total) == (1, 1, 1)
+    assert len(store.get_message("T", 0, 0).records) == 1
+    assert store.shutdown()
 
 
 def test_without_a_name_the_store_stays_as_it_is(context: PluginContext) -> None:

@@ -12,6 +12,8 @@ from tornlog.store.real.world import real_world
 from tornlog.store.running_flags import Refusal, RunningFlags
 from tornlog.store.world import World
 
+pytestmark = pytest.mark.usefixtures("inside")
+
 Make = Callable[..., Any]
 
 
@@ -100,27 +102,24 @@ READS: dict[str, Callable[[MessageStore], object]] = {
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
 def test_a_store_made_not_readable_or_shut_down_refuses_every_read(
-    lab: Make, small: Make, read: Callable[[MessageStore], object]
+    world: World, small: Make, read: Callable[[MessageStore], object]
 ) -> None:
-    def body(world: World) -> None:
-        store = started(world, small())
-        store.put_message(Message.of("T", b"one"))
-        world.tasks.sleep(1)
+    store = started(world, small())
+    store.put_message(Message.of("T", b"one"))
+    world.tasks.sleep(1)
+    read(store)
+    store.flags.refuse(Refusal.NOT_READABLE)
+    with pytest.raises(StoreNotReadableError, match="made not readable: running flags 1"):
         read(store)
-        store.flags.refuse(Refusal.NOT_READABLE)
-        with pytest.raises(StoreNotReadableError, match="made not readable: running flags 1"):
-            read(store)
-        assert store.put_message(Message.of("T", b"two")).status is PutMessageStatus.PUT_OK
-        store.flags.allow(Refusal.NOT_READABLE)
-        assert store.flags.is_readable
+    assert store.put_message(Message.of("T", b"two")).status is PutMessageStatus.PUT_OK
+    store.flags.allow(Refusal.NOT_READABLE)
+    assert store.flags.is_readable
+    read(store)
+    assert store.shutdown()
+    with pytest.raises(StoreNotReadableError, match="the store is shut down"):
         read(store)
-        assert store.shutdown()
-        with pytest.raises(StoreNotReadableError, match="the store is shut down"):
-            read(store)
-        assert store.get_max_offset_in_queue("T", 0) == 2  # positions are no reads, as in RocketMQ
-        assert store.get_min_offset_in_queue("T", 0) == 0
-
-    lab().run(body)
+    assert store.get_max_offset_in_queue("T", 0) == 2  # positions are no reads, as in RocketMQ
+    assert store.get_min_offset_in_queue("T", 0) == 0
 
 
 def test_a_store_that_is_loaded_but_not_started_is_readable(lab: Make, small: Make) -> None:

@@ -14,6 +14,8 @@ from tornlog.store.running_flags import Refusal
 from tornlog.store.service import Service
 from tornlog.store.world import World
 
+pytestmark = pytest.mark.usefixtures("inside")
+
 Make = Callable[..., Any]
 
 
@@ -76,10 +78,7 @@ def test_a_store_that_has_lost_a_service_names_it_and_takes_no_more_puts_until_a
     lab().run(body)
 
 
-def test_a_slave_has_no_service_that_delivers(lab: Make, small: Make) -> None:
-    def body(world: World) -> None:
-        names = [service.name for service in MessageStore(world, small(broker_role=BrokerRole.SLAVE)).services]
-        assert "schedule" not in names
-        assert "dispatch" in names
-
-    lab().run(body)
+def test_a_slave_has_no_service_that_delivers(world: World, small: Make) -> None:
+    names = [service.name for service in MessageStore(world, small(broker_role=BrokerRole.SLAVE)).services]
+    assert "schedule" not in names
+    assert "dispatch" in names

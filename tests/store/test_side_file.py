@@ -12,6 +12,8 @@ from tornlog.store.errors import CorruptFileError
 from tornlog.store.side_file import SideFile
 from tornlog.store.world import World
 
+pytestmark = pytest.mark.usefixtures("inside")
+
 Make = Callable[..., Any]
 
 PATH = "/store/config/x.json"
@@ -245,34 +247,28 @@ def test_content_that_load_would_refuse_is_not_written(lab: Make, monkeypatch: p
     lab(EMPTY).run(life)
 
 
-def test_a_damaged_version_is_kept_aside_before_another_takes_its_name(lab: Make) -> None:
-    def body(world: World) -> None:
-        files = world.files
-        for number, damaged in enumerate((b"one", b"two")):
-            files.make_directories("/store/config")
-            files.write(PATH, damaged)
-            if number:
-                files.unlink(f"{PATH}.bak")
-            file = SideFile(files, PATH)
-            assert file.load(parse) is None
-            assert file.damage is not None
-            assert file.store(b"new")
-            assert file.store(b"newer")
-        assert files.read(PATH) == b"newer"
-        assert files.read(f"{PATH}.bak") == b"new"
-        assert files.read(f"{PATH}.damaged") == b"one"
-        assert files.read(f"{PATH}.damaged.1") == b"two"
-
-    lab().run(body)
-
-
-def test_a_crash_between_the_two_renames_leaves_the_damage_known(lab: Make) -> None:
-    def body(world: World) -> None:
-        world.files.make_directories("/store/config")
-        world.files.write(f"{PATH}.damaged", b"kept aside")
-        file = SideFile(world.files, PATH)
+def test_a_damaged_version_is_kept_aside_before_another_takes_its_name(world: World) -> None:
+    files = world.files
+    for number, damaged in enumerate((b"one", b"two")):
+        files.make_directories("/store/config")
+        files.write(PATH, damaged)
+        if number:
+            files.unlink(f"{PATH}.bak")
+        file = SideFile(files, PATH)
         assert file.load(parse) is None
         assert file.damage is not None
-        assert file.damage.file == PATH
+        assert file.store(b"new")
+        assert file.store(b"newer")
+    assert files.read(PATH) == b"newer"
+    assert files.read(f"{PATH}.bak") == b"new"
+    assert files.read(f"{PATH}.damaged") == b"one"
+    assert files.read(f"{PATH}.damaged.1") == b"two"
 
-    lab().run(body)
+
+def test_a_crash_between_the_two_renames_leaves_the_damage_known(world: World) -> None:
+    world.files.make_directories("/store/config")
+    world.files.write(f"{PATH}.damaged", b"kept aside")
+    file = SideFile(world.files, PATH)
+    assert file.load(parse) is None
+    assert file.damage is not None
+    assert file.damage.file == PATH

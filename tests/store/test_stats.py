@@ -12,6 +12,8 @@ from tornlog.store.running_flags import Refusal
 from tornlog.store.stats import LATENCY_BUCKETS, StoreStats, TopicTotals
 from tornlog.store.world import World
 
+pytestmark = pytest.mark.usefixtures("inside")
+
 Make = Callable[..., Any]
 MS = 1_000_000
 
@@ -24,38 +26,32 @@ class Log:
         self.puts_failed = 0
 
 
-def test_messages_and_bytes_are_counted_per_topic_as_stored(in_store: Callable[..., None]) -> None:
-    def body(world: World, store: MessageStore) -> None:
-        sizes = [store.put_message(Message.of("A", b"x" * number)).append for number in range(3)]
-        units = encode_batch([BatchUnit(0, b"one", b""), BatchUnit(0, b"two", b"")])
-        batch = store.put_messages(MessageBatch(Message("B", b""), units)).append
-        assert batch is not None
+def test_messages_and_bytes_are_counted_per_topic_as_stored(store: MessageStore) -> None:
+    sizes = [store.put_message(Message.of("A", b"x" * number)).append for number in range(3)]
+    units = encode_batch([BatchUnit(0, b"one", b""), BatchUnit(0, b"two", b"")])
+    batch = store.put_messages(MessageBatch(Message("B", b""), units)).append
+    assert batch is not None
 
-        totals = store.stats.put_totals("A")
-        assert (totals.messages, totals.size_bytes) == (3, sum(each.wrote_bytes for each in sizes if each))
-        assert store.stats.put_totals("B") == TopicTotals(2, batch.wrote_bytes)
-        assert store.stats.put_totals("C") == TopicTotals(0, 0)
-        assert store.stats.put_messages_total == 5
-        assert store.stats.put_bytes_total == totals.size_bytes + batch.wrote_bytes
-        assert store.stats.put_latency_counts == [4] + [0] * 12  # a batch is one put
-
-    in_store(body)
+    totals = store.stats.put_totals("A")
+    assert (totals.messages, totals.size_bytes) == (3, sum(each.wrote_bytes for each in sizes if each))
+    assert store.stats.put_totals("B") == TopicTotals(2, batch.wrote_bytes)
+    assert store.stats.put_totals("C") == TopicTotals(0, 0)
+    assert store.stats.put_messages_total == 5
+    assert store.stats.put_bytes_total == totals.size_bytes + batch.wrote_bytes
+    assert store.stats.put_latency_counts == [4] + [0] * 12  # a batch is one put
 
 
 def test_a_put_that_reached_the_log_and_failed_there_is_a_failed_one_and_a_refused_one_is_not(
-    in_store: Callable[..., None],
+    store: MessageStore,
 ) -> None:
-    def body(world: World, store: MessageStore) -> None:
-        too_large = store.put_message(Message.of("A", b"x" * 2000))
-        assert too_large.status is PutMessageStatus.MESSAGE_ILLEGAL
-        assert store.stats.puts_failed == 1
-        store.flags.refuse(Refusal.NOT_WRITEABLE)
-        assert store.put_message(Message.of("A", b"x")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
-        assert store.stats.puts_failed == 1
-        assert store.stats.put_messages_total == 0
-        assert store.stats.put_latency_counts[0] == 1
-
-    in_store(body)
+    too_large = store.put_message(Message.of("A", b"x" * 2000))
+    assert too_large.status is PutMessageStatus.MESSAGE_ILLEGAL
+    assert store.stats.puts_failed == 1
+    store.flags.refuse(Refusal.NOT_WRITEABLE)
+    assert store.put_message(Message.of("A", b"x")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
+    assert store.stats.puts_failed == 1
+    assert store.stats.put_messages_total == 0
+    assert store.stats.put_latency_counts[0] == 1
 
 
 def test_a_put_without_a_segment_to_go_to_is_a_failed_one(lab: Make, small: Make) -> None:
@@ -81,19 +77,16 @@ def test_a_put_without_a_segment_to_go_to_is_a_failed_one(lab: Make, small: Make
         *((2000, 8), (3000, 9), (4000, 10), (5000, 11), (9999, 11), (10_000, 12), (99_000, 12)),
     ],
 )
-def test_a_put_counts_in_the_bucket_that_rocketmq_would_choose(lab: Make, ms: int, bucket: int) -> None:
-    def body(world: World) -> None:
-        log = Log()
-        stats = StoreStats(world, log)
-        log.put_totals["A"] = TopicTotals(1, 100)
-        if ms:  # the store reports slow ones only
-            stats.put_was_slow(ms * MS)
-        expected = [0] * len(LATENCY_BUCKETS)
-        expected[bucket] = 1
-        assert stats.put_latency_counts == expected
-        assert stats.put_ns_max == ms * MS
-
-    lab().run(body)
+def test_a_put_counts_in_the_bucket_that_rocketmq_would_choose(world: World, ms: int, bucket: int) -> None:
+    log = Log()
+    stats = StoreStats(world, log)
+    log.put_totals["A"] = TopicTotals(1, 100)
+    if ms:  # the store reports slow ones only
+        stats.put_was_slow(ms * MS)
+    expected = [0] * len(LATENCY_BUCKETS)
+    expected[bucket] = 1
+    assert stats.put_latency_counts == expected
+    assert stats.put_ns_max == ms * MS
 
 
 def test_a_put_that_waits_for_a_slow_disk_is_in_the_bucket_of_its_time(lab: Make, small: Make) -> None:
@@ -115,24 +108,21 @@ def test_a_put_that_waits_for_a_slow_disk_is_in_the_bucket_of_its_time(lab: Make
     lab(timing=SyncTiming(30 * MS, 40 * MS)).run(body)
 
 
-def test_pulls_are_counted_by_their_results(in_store: Callable[..., None]) -> None:
-    def body(world: World, store: MessageStore) -> None:
-        for _ in range(5):
-            store.put_message(Message.of("A", b"x"))
-        world.tasks.sleep(10)
-        assert len(store.get_message("A", 0, 0, 3).records) == 3
-        assert len(store.get_message("A", 0, 3).records) == 2
-        store.get_message("A", 0, 5)
-        store.get_message("A", 0, 0, tags="other")
+def test_pulls_are_counted_by_their_results(world: World, store: MessageStore) -> None:
+    for _ in range(5):
+        store.put_message(Message.of("A", b"x"))
+    world.tasks.sleep(10)
+    assert len(store.get_message("A", 0, 0, 3).records) == 3
+    assert len(store.get_message("A", 0, 3).records) == 2
+    store.get_message("A", 0, 5)
+    store.get_message("A", 0, 0, tags="other")
 
-        stats = store.stats
-        assert (stats.gets_found, stats.gets_missed, stats.messages_transferred) == (2, 2, 5)
-        assert stats.get_ns_max == 0  # in virtual time a read costs nothing
+    stats = store.stats
+    assert (stats.gets_found, stats.gets_missed, stats.messages_transferred) == (2, 2, 5)
+    assert stats.get_ns_max == 0  # in virtual time a read costs nothing
 
-        stats.get_answered(7 * MS, store.get_message("A", 0, 5))
-        assert stats.get_ns_max == 7 * MS
-
-    in_store(body)
+    stats.get_answered(7 * MS, store.get_message("A", 0, 5))
+    assert stats.get_ns_max == 7 * MS
 
 
 @pytest.mark.parametrize("recorded", [True, False])
@@ -152,53 +142,44 @@ def test_the_distance_of_a_pull_from_the_end_of_the_log_is_recorded_on_request(
     in_store(body, disk_fall_recorded=recorded)
 
 
-def test_rates_cover_the_last_seconds_and_need_a_run_of_that_length(in_store: Callable[..., None]) -> None:
-    def body(world: World, store: MessageStore) -> None:
-        stats = store.stats
-        assert stats.rates(10) is None
-        for _ in range(200):
-            store.put_message(Message.of("A", b"x"))
-            world.tasks.sleep(100)
-        ten = stats.rates(10)
-        assert ten is not None
-        assert ten.puts == pytest.approx(10, abs=0.2)
-        assert ten.gets_found == ten.gets_missed == ten.transferred == 0
-        assert stats.rates(60) is None
+def test_rates_cover_the_last_seconds_and_need_a_run_of_that_length(world: World, store: MessageStore) -> None:
+    stats = store.stats
+    assert stats.rates(10) is None
+    for _ in range(200):
+        store.put_message(Message.of("A", b"x"))
+        world.tasks.sleep(100)
+    ten = stats.rates(10)
+    assert ten is not None
+    assert ten.puts == pytest.approx(10, abs=0.2)
+    assert ten.gets_found == ten.gets_missed == ten.transferred == 0
+    assert stats.rates(60) is None
 
-        world.tasks.sleep(50_000)
-        ten, sixty = stats.rates(10), stats.rates(60)
-        assert ten is not None
-        assert ten.puts == 0
-        assert sixty is not None
-        assert 0 < sixty.puts < 4
-
-    in_store(body)
+    world.tasks.sleep(50_000)
+    ten, sixty = stats.rates(10), stats.rates(60)
+    assert ten is not None
+    assert ten.puts == 0
+    assert sixty is not None
+    assert 0 < sixty.puts < 4
 
 
-def test_samples_are_a_second_apart_and_bounded_in_number(lab: Make) -> None:
-    def body(world: World) -> None:
-        log = Log()
-        stats = StoreStats(world, log)
-        totals = log.put_totals["A"] = TopicTotals()
-        for _ in range(1500):
-            world.tasks.sleep(500)
-            totals.messages += 1
-            stats.sample()
-        rates = stats.rates(600)
-        assert rates is not None
-        assert rates.puts == pytest.approx(2.0)
-        assert stats.rates(601) is None
-
-    lab().run(body)
+def test_samples_are_a_second_apart_and_bounded_in_number(world: World) -> None:
+    log = Log()
+    stats = StoreStats(world, log)
+    totals = log.put_totals["A"] = TopicTotals()
+    for _ in range(1500):
+        world.tasks.sleep(500)
+        totals.messages += 1
+        stats.sample()
+    rates = stats.rates(600)
+    assert rates is not None
+    assert rates.puts == pytest.approx(2.0)
+    assert stats.rates(601) is None
 
 
-def test_a_slave_counts_dispatched_records(lab: Make, small: Make) -> None:
-    def body(world: World) -> None:
-        store = MessageStore(world, small(broker_role=BrokerRole.SLAVE))
-        store.load()
-        for dispatch in store.dispatchers[1:]:
-            dispatch(ScannedRecord(0, 91, "A", 0, 0, 0, 0, b""))
-        assert store.stats.put_totals("A") == TopicTotals(1, 91)
-        store.close()
-
-    lab().run(body)
+def test_a_slave_counts_dispatched_records(world: World, small: Make) -> None:
+    store = MessageStore(world, small(broker_role=BrokerRole.SLAVE))
+    store.load()
+    for dispatch in store.dispatchers[1:]:
+        dispatch(ScannedRecord(0, 91, "A", 0, 0, 0, 0, b""))
+    assert store.stats.put_totals("A") == TopicTotals(1, 91)
+    store.close()
