@@ -1,8 +1,9 @@
-"""Attribute points: make each access to shared attributes a scheduling point inside a block.
+"""Attribute points: make accesses to shared attributes scheduling points.
 
-Tasks switch only at calls of the world, so races on plain attributes do not show as they do with real threads. Inside
-the block each attribute is a property of its class that passes a point and then does the access in one step. Outside of
-the block the classes are unchanged and cost nothing extra. Accesses from other threads pass no point.
+Tasks switch only at calls of the world, so races on plain attributes do not show as they do with real threads. Inside a
+`with` block of `attribute_points` each attribute is a property of its class that passes a point and then does the
+access in one step. Outside of the block the classes are unchanged and cost nothing extra. Accesses from other threads
+pass no point.
 
     label                      next operation
     attribute C.name.get       a read

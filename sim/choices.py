@@ -1,4 +1,4 @@
-"""Choices: draws everything left to chance, from one recorded stream per component.
+"""Choices: draws all chance from one recorded stream per component.
 
 A seed only creates the record; a replay reads the record. A draw is identified by its stream, its label and the
 occurrence of that label, so a record stays valid when code makes more or fewer draws elsewhere. By convention 0 is the

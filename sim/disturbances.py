@@ -1,4 +1,4 @@
-"""Disturbances: faults of the machine itself: pauses of tasks and machines, and clock steps.
+"""Disturbances: pause tasks and machines, and step their clocks.
 
     paused task      the task at a scheduling point stops for a while; the others run on
     paused machine   all tasks of all machines stop while time passes; timers fire late afterwards

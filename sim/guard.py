@@ -1,4 +1,4 @@
-"""Guard: turns a banned call in a simulated task into an error that names the line.
+"""Guard: turns a banned call in a simulated task into an error.
 
 Banned are clocks, unseeded randomness, threads, blocking waits, processes, the file system, signals and the
 environment. The guard replaces these functions by wrappers. A wrapper raises LeakError inside a simulated task and

@@ -1,4 +1,4 @@
-"""Interruption: ends work early at Ctrl-C, SIGTERM or a time limit, and keeps the results.
+"""Interruption: ends work early at a signal or time limit, with its results.
 
 A handler notes the first request at once. It interrupts only a `breakable` block and discards the results of that
 block; code that adds up results is never interrupted. A second SIGINT raises KeyboardInterrupt anywhere. A second

@@ -1,4 +1,4 @@
-"""Kernel: runs the tasks of simulated machines one at a time and keeps virtual time.
+"""Kernel: runs tasks of simulated machines one at a time, on virtual time.
 
 A scheduling point is a place where another task may run first: before every operation that other tasks can see. The
 policy grants a task a quantum of points; passing one costs a decrement and a test of `fuel`. When fuel runs out or the

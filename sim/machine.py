@@ -1,4 +1,4 @@
-"""Machines as seen by their tasks: tasks, clocks, locks, signals, cells and processors.
+"""Machines as seen by their tasks: clocks, locks, signals, cells, processors.
 
 A machine dies as a whole, with its tasks, their memory and its wall clock; disks outlive it. A task is a greenlet that
 switches only at world calls. Every call that other tasks can notice is a scheduling point before it takes effect. The

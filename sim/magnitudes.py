@@ -1,4 +1,4 @@
-"""Magnitudes: draws durations and clock jumps with every order of magnitude equally likely.
+"""Magnitudes: draws durations with all orders of magnitude equally likely.
 
 Code changes its behaviour at timeouts, margins and intervals, which range from a millisecond to hours. So a draw is
 log-uniform: each octave within its bounds is equally likely. One draw in four is a landmark instead: a duration that

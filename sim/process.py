@@ -1,4 +1,4 @@
-"""Process limits: CPU time and garbage collection of the Python process during runs.
+"""Process limits: CPU time and garbage collection during runs.
 
 A loop without a world call takes no steps and no virtual time, so the limits of the kernel do not end it. A timer of
 CPU time raises an error in the running task instead; the kernel then switches off all machines.

@@ -1,4 +1,4 @@
-"""Schedules as text: deviations from the default schedule, to read, edit and paste.
+"""Schedules as text: deviations from the default schedule.
 
 The default schedule never preempts: a task runs until it blocks, and the next task is the one that became runnable
 first. An entry is one deviation, named by its place:

@@ -1,4 +1,4 @@
-"""Shared attributes: finds in source code the plain attributes that tasks can race on.
+"""Shared attributes: finds attributes in source code that tasks can race on.
 
 An attribute can race if it can change while several tasks know its object: a method other than a constructor assigns
 it, or it holds a container, which is changed in place. The class of an object other than `self` is unknown. So an

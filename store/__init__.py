@@ -1,1 +1,1 @@
-"""A message store whose directory is byte-compatible with Apache RocketMQ 4.9. Usable on its own."""
+"""A message store with the directory format of Apache RocketMQ 4.9."""

@@ -1,4 +1,4 @@
-"""Store settings: RocketMQ's names in Python's spelling, with RocketMQ's defaults and units.
+"""Store settings: RocketMQ's names in Python's spelling, defaults and units.
 
 Each field has its RocketMQ key and its range. `broker_conf` reads and names fields by key, `describe_config` explains
 them. Sizes are bytes, `_ms` are milliseconds, pages are 4096 bytes. Defaults are those of 4.9.8.

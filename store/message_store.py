@@ -1,4 +1,4 @@
-"""Message store: RocketMQ's DefaultMessageStore. Open a directory, put, get, look up, shut down.
+"""Message store: RocketMQ's DefaultMessageStore.
 
 store = MessageStore(real_world(), StoreConfig("/var/lib/mq"))
 store.load()

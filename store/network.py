@@ -1,4 +1,4 @@
-"""Network protocol of the store: byte streams between `host:port` pairs, and a poller for many.
+"""Network protocol of the store: byte streams, and a poller for many.
 
 No call blocks longer than its timeout. Bytes that `send` took arrive in order or the connection breaks. The protocol
 does not say when they arrive, or whether the peer has read them.

@@ -1,4 +1,4 @@
-"""Protocol of a world for your own code, which runs on this computer and in a simulation.
+"""Protocol of a world for your own code, real or simulated.
 
 Your code takes a `PortableWorld` and uses no other access to the outside. `tornlog.store.real.world.this_computer`
 implements it with clocks, threads and files of the operating system, `Simulation.live` with faults

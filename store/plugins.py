@@ -1,4 +1,4 @@
-"""Plug-ins: wrappers around a store that change its operations. RocketMQ's messageStorePlugIn.
+"""Plug-ins: wrappers around a store. RocketMQ's messageStorePlugIn.
 
 class Counting(AbstractPluginMessageStore):
     puts = 0

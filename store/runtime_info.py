@@ -1,6 +1,7 @@
-"""Runtime information of a store (GET_BROKER_RUNTIME_INFO), in RocketMQ's names and spelling.
+"""Runtime information of a store, in RocketMQ's names and spelling.
 
 Numbers are text. A rate is three numbers, for the last 10, 60 and 600 s, each empty until the store has run so long.
+A broker answers GET_BROKER_RUNTIME_INFO with it.
 Source: RocketMQ StoreStatsService.getRuntimeInfo, DefaultMessageStore.getRuntimeInfo,
 ScheduleMessageService.buildRunningStats.
 """

@@ -1,4 +1,4 @@
-"""Side file: a small file that is replaced as a whole. RocketMQ's ConfigManager, `.tmp` and `.bak`.
+"""Side file: a small file that is replaced as a whole. RocketMQ's ConfigManager.
 
 A new version is written to `.tmp`, made durable, and then renamed. The previous version is kept as `.bak`, a damaged
 one as `.damaged`. Each rename leaves at least one complete version, even if a power cut undoes some renames. An

@@ -1,4 +1,4 @@
-"""Store statistics since the start: RocketMQ's StoreStatsService, with its names in `runtime_info`.
+"""Store statistics since the start: RocketMQ's StoreStatsService.
 
 Messages and bytes per topic are counted inside the put lock and are exact. Other counts are increments without a lock,
 which CPython does not split between threads; a free-threaded interpreter may lose some. Rates come from samples at

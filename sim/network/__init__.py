@@ -1,1 +1,1 @@
-"""A simulated network between the machines of one kernel: byte streams that delay, break or fall silent."""
+"""A simulated network: byte streams that delay, break or fall silent."""

@@ -1,4 +1,4 @@
-"""Listeners and pollers: wait for new connections, and for many connections at once."""
+"""Listeners and pollers: wait for new connections, or for many at once."""
 
 import errno
 from collections import deque

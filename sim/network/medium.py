@@ -1,4 +1,4 @@
-"""Network medium: the conditions (delays, faults) and hosts shared by all connections."""
+"""Network medium: conditions (delays, faults) and hosts of all connections."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

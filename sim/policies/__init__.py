@@ -1,4 +1,4 @@
-"""Policies: choose the next task and its quantum. One file per policy; here is the interface to the kernel."""
+"""Policies: choose the next task and its quantum. One file per policy."""
 
 from collections.abc import Sequence
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""PCT: finds a bug that needs `depth` ordering decisions with a known minimum probability.
+"""PCT: finds a bug of a given depth with a known minimum probability.
 
 Each task gets a random priority when it is first seen, and the runnable task of highest priority runs. At depth - 1
 steps drawn from the horizon, the running task drops below all others. One run finds a bug of that depth with a

@@ -1,4 +1,4 @@
-"""POS (partial order sampling): runs the pending operation of highest random priority.
+"""POS (partial order sampling): runs the operation of highest priority.
 
 After each operation, the priorities of the pending operations that race with it are drawn anew. Orders of operations
 that do not race are not distinguished, so orders of racing operations are sampled far more evenly than by a random

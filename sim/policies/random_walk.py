@@ -1,4 +1,4 @@
-"""Random walk and round robin, which ignore labels, and a policy drawn from a seed."""
+"""Random walk and round robin, and a policy drawn from a seed."""
 
 from collections.abc import Sequence
 from functools import lru_cache

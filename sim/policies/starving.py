@@ -1,4 +1,4 @@
-"""Starving: wraps a policy so that at times one task runs only when no other task can.
+"""Starving: wraps a policy and passes over one task for a while.
 
 An unfair scheduler does this, or a busy machine to a task of low priority. The record of the schedule holds the
 choices, so a replay needs no starving. The draws are not recorded.

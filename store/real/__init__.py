@@ -1,1 +1,1 @@
-"""The real world: threads, mapped files, sockets, and an overlay that reads real files but never changes them."""
+"""The real world: threads, mapped files, sockets, and a read-only overlay."""

@@ -1,4 +1,4 @@
-"""Real network: TCP, optionally with TLS, and a poller for many sockets with epoll."""
+"""Real network: TCP, optionally with TLS, and a poller with epoll."""
 
 import errno
 import select

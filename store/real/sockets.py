@@ -1,4 +1,4 @@
-"""Socket basics: addresses, byte streams over a socket (TLS in `tls`), and shared sockets.
+"""Socket basics: addresses, byte streams over a socket, shared sockets.
 
 Streams never block: they raise BlockingIOError instead. One thread at a time calls a stream. A shared socket closes its
 descriptor only after its last user, because the next new socket gets the number of a closed one: a thread that still

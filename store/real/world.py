@@ -1,4 +1,4 @@
-"""The real world: clocks of the operating system, daemon threads as tasks, and worlds.
+"""The real world: the system's clocks, daemon threads as tasks, and worlds.
 
 Threads are daemons, so that a store without a shutdown does not keep its process alive. For the directory that is a
 process kill, and recovery handles it.

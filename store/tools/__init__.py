@@ -1,1 +1,1 @@
-"""Tools that read a store directory without changing it, or make a new one from it."""
+"""Tools over store directories. They change no directory; one makes a copy."""

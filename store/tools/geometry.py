@@ -1,4 +1,4 @@
-"""Geometry of a store directory: reads sizes and delay levels from the files themselves.
+"""Geometry of a store directory: reads sizes and delay levels from its files.
 
 No file states them. But all segments of a queue have one size, a delayed message is in the queue of its level with its
 delivery time, and index files show their slots and entries. RocketMQ's defaults apply if the files show too little.

@@ -1,4 +1,4 @@
-"""Inspection: opens a store directory with recovery in memory, and reports its contents.
+"""Inspection: opens a store with recovery in memory and reports its contents.
 
 Recovery works on an overlay: the disk does not change.
 

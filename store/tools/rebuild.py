@@ -1,4 +1,4 @@
-"""Rebuild: makes a new store directory from the log of another, with new queues, index and checkpoint.
+"""Rebuild: makes a new store directory from the log of another.
 
 Segments are copied with their mtimes and never linked, because recovery and later puts write to the last ones. Side
 files below `config/` are copied unless they are too long. Of the source directory only its `abort` marker and its

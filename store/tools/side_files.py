@@ -1,4 +1,4 @@
-"""Side files of a directory: finds the damaged ones, with the decoders of their owners."""
+"""Side files of a directory: finds the damaged ones."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Spreading: applies one judgement to many parts of a store, in turn or in other processes.
+"""Spreading: judges many parts of a store, in turn or in other processes.
 
 A judgement gets files of the process in which it runs, because open files cannot be sent. Judgements, items and results
 are plain values.

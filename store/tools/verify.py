@@ -1,4 +1,4 @@
-"""Verification: checks a store directory without recovery or change, and reports every violation.
+"""Verification: checks a store directory and reports every violation.
 
 Checks by the codes of `violation.Promise`: the segments and every record, blank and zero tail in them; queue offsets;
 every queue entry against its record and every record for its entry; every index entry against its record and every key

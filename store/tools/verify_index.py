@@ -1,4 +1,4 @@
-"""Verifier of the index: checks each file, and finds the part of the log to which its entries belong.
+"""Verifier of the index: checks each file without the log.
 
 A file is examined alone: its header, and which of its entries are in the log's order. `verify_keys` compares these
 entries with the log, part by part. The links of entries and slots take the longest, and no other check needs them. They

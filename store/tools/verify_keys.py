@@ -1,4 +1,4 @@
-"""Verifier of keys: compares the keys of a part of the log with the index entries of that part.
+"""Verifier of keys: compares a part of the log with its index entries.
 
 Records and entries are both in log order. So one pass over both finds entries without a record, keys without an entry,
 and duplicate entries. Thousands of matching entries are compared as columns; other records are compared one by one.

@@ -1,4 +1,4 @@
-"""Settling: finds the records of a part of the log whose queue entries are exactly as expected.
+"""Settling: finds records whose queue entries are exactly as expected.
 
 The entry of a record is at queueOffset x 20. If its bytes are those of the record, record and entry are settled. They
 need no more checks, and only the bounds of such spans are kept. The other records, few in a sound store, are kept

@@ -1,4 +1,4 @@
-"""Violation of a guarantee of a store directory: its place, and whether an unclean exit explains it."""
+"""Violation of a guarantee of a store directory, and its place."""
 
 from dataclasses import dataclass, field
 from enum import Enum

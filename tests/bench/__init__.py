@@ -1,1 +1,1 @@
-"""Measurements of the harness and the store: rates as medians of several rounds, with floors."""
+"""Measurements of the harness and the store, with floors."""

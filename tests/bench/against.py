@@ -1,4 +1,4 @@
-"""Comparison of two checkouts: figures of both, measured in turns, and their ratio.
+"""Comparison of two checkouts: figures of both, in turns, and their ratio.
 
 Machines of one kind differ by a factor of two from day to day, and one machine from minute to minute. So only figures
 of the same run are comparable. Rounds alternate between this checkout and the other one, each in its own process under

@@ -1,4 +1,4 @@
-"""Measurements of a broker over loopback: `tornlog serve` in one process, load clients in others."""
+"""Measurements of a broker over loopback, with load clients."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""`python -m tests.bench`: the measurements, their floors, and the command that runs them.
+"""`python -m tests.bench`: measurements, floors, and the command.
 
 Floors are the project's budget for one core of a two-core CI machine. Noisy neighbours can halve any figure, so rounds
 are interleaved: each goes through all measurements once, and ratios compare figures of one round. Floors of puts,

@@ -1,4 +1,4 @@
-"""Requests of load clients, encoded once and patched in place, and checks of their responses."""
+"""Requests of load clients, and checks of their responses."""
 
 from struct import Struct
 from typing import Protocol

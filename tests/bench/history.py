@@ -1,4 +1,4 @@
-"""A long history and its recovered store: input for measuring checkers with a million operations.
+"""A long history and its recovered store, to measure checkers.
 
 Eight queues and a tenth of all messages given to consumers. Of twenty puts, sixteen are acknowledged, one timed out,
 two in flight, one refused. Of a hundred, one is delayed and one is a transaction, both delivered. All objects are new,

@@ -1,4 +1,4 @@
-"""A load client of brokers, one task with many connections: `python -m tests.bench.load_client send ADDRESS`.
+"""Load client of brokers: `python -m tests.bench.load_client send ADDRESS`.
 
 Closed-loop: each connection sends again as soon as it has its answer; `reports/studies/closed_loop.py` explains the
 limits of such figures. Paced: each connection is due again after a fixed time, and a latency counts from the due time,

@@ -1,4 +1,4 @@
-"""The real RocketMQ store, 4.9.8, on our measurements: the same messages and directories, in the same round.
+"""The real RocketMQ store, 4.9.8, on our measurements.
 
 Java compiles at run time. So its loops run for some seconds before they count, and a small log is recovered some times
 before the large one. Ours need no warm-up. Its pulls copy the messages, as its broker does, because ours do.

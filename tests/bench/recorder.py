@@ -1,4 +1,4 @@
-"""Cost of recording a program: processor time per call, mapped store, sync and promise, in µs.
+"""Cost of recording a program: µs per call, store, sync and promise.
 
 Each figure is the processor time of all processes, including the program, over some thousand calls, less that of a run
 with few calls. The program is a Python script, so no compiler is needed: `os.pwrite` and a store of one byte are cheap

@@ -1,4 +1,4 @@
-"""Tables of figures: on a console, and as a dated page with facts about the machine.
+"""Tables of figures: on a console, and as a dated page.
 
 Machines of one kind differ by a factor of two from day to day. So the page begins with figures of the machine itself:
 the cost of a kernel step, a copy in memory and a sync on that day. They make pages of two days comparable.

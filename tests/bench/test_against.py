@@ -11,7 +11,6 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_a_checkout_compared_with_itself_has_each_figure_twice_per_round() -> None:
     begun: list[str] = []
     (steps,) = compare(ROOT, 2, ["kernel steps"], [], begun.append)
-
     assert (steps.name, steps.unit) == ("kernel steps", "steps/s")
     assert len(steps.this) == len(steps.other) == len(steps.ratios) == 2
     assert all(ratio > 0 for ratio in steps.ratios)

@@ -1,5 +1,3 @@
-"""A long history is sound and judged in linear time, and an error at its end is found."""
-
 from collections.abc import Callable
 
 import pytest

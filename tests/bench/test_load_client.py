@@ -122,7 +122,6 @@ def test_records_that_do_not_fill_an_answer_are_an_error(records: bytes) -> None
 def test_an_answer_in_pieces_is_one_and_two_at_once_are_too_many() -> None:
     frame = encode_frame(RemotingCommand(0, 1, RESPONSE_FLAG))
     reader = ResponseReader()
-
     assert reader.add(frame[:3]) is None
     assert reader.add(frame[3:-1]) is None
     assert reader.add(frame[-1:]) == frame

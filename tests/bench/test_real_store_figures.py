@@ -1,5 +1,3 @@
-"""The real store is measured on our messages and directories, or the reason is given."""
-
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""The cost of recording is measured if programs can be recorded, with strace if it is installed."""
-
 import os
 import resource
 import subprocess
@@ -67,7 +65,6 @@ def test_all_processes_of_a_figure_have_the_same_processor(place: Workplace, mon
     with place:
         recorder.bare(place, "calls")
         recorder.under_strace(place, "calls")
-
     assert seen == [{max(before)}] * 4
     assert os.sched_getaffinity(0) == before
 

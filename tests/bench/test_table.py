@@ -79,7 +79,6 @@ def test_figures_take_the_place_of_earlier_ones_and_leave_the_rest_of_a_page(tmp
     fill_page(page, "old")
     page.write_text(f"# Head\n{page.read_text()}tail\n")
     fill_page(page, "new")
-
     assert page.read_text() == f"# Head\n{BEGIN}\n\nnew\n{END}\ntail\n"
     page.write_text(f"# Head\n{BEGIN}\n")
     with pytest.raises(ValueError, match=r"expected .* and behind it"):

@@ -1,1 +1,1 @@
-"""Comparison with the real RocketMQ store: both stores open directories that the other one wrote."""
+"""Comparison with the real RocketMQ store."""

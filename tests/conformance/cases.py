@@ -1,4 +1,4 @@
-"""Cases: directories left by our store after simulated crashes, and by the real one after kills."""
+"""Cases: directories left by our store and by the real one."""
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Command that opens our directories in the real store, and the real store's in ours.
+"""Command that compares our store with the real one on the same directories.
 
 JSON, version 1: `{"format": "tornlog-compare/1", "against", "seeds": [first, end], "directories": [{"writer": "ours" or
 "real", "kind", "agreed", "explained", "unexplained"}], "disks": [{"kind", "disk", "directories"}], "records",

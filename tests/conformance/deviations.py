@@ -1,4 +1,4 @@
-"""Deviations: allowed differences of the two stores. Each is a line of docs/deviations.md.
+"""Deviations: allowed differences of the two stores.
 
 A deviation explains a difference only if our result agrees with the log itself, and the real store's result is of the
 kind that the line describes. All other differences are failures.

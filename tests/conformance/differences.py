@@ -1,4 +1,4 @@
-"""Differences between our view of a directory and the real store's, each explained or not."""
+"""Differences of both stores' views of a directory, explained or not."""
 
 from collections import Counter
 from collections.abc import Iterator

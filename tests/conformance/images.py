@@ -1,4 +1,4 @@
-"""Images left by our store: one seed is one run of the catalogue up to its last life."""
+"""Images left by our store: a run of the catalogue up to its last life."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path

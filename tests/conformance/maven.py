@@ -1,4 +1,4 @@
-"""Java programs over public jars: fetched by Maven, compiled by the JDK, and cached by version.
+"""Java programs over public jars: fetched, compiled, and cached by version.
 
 tornlog itself does not need them.
 """

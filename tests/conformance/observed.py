@@ -1,4 +1,4 @@
-"""Observations: the user-visible state of either store in a directory, in a comparable form.
+"""Observations: the user-visible state of a store, in a comparable form.
 
 records   every record, by a look-up by offset
 queues    per queue its bounds, its entries, and the messages that a consumer pulls from it

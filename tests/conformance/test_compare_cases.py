@@ -1,5 +1,3 @@
-"""Directories after crashes of the real store, in some of which its next life begins."""
-
 from pathlib import Path
 
 from tests.conformance.cases import leave_empty_queue_files
@@ -35,7 +33,6 @@ def test_a_queue_file_that_is_full_gets_an_empty_one_behind_it_and_the_exit_was_
 def test_some_lives_of_the_real_store_begin_with_empty_queue_files() -> None:
     workloads = [workload_of(seed) for seed in range(40)]
     restarted = [workload for workload in workloads if workload.before]
-
     assert 5 < len(restarted) < 35
     assert {workload.is_killed for workload in restarted} == {True, False}
     for workload in restarted:

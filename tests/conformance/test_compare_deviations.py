@@ -153,7 +153,6 @@ def test_a_blank_missing_in_the_real_store_is_explained_with_the_next_entry() ->
     ahead = SeenQueue(0, 1, [entry(3)], [300])
     ours.queues[("T", 0)] = SeenQueue(0, 3, [entry(0), BLANK, entry(2)], [0, 200])
     ours.queues[("A", 0)] = ahead
-
     assert names(ours, replace(ours, queues={**queue_of(entry(0)), ("A", 0): ahead})) == {"queue-tail-lost"}
     assert "nothing" in names(ours, replace(ours, queues=queue_of(entry(0))))
 

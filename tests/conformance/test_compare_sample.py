@@ -1,4 +1,4 @@
-"""A sample of `python -m tests.conformance`: both stores see the same, or the difference is explained."""
+"""A sample of `python -m tests.conformance`."""
 
 import shutil
 import tarfile

@@ -1,4 +1,4 @@
-"""Expected answers: the right content of queues and look-ups for a log, without the store's own code.
+"""Expected answers: the right queues and look-ups for a log.
 
 An explanation of a difference requires that our store is right, so this is checked first. A contradiction between our
 store and its own log has no explanation.

@@ -1,4 +1,4 @@
-"""Workloads for the real store: settings and puts of several producers, drawn by seed."""
+"""Workloads for the real store: settings and puts, drawn by seed."""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,4 +1,4 @@
-"""Systematic mutants: every mistake in `operators`, put into every component of the store.
+"""Systematic mutants: every mistake in `operators` in every component.
 
 `python -m tornlog mutants --set tests.mutation --narrowed` runs them, from a checkout; `tests.mutation:ID` names one.
 

@@ -1,4 +1,4 @@
-"""The store's source as functions that can be changed, and changed functions as patches.
+"""The store's functions as syntax trees, and changed functions as patches.
 
 A changed function is compiled under its file's name and in its module's globals, so it differs only in the change. The
 defaults and decorators of the original are evaluated again, which gives the same for the plain ones in the store;

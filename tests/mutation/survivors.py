@@ -1,4 +1,4 @@
-"""Systematic mutants that no seed finds, and the reason for each; and sites that no run reaches.
+"""Systematic mutants that no seed finds, and sites that no run reaches.
 
 `equivalent`: in a simulated world the change breaks no promise of the store. `gap`: it breaks one, and no run sees it
 yet. A checkpoint or progress that lags for a while costs time in the next recovery and breaks no promise. The same

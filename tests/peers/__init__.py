@@ -1,4 +1,4 @@
-"""Similar Python tools on one mini workload (`workload`), each in its own idiom, and this simulation.
+"""Similar Python tools on one mini workload, and this simulation.
 
 The comparison is of runs per second, each up to a power cut and the judgement, and of operations of the log (appends,
 flushes, dispatches, recoveries) per second. The tools' own events are not comparable.

@@ -1,4 +1,4 @@
-"""`python -m tests.peers`: similar tools on the mini workload, and this simulation.
+"""`python -m tests.peers`: similar tools on the mini workload.
 
 Rounds are interleaved on the same machine; tools that are not installed are named.
 """

@@ -1,4 +1,4 @@
-"""The mini workload in frontrun: real threads, switched at bytecodes, with busy waits."""
+"""The mini workload in frontrun: real threads, with busy waits."""
 
 import threading
 from importlib import import_module

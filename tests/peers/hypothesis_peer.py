@@ -1,4 +1,4 @@
-"""The mini workload as a Hypothesis state machine: rules are steps of users and services, without tasks."""
+"""The mini workload as a Hypothesis state machine, without tasks."""
 
 from functools import partial
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""The mini workload in simloom: asyncio code on a simulated host. Its disk holds whole files, so a record is a file."""
+"""The mini workload in simloom: asyncio code; each record is a file."""
 
 import asyncio
 from importlib import import_module

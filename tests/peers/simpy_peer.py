@@ -1,4 +1,4 @@
-"""The mini workload in SimPy: processes are generators on virtual time, with the user's own randomness."""
+"""The mini workload in SimPy: processes are generators on virtual time."""
 
 from collections.abc import Iterator
 from importlib import import_module

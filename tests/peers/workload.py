@@ -1,4 +1,4 @@
-"""The mini workload of every tool: three producers on a segmented log, a flusher, a dispatcher, a power cut.
+"""The mini workload of every tool, around a segmented log.
 
 A producer appends a record of 32 bytes and continues once the flusher has synced it. The dispatcher delivers synced
 records. At some point the power fails, and the log is read again: it must be a prefix of the appended records, with all

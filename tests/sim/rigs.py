@@ -1,4 +1,4 @@
-"""Decorators that run a test as the main task of a simulated machine, so that it can call the machine's tasks."""
+"""Kernels and machines for tests, and decorators that run a test in one."""
 
 from collections.abc import Callable
 from functools import partial

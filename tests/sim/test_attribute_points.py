@@ -231,7 +231,6 @@ def test_a_lost_count_is_a_decision_at_an_attribute_and_replays_by_its_label() -
     assert count_together(labelling)[0] == lost
     assert any(switch.label.startswith("attribute Counter.count.") for switch in labelling.labelled)
     assert count_together(Replay(labelling.labelled))[1].digest() == kernel.digest()
-
     by_hand = Replay([Switch("m/a", "attribute Counter.count.set", 1, "m/b")])
     assert count_together(by_hand)[0] == 1
     assert not by_hand.unmet

@@ -19,7 +19,6 @@ from tornlog.sim.search import Bounded, ScheduleDeviation, SwitchPoint, parse_de
 )
 def test_a_run_deviates_where_it_is_told_to_and_nowhere_else(deviations: str, passed: str) -> None:
     policy = Bounded(parse_deviations(deviations))
-
     assert order_of(policy, "ab") == passed
     assert not policy.untaken
     taken = [

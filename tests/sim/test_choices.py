@@ -62,7 +62,6 @@ def test_the_record_has_label_number_options_and_value_of_each_draw_that_was_not
     stream = choices.stream("disk")
     drawn = [stream.below(3, "sectors kept") for _ in range(20)]
     fails = [stream.chance(0.5, "sync fails") for _ in range(20)]
-
     kept = [["sectors kept", nth, 3, value] for nth, value in enumerate(drawn, 1) if value]
     failed = [["sync fails", nth, 2, 1] for nth, value in enumerate(fails, 1) if value]
     assert choices.recorded() == {"disk": kept + failed}
@@ -90,7 +89,6 @@ def test_a_draw_without_alternatives_is_not_recorded() -> None:
 
 def test_a_replay_gives_plain_outcomes_for_missing_records() -> None:
     stream = Choices.replaying([]).stream("disk")
-
     assert stream.below(8, "torn") == 0
     assert stream.between(3, 5, "ms") == 3
     assert stream.chance(0.999, "fails") is False
@@ -167,7 +165,6 @@ def test_leaving_a_topic_out_shifts_no_draw_of_another() -> None:
         drawn = [about.below(100, "bytes") for _ in range(3)]
     replayed = Choices.replaying(first.decisions())
     again = replayed.stream("users").within("m1")
-
     assert [again.below(100, "bytes") for _ in range(3)] == drawn
     assert {decision.label for decision in replayed.unmet()} == {"m0 bytes"}
 

@@ -101,10 +101,8 @@ def test_a_deterministic_run_returns_its_digest() -> None:
 
 def test_a_run_that_takes_other_decisions_names_the_first_of_them() -> None:
     counter = itertools.count()
-
     with pytest.raises(NondeterminismError) as caught:
         check_determinism(lambda trace: digest_of_a_run(trace, extra_steps=next(counter)))
-
     digests = digest_of_a_run(None, extra_steps=0), digest_of_a_run(None, extra_steps=1)
     assert (caught.value.first, caught.value.second) == digests
     assert f"digests {digests[0]} and {digests[1]}; they part right after event " in str(caught.value)
@@ -141,7 +139,6 @@ def test_a_decision_by_the_hash_of_a_text_is_found_between_two_processes() -> No
     difference = first_difference(first, second)
     assert difference is not None
     assert "sheep-" in difference
-
     (one, first), (other, second) = (run_in_a_process("sorted", seed) for seed in (1, 2))
     assert one == other
     assert first_difference(first, second) is None

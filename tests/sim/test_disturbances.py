@@ -58,7 +58,6 @@ def test_a_quiet_plan_makes_no_disturbance_and_no_draw(policy_of: Callable[[int]
     world.run()
     plain.disturbances.start = lambda: None  # type: ignore[method-assign]
     plain.run()
-
     assert not world.disturbances.injected
     assert world.choices.stream("disturbances").drawn == 0
     assert world.kernel.now_ns == 0
@@ -103,7 +102,6 @@ def test_paused_time_before_a_given_moment_does_not_count() -> None:
     world.run()
     first, second = world.disturbances.pauses[:2]
     all_ns = world.disturbances.paused_ns()
-
     assert world.disturbances.paused_ns(first.begin_ns + 1) == all_ns - 1
     assert world.disturbances.paused_ns(first.end_ns) == world.disturbances.paused_ns(second.begin_ns)
     assert world.disturbances.paused_ns(first.end_ns) == all_ns - (first.end_ns - first.begin_ns)
@@ -176,7 +174,6 @@ def test_a_disturbance_taken_back_leaves_the_others_in_their_windows() -> None:
     first = next(decision for decision in decisions if decision.label.startswith("clock step in window"))
     again = World(plan, Replay([]), Choices.replaying(entry for entry in decisions if entry != first))
     again.run()
-
     assert again.disturbances.injected["clock step"] == world.disturbances.injected["clock step"] - 1
 
 

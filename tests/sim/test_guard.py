@@ -297,7 +297,6 @@ def test_numpys_hidden_generator_is_a_door_once_it_was_imported(monkeypatch: pyt
     module.uniform = RandomState().uniform  # type: ignore[attr-defined]
     module.default_rng = lambda seed=None: seed  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "numpy.random", module)
-
     assert leak_of(lambda: module.uniform()).function == "numpy.random.uniform"
     assert leak_of(lambda: module.default_rng()).function == "numpy.random.default_rng without a seed"
     with guard():

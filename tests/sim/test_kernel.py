@@ -228,7 +228,6 @@ def test_the_kernel_lives_on_for_the_next_machine() -> None:
     kernel.run(first, lambda: first.tasks.sleep(5), time_limit_ns=SECOND_NS)
     digest, steps = kernel.digest(), kernel.steps
     kernel.run(second, lambda: count_together(second, 2, 5), time_limit_ns=0)
-
     assert kernel.now_ns == 5_000_000
     assert kernel.steps == steps + 14
     assert kernel.digest() != digest
@@ -264,7 +263,6 @@ def test_a_machine_name_is_used_once() -> None:
 def test_a_kernel_does_not_run_inside_itself() -> None:
     kernel = Kernel(walk())
     inner = kernel.machine("inner")
-
     with pytest.raises(TaskFailedError, match="running already"):
         kernel.run(
             kernel.machine("outer"),

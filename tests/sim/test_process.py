@@ -1,4 +1,4 @@
-"""A run that loops without a world call is ended and reported as LIVE; the process continues."""
+"""A run that loops without a world call is ended and reported as LIVE."""
 
 import gc
 import signal

@@ -119,7 +119,6 @@ def test_the_digest_depends_on_every_note_and_their_order() -> None:
         digest_of((1, 2), (3, 4)),
         digest_of((3, 4), (1, 2)),
     }
-
     assert len(digests) == 5
     assert digest_of((1, 2)) == "f59df9f51bfcb52f7ae49756810ec78b"
 
@@ -132,7 +131,6 @@ def test_asking_for_the_digest_does_not_change_it() -> None:
             digest.fold()
         if number % 1000 == 0:
             digest.hexdigest()
-
     assert digest.hexdigest() == digest.hexdigest() == digest_of(*((number, 0) for number in range(10_000)))
 
 

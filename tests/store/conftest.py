@@ -1,4 +1,4 @@
-"""Golden stores: directories written by the real RocketMQ 4.9.8. The lab: a disk that fails on demand."""
+"""Golden stores written by the real RocketMQ 4.9.8, and a lab with a faulty disk."""
 
 import errno
 import json

@@ -1,4 +1,4 @@
-"""Helpers for tests of several packages of the store: a started store, a stopped clock, a verification."""
+"""Helpers for tests of several packages of the store."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`inspect` and `verify` end on any damaged store directory, name the damage, and do not change it."""
+"""`inspect` and `verify` name any damage of a directory and do not change it."""
 
 import os
 import shutil
@@ -276,7 +276,6 @@ def test_a_process_of_its_own_ends_with_the_same_answer(root: Path) -> None:
     result = subprocess.run(
         [sys.executable, "-m", "tornlog", "verify", str(root)], capture_output=True, text=True, check=False
     )
-
     assert result.returncode == 1
     assert f"\n{LOG_FILES[0]} @ 8: bodyCRC: expected" in result.stdout
     assert result.stderr == ""
@@ -287,7 +286,6 @@ def test_an_interpreter_without_asserts_is_refused(root: Path) -> None:
     result = subprocess.run(
         [sys.executable, "-O", "-m", "tornlog", "verify", str(root)], capture_output=True, text=True, check=False
     )
-
     assert result.returncode != 0
     assert "asserts" in result.stderr
 
@@ -340,7 +338,6 @@ def test_no_output_is_written_into_a_log_in_another_directory(root: Path, tmp_pa
     (tmp_path / "conf").write_text(f"storePathCommitLog={tmp_path / 'log'}\n")
     options = "--config", str(tmp_path / "conf")
     new = str(tmp_path / "log" / "new")
-
     assert run("verify", str(root), *options)[0] == 0
     assert run("verify", str(root), *options, "--json", new)[0] == 2
     assert run("rebuild", str(root), *options, "--to", new)[0] == 2

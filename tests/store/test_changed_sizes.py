@@ -1,5 +1,3 @@
-"""File sizes that change between two lives of a store are refused by name, or change no number."""
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Recovery, verification and pulls give the same with the core in C and without it, also after damage."""
+"""The core in C gives the same results as Python, also after damage."""
 
 import random
 import shutil

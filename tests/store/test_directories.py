@@ -99,6 +99,5 @@ def test_no_other_module_of_the_store_creates_directories() -> None:
         for line in file.read_text().splitlines()
         if ".make_directories(" in line or "makedirs(" in line or ".mkdir(" in line
     ]
-
     # Directories of queues become durable with their first segments, many at a time: `ConsumeQueueTable.make_durable`.
     assert [file for file, _ in lines] == ["directories.py", "log/segment_queue.py", "real/files.py"], lines

@@ -1,5 +1,3 @@
-"""Two more stores of RocketMQ 4.9.8, one shut down and one halted, with a table of its answers."""
-
 import csv
 import tarfile
 from collections.abc import Callable

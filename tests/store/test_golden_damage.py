@@ -1,4 +1,4 @@
-"""Every edit listed by the damaged golden stores is found, or leaves a possible state of a healthy store."""
+"""Every edit listed by the damaged golden stores is found, or undetectable."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""`inspect` sees in the golden stores what RocketMQ saw; each difference has its reason here."""
+"""`inspect` sees what RocketMQ saw; each difference has its reason here."""
 
 from collections.abc import Callable
 from dataclasses import replace

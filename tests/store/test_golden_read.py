@@ -1,4 +1,4 @@
-"""Questions that RocketMQ answered about its stores get the same answers, and the stores accept puts afterwards."""
+"""Questions that RocketMQ answered about its stores get the same answers."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -60,7 +60,6 @@ def test_every_question_is_answered_as_rocketmq_answered_it(
     written = golden(case)
     store = loaded(written.config(written.before))
     observed = written.observed
-
     for question in observed["getMessage"]:
         answer = pulled(store, question)
         assert answer == {name: question[name] for name in answer}, question

@@ -1,4 +1,4 @@
-"""For the same puts and the same clock, the store writes RocketMQ's bytes and gives its answers."""
+"""For the same puts and clock, the store writes RocketMQ's bytes."""
 
 import time
 from collections.abc import Callable

@@ -24,7 +24,6 @@ def test_a_mark_counts_for_the_innermost_collector() -> None:
             hit("late sync")
         hit("index rolls")
     hit("late sync")
-
     assert outer == {"index rolls": 2}
     assert inner == {"late sync": 1}
 

@@ -118,7 +118,6 @@ def test_puts_are_refused_before_start_and_after_shutdown(
     store.start()
     put(store, Message.of("T", b"x"))
     store.shutdown()
-
     assert before is PutMessageStatus.SERVICE_NOT_AVAILABLE
     assert store.put_message(Message.of("T", b"x")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
     assert store.put_messages(batch("T", b"x")).status is PutMessageStatus.SERVICE_NOT_AVAILABLE
@@ -236,7 +235,6 @@ def test_a_subscription_sees_its_tags_and_skips_the_rest(store: MessageStore) ->
     for tag in ("A", "B", "C", "A", ""):
         put(store, Message.of("T", b"x", tags=tag))
     visible(store, "T", 0, 5)
-
     assert store.get_message("T", 0, 0, tags="A || C").queue_offsets == [0, 2, 3]
     assert store.get_message("T", 0, 0, tags="*").queue_offsets == [0, 1, 2, 3, 4]
     assert store.get_message("T", 0, 0, tags=" ").queue_offsets == [0, 1, 2, 3, 4]
@@ -395,7 +393,6 @@ def test_a_store_that_only_loaded_closes_without_a_trace(config: StoreConfig, st
     again = MessageStore(real_world(), config)
     report = again.load()
     again.close()
-
     assert (report.clean_exit, report.records, report.findings) == (True, 1, [])
     assert not Path(config.abort_path).exists()
 

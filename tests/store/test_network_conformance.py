@@ -252,7 +252,6 @@ def test_a_connect_does_not_wait_for_accept(plain_place: Place) -> None:
     second = place.connect(listener)
     send_all(first, b"early")
     accepted = place.accept(listener)
-
     assert accepted.remote_address == first.local_address
     assert receive_bytes(accepted, 5) == b"early"
     assert place.accept(listener).remote_address == second.local_address
@@ -349,7 +348,6 @@ def test_a_reader_that_does_not_read_stalls_its_sender_until_it_does(place: Plac
     assert 0 < taken < place.chunk_bytes
     with pytest.raises(TimeoutError):
         client.send(PIECE, 0)
-
     receive_bytes(server, taken)
     task = place.client_tasks.spawn("send", lambda: send_all(client, PIECE + b"more"))
     assert receive_bytes(server, len(PIECE) + 4) == PIECE + b"more"
@@ -515,7 +513,6 @@ def test_a_poller_reports_a_new_connection(plain_place: Place) -> None:
     poller.watch(listener, receives=True, sends=False)
     assert list(poller.wait(0)) == []
     connection = place.connect(listener)
-
     assert names(poller.wait(LONG_MS), listener=listener) == [("listener", True, False)]
     assert place.accept(listener).remote_address == connection.local_address
     assert list(poller.wait(0)) == []

@@ -1,4 +1,4 @@
-"""Ten small experiments in which a real 4.9.8 fails, and the right behaviour of this store.
+"""Experiments in which a real 4.9.8 fails, and the right behaviour here.
 
 A comment in each test gives the observation there. Segments of the log are 65536 bytes long, files of queues 50
 entries, index files 100 slots and 400 entries; a record is 113 bytes.

@@ -84,14 +84,12 @@ def test_an_append_only_log_of_several_tasks_runs_in_either_world(world: Portabl
     bodies = {name: (lambda name=name: log.append(name.encode())) for name in ("one", "two", "six")}
     for task in [world.tasks.spawn(name, body) for name, body in bodies.items()]:
         assert task.join(None)
-
     assert sorted(log.records(3)) == [b"one", b"six", b"two"]
     assert len(world.files.read(f"{root}/log")) == 9
 
 
 def test_a_read_returns_written_bytes_up_to_the_end_of_the_file(world: PortableWorld, root: str) -> None:
     file = world.files.open(f"{root}/log")
-
     assert file.write(2, b"abc") == 3
     assert (file.size_bytes, file.path) == (5, f"{root}/log")
     assert (file.read(0, 4), file.read(3, 100), file.read(5, 1), file.read(99, 1)) == (b"\0\0ab", b"bc", b"", b"")
@@ -139,7 +137,6 @@ def test_a_closed_file_refuses_every_use_and_closes_once(world: PortableWorld, r
     file.write(0, b"ab")
     file.close()
     file.close()
-
     with pytest.raises(OSError, match=rf"\[Errno {errno.EBADF}\]"):
         USES[use](file)
     assert world.files.read(f"{root}/log") == b"ab"

@@ -1,4 +1,4 @@
-"""Plug-ins pass on every operation. The tests iterate over MessageStore, so they cover new operations."""
+"""Plug-ins pass on every operation of MessageStore, also new ones."""
 
 import inspect
 from collections.abc import Callable

@@ -36,7 +36,6 @@ def test_a_reason_that_is_taken_back_leaves_the_others(flags: RunningFlags) -> N
     flags.refuse(Refusal.DISK_FULL)
     flags.refuse(Refusal.NOT_WRITEABLE)
     flags.allow(Refusal.DISK_FULL)
-
     assert flags.bits == 2
     assert not flags.is_writeable
     flags.allow(Refusal.DISK_FULL)
@@ -50,7 +49,6 @@ def test_a_reason_for_good_cannot_be_taken_back(flags: RunningFlags) -> None:
     flags.refuse(Refusal.DISK_FULL)
     flags.refuse_for_good(Refusal.NOT_WRITEABLE)
     assert flags.has_failed
-
     flags.allow(Refusal.DISK_FULL)
     flags.allow(Refusal.NOT_WRITEABLE)
     assert not flags.is_writeable

@@ -1,5 +1,3 @@
-"""Side files on file systems that refuse writes: full, read-only, forbidden. pyfakefs simulates them."""
-
 import errno
 from pathlib import Path
 
@@ -81,7 +79,6 @@ def test_a_version_that_may_not_be_read_is_an_error_and_not_a_missing_one(side: 
     with pytest.raises(PermissionError) as raised:
         loaded()
     set_uid(0)
-
     assert raised.value.filename == PATH
 
 

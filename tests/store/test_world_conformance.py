@@ -108,7 +108,6 @@ def test_a_map_extends_a_shorter_file_with_zeros(world: World, root: str) -> Non
 def test_a_map_of_a_longer_file_is_its_beginning(world: World, root: str) -> None:
     world.files.map(f"{root}/long", 9000).store(4094, b"both")
     file = world.files.map(f"{root}/long", 4096)
-
     assert file.size_bytes == 4096
     assert bytes(file.view(4094, 4096)) == b"bo"
     status = world.files.status(f"{root}/long")
@@ -122,7 +121,6 @@ def test_a_map_keeps_its_size_when_a_longer_map_extends_the_file(world: World, r
     longer = world.files.map(f"{root}/log", 8192)
     longer.store(10, b"later")
     longer.store(5000, b"beyond")
-
     assert (first.size_bytes, longer.size_bytes) == (4096, 8192)
     assert bytes(first.view(10, 15)) == b"later"
     first.store(20, b"back")
@@ -172,7 +170,6 @@ def test_syncs_of_a_map_do_not_change_its_bytes(world: World, root: str) -> None
     file.fdatasync()
     world.files.sync(f"{root}/log")
     world.files.sync_directory(root)
-
     assert bytes(file.view(4999, 5008)) == b"\0durable\0"
 
 
@@ -188,7 +185,6 @@ def test_writes_through_the_descriptor_continue_each_other(world: World, root: s
         assert written > 0
         at += written
     file.fdatasync()
-
     assert bytes(file.view(0, 9000)) == bytes(data)
 
 
@@ -278,7 +274,6 @@ def test_a_directory_lists_its_names_sorted(world: World, root: str) -> None:
     for name in ("b", "00000000001073741824", "a", "00000000000000000000"):
         world.files.write(f"{root}/{name}", b"")
     world.files.make_directories(f"{root}/aa/deeper")
-
     assert world.files.list_directory(root) == ["00000000000000000000", "00000000001073741824", "a", "aa", "b"]
     assert world.files.list_directory(f"{root}/aa/deeper") == []
 
@@ -305,7 +300,6 @@ def test_a_map_of_an_unlinked_file_stays_usable(world: World, root: str) -> None
     world.files.unlink(f"{root}/expired")
     file.store(6, b" after")
     file.msync(0, 4096)
-
     assert bytes(file.view(0, 12)) == b"before after"
     assert world.files.status(f"{root}/expired") is None
     assert world.files.list_directory(root) == []
@@ -328,7 +322,6 @@ def test_an_emptied_directory_can_be_removed_and_made_again(world: World, root: 
     world.files.remove_directory(f"{root}/topic")
     assert world.files.status(f"{root}/topic") is None
     assert world.files.list_directory(root) == []
-
     world.files.make_directories(f"{root}/topic")
     assert world.files.list_directory(f"{root}/topic") == []
 
@@ -385,7 +378,6 @@ def test_a_lock_keeps_others_out_until_it_is_released(world: World, root: str) -
     with pytest.raises(BlockingIOError):
         world.files.lock(f"{root}/lock")
     held.release()
-
     world.files.lock(f"{root}/lock").release()
     assert world.files.list_directory(root) == ["lock"]
 

@@ -134,7 +134,6 @@ def test_a_poll_for_sending_ignores_received_bytes(rig: Rig) -> None:
     rig.client.tasks.sleep(1)
     poller = rig.at_client.poller()
     poller.watch(client, receives=False, sends=True)
-
     assert list(poller.wait(60_000)) == []
 
 
@@ -167,7 +166,6 @@ def test_a_closed_listener_sends_no_reset_over_a_lost_connection(rig: Rig) -> No
     client = rig.at_client.connect(AT, 1000)
     client.is_lost = client.peer.is_lost = True
     rig.listener.close()
-
     with pytest.raises(TimeoutError):
         client.receive(100, 60_000)
 

@@ -137,7 +137,6 @@ def test_a_schedule_outlives_a_world_call_of_another_label() -> None:
     before, after = Replay(schedule), Replay(schedule)
     live_and_crash(before)
     live_and_crash(after, extra="another")
-
     assert before.followed == after.followed == schedule
 
 

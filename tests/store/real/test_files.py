@@ -53,7 +53,6 @@ def test_a_locked_file_is_locked_for_other_processes_until_released(tmp_path: Pa
     lock = RealFiles().lock(path)
     with another_process(POSIX_LOCKER, path) as answer:
         assert answer == "refused"
-
     lock.release()
     lock.release()
     with another_process(POSIX_LOCKER, path) as answer:
@@ -69,7 +68,6 @@ def test_a_file_another_process_locked_is_refused_until_that_dies(program: str, 
         with pytest.raises(BlockingIOError, match="lock") as refused:
             RealFiles().lock(path)
         assert refused.value.filename == path
-
     RealFiles().lock(path).release()
 
 
@@ -95,7 +93,6 @@ def test_a_refused_lock_leaves_no_descriptor_open(tmp_path: Path) -> None:
     before = _open_descriptors()
     with pytest.raises(BlockingIOError):
         RealFiles().lock(path)
-
     assert _open_descriptors() == before
     lock.release()
     assert _open_descriptors() == before - 1
@@ -122,7 +119,6 @@ def test_a_file_long_enough_is_left_as_sparse_as_it_is(tmp_path: Path) -> None:
     with open(path, "wb") as file:
         file.truncate(1 << 30)
     mapped = RealFiles().map(path, 1 << 20)
-
     assert mapped.size_bytes == 1 << 20
     assert os.stat(path).st_size == 1 << 30
     assert os.stat(path).st_blocks == 0
@@ -182,7 +178,6 @@ def test_a_close_with_views_out_gives_the_descriptor_back_and_keeps_the_views(tm
     view = mapped.view(4090, 4106)
     mapped.close()
     mapped.close()
-
     assert _open_descriptors() == before
     assert bytes(view) == b"across the pages"
 

@@ -1,4 +1,4 @@
-"""Real processes and real kills: acknowledged puts survive, again and again in the same directory."""
+"""Real processes and real kills: acknowledged puts survive."""
 
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-"""The core in C is used if it was built from this code and Python alone was not requested."""
-
 import pytest
 
 from tornlog.store.formats import native

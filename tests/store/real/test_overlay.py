@@ -79,14 +79,12 @@ def test_read_only_files_can_be_mapped_changed_and_locked(store: Path) -> None:
     files.lock(f"{store}/lock")
     for path in (store, *store.rglob("*")):
         path.chmod(stat.S_IMODE(path.stat().st_mode) | 0o200)
-
     assert bytes(log.view(0, 8)) == b"tornrd r"
 
 
 def test_a_directory_a_live_store_holds_can_be_locked(store: Path) -> None:
     held = RealFiles().lock(f"{store}/lock")
     files = OverlayFiles()
-
     lock = files.lock(f"{store}/lock")
     with pytest.raises(BlockingIOError):
         files.lock(f"{store}/lock")
@@ -102,7 +100,6 @@ def test_files_come_with_the_size_and_date_they_have_on_the_disk(store: Path) ->
     files.map(f"{store}/commitlog/0", 7000)
     files.rename(f"{store}/commitlog/7000", f"{store}/moved")
     moved = files.status(f"{store}/moved")
-
     assert untouched == files.status(f"{store}/commitlog/0") == (7000, 1_000_000_000_000, False)
     assert moved == (4, 1_000_000_000_000, False)
     assert files.read(f"{store}/moved") == b"tail"
@@ -129,7 +126,6 @@ def test_a_short_segment_is_extended_in_memory_without_being_read(tmp_path: Path
         file.seek(-4, os.SEEK_END)
         file.write(b"last")
     mapped = OverlayFiles().map(path, 2 << 30)
-
     assert bytes(mapped.view((1 << 30) - 2, (1 << 30) + 5)) == b"\0last\0\0"
     assert bytes(mapped.view((2 << 30) - 4, 2 << 30)) == bytes(4)
     assert os.stat(path).st_size == (1 << 30) + 3

@@ -109,7 +109,6 @@ def test_pages_stay_mapped_until_the_last_slice_is_gone(descriptor: int, tmp_pat
     os.close(descriptor)
     last = mapped[10:20].toreadonly()
     mapped.release()
-
     assert is_mapped(tmp_path / "file")
     assert bytes(last) == bytes(10)
     last.release()

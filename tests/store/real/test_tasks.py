@@ -129,7 +129,6 @@ def test_threads_that_a_block_starts_are_pinned_to_one_processor() -> None:
     with pinned() as chosen:
         task = ThreadTasks().spawn("turn", lambda: seen.append(os.sched_getaffinity(0)))
         assert task.join(10_000)
-
     assert chosen in before
     assert seen == [{chosen}]
     assert os.sched_getaffinity(0) == before

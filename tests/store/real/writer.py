@@ -1,4 +1,4 @@
-"""A process that puts messages into a real store until it is killed, and prints each step.
+"""A process that puts messages until it is killed, and prints each step.
 
 python writer.py DIRECTORY LIFE PRODUCERS sync|async
 

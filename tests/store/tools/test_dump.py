@@ -83,7 +83,6 @@ def test_a_topic_a_queue_and_offsets_in_it_narrow_the_messages_down(root: Path, 
     of_topic = [record for record in records if record["topic"] == "Mix1"]
     of_queue = [record for record in of_topic if record["queueId"] == 1]
     between = [record["offset"] for record in of_queue if 3 <= record["queueOffset"] < 6]
-
     assert offsets(run(root, "--topic", "Mix1")) == [record["offset"] for record in of_topic]
     assert offsets(run(root, "--topic", "Mix1", "--queue", 1)) == [record["offset"] for record in of_queue]
     assert offsets(run(root, "--topic", "Mix1", "--queue", 1, "--from", 3, "--to", 6)) == between
@@ -123,7 +122,6 @@ def test_a_message_is_found_by_any_of_its_keys_and_by_its_unique_key(
         named = {"UNIQ_KEY": unique} if unique else {}
         store.put_message(Message.of("T", keys.encode(), keys=keys, properties=named))
     assert store.shutdown()
-
     assert [line["queueOffset"] for line in lines(run(tmp_path / "s", "--keys", "b"))] == [0, 2]
     assert [line["queueOffset"] for line in lines(run(tmp_path / "s", "--keys", "U2"))] == [1]
     assert lines(run(tmp_path / "s", "--keys", "a b")) == []
@@ -187,7 +185,6 @@ def test_a_damaged_record_is_reported_where_it_is_and_only_it_is_missing(
     bad = records[100]["offset"]
     patch(root, bad + 4, b"\0\0\0\0")
     result = run(root)
-
     assert result.exit_code == 1
     assert offsets(result) == [record["offset"] for record in records if record["offset"] != bad]
     file = f"commitlog/{bad // SEGMENT_BYTES * SEGMENT_BYTES:020d}"
@@ -200,7 +197,6 @@ def test_a_body_with_a_wrong_checksum_is_reported_if_selected(root: Path, record
     bad = next(record for record in records if record["bodyLen"] > 4)
     patch(root, bad["offset"] + 88, b"\xff\xff")
     result = run(root, "--topic", bad["topic"])
-
     assert result.exit_code == 1
     assert bad["offset"] not in offsets(result)
     assert ": bodyCRC: expected " in result.stderr
@@ -233,7 +229,6 @@ def test_a_torn_tail_is_damage_unless_the_exit_explains_it(
     if unclean:
         (root / "abort").touch()
     result = run(root)
-
     assert len(lines(result)) == len(records)
     assert result.exit_code == (0 if unclean else 1)
     assert (result.stderr == "") == unclean
@@ -268,7 +263,6 @@ def test_a_segment_of_a_wrong_length_is_damage_and_read_no_further_than_a_segmen
     os.truncate(path, size_bytes)
     with cpu_limit(30.0):
         result = run(root)
-
     wrong = f"commitlog/{path.name} @ 0: file size: expected {SEGMENT_BYTES}, found {size_bytes}"
     assert result.exit_code == 1
     assert result.stderr.splitlines()[0] == wrong
@@ -296,7 +290,6 @@ def test_a_log_that_is_gone_is_damage_if_the_checkpoint_speaks_of_it(root: Path)
     for path in (root / "commitlog").iterdir():
         path.unlink()
     result = run(root)
-
     assert result.exit_code == 1
     assert "MsgTimestamp: expected at most 0, the last record's store time, found" in result.stderr
     (root / "checkpoint").write_bytes(b"half")

@@ -66,7 +66,6 @@ def test_options_win_over_broker_conf_and_both_over_the_index_files(
         options = ["--config", str(conf), *options[1:]]
     result = CliRunner().invoke(application(), [command, root, "--json", "-", *options])
     geometry = json.loads(result.stdout)["geometry"]
-
     assert (geometry["maxHashSlotNum"], geometry["maxIndexNum"]) == expected
     assert geometry["enableConsumeQueueExt"] is False
 

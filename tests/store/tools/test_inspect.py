@@ -99,7 +99,6 @@ def test_a_long_list_of_queues_is_cut_short(
         store.put_message(Message.of("[bold]Many", b"x", queue_id=queue_id))
     store.shutdown()
     result = run(config.store_path_root_dir)
-
     assert result.stdout.count("[bold]Many") == 40
     assert "... and 10 more" in result.stdout
 

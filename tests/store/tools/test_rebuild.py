@@ -166,7 +166,6 @@ def test_damage_covered_by_a_clean_exit_is_reported_and_skipped(golden: Callable
     case, new = golden("14-cln-early-zero-page"), tmp_path / "new"
     result = run(case.before, "--to", new, "--json", "-")
     told = json.loads(result.stdout)
-
     assert result.exit_code == 1
     assert told["findings"]
     assert all(finding["file"].startswith("commitlog/") for finding in told["findings"])
@@ -282,7 +281,6 @@ def test_a_segment_that_is_too_long_is_found_before_anything_is_copied(
     os.truncate(victim, 1 << 32)
     monkeypatch.setattr(rebuild_module, "_copy", None)
     result = run(root, "--to", tmp_path / "new")
-
     assert result.exit_code == 1
     assert result.stderr == f"commitlog/{victim.name} @ 0: file size: expected 16384, found {1 << 32}\n"
     assert not (tmp_path / "new").exists()
@@ -297,7 +295,6 @@ def test_side_files_that_are_too_long_are_reported_and_not_copied(
     (root / "config" / "groups" / "one.json").touch()
     os.truncate(root / "config" / "groups" / "one.json", (64 << 20) + 1)
     result = run(root, "--to", tmp_path / "new", *options)
-
     assert result.exit_code == 1
     line = f"config/groups/one.json @ 0: file size: expected {64 << 20} or less, found {(64 << 20) + 1}\n"
     assert line in result.stdout

@@ -44,7 +44,6 @@ def root(golden: Callable[[str], Any]) -> Path:
 def test_stores_of_rocketmq_are_found_whole_and_damaged_ones_are_not(golden: Callable[..., Any], case: str) -> None:
     store = golden(case)
     found = verified(store.before)
-
     silent = not case.startswith("14-") or case in SILENT_14
     assert bool(found.findings.violations) == (not silent and case not in EXPLAINED_14)
     assert bool(found.findings.notes) <= (not silent)
@@ -148,7 +147,6 @@ def test_a_segment_that_a_crash_left_half_made_is_a_note(root: Path) -> None:
     clean = verified(root).findings
     (root / "abort").touch()
     unclean = verified(root).findings
-
     assert [str(violation) for violation in clean.violations] == [
         "commitlog/00000000000000131072 @ 0: file size: expected 16384, found 512, all zero [LOG]"
     ]
@@ -160,7 +158,6 @@ def test_an_empty_log_contradicts_the_checkpoint(root: Path) -> None:
     for path in (root / "commitlog").iterdir():
         path.unlink()
     found = verified(root).findings.violations
-
     assert {violation.promise for violation in found} == {
         DirectoryPromise.CQ_VALID,
         DirectoryPromise.IDX,

@@ -1,4 +1,4 @@
-"""Every possible violation of the index is found at its place, with a case for each check."""
+"""Every possible violation of the index is found at its place."""
 
 import shutil
 from collections.abc import Callable
@@ -78,7 +78,6 @@ def test_each_field_that_is_wrong_is_found_in_its_place(
     patch(files[3], at, data)
     found = broken(root)
     name = f"index/{files[3].name}"
-
     assert field in {violation[2] for violation in found if violation[0] == name}
     if at >= 40:
         assert any(file == name and at - 11 <= offset <= at for file, offset, _ in found)
@@ -90,7 +89,6 @@ def test_a_file_in_a_strange_place_is_found(root: Path, files: list[Path]) -> No
     (root / "index" / "notes.txt").write_bytes(b"mine")
     (root / "index" / "20200101000000000").write_bytes(bytes(77))
     (root / "index" / "20200202000000000").mkdir()
-
     assert broken(root) == [
         ("index/20200101000000000", 0, "file size"),
         ("index/20200202000000000", 0, "file name"),
@@ -179,7 +177,6 @@ def test_keys_after_damage_in_the_log_are_still_compared(root: Path, files: list
     size_bytes = int.from_bytes(log.read_bytes()[:4], "big")
     patch(log, size_bytes + 4, b"\0")
     found = verified(root).findings.violations
-
     assert {violation.promise for violation in found} >= {DirectoryPromise.LOG, DirectoryPromise.IDX}
     in_index = [violation for violation in found if violation.promise is DirectoryPromise.IDX]
     assert all(violation.expected == "where a record with a key begins" for violation in in_index)
