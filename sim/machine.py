@@ -28,31 +28,31 @@ class Scheduler(Protocol):
 
     @property
     def steps(self) -> int:
-        """Return how many scheduling points have been passed so far."""
+        """See `Kernel.steps`."""
 
     def point(self, label: str) -> None:
-        """Pass a scheduling point, before the operation named by label."""
+        """See `Kernel.point`."""
 
     def reschedule(self, label: str) -> None:
-        """Pass a scheduling point at which fuel has fallen below 0."""
+        """See `Kernel.reschedule`."""
 
     def at_one_moment(self) -> AbstractContextManager[None]:
-        """Pass no scheduling point inside a block, which must not wait."""
+        """See `Kernel.at_one_moment`."""
 
     def park(self, why: "Waiting", due_ns: int | None) -> bool:
-        """Block the current task until it is woken (True) or until due_ns (False)."""
+        """See `Kernel.park`."""
 
     def wake(self, task: "SimTask") -> None:
-        """Make a parked task runnable."""
+        """See `Kernel.wake`."""
 
     def hasten(self, task: "SimTask", due_ns: int) -> None:
-        """Have a parked task wait until due_ns at the latest."""
+        """See `Kernel.hasten`."""
 
     def refuse(self, machine: "Machine") -> None:
-        """Raise MachineDied for a call of a dead machine's task."""
+        """See `Kernel.refuse`."""
 
     def spawn(self, machine: "Machine", name: str, body: Callable[[], Any]) -> "SimTask":
-        """Make a task, runnable at once."""
+        """See `Kernel.spawn`."""
 
 
 class Waiting:

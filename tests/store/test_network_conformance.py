@@ -394,39 +394,22 @@ def test_a_closed_connection_can_only_be_closed_again(place: Place) -> None:
         client.send(b"x", LONG_MS)
 
 
-def test_closing_wakes_a_receiver_that_waits(place: Place) -> None:
+@pytest.mark.parametrize("sends", [False, True])
+def test_closing_wakes_a_receiver_or_sender_that_waits(place: Place, sends: bool) -> None:
     client, _server = place.pair()
     seen: list[Exception] = []
+    if sends:
+        fill(client, place.chunk_bytes)
 
-    def receive() -> None:
+    def use() -> None:
         try:
-            client.receive(1, None)
+            send_all(client, bytes(1 << 20)) if sends else client.receive(1, None)
         except ConnectionError as error:
             seen.append(error)
 
-    task = place.client_tasks.spawn("receive", receive)
+    task = place.client_tasks.spawn("use", use)
     place.server_tasks.sleep(20)
     client.close()
-
-    assert task.join(LONG_MS)
-    assert len(seen) == 1
-
-
-def test_closing_wakes_a_sender_that_waits(place: Place) -> None:
-    client, _server = place.pair()
-    fill(client, place.chunk_bytes)
-    seen: list[Exception] = []
-
-    def send() -> None:
-        try:
-            send_all(client, bytes(1 << 20))
-        except ConnectionError as error:
-            seen.append(error)
-
-    task = place.client_tasks.spawn("send", send)
-    place.server_tasks.sleep(20)
-    client.close()
-
     assert task.join(LONG_MS)
     assert len(seen) == 1
 

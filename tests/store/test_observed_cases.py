@@ -237,7 +237,7 @@ def test_an_empty_file_at_the_logs_end_does_not_keep_a_store_from_loading(lives:
 
 
 def test_queues_that_a_kill_left_whole_stay_as_they_are(lives: Lives) -> None:
-    # There: likewise.
+    # There: the same.
     lives.run(put_all(*["TT"] * 60, "TB"), killed=True)
     left = lives.below("/store/consumequeue")
     assert lives.load(lambda store: store.get_max_offset_in_queue("TT", 0)) == 60
