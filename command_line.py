@@ -32,93 +32,83 @@ COMMANDS: dict[str, Entry | dict[str, Entry]] = {
     "run": Entry(
         "reports.cli.run",
         "RunOptions",
-        "Cut the power of simulated stores, seed after seed, and check what survives.",
+        "Cut the power of simulated stores, and check what survives.",
         work="campaign.campaign",
     ),
-    "list": Entry(
-        "reports.cli.listing", "list_", "List scenarios, invariants, faults, disks, policies, mutants and versions."
-    ),
+    "list": Entry("reports.cli.listing", "list_", "List scenarios, faults, disks, policies, mutants and other names."),
     "replay": Entry(
-        "reports.cli.replays",
-        "ReplayOptions",
-        "Run a stored failure again, following its recorded decisions as far as the code still makes them.",
-        work="replaying.replay_file",
+        "reports.cli.replays", "ReplayOptions", "Run a stored failure again.", work="replaying.replay_file"
     ),
     "shrink": Entry(
         "reports.cli.replays",
         "ShrinkOptions",
-        "Shrink a stored failure: fewer messages, task switches and faults.",
+        "Shrink a stored failure to fewer messages, switches and faults.",
         work="replaying.shrink_file",
     ),
     "explore": Entry(
         "reports.cli.explore",
         "ExploreOptions",
-        "Crash one run at every file operation, and check every state that each crash may leave.",
+        "Crash one run at every file operation, and check every state.",
         work="exploring.explore_run",
     ),
     "fuzz": Entry(
         "reports.cli.fuzz",
         "FuzzOptions",
-        "Corrupt files, network frames and store directories, and check that nothing worse than an error follows.",
+        "Corrupt files, frames and directories; only errors may follow.",
         work="fuzzing.fuzz_formats",
     ),
     "mutants": Entry(
         "reports.cli.mutants",
         "MutantsOptions",
-        "Put known bugs into the store one by one, and show which scenario finds each, and in how many core-seconds.",
+        "Put known bugs into the store; show which scenario finds each.",
         work="mutation.mutate",
     ),
     "probe": Entry(
         "reports.cli.probe.command",
         "ProbeOptions",
-        "Record a program, crash it at each of its file operations, and check every state that may be left.",
+        "Crash any program at each of its file operations, and check it.",
         work="work.probe_program",
     ),
     "sweep": Entry(
         "reports.pipeline.sweep.command",
         "SweepOptions",
-        "Run many seeds into a table with one row each; an interrupted sweep is resumed.",
+        "Run many seeds into a table; an interrupted sweep is resumed.",
         work="sweeping.sweep_seeds",
     ),
     "analyze": Entry(
         "reports.pipeline.analysis.command",
         "AnalyzeOptions",
-        "Analyze sweeps: pass rates, times to detection, coverage, latencies, and trends between code versions.",
+        "Analyze sweeps: pass rates, detections, coverage and latencies.",
         work="analysing.analyze_sweeps",
     ),
     "audit": Entry(
-        "reports.pipeline.audit.command",
-        "audit",
-        "Verify a store of any size on any file system: log, queues, index and checkpoint.",
+        "reports.pipeline.audit.command", "audit", "Verify a store of any size on any file system, with Spark."
     ),
     "plot": {
         "latency": Entry(
             "reports.studies.latency.command",
             "latency",
-            "Draw put latencies for sync flush, async flush and transient pool, on several disks, for"
-            " 1 to 64 producers.",
+            "Draw put latencies by flush mode, disk and number of producers.",
         ),
         "topics": Entry(
-            "reports.studies.topics.command",
-            "topics",
-            "Draw the cost of many topics: one log for all of them, as in RocketMQ, or one for each, as in Kafka.",
+            "reports.studies.topics.command", "topics", "Draw the cost of many topics, with one log or one per topic."
         ),
         "recovery": Entry(
             "reports.studies.recovery.command",
             "recovery",
-            "Draw recovery times on this machine, by log size and by the part of the log after the checkpoint.",
+            "Draw recovery times by log size and distance to the checkpoint.",
         ),
     },
     "inspect": Entry(
         "reports.cli.directories",
         "InspectOptions",
-        "Open a store directory, recovering it only in memory, and show its contents.",
+        "Recover a store directory in memory only, and show it.",
         work="directories.inspect",
     ),
     "verify": Entry(
         "reports.cli.directories",
         "VerifyOptions",
-        "Check every record, queue entry and the checkpoint of a store directory, without recovery.",
+        "Check records, queues and checkpoint of a store directory.",
         work="directories.verify",
     ),
     "dump": Entry(
@@ -130,19 +120,19 @@ COMMANDS: dict[str, Entry | dict[str, Entry]] = {
     "rebuild": Entry(
         "reports.cli.directories",
         "RebuildOptions",
-        "Copy a store's log to a new directory, and rebuild its consume queues, index and checkpoint.",
+        "Copy a log, and rebuild its queues, index and checkpoint.",
         work="directories.rebuild",
     ),
     "config": Entry(
         "reports.cli.directories",
         "ConfigOptions",
-        "Show every setting of a store: its value, its default and its meaning.",
+        "Show every setting of a store with default and meaning.",
         work="directories.show_config",
     ),
     "serve": Entry(
         "reports.cli.serve",
         "ServeOptions",
-        "Serve RocketMQ clients from a store directory, or run only a name server, until SIGTERM or SIGINT.",
+        "Serve RocketMQ clients, as a broker or only a name server.",
         work="serve.serve_directory",
     ),
 }

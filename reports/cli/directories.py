@@ -82,7 +82,7 @@ class _GeometryOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class InspectOptions(_GeometryOptions):
-    """Open a store directory, recovering it only in memory, and show its contents."""
+    """Recover a store directory in memory only, and show it."""
 
     directory: Directory
     json_file: JsonFile = None
@@ -98,7 +98,10 @@ def inspect(asked: InspectOptions) -> NoReturn:
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyOptions(InspectOptions):
-    """Check every record, queue entry and the checkpoint of a store directory, without recovery."""
+    """Check records, queues and checkpoint of a store directory.
+
+    Nothing is recovered before.
+    """
 
     jobs: Jobs = 1
 
@@ -217,7 +220,7 @@ def _drop_output() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class RebuildOptions(_GeometryOptions):
-    """Copy a store's log to a new directory, and rebuild its consume queues, index and checkpoint."""
+    """Copy a log, and rebuild its queues, index and checkpoint."""
 
     directory: Annotated[
         str, typer.Argument(metavar="DIR", help="A store directory, which is only read; with --master also a URI.")
@@ -375,7 +378,7 @@ def _kept_if_whole(new: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class ConfigOptions:
-    """Show every setting of a store: its value, its default and its meaning."""
+    """Show every setting of a store with default and meaning."""
 
     config: ConfigFile = None
     json_file: JsonFile = None

@@ -24,7 +24,7 @@ from .options import AttributePoints, Jobs, JsonFile, Mutant, complete_disk, com
 
 @dataclass(frozen=True)
 class ExploreOptions:
-    """Crash one run at every file operation, and check every state that each crash may leave.
+    """Crash one run at every file operation, and check every state.
 
     With --schedules: run it under every schedule with few delays or preemptions instead, and count them.
     """

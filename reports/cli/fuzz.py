@@ -23,7 +23,7 @@ ENGINES = ("tornlog", "atheris")
 
 @dataclass(frozen=True)
 class FuzzOptions:
-    """Corrupt files, network frames and store directories, and check that nothing worse than an error follows."""
+    """Corrupt files, frames and directories; only errors may follow."""
 
     context: typer.Context
     formats: Annotated[

@@ -22,7 +22,7 @@ def list_(
     ] = None,
     json_file: JsonFile = None,
 ) -> None:
-    """List scenarios, invariants, faults, disks, policies, mutants and versions."""
+    """List scenarios, faults, disks, policies, mutants and other names."""
     if section is not None:
         require_one_of(SECTIONS, section, "SECTION")
     from .names import print_names

@@ -19,7 +19,7 @@ from .options import Jobs, JsonFile, JunitFile, complete_mutant, complete_scenar
 
 @dataclass(frozen=True)
 class MutantsOptions:
-    """Put known bugs into the store one by one, and show which scenario finds each, and in how many core-seconds.
+    """Put known bugs into the store; show which scenario finds each.
 
     The catalogue has bugs of real stores. MODULE:ID names a mutant in a module of your own, FILE.py:ID one in a file.
     """

@@ -18,7 +18,10 @@ _SHRINK_SECONDS = 15.0
 
 @dataclass(frozen=True)
 class ReplayOptions:
-    """Run a stored failure again, following its recorded decisions as far as the code still makes them."""
+    """Run a stored failure again.
+
+    The run follows its recorded decisions as far as the code still makes them.
+    """
 
     file: Annotated[Path, typer.Argument(help="A failure written by `run --out` or `probe --out`.")]
     original: Annotated[bool, typer.Option(help="Use the run as found, even if a shrunk one exists.")] = False
@@ -29,7 +32,10 @@ class ReplayOptions:
 
 @dataclass(frozen=True)
 class ShrinkOptions:
-    """Shrink a stored failure: fewer messages, task switches and faults. FILE gets the small run besides its own."""
+    """Shrink a stored failure to fewer messages, switches and faults.
+
+    FILE gets the small run in addition to its own.
+    """
 
     file: Annotated[Path, typer.Argument(help="A failure written by `run --out`.")]
     time: Annotated[str, typer.Option(help="Time limit, such as 15s.")] = f"{_SHRINK_SECONDS:g}s"

@@ -34,7 +34,7 @@ from .options import (
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Cut the power of simulated stores, seed after seed, and check what survives."""
+    """Cut the power of simulated stores, and check what survives."""
 
     context: typer.Context
     names: Annotated[

@@ -64,7 +64,10 @@ class LogLevel(Enum):
 
 @dataclass(frozen=True)
 class ServeOptions:
-    """Serve RocketMQ clients from a store directory, or run only a name server, until SIGTERM or SIGINT."""
+    """Serve RocketMQ clients, as a broker or only a name server.
+
+    It runs until SIGTERM or SIGINT.
+    """
 
     directory: Annotated[
         Path, typer.Argument(metavar="DIR", file_okay=False, help="A store directory; created if missing.")

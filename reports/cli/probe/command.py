@@ -66,7 +66,11 @@ def _check_option(kind: CheckKind) -> object:
 @dataclass(frozen=True)
 @_with_check_options
 class ProbeOptions:
-    """Record a program, crash it at each of its file operations, and check every state that may be left."""
+    """Crash any program at each of its file operations, and check it.
+
+    The program is recorded once. The check sees the files and the acknowledged lines of every state that a crash may
+    leave.
+    """
 
     context: typer.Context
     program: Annotated[

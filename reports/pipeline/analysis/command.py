@@ -21,7 +21,10 @@ from ...cli.options import Conf, JsonFile, Ship
 
 @dataclass(frozen=True)
 class AnalyzeOptions:
-    """Analyze sweeps: pass rates, times to detection, coverage, latencies, and trends between code versions."""
+    """Analyze sweeps: pass rates, detections, coverage and latencies.
+
+    Detections are times until mutants were found. Trends compare versions of the code.
+    """
 
     context: typer.Context
     places: Annotated[list[str], typer.Argument(metavar="DIR...", help="Directories or URIs that `sweep` wrote.")]

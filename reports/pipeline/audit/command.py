@@ -44,7 +44,7 @@ def audit(
     ] = None,
     json_file: JsonFile = None,
 ) -> None:
-    """Verify a store of any size on any file system: log, queues, index and checkpoint."""
+    """Verify a store of any size on any file system, with Spark."""
     from ....store.tools.geometry import Geometry
 
     geometry = Geometry(

@@ -16,7 +16,7 @@ from ...cli.options import Conf, JsonFile, Master, Mutant, Ship
 
 @dataclass(frozen=True, kw_only=True)
 class SweepOptions:
-    """Run many seeds into a table with one row each; an interrupted sweep is resumed."""
+    """Run many seeds into a table; an interrupted sweep is resumed."""
 
     context: typer.Context
     seeds: Annotated[str, typer.Option(help="N or A:B, of each scenario.")]

@@ -53,7 +53,7 @@ def latency(
     out: PicturesDir = Path("out"),
     json_file: JsonFile = None,
 ) -> None:
-    """Draw put latencies for sync flush, async flush and transient pool, on several disks, for 1 to 64 producers.
+    """Draw put latencies by flush mode, disk and number of producers.
 
     Puts arrive independently of the answers before them, so percentiles include the time that puts had to wait.
     """

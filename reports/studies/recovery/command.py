@@ -31,9 +31,9 @@ def recovery(
     out: PicturesDir = Path("out"),
     json_file: JsonFile = None,
 ) -> None:
-    """Draw recovery times on this machine, by log size and by the part of the log after the checkpoint.
+    """Draw recovery times by log size and distance to the checkpoint.
 
-    Stores stopped or crashed, and recovery scans the whole log or starts at the checkpoint.
+    Stores stopped or crashed on this machine, and recovery scans the whole log or starts at the checkpoint.
     """
     pictures = pictures_of(__package__)
     sizes = sorted(set(log_bytes or _SIZES))

@@ -64,11 +64,13 @@ def topics(
     out: PicturesDir = Path("out"),
     json_file: JsonFile = None,
 ) -> None:
-    """Draw the cost of many topics: one log for all of them, as in RocketMQ, or one for each, as in Kafka.
+    """Draw the cost of many topics, with one log or one per topic.
 
-    Producers and late consumers run on models of three disks or on this machine. Simulated memory is small, so that
-    runs
-    are short; the results depend on the memory per topic.
+    One log for all topics is RocketMQ's layout, one for each topic is Kafka's. Producers and late consumers run on
+    models
+    of three disks or on this machine. Simulated memory is small, so that runs are short; the results depend on the
+    memory
+    per topic.
     """
     disks = disks_named(disk or DEVICES, (*DEVICES, HERE))
     pictures = pictures_of(__package__)

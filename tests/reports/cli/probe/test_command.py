@@ -273,27 +273,6 @@ def test_a_bug_in_the_state_at_the_end_of_the_run_is_a_finding_without_a_crash(
     assert "broken without a crash: # is overwritten" in again.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "expected a program"),
-        (["--", "-m"], "expected a program"),
-        (["--", "save.py"], "expected a check"),
-        (["--check", "none.py", "--", "save.py"], "expected a Python file"),
-        (["--check", "CHECK", "--disk", "floppy", "--", "save.py"], "no disk floppy"),
-        (["--check", "CHECK", "--", "none.py"], "found none that can be run by that name"),
-        (["--replay", "CHECK"], "not JSON"),
-        (["--replay", "CHECK", "--", "save.py"], "found both"),
-    ],
-)
-def test_a_wrong_command_line_is_said_to_be_one(arguments: list[str], message: str, write_file: WriteFile) -> None:
-    check = str(write_file("check.py", CHECK))
-    result = invoke(*[check if one == "CHECK" else one for one in arguments])
-
-    assert result.exit_code == 2
-    assert message in " ".join(result.stderr.replace("│", " ").split())
-
-
 def test_the_program_runs_with_the_interpreter_that_probes(write_file: WriteFile) -> None:
     check = write_file("check.py", "def check(directory, acknowledged): assert acknowledged in ([], [EXPECTED])\n")
     check.write_text(check.read_text() + f"EXPECTED = {sys.executable!r}\n")
@@ -833,6 +812,13 @@ def test_orders_of_threads_are_counted(write_file: WriteFile) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
+        ([], "expected a program"),
+        (["--", "-m"], "expected a program"),
+        (["--", "save.py"], "expected a check"),
+        (["--check", "none.py", "--", "save.py"], "expected a Python file"),
+        (["--check", "CHECK", "--disk", "floppy", "--", "save.py"], "no disk floppy"),
+        (["--replay", "CHECK"], "not JSON"),
+        (["--replay", "CHECK", "--", "save.py"], "found both"),
         (
             ["--check", "CHECK", "--", "./no-such-program"],
             "expected a program, found none that can be run by that name",

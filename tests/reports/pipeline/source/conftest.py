@@ -8,6 +8,7 @@ import pytest
 from pyarrow import NativeFile, fs
 from pyspark.sql import SparkSession
 
+from tornlog.reports.pipeline.source import dispatched
 from tornlog.reports.pipeline.source.directory import StoreDirectory
 from tornlog.reports.pipeline.spark.session import session
 from tornlog.store.config import StoreConfig
@@ -98,6 +99,15 @@ def written(tmp_path: Path, opened: Callable[[Path], MessageStore]) -> Callable[
         return root
 
     return write
+
+
+@pytest.fixture
+def queues_always_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read queues even for small gains."""
+    monkeypatch.setattr(dispatched, "SEARCH_BYTES", 0)
+    monkeypatch.setattr(dispatched, "SHARE_MAX", 1.0)
+    monkeypatch.setattr(dispatched, "COST_SHARE_MAX", 1_000.0)
+    monkeypatch.setattr(dispatched, "NEAR_BYTES", 1)  # no two records are near each other
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,8 @@ from tornlog.store.formats.messages import Message
 from tornlog.store.message_store import MessageStore
 from tornlog.store.real.world import real_world
 
+pytestmark = pytest.mark.usefixtures("queues_always_used")
+
 SEGMENT_BYTES = 16 << 10
 ENTRY = struct.Struct(">qiq")
 COLUMNS = "file,position,physical_offset,size,topic,queue_id,queue_offset,sys_flag,store_timestamp_ms,body,damage"
@@ -78,15 +80,6 @@ def built(root: Path, messages: int = 240, segment_bytes: int = SEGMENT_BYTES, b
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built(tmp_path_factory.mktemp("base") / "store")
-
-
-@pytest.fixture(autouse=True)
-def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read queues even for small gains."""
-    monkeypatch.setattr(dispatched, "SEARCH_BYTES", 0)
-    monkeypatch.setattr(dispatched, "SHARE_MAX", 1.0)
-    monkeypatch.setattr(dispatched, "COST_SHARE_MAX", 1_000.0)
-    monkeypatch.setattr(dispatched, "NEAR_BYTES", 1)  # no two records are near each other
 
 
 def queue_files(root: Path) -> list[Path]:

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
-from tornlog.reports.pipeline.source import dispatched, index_lookup, indexed
+from tornlog.reports.pipeline.source import index_lookup, indexed
 from tornlog.reports.pipeline.source.columns import Condition, RowConditions, is_in
 from tornlog.reports.pipeline.source.directory import StoreDirectory
 from tornlog.reports.pipeline.source.messages import Messages
 from tornlog.reports.pipeline.source.source_options import SourceOptions
 from tornlog.store.formats.message import TRANSACTION_MASK, TRANSACTION_ROLLBACK
+
+pytestmark = pytest.mark.usefixtures("queues_always_used")
 
 pytestmark = pytest.mark.slow
 
@@ -38,15 +40,6 @@ def stores_in(tmp_path: Path, name: str) -> Iterator[Path]:
     with tarfile.open(GOLDEN / name / "store.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")
     yield from sorted(path.parent for path in tmp_path.rglob("commitlog"))
-
-
-@pytest.fixture(autouse=True)
-def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read queues even for small gains."""
-    monkeypatch.setattr(dispatched, "SEARCH_BYTES", 0)
-    monkeypatch.setattr(dispatched, "SHARE_MAX", 1.0)
-    monkeypatch.setattr(dispatched, "COST_SHARE_MAX", 1_000.0)
-    monkeypatch.setattr(dispatched, "NEAR_BYTES", 1)  # no two records are near each other
 
 
 @pytest.mark.parametrize("name", CASES)

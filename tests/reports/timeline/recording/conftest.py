@@ -1,7 +1,6 @@
 """Recordings of small worlds, and of runs that hold or break."""
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import pytest
@@ -10,11 +9,9 @@ from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.disk import Disk
 from tornlog.faults.disk.syncs import SyncTiming
 from tornlog.reports.timeline.recording.record import RunRecording, Subject
-from tornlog.reports.timeline.recording.recorder import RunRecorder, record_seed
-from tornlog.scenarios.campaigns.mutation_run import narrowed_scenario
+from tornlog.reports.timeline.recording.recorder import RunRecorder
 from tornlog.scenarios.claims.machine import world_of
 from tornlog.scenarios.claims.plan import Plan
-from tornlog.scenarios.mutants.known import mutant_named
 from tornlog.sim.choices import Choices
 from tornlog.sim.errors import MachineDied
 from tornlog.sim.kernel import Kernel
@@ -68,16 +65,3 @@ class Workshop:
 @pytest.fixture
 def workshop(quiet_plan: Plan) -> Workshop:
     return Workshop(quiet_plan)
-
-
-@pytest.fixture(scope="session")
-def broken_by() -> Callable[[str], RunRecording]:
-    """Return the recording of the first seed that a mutant breaks."""
-
-    @cache
-    def broken_by(mutant: str) -> RunRecording:
-        ground = narrowed_scenario(mutant_named(mutant))
-        runs = (record_seed(ground, seed, mutant=mutant) for seed in range(200))
-        return next(run for run in runs if run.broken)
-
-    return broken_by
