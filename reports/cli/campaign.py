@@ -103,7 +103,6 @@ def campaign(asked: RunOptions) -> NoReturn:
 
 
 def _require_fit_for_processes(asked: RunOptions) -> None:
-    """Raise BadParameter for options that have no effect on a comparison of processes."""
     if not asked.check_determinism:
         raise typer.BadParameter("goes with --check-determinism", param_hint="--processes")
     fitting = ("names", "seeds", "check_determinism", "processes", "python", "json_file")
@@ -162,7 +161,6 @@ def _bugs(asked: RunOptions) -> tuple[Version | None, str | None]:
 
 
 def _check(asked: RunOptions, scenarios: list[Scenario]) -> None:
-    """Raise BadParameter for options that contradict each other."""
     if asked.require_coverage and (asked.names or asked.disk or asked.policy):
         raise typer.BadParameter("only all scenarios at once can inject all", param_hint="--require-coverage")
     if asked.first_seed is not None and (asked.seeds is not None or asked.seed is not None):
@@ -192,7 +190,6 @@ def _policy_in(file: Path) -> Replay:
 
 
 def _run_schedule(scenario: Scenario, seed: int, mutant: str | None, file: Path) -> Tally:
-    """Run one seed under the schedule in a file, and print the switches that never happened."""
     policy = _policy_in(file)
     tally = Tally(scenario)
     tally.add(run_seed(scenario, seed, mutant=mutant, policy=policy))

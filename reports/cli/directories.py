@@ -318,7 +318,6 @@ def _is_in(places: Iterable[str], path: str) -> bool:
 
 
 def _refuse_output_in(places: Iterable[str], json_file: str | None) -> None:
-    """Raise BadParameter if a result file would be inside the store."""
     if json_file is not None and json_file != "-" and _is_in(places, json_file):
         raise typer.BadParameter(f"{json_file}: must not be in the store", param_hint="--json")
 
@@ -345,14 +344,12 @@ def _rebuilt_by(
 
 
 def _line(error: CorruptFileError, root: str) -> str:
-    """Return an error with its file relative to a directory."""
     return str(error).replace(error.file, relative_to(root, error.file), 1)
 
 
 def _finish(
     found: T, fields: Callable[[], Any], show: Callable[[T], None], damage: list[str], json_file: str | None
 ) -> NoReturn:
-    """Write the fields as JSON, or show them; print the damage, and exit."""
     files = ResultFiles()
     if json_file is not None:
         with files.attempt():
@@ -368,7 +365,6 @@ def _finish(
 
 @contextmanager
 def _kept_if_whole(new: str) -> Iterator[None]:
-    """Remove a new directory if the block fails."""
     try:
         yield
     except BaseException:
@@ -429,7 +425,6 @@ def _geometry_options(
 
 @contextmanager
 def _exit_if_unreadable() -> Iterator[None]:
-    """Exit with 3 and the file name if a file is unreadable."""
     try:
         yield
     except OSError as error:

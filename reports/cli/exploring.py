@@ -42,7 +42,6 @@ def explore_run(asked: ExploreOptions) -> NoReturn:
 
 
 def _check(asked: ExploreOptions) -> None:
-    """Raise BadParameter for options that contradict each other."""
     foreign, reason = ["delays", "preemptions", "attribute_points", "after", "stop_at_first"], "goes with --schedules"
     if asked.schedules:
         foreign = ["disk", "messages", "nest", "heal", "jobs"]
@@ -78,7 +77,6 @@ def _outcome(failures: list[Failure], interruption: Interruption) -> tuple[Tone,
 def _schedules_result(
     asked: ExploreOptions, scenario: Scenario, interruption: Interruption, files: ResultFiles
 ) -> Result:
-    """Run one seed under every schedule with few delays or preemptions; return the result."""
     kind, bound = "delays", 1 if asked.delays is None else asked.delays
     if asked.preemptions is not None:
         kind, bound = "preemptions", asked.preemptions
@@ -132,7 +130,6 @@ def _schedules_result(
 def _crashes_result(
     asked: ExploreOptions, scenario: Scenario, interruption: Interruption, files: ResultFiles
 ) -> Result:
-    """Crash one run at every file operation; return the result."""
     limit = asked.limit
     if limit is None:
         limit = LIMIT if scenario.ranges.is_alone else WHOLE_LIMIT

@@ -202,7 +202,6 @@ def _violation_lines(breach: FuzzViolation) -> list[TextLine]:
 
 
 def _replay(file: Path, asked: FuzzOptions) -> NoReturn:
-    """Judge one stored input, and exit."""
     finding, formats, mutant = _finding_in(file), asked.formats, asked.mutant
     name = finding.target if finding is not None else formats[0] if formats and len(formats) == 1 else None
     if name is None or name not in TARGETS:

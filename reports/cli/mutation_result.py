@@ -113,7 +113,7 @@ def _verdict(results: MutationResults) -> Verdict:
     if noisy or missed:
         return Verdict(Tone.BROKEN, text, tuple(more))
     tone = Tone.UNSURE if results.reach.not_run else Tone.HELD
-    return Verdict(tone, f"{text}, and the clean store is silent", tuple(more))
+    return Verdict(tone, f"{text}, and the unmodified store kept every promise", tuple(more))
 
 
 # -- blocks ----------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def _blocks(results: MutationResults, core_seconds: Mapping[str, str]) -> Iterat
         note = "Mutants found within a number of seeds."
         yield Picture("Seeds until found", anchor="detection", note=note, draw=draw)
     groups = [FailureGroup([text]) for text in texts.values()]
-    yield Failures("What found them", On.PAGE, "failures", groups=groups, opened=0)
+    yield Failures("Failures that found them", On.PAGE, "failures", groups=groups, opened=0)
 
 
 def _detection_svg(seeds: Sequence[int], mutants: int) -> str:

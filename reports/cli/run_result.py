@@ -267,7 +267,6 @@ def _bugs(version: Version) -> Iterator[str]:
 
 
 def _caused(row: ViolationKind, failures: Mapping[str, FailureLinks]) -> FailureText:
-    """Return one kind of violation of a version, with its causes."""
     lines = [str(row.first.violations[0])]
     lines.append(f"in: {', '.join(f'{name} ({times})' for name, times in row.scenarios.items())}")
     lines += [f"cause: {cause_text(cause)}" for cause in row.causes[:_CAUSES_SHOWN_MAX]]

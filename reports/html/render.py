@@ -89,7 +89,6 @@ def _readable(value: Any) -> Any:
 
 
 def _svg(picture: Picture) -> Markup:
-    """Return a picture as SVG, empty without matplotlib."""
     try:
         return Markup(picture.draw())
     except ImportError:

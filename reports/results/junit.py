@@ -56,5 +56,4 @@ def _suite(case: Case) -> Element:
 
 
 def _printable(text: str) -> str:
-    """Return a text with a sign for each character that XML cannot hold."""
     return _NO_XML.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -319,6 +319,5 @@ class Result:
     """Words that a page adds to the name of the command."""
 
     def __post_init__(self) -> None:
-        assert self.headline, f"{self.command} without a headline"
         is_page_only = self.command in ("sweep", "analyze")
         assert self.verdict.tone is not Tone.BROKEN or self.exit_code or is_page_only, self.verdict

@@ -106,7 +106,6 @@ def _words(run: RunRecording) -> Callable[[str], str]:
 
 
 def _embedded_json(run: RunRecording) -> str:
-    """Return the JSON, safe inside a script element."""
     document = _Embedding(run).document()
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
 

@@ -14,8 +14,6 @@ from ....faults.simulation.failure_text import FailureText, LineKind, TextLine
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """Maximum numbers of lines."""
-
     violations: int
     losses: int
     acknowledged: int

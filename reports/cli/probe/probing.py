@@ -102,7 +102,6 @@ def _explore(
 
 
 def _run_again(reruns: Reruns, asked: ProbePlan) -> None:
-    """Run with the requested faults, and in other orders."""
     with progress_shown("running again", ticks=False) as update:
 
         def on_progress(reruns: Reruns, control: RunControl) -> None:
@@ -125,7 +124,6 @@ def _recovery_finding(
 
 
 def _rerun_finding(start: Image, kind: str, signature: str, breach: RerunBreach, checkers: Checkers) -> ProbeFinding:
-    """Return a breach of a rerun with its losses."""
     shown = shrink(breach.record, start, breach.group.smallest, checkers)
     how = rerun_text(breach.control, breach.record)
     return ProbeFinding(signature, breach.record, start, shown, rerun=how, kind=kind)

@@ -107,8 +107,6 @@ def _verdict(results: ProbeResults) -> Verdict:
 
 
 class _Tried(NamedTuple):
-    """One way to test the program, and its breaches."""
-
     name: str
     points: int
     states: int
@@ -154,6 +152,7 @@ def _blocks(results: ProbeResults, places: Places, timelines: Timelines, tried: 
     notes = [f"note: {note}" for note in found.notes(record)]
     yield Lines("", On.TERMINAL, lines=notes)
     yield _broken_table(results)
+    yield _page_failures(results, places, timelines)
     yield _disks_table(results)
     counts = f"{found.states:,} states, {len(found.images):,} distinct, "
     lines = [f"{counts}{found.judged:,} checked against the promises made before the crash, in {found.seconds:.1f} s"]
@@ -171,21 +170,6 @@ def _blocks(results: ProbeResults, places: Places, timelines: Timelines, tried: 
     note = f"and {kinds_of_breach(more)} more, which --json lists" if more else ""
     brief = [one.text(places.get(one.key)) for one in breaches]
     yield Failures("Failures", On.ALARM | On.SUMMARY, "", note, [FailureGroup(brief)])
-    note = "The most severe case of each kind, if possible after a promise, with as few losses as possible."
-    groups = []
-    for number, one in enumerate(breaches, 1):
-        place = places.get(one.key)
-        links = [("timeline", timelines.get(one.key, ""))]
-        if place is not None:
-            kept = f"failures/{place.name}"
-            links += [("failure file", f"{kept}/failure.json"), ("crash image", f"{kept}/files")]
-        text = replace(
-            one.text(place, in_full=True),
-            anchor=f"failure-{number}",
-            links=[(words, target) for words, target in links if target],
-        )
-        groups.append(FailureGroup([text]))
-    yield Failures("Failures", On.PAGE, "failures", note, groups)
     lines = results.said.splitlines()
     said = lines[-_SAID_LINES_MAX:]
     if len(lines) > len(said):
@@ -198,6 +182,24 @@ def _blocks(results: ProbeResults, places: Places, timelines: Timelines, tried: 
     if found.never_injected:
         yield Lines("Never", On.SUMMARY, lines=[", ".join(found.never_injected)])
     yield Lines("Output of the check, for all states", On.STDERR | On.PAGE, "said", lines=said)
+
+
+def _page_failures(results: ProbeResults, places: Places, timelines: Timelines) -> Failures:
+    note = "The most severe case of each kind, if possible after a promise, with as few losses as possible."
+    groups = []
+    for number, one in enumerate(results.breaches(), 1):
+        place = places.get(one.key)
+        links = [("timeline", timelines.get(one.key, ""))]
+        if place is not None:
+            kept = f"failures/{place.name}"
+            links += [("failure file", f"{kept}/failure.json"), ("crash image", f"{kept}/files")]
+        text = replace(
+            one.text(place, in_full=True),
+            anchor=f"failure-{number}",
+            links=[(words, target) for words, target in links if target],
+        )
+        groups.append(FailureGroup([text]))
+    return Failures("Failures", On.PAGE, "failures", note, groups)
 
 
 def _broken_table(results: ProbeResults) -> ResultTable:
@@ -232,7 +234,7 @@ def _disks_table(results: ProbeResults) -> ResultTable:
         f"The program crashed at each crash point, with each kind of crash, and {results.check.name} checked each"
         " distinct state that may be left against the promises made before the crash."
     )
-    columns = ("crashes", "all states\ntried of", "cut by\n--limit", "states", "broken")
+    columns = ("crashes", "fully\nexplored", "cut by\n--limit", "states", "broken")
     return ResultTable("Crashes", _SHOWN, "disks", note, ("disk",), columns, rows)
 
 
@@ -279,7 +281,6 @@ def _rerun_lines(reruns: Reruns, results: ProbeResults) -> Iterator[str]:
 
 
 def _recorded(record: ProgramRecord) -> list[Group]:
-    """Return counts of the recorded steps by kind, system call, thread and file."""
     files = Counter(file_name(record, step.file) for step in record.steps if step.file >= 0)
     groups = [
         bar_group("steps", Counter(step.kind for step in record.steps)),

@@ -78,7 +78,6 @@ def _ended_early(seconds: float | None = None, limit: str = "") -> Iterator[Inte
 
 
 def _exit_code(interruption: Interruption) -> int:
-    """Return the exit code of a probe that ended before its first finding."""
     return interruption.exit_code if interruption.is_of_signal else EXIT_HARNESS
 
 
@@ -100,7 +99,6 @@ def _options(asked: ProbeOptions) -> ProbePlan:
 
 
 def _require_of_use(context: typer.Context) -> None:
-    """Raise BadParameter for options that a replay ignores."""
     given = [one for one in context.command.params if one.name not in _OF_REPLAY and was_given(context, one.name or "")]
     if given:
         raise typer.BadParameter("of no use with --replay", param_hint=[one.opts[0] for one in given])
@@ -115,7 +113,6 @@ def _seconds_in(time: str | None) -> float | None:
 
 
 def _kinds(names: list[str]) -> list[FaultKind]:
-    """Return the named faults, each once; `-` may stand for a space."""
     known = {kind.value: kind for kind in CALL_FAULTS}
     kinds: dict[FaultKind, None] = {}
     for name in names:

@@ -269,7 +269,6 @@ def _what(name: str) -> str:
 
 
 def _sums(rows: DataFrame, column: str) -> list[tuple[str, int, int]]:
-    """Return name, times and seeds from a column of counts, without zero counts."""
     found = (
         rows.select(fn.explode(column).alias("name", "times"))
         .filter(fn.col("times") > 0)

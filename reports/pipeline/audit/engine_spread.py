@@ -40,8 +40,6 @@ class JudgementAt(Generic[Item, Result]):
 
 
 class _Bundles(Generic[Item]):
-    """Numbered parts, in bundles."""
-
     def __init__(self, items: Iterable[Item]) -> None:
         self._numbered = enumerate(items)
         self._parts = 1

@@ -294,7 +294,6 @@ class QueueFileMaking:
         return _bytes_of(system, path, (run.number + first) * ENTRY_BYTES, count * ENTRY_BYTES)
 
     def _stored_ms(self, files: Files, physical_offset: int, base_offset: int) -> int:
-        """Return the store time of a record, from the copy of its segment."""
         system, path = self.to.open("commitlog", segment_name(base_offset))
         raw = _bytes_of(system, path, physical_offset - base_offset, RECORD_BYTES_MIN)
         return store_timestamp_ms_at(memoryview(raw), 0)

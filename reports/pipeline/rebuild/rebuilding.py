@@ -80,8 +80,6 @@ def rebuild_with(
 
 
 class _Rebuilding:
-    """One rebuild."""
-
     def __init__(self, spread: EngineSpread, files: Files, new: NewStore) -> None:
         self._spread = spread
         self._files = files
@@ -219,7 +217,6 @@ class _Rebuilding:
                     )
 
     def _queue_files(self) -> Iterator[NewQueueFile]:
-        """Yield every new file of queues, with its parts of runs."""
         file_entries = self._config.mapped_file_size_consume_queue // ENTRY_BYTES
         for (topic, number), runs in sorted(self._runs.items()):
             position, last, end = 0, runs[0], runs[-1].end
@@ -257,7 +254,6 @@ class _Rebuilding:
         return made
 
     def _write_checkpoint(self, keys: int, ends_ms: list[int]) -> None:
-        """Write a checkpoint that covers the log, the queues and the full index files."""
         index_ms = min(self._checkpoint.index_msg_timestamp_ms, self._last_ms)
         if self._config.message_index_enable:
             if self._is_unclean:
@@ -323,6 +319,5 @@ def _is_gap(expected: int, run: QueueStretch, following: int | None) -> bool:
 
 
 def _within(run: QueueStretch, begin: int, behind: int) -> QueueStretch:
-    """Return the part of a run within a range of numbers."""
     first = max(run.first, begin)
     return run._replace(first=first, records=min(run.end, behind) - first, number=run.number + first - run.first)

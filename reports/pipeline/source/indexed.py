@@ -127,7 +127,6 @@ def _durable_before_ms(directory: StoreDirectory) -> int | None:
 
 
 def _between(ranges: Sequence[LogRange], low: int, high: int) -> list[LogRange]:
-    """Return the ranges cut to the log between two offsets."""
     first = max(bisect_right(ranges, low, key=lambda one: one.log_start) - 1, 0)
     found = list[LogRange]()
     for one in ranges[first:]:

@@ -23,8 +23,6 @@ _BEHIND_ALL = (1 << 63) - 1
 
 
 class _Cut(NamedTuple):
-    """The beginning of a record, and its store time."""
-
     number: int
     """Of the examined place."""
     log_offset: int

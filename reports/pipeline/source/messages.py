@@ -88,7 +88,6 @@ def _hosts(raw: pa.Array) -> pa.Array:
 
 
 def _times(times_ms: Array) -> pa.Array:
-    """Return times as timestamps, null outside of the range of timestamps."""
     is_time = (times_ms >= _TIMES_MS[0]) & (times_ms <= _TIMES_MS[1])
     return pa.array(np.where(is_time, times_ms, 0) * 1000, pa.int64(), mask=~is_time).cast(TIME)
 

@@ -87,7 +87,6 @@ class RecordEntries:
 
 
 def _are_queued(piece: SegmentSlice) -> Array:
-    """Return which records `is_queued` accepts."""
     topics = piece.topics
     is_storable = np.array([is_storable_topic(one) for one in topics.dictionary.to_pylist()], bool)
     is_undispatched = np.isin(piece.number("sysFlag") & TRANSACTION_MASK, UNDISPATCHED)

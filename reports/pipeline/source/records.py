@@ -134,7 +134,6 @@ class RangeReader:
         return True
 
     def _search(self, position: int) -> None:
-        """Continue at the next possible record, or at the end of the range."""
         assert position > self.position, (position, self.position)  # or the same damage is yielded forever
         self.position = next_candidate(self._directory, self._segment, position, self._range.end)
         self._is_proven = self._proves_here()

@@ -47,7 +47,6 @@ def java_home(environment: Mapping[str, str] | None = None) -> Path:
 
 
 def _installed(environment: Mapping[str, str]) -> Iterator[Path]:
-    """Yield the homes of JAVA_HOME and of the `java` on the path."""
     if environment.get("JAVA_HOME"):
         yield Path(environment["JAVA_HOME"])
     java = shutil.which("java", path=environment.get("PATH", os.defpath))
@@ -94,7 +93,6 @@ def _shim_for(home: Path, environment: Mapping[str, str]) -> Path:
 
 
 def _cache(environment: Mapping[str, str]) -> Path:
-    """Return the cache directory of this user."""
     given = environment.get("XDG_CACHE_HOME")
     home = environment.get("HOME")
     if given:

@@ -150,7 +150,6 @@ class Table:
         return str(text)
 
     def _rows(self, names: Iterable[str] | None = None) -> ds.Dataset:
-        """Return the rows in some files; without names, in all whole ones."""
         system, root = open_place(self.place)
         paths = [f"{root}/rows/{name}" for name in sorted(self.files().whole if names is None else names)]
         return ds.dataset(paths, schema=SCHEMA, filesystem=system, format=CHECKED)

@@ -263,8 +263,6 @@ class _Places:
 
 
 def _timed(call: Callable[[], None], took_ns: "array[int]") -> Callable[[], None]:
-    """Return the call with its duration noted each time."""
-
     def timed() -> None:
         begun_ns = time.perf_counter_ns()
         call()

@@ -78,8 +78,6 @@ def simulate(
 
 
 class _Run:
-    """One running series."""
-
     def __init__(
         self, setup: Setup, host: HostCosts, model: StorageModel, kernel: Kernel, faults: dict[str, Any]
     ) -> None:

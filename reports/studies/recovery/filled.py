@@ -50,7 +50,6 @@ class FilledStore:
         self._write_checkpoint(self.first_ms[trusted] if trusted > 0 else 0)
 
     def _write_checkpoint(self, vouched_ms: int) -> None:
-        """Write a checkpoint that covers log, queues and full index files up to a store time."""
         time_ms = vouched_ms + SAFETY_MARGIN_MS if vouched_ms else 0
         values = CheckpointValues(time_ms, time_ms, vouched_ms)
         path = Path(_config_of(self.directory).checkpoint_path)

@@ -83,8 +83,6 @@ def _measure_beside(directory: str, flush: str, topics: int) -> Iterator[Measure
 
 
 class _Place:
-    """One running layout in its own directory."""
-
     def __init__(self, directory: str, setup: TopicsSetup, layout: TopicLayout) -> None:
         self._directory = directory
         self._setup = setup

@@ -101,7 +101,6 @@ def _rates_on(axis: Axis) -> None:
 
 
 def _name_grid(grid: Any, rows: Sequence[str], columns: Sequence[str]) -> None:
-    """Label rows, columns and the x axis of a grid of panels."""
     for axes, title in zip(grid[0], columns, strict=True):
         axes.set_title(title)
     for line, name in zip(grid, rows, strict=True):

@@ -73,8 +73,6 @@ def closed_loop(machine: TimedMachine, layout: TopicLayout) -> SustainedRate:
 
 
 class _Watch:
-    """Observes the ends of puts."""
-
     def __init__(self, machine: TimedMachine) -> None:
         self._kernel = machine.kernel
         self._system = machine.system
@@ -113,7 +111,6 @@ class _Watch:
 
 
 def _let_produce(machine: TimedMachine, body: Callable[[int], None]) -> None:
-    """Run body for each producer number, and wait for all."""
     tasks = [
         machine.tasks.spawn(f"producer-{number}", partial(body, number)) for number in range(machine.setup.producers)
     ]

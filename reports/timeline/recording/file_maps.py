@@ -51,7 +51,6 @@ def letters_before(file: FileState | None, starts: Iterable[int], sector_bytes: 
 
 
 def _touched(file: FileState | None, pages: int, page_bytes: int) -> list[int]:
-    """Return the pages of a file that were not durable."""
     if file is None:
         return []
     dirty = {page for first, last in file.dirty for page in range(first // page_bytes, -(-last // page_bytes))}

@@ -87,8 +87,6 @@ def record_probe(found: ProbeFinding, check: str) -> RunRecording:
 
 
 class _Steps:
-    """The steps of a record as operations, promises, spans and faults."""
-
     def __init__(self, record: ProgramRecord, found: ProbeFinding) -> None:
         self.operations: list[OperationRecord] = []
         self.promises: list[PromiseMade] = []
@@ -115,14 +113,12 @@ class _Steps:
 
 
 def _violations(verdict: CheckOutcome) -> list[Violation]:
-    """Return the complaints of the check."""
     if verdict.outcome == BROKEN:
         return [Violation("check", line) for line in verdict.lines]
     return [Violation("check", "; ".join(verdict.lines) or verdict.outcome)] if verdict.is_broken else []
 
 
 def _claim(found: ProbeFinding) -> str:
-    """Describe the crash in words."""
     case = found.shown.case
     crash = f"{crash_text(found.record, case.point, case.disk)}, on {case.disk}"
     if found.recovery:
@@ -131,7 +127,6 @@ def _claim(found: ProbeFinding) -> str:
 
 
 def _taken(found: ProbeFinding) -> defaultdict[int, list[str]]:
-    """Return the losses of each step in words."""
     taken = defaultdict[int, list[str]](list)
     for loss in found.shown.losses:
         for number in loss.steps:
@@ -140,7 +135,6 @@ def _taken(found: ProbeFinding) -> defaultdict[int, list[str]]:
 
 
 def _task_names(record: ProgramRecord) -> list[str]:
-    """Return a unique name for each task."""
     own = shlex.join(record.program)
     names = list[str]()
     for by, task in enumerate(record.tasks):

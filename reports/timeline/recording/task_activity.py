@@ -50,8 +50,6 @@ class Moments:
 
 @dataclass(slots=True)
 class _State:
-    """The current state of a task."""
-
     name: str
     begin: int
     step: int

@@ -51,7 +51,7 @@ def test_all_found_is_what_should_be(failure: Failure, outline: Outlined) -> Non
     html = mutation_page(results)
     assert '<div class="verdict held">' in html
     page = outline(html)
-    assert "1 of 1 mutant found, and the clean store is silent" in page.text
+    assert "1 of 1 mutant found, and the unmodified store kept every promise" in page.text
     assert "missing" not in page.anchors
     assert failure.name_of_mutant in page.anchors
 
