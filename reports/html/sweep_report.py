@@ -64,27 +64,30 @@ class SweepResults:
     """Requested seeds without a row."""
     damaged: int = 0
     """Unreadable files of rows."""
+    mutants: Sequence[Fields] = ()
+    trends: Sequence[Fields] = ()
+
+    @property
+    def on(self) -> On:
+        """Return where tables are shown: a sweep prints only its outcomes."""
+        return On.PAGE | On.VERBOSE if self.command_name == "analyze" else On.PAGE
 
 
-def sweep_page(results: SweepResults) -> str:
-    """Return the HTML page."""
-    from .render import render  # loads the templates
-
+def sweep_result(results: SweepResults, headline: str = "", exit_code: int = 0, document: Any = None) -> Result:
+    """Return the result."""
     mutants = {row["mutant"] for row in results.pass_rates}
     mutant = mutants.pop() if len(mutants) == 1 else None
     verdict = _verdict(results)
-    return render(
-        Result(
-            results.command_name,
-            verdict.text,
-            verdict,
-            0,
-            {},
-            results.command,
-            _facts(results),
-            list(_blocks(results)),
-            subject="" if mutant is None else f"with the bug {mutant}",
-        )
+    return Result(
+        results.command_name,
+        headline or verdict.text,
+        verdict,
+        exit_code,
+        document,
+        results.command,
+        _facts(results),
+        list(_blocks(results)),
+        subject="" if mutant is None else f"with the bug {mutant}",
     )
 
 
@@ -106,14 +109,17 @@ def _blocks(results: SweepResults) -> Iterator[ResultBlock]:
         yield Lines("Pass rates", anchor="rates", lines=[note])
     for whose, rows in (("Unmodified store", clean), ("Mutants", mutated)):
         if rows:
-            yield from _rates(whose, rows)
+            yield from _rates(whose, rows, results.on)
+    yield _mutants(results.mutants, results.on)
     yield _detections(results.detections)
     if results.broken is not None:
         yield promises_matrix(results.judged, results.tried, results.broken)
     if results.put_latency:
-        yield from _latencies(results.put_latency)
-    scenarios = [SCENARIOS[row["scenario"]] for row in results.pass_rates if row["scenario"] in SCENARIOS]
-    yield from coverage_blocks(results.injected, results.marks, results.pairs, scenarios)
+        yield from _latencies(results.put_latency, results.on)
+    known = [SCENARIOS[row["scenario"]] for row in results.pass_rates if row["scenario"] in SCENARIOS]
+    yield from coverage_blocks(results.injected, results.marks, results.pairs, known or SCENARIOS.values())
+    if len({row["code"] for row in results.trends}) > 1:
+        yield _trends(results.trends, results.on)
 
 
 def _totals(rows: Iterable[Fields]) -> Counter[str]:
@@ -158,7 +164,7 @@ def _facts(results: SweepResults) -> list[tuple[str, str]]:
     ]
 
 
-def _rates(whose: str, rows: Sequence[Fields]) -> Iterator[ResultTable]:
+def _rates(whose: str, rows: Sequence[Fields], on: On) -> Iterator[ResultTable]:
     of_cells: defaultdict[tuple[str, str], list[Fields]] = defaultdict(list)
     by_scenario: defaultdict[str, list[Fields]] = defaultdict(list)
     by_run: defaultdict[tuple[str, str, str], list[Fields]] = defaultdict(list)
@@ -173,15 +179,16 @@ def _rates(whose: str, rows: Sequence[Fields]) -> Iterator[ResultTable]:
         for name, some in sorted(by_scenario.items())
     ]
     title = f"{whose} by scenario"
-    yield ResultTable(title, texts=("scenario",), figures=_RATE_COLUMNS, rows=scenarios, only_bad=True)
+    yield ResultTable(title, on, "", "", ("scenario",), _RATE_COLUMNS, scenarios, only_bad=True, is_titled=True)
     disks, policies = (sorted({cell[number] for cell in of_cells}) for number in (0, 1))
     grid = [Row((disk, *(_rate_cell(of_cells.get((disk, policy))) for policy in policies))) for disk in disks]
     columns = [f"{policy}, %" for policy in policies]
     yield ResultTable(f"{whose} by disk and policy", texts=("disk",), figures=columns, rows=grid)
     worst = sorted(by_run, key=lambda run: (_share(by_run[run]), run))
     title = f"Broken: {len(worst[:_WORST_SHOWN])} of {counted(len(worst), 'combination')}, worst first"
-    shown = [_rate_row(run[0], f"{run[1]}, {run[2]}", by_run[run]) for run in worst[:_WORST_SHOWN]]
-    yield ResultTable(title, texts=("scenario, disk and policy",), figures=_RATE_COLUMNS, rows=shown)
+    broken = [_rate_row(run[0], "", by_run[run], run[1:]) for run in worst[:_WORST_SHOWN]]
+    texts = ("scenario", "disk", "policy")
+    yield ResultTable(title, on, texts=texts, figures=_RATE_COLUMNS, rows=broken, is_titled=True, is_stacked=True)
 
 
 def _share(rows: Iterable[Fields]) -> float:
@@ -189,11 +196,11 @@ def _share(rows: Iterable[Fields]) -> float:
     return totals["held"] / totals["seeds"]
 
 
-def _rate_row(name: str, about: str, rows: Iterable[Fields]) -> Row:
+def _rate_row(name: str, about: str, rows: Iterable[Fields], more: Sequence[str] = ()) -> Row:
     totals = _totals(rows)
     broken, other = totals["violated"], totals["other"]
     cells = (totals["seeds"], TableCell(broken, is_bad=broken > 0), other, rate(totals["held"], totals["seeds"]))
-    return Row((TableCell(name, about), *cells), bool(broken or other))
+    return Row((TableCell(name, about), *more, *cells), bool(broken or other))
 
 
 def _rate_cell(rows: Sequence[Fields] | None) -> TableCell:
@@ -214,7 +221,35 @@ def _detections(detections: Sequence[Fields]) -> ResultTable:
     return ResultTable("Detections", On.PAGE, "detections", note, texts, ("seeds", "seconds"), rows)
 
 
-def _latencies(rows: Sequence[Fields]) -> Iterator[ResultBlock]:
+def _mutants(mutants: Sequence[Fields], on: On) -> ResultTable:
+    rows = []
+    for row in mutants:
+        median = "-" if row["median_seeds"] is None else f"{row['median_seeds']:,.0f}"
+        counts = (row["seeds"], f"{row['seconds']:.1f}", f"{row['found_in']} of {row['scenarios']}", median)
+        rows.append(Row((row["mutant"], row["invariant"] or "not found", *counts), not row["found"]))
+    title = f"Mutants: {sum(row['found'] for row in mutants)} of {len(mutants)} found"
+    note = "Seeds and seconds until found, with scenarios taking turns; the median is over scenarios."
+    figures = ("seeds", "seconds", "found\nin", "median\nseeds")
+    return ResultTable(title, on, "mutants", note, ("mutant", "found by"), figures, rows, is_titled=True)
+
+
+def _trends(trends: Sequence[Fields], on: On) -> ResultTable:
+    groups: dict[tuple[str, str], list[Fields]] = {}
+    for row in trends:
+        groups.setdefault((row["code"], row["mutant"] or _WITHOUT), []).append(row)
+    rows = []
+    for cell, some in groups.items():
+        figures = (sum(row[name] for row in some) for name in ("seeds", "violated", "again", "broke", "mended"))
+        seconds = sum(row["seconds_a_seed"] * row["seeds"] for row in some)
+        mean_ms = 1000 * seconds / sum(row["seeds"] for row in some)
+        rows.append(Row((*cell, *figures, f"{mean_ms:,.1f}")))
+    note = "Oldest first; of the seeds that an earlier version ran too (again), how many broke or were mended."
+    columns = ("seeds", "broken", "again", "broke", "mended", "ms a\nseed")
+    title = "Versions of the code"
+    return ResultTable(title, on, "trends", note, ("code", "mutant"), columns, rows, is_titled=True)
+
+
+def _latencies(rows: Sequence[Fields], on: On) -> Iterator[ResultBlock]:
     note = (
         "Acknowledged puts of the unmodified store, in virtual time with disk faults. The picture shows the median as"
         " a dot, and a line to the 99th percentile; puts that took no virtual time are drawn at 1 µs."
@@ -231,4 +266,5 @@ def _latencies(rows: Sequence[Fields]) -> Iterator[ResultBlock]:
         times = (duration(row[name]) for name in (*PER_MILLE, "max_us"))
         cells.append((row["disk"], "sync" if row["sync_flush"] else "async", row["producers"], row["puts"], *times))
     figures = ("producers", "puts", "p50", "p90", "p99", "p99.9", "max")
-    yield ResultTable("Percentiles", texts=("disk", "flush"), figures=figures, rows=list(map(Row, cells)))
+    title, rows_shown = "Latency of acknowledged puts, virtual time", list(map(Row, cells))
+    yield ResultTable(title, on, texts=("disk", "flush"), figures=figures, rows=rows_shown, is_titled=True)

@@ -112,6 +112,8 @@ class ResultTable(ResultBlock):
     """Whether only bad rows are shown: a page folds the others, a terminal leaves them out without --verbose."""
     is_stacked: bool = False
     """Whether a terminal has the further texts below the first, for rows that are longer than 80 columns."""
+    is_titled: bool = False
+    """Whether a terminal shows the title."""
 
     def __post_init__(self) -> None:
         width = len(self.texts) + len(self.figures)

@@ -65,7 +65,8 @@ def _print_table(console: Console, block: ResultTable, *, verbose: bool) -> None
 
 
 def _table_of(block: ResultTable, rows: Sequence[Row]) -> RichTable:
-    table = plain_table("", block.texts[:1] if block.is_stacked else block.texts, block.figures)
+    title = f"\n{block.title}" if block.is_titled else ""
+    table = plain_table(title, block.texts[:1] if block.is_stacked else block.texts, block.figures)
     if block.is_stacked:
         table.columns[0].no_wrap, table.columns[0].overflow = False, "fold"  # a path may be longer than a line
         for column in table.columns[1:]:

@@ -1,19 +1,19 @@
 """Implementation of the command `sweep`: the engine, progress, the report and the output."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from ....faults.simulation.failure_text import print_failure
 from ....scenarios.campaigns.amounts import seconds_in, seeds_in
 from ....scenarios.campaigns.failures.failure import Failure
 from ....scenarios.campaigns.failures.failure_text import failure_text
 from ....sim.interruption import interruptible
 from ....store.errors import brings
-from ...cli.console import OUT, findings_console, plain_table, print_paths, progress_shown
+from ...cli.console import progress_shown
 from ...cli.named import require_mutant, scenarios_named
 from ...cli.options import (
     EXIT_BROKEN,
@@ -23,12 +23,13 @@ from ...cli.options import (
     ResultFiles,
     command_line,
     results_written,
-    write_json,
 )
-from ...cli.pages import PAGE, write_page
+from ...cli.pages import PAGE
 from ...cli.reporting import FailureLinks, leave_timelines, replay_command, write_failures
-from ...html.sweep_report import SweepResults
+from ...html.sweep_report import SweepResults, sweep_result
 from ...quantities import counted
+from ...results.leaving import leave
+from ...results.model import FailureGroup, Failures, Lines, On, Result, ResultBlock, ResultTable, Row, Tone, Verdict
 from ..spark.engine import is_in_this_environment
 from ..spark.options import engine_for, place_of
 from .command import SweepOptions
@@ -103,47 +104,54 @@ def sweep_seeds(asked: SweepOptions) -> NoReturn:
     with files_left.attempt(), results_written("--out"):
         paths = write_failures(small, here)
     took = perf_counter() - began
-    report = None
-    if here is not None and len(paths) == len({one.signature for one in small}):
-        from ...html.sweep_report import sweep_page  # loads the templates only for a page
-
-        links = leave_timelines(
-            small, paths, here, lambda one: replay_command(paths[one.signature]), draws=not interrupted
-        )
-        results = _results(done, table, mutant, command_line(asked.context), took, links)
-        with files_left.attempt(), results_written("--out"):
-            report = write_page(sweep_page(results), here)
-    if json_file is not None:
-        document = {
-            "format": "tornlog-sweep-result/1",
-            "out": out,
-            "seeds": done.seeds,
-            "rows": done.done_before + done.done,
-            "complete": done.is_complete,
-            "interrupted": interrupted,
-            "outcomes": dict(sorted(done.outcomes.items())),
-            "signatures": dict(sorted(done.signatures.items())),
-            "failures": [str(path) for path in paths.values()],
-            "files": files,
-            "report": None if report is None else str(report),
-            "seconds": round(took, 3),
-            "work_seconds": round(done.work_seconds, 3),
-        }
-        with files_left.attempt():
-            write_json(json_file, document)
-    if json_file != "-":
-        _print_result(done, took, files, interrupted=interrupted)
-    for failure in small:
-        path = paths.get(failure.signature)
-        again = "" if path is None else replay_command(path)
-        print_failure(findings_console(json_file), failure_text(failure, again))
-    if report is not None and json_file != "-":
-        print_paths([report])
-    if interrupted:
-        files_left.exit(interruption.exit_code)
+    title = f"{'interrupted: ' if interrupted else ''}{done.done:,} seeds in {took:.1f} s"
+    if done.done_before:
+        title += f", {done.done_before:,} done before"
+    exit_code = EXIT_BROKEN if small else EXIT_HELD
     if any(done.outcomes[outcome] for outcome in _BAD):
-        files_left.exit(EXIT_HARNESS)
-    files_left.exit(EXIT_BROKEN if small else EXIT_HELD)
+        exit_code = EXIT_HARNESS
+    if interrupted:
+        exit_code = interruption.exit_code
+    document = {
+        "format": "tornlog-sweep-result/1",
+        "out": out,
+        "seeds": done.seeds,
+        "rows": done.done_before + done.done,
+        "complete": done.is_complete,
+        "interrupted": interrupted,
+        "outcomes": dict(sorted(done.outcomes.items())),
+        "signatures": dict(sorted(done.signatures.items())),
+        "failures": [str(path) for path in paths.values()],
+        "files": files,
+        "report": None,
+        "seconds": round(took, 3),
+        "work_seconds": round(done.work_seconds, 3),
+    }
+    blocks = list(_printed(done, files, small, paths))
+    result = Result("sweep", title, Verdict(Tone.BROKEN if small else Tone.HELD, title), exit_code, document)
+    page = here if len(paths) == len({one.signature for one in small}) else None
+    if page is not None:
+        links = leave_timelines(
+            small, paths, page, lambda one: replay_command(paths[one.signature]), draws=not interrupted
+        )
+        sums = _results(done, table, mutant, command_line(asked.context), took, links)
+        result = sweep_result(sums, title, exit_code, document)
+    leave(replace(result, blocks=[*blocks, *result.blocks]), json_file=json_file, page=page, files=files_left)
+
+
+def _printed(
+    done: "SweepProgress", files: int | None, small: Sequence[Failure], paths: Mapping[str, Path]
+) -> Iterator[ResultBlock]:
+    """Yield what a terminal shows."""
+    rows = [Row((name, count)) for name, count in sorted(done.outcomes.items(), key=lambda pair: -pair[1])]
+    yield ResultTable("Outcomes", On.TERMINAL, texts=("outcome",), figures=("seeds",), rows=rows)
+    lines = [] if files is None else [f"all rows are in {counted(files, 'file')}"]
+    if not done.is_complete:
+        lines.append(f"{counted(done.left, 'seed')} left: repeat the call to continue")
+    yield Lines("", On.TERMINAL, lines=lines)
+    again = {signature: replay_command(path) for signature, path in paths.items()}
+    texts = [failure_text(one, again.get(one.signature, "")) for one in small]
+    yield Failures("Failures", On.ALARM, groups=[FailureGroup(texts)])
 
 
 def with_ui(master: str, conf: list[str] | None) -> list[str] | None:
@@ -184,18 +192,3 @@ def _results(
         failures,
         done.left,
     )
-
-
-def _print_result(done: "SweepProgress", took: float, files: int | None, *, interrupted: bool) -> None:
-    title = f"{'interrupted: ' if interrupted else ''}{done.done:,} seeds in {took:.1f} s"
-    if done.done_before:
-        title += f", {done.done_before:,} done before"
-    OUT.print(title)
-    table = plain_table("", ("outcome",), ("seeds",))
-    for outcome, count in sorted(done.outcomes.items(), key=lambda pair: -pair[1]):
-        table.add_row(outcome, f"{count:,}")
-    OUT.print(table)
-    if files is not None:
-        OUT.print(f"all rows are in {counted(files, 'file')}")
-    if not done.is_complete:
-        OUT.print(f"{counted(done.left, 'seed')} left: repeat the call to continue")
