@@ -44,7 +44,7 @@ COMMENTS: dict[str, dict[str, str]] = {
         **_OF_A_RECORD,
         "queue_offset": "number of the entry in its queue",
         "size": "length of the record in bytes, according to the entry",
-        "tags_code": "hash of the tag, delivery time of what is delayed, or address in the queue's extension",
+        "tags_code": "hash of the tag, delivery time of a delayed message, or address in the queue's extension",
         "is_blank": "whether the entry only fills the place of an expired one",
     },
     "index_entries": {

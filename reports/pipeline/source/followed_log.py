@@ -17,7 +17,7 @@ from isal.isal_zlib import crc32
 
 from .checkpoint import vouched_for
 from .directory import StoreDirectory
-from .known_records import KnownRecords, cut_in_front_of_all, head_at, old_marks_of
+from .known_records import KnownRecords, cut_before_all, head_at, old_marks_of
 from .log_walk import BatchLimits, LogEnd, LogWalk
 
 
@@ -59,8 +59,8 @@ class FollowedLog:
         begin, oldest = self._resume(walk, start)
         if walk.segments and begin < walk.segments[0].base_offset:
             raise ExpiredError(
-                f"the log begins at {walk.segments[0].base_offset}, behind {begin} where the stream is: what is between"
-                " was removed before it was read. A stream with a new checkpointLocation begins where the log does"
+                f"the log begins at {walk.segments[0].base_offset}, after the stream's position {begin}: the records"
+                " between were removed unread. A stream with a new checkpointLocation starts where the log begins"
             )
         end, rows = walk.end_of_batch(begin, replace(limits, before_ms=self._durable_before_ms(), target=self._target))
         assert end >= begin, f"a batch from {begin} to {end}"
@@ -122,7 +122,7 @@ class FollowedLog:
                 return (to if place == marks[-1][0] else found[1]), max(marks[0][0], first)
             if place < first:
                 return to, to
-        raise cut_in_front_of_all(to)
+        raise cut_before_all(to)
 
 
 def _offset(begin: int, to: int, known: KnownRecords) -> dict[str, Any]:

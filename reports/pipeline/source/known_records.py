@@ -103,18 +103,18 @@ class KnownRecords(NamedTuple):
         to: the offset that they are before. Its last record is gone.
         """
         if not walk.segments or walk.segments[0].base_offset > self.first:
-            raise cut_in_front_of_all(to)
+            raise cut_before_all(to)
         kept = list[KnownRecord]()
         for mark, found in zip(self.marks[:-1], _records(walk, self.first, to, is_boundary=True), strict=False):
             if found.digest[0] != mark or found.stored_ms > self.latest_ms:
                 break
             kept = [*kept[-1:], found]
         if not kept:
-            raise cut_in_front_of_all(to)
+            raise cut_before_all(to)
         if len(kept) > 1 and kept[1].stored_ms < kept[0].stored_ms:
             raise LogCutError(
-                f"the log was cut near {kept[0].end}, and the clock was set back there: which of the records behind it"
-                f" the stream has given, up to {to}, is not known. With upTo=durable nothing is read that can be cut"
+                f"the log was cut near {kept[0].end}, and the clock was set back there, so it is unknown which records"
+                f" from there to {to} the stream has returned. upTo=durable reads only records that are never cut"
             )
         return kept[-1].end
 
@@ -124,11 +124,11 @@ def old_marks_of(offset: dict[str, Any]) -> list[tuple[int, int]]:
     return [] if "last" in offset else list(_OLD_MARK.iter_unpack(b64decode(offset["known"])))
 
 
-def cut_in_front_of_all(to: int) -> LogCutError:
+def cut_before_all(to: int) -> LogCutError:
     """Return the error for a log that has lost all known records."""
     return LogCutError(
-        f"the log was cut in front of all records that the stream knows, of those in front of {to}, where it is: what"
-        " was read there is not in it any more. With upTo=durable nothing is read that can be cut"
+        f"the log was cut before all records that the stream knows, which is at {to}: it has returned records that are"
+        " no longer in the log. upTo=durable reads only records that are never cut"
     )
 
 

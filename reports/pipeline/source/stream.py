@@ -137,8 +137,8 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         missing = [store for store in found if store not in self._logs]
         if missing:
             raise ValueError(
-                f"{', '.join(missing)}: the stream has read this log too, and it is not named any more, though it may"
-                " have what was not read. A stream without it needs a new checkpointLocation"
+                f"{', '.join(missing)}: the stream has read this log before, but it is no longer named, and may have"
+                " unread records. A stream without it needs a new checkpointLocation"
             )
         return found
 

@@ -66,7 +66,7 @@ class Table:
         system, root = open_place(self.place)
         make_directory(system, f"{root}/rows")
         if self._names():
-            raise SweepFileError("sweep.json is gone, and there are rows: of which sweep they are cannot be known")
+            raise SweepFileError("sweep.json is missing, but there are rows, whose sweep is unknown")
         with whole_file(system, f"{root}/sweep.json") as stream:
             stream.write(begun.to_json().encode())
 
