@@ -54,7 +54,6 @@ class ViolationKind:
     """One promise that was broken in one way, in one or more runs."""
 
     promise: str
-    """The invariant."""
     kind: str
     """The field in which the violation shows."""
     times: int

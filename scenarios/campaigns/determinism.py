@@ -65,7 +65,6 @@ class DigestDifference:
     """The first different event; empty if it was not looked for."""
 
     def __str__(self) -> str:
-        """Return one line."""
         outcomes = [f"{one.outcome} {one.digest or one.error}".rstrip() for one in (self.here, self.there)]
         where = f"; {self.where}" if self.where else ""
         place = f"{self.here.scenario} --seed {self.here.seed}"

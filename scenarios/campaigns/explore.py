@@ -168,7 +168,6 @@ def explore_seed(
 
 
 def _reproduced(signature: str, record: RunRecord) -> FailingRun:
-    """Replay the run of a violated state and return it as a failing run."""
     replayed = replay(record)
     if replayed.result.signature != signature:
         raise ReplayDivergedError("violation", 0, signature, replayed.result.signature or "none")

@@ -72,7 +72,6 @@ def furnished(pythons: Sequence[str]) -> Iterator[list[WitnessProcess]]:
 
 
 def _environment(python: str, directory: Path) -> str:
-    """Create an environment with the requirements of this package and return its executable."""
     executable = directory / "bin" / "python"
     install = [str(executable), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     for command in ([python, "-m", "venv", str(directory)], [*install, *requirements()]):
@@ -89,7 +88,6 @@ def requirements() -> list[str]:
 
 
 def _link(directory: Path) -> str:
-    """Create a link to this package in a directory and return the PYTHONPATH that finds it."""
     place = directory / "path"
     place.mkdir()
     place.joinpath("tornlog").symlink_to(Path(__file__).parents[2], target_is_directory=True)

@@ -29,7 +29,6 @@ from .seeds import SeedResult, run_seed
 from .worker_pool import in_processes
 
 SIZES_SHOWN = ("messages", "preemptions", "sectors")
-"""The reported sizes of a shrunk failure."""
 _SHARES = {"median": 0.5, "95 %": 0.95, "maximum": 1.0}
 """Shares of mutants, by nearest rank."""
 _ROUNDS_PER_TURN = 2
@@ -75,7 +74,6 @@ class Find:
     seeds: int
     """Seeds of all scenarios up to the find."""
     core_seconds: float
-    """CPU time of these seeds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +86,6 @@ class MutantResult:
     seeds: int
     """Seeds run until the first find, or all of them."""
     core_seconds: float
-    """CPU time of these seeds."""
     reached: int | None
     """Seeds in which the mutated code ran; None for a constant, which does not run."""
     bit: int | None
@@ -101,11 +98,8 @@ class MutantResult:
     clean_violation: str = ""
     """A violation of the store without the mutant, on a seed that broke a promise with it. Such a seed is no find."""
     error: str = ""
-    """The harness error that ended the run."""
     failure: Failure | None = None
-    """The failure of the first find."""
     shrunk: dict[str, Any] | None = None
-    """The size of the shrunk failure and its cost; None if shrinking was off."""
 
     @property
     def found(self) -> bool:
@@ -200,8 +194,6 @@ def run_mutant(mutant: Mutant, settings: MutationSettings) -> MutantResult:
 
 
 class _Search:
-    """The seeds of one mutant and their results so far."""
-
     def __init__(self, mutant: Mutant, settings: MutationSettings) -> None:
         self._mutant = mutant
         self._limits = settings.limits
@@ -295,7 +287,6 @@ class _Search:
 
 
 def _shrunk(mutant_result: MutantResult, failure: Failure, seconds_max: float) -> MutantResult:
-    """Return the result with its failure shrunk."""
     began = perf_counter()
     small = shrink_failure(failure, stop=lambda: perf_counter() - began > seconds_max, cpu_seconds_max=CPU_SECONDS_MAX)
     size, seconds = small.failure.smallest.size, round(perf_counter() - began, 3)

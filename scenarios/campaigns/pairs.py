@@ -69,7 +69,6 @@ FEATURES: dict[str, Feature] = {
     ),
     "broker": Feature("users reach the store over a network", lambda plan: plan.broker.serves),
 }
-"""Every feature by name."""
 SINGLE: Mapping[str, str] = {
     "removal of queues": "after a removal numbers and consumers start again, which only its own scenario models",
     "damaged record": "its run is one life of plain puts; a later crash after the damage is not modelled",
@@ -195,7 +194,6 @@ def _places(name: str) -> frozenset[_Place]:
 
 
 def _can_meet(first: str, second: str) -> bool:
-    """Return whether two names can take part in one run."""
     if _places(first).isdisjoint(_places(second)):
         return False
     return not any(
@@ -225,9 +223,7 @@ class PairsMet(NamedTuple):
     """How many pairs have met."""
 
     met: int
-    """The number of pairs that can meet and did."""
     never: list[Pair]
-    """Pairs that can meet and did not, sorted."""
 
     @property
     def can(self) -> int:

@@ -39,7 +39,6 @@ class Reach:
     not_run: tuple[str, ...] = ()
     """Those without a single run, or with an unfinished mutation run."""
     interrupted: bool = False
-    """Whether the user ended the campaign."""
 
     @classmethod
     def of(cls, asked: int, not_run: tuple[str, ...], interruption: Interruption) -> "Reach":
@@ -257,7 +256,6 @@ def _results(
 
 
 def _lost(batch: Batch, seed: int, error: Exception) -> SeedResult:
-    """Return the result of a seed if its worker was killed before or during the run."""
     return SeedResult(batch.scenario.name, seed, "harness-error", error=f"worker process died: {error}")
 
 

@@ -35,7 +35,6 @@ class SearchResult:
     """Schedules with 0, 1, 2, … preemptions or delays."""
     is_complete: bool = False
     violated: int = 0
-    """Schedules under which a promise was broken."""
     first_violated: int | None = None
     """The number of schedules run up to and including the first of these."""
     first_schedule: str | None = None

@@ -54,7 +54,6 @@ class SeedResult(RunCounts):
     """Microseconds of virtual time -> number of puts answered OK after that time."""
     failure: Failure | None = None
     error: str = ""
-    """The error of the harness."""
     reached: int = 0
     """How often the mutant's code ran; 0 without a mutant."""
     bit: int = 0

@@ -29,8 +29,6 @@ _Result = TypeVar("_Result")
 
 
 class _Worker:
-    """State of a worker process."""
-
     stop: Event | None = None
 
 
@@ -136,7 +134,6 @@ def _begin(stop: Event) -> None:
 
 
 def _submit(pool: WorkerPool, work: Callable[[], _Result]) -> Future[_Result]:
-    """Submit work. A broken pool gives a failed future."""
     try:
         return pool.submit(work)
     except BrokenProcessPool as error:

@@ -23,7 +23,6 @@ _OF_FLUSHING = ("flush_", "commit_", "sync_", "os_")
 
 
 def _settings(prefixes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the duration settings of a store whose names have these prefixes."""
     return tuple(
         each.name for each in fields(StoreConfig) if each.name.endswith("_ms") and each.name.startswith(prefixes)
     )

@@ -70,7 +70,6 @@ def config_of(plan: Plan) -> StoreConfig:
 
 
 def _log_paths(directories: DirectoryPlan) -> str:
-    """Return the setting for the log directories; empty means the one in the root."""
     if directories.log_directories == 1:
         return ""
     top = "/" if directories.root.startswith("/") else ""

@@ -207,7 +207,6 @@ def _refuse_unknown(values: object, known: object, place: str) -> None:
 
 
 FEATURES: dict[str, type] = {each.name: type(each.default) for each in fields(Plan) if is_dataclass(each.default)}
-"""The optional parts of a plan, by name."""
 KNOBS: dict[str, Knob] = {
     path: found
     for name, own in knobs_of(Plan)

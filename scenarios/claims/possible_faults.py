@@ -60,7 +60,6 @@ def paths_of(kind: FaultKind) -> tuple[str, ...]:
 
 
 def _options(ranges: Ranges, path: str, of_disks: Iterable[Mapping[str, Options]] = ()) -> list[Any]:
-    """Return every value that a seed can draw for a knob."""
     values = [*ranges[path]]
     for options in (*ranges.optional.values(), *of_disks):
         values += options.get(path, ())

@@ -138,7 +138,6 @@ class Ranges:
 
 
 def _checked(chosen: Mapping[str, Options | Mapping[str, Options]]) -> dict[str, Options]:
-    """Return options by path. ValueError if a knob or an ending is unknown."""
     options = dict(_paths(chosen))
     for path in options:
         if path not in KNOBS and path not in _OF_LIVES:

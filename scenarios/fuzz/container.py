@@ -110,7 +110,6 @@ def _is_path(name: bytes) -> bool:
 
 
 def _has_file_above(entries: Mapping[str, bytes | None]) -> bool:
-    """Return whether a path lies below a file."""
     for path in entries:
         while path := path.rpartition("/")[0]:
             if entries.get(path) is not None:

@@ -71,7 +71,6 @@ class FuzzTally:
     broken: int = 0
     corpus: Corpus = field(default_factory=Corpus)
     found: dict[str, FirstFailure] = field(default_factory=dict)
-    """By signature."""
 
     @property
     def refused(self) -> int:
@@ -98,7 +97,6 @@ class Fuzzer:
         self._target = target
         self._draw = Draw(f"fuzz/{target.name}/{seed}")
         self._current = b""
-        """The input under judgement."""
         self._hangs = 0
         self._measured = 0
         """Number of the last input that was selected for a memory measurement."""

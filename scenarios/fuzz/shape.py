@@ -44,7 +44,6 @@ class Shape(NamedTuple):
 
 
 PLAIN = Shape((), ())
-"""Of bytes without a known format."""
 
 
 _FIXED = (
@@ -110,7 +109,6 @@ def mend_records(data: bytearray, base_offset: int) -> None:
 
 
 INDEX_SLOTS = 5
-"""Of every index file that is fuzzed."""
 QUEUE_ENTRY_BYTES = 20
 INDEX_HEADER_BYTES, INDEX_SLOT_BYTES, INDEX_ENTRY_BYTES = 40, 4, 20
 _INDEX_COUNT_AT = 36

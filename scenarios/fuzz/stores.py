@@ -28,7 +28,6 @@ from .target import TargetViolation
 LOG_FILE_BYTES, QUEUE_FILE_BYTES, EXT_FILE_BYTES = 2048, 200, 512
 INDEX_ENTRIES = 12
 STORES = 24
-"""Number of different stores."""
 _DELAY_LEVELS = "1s 3s 20s"
 _MESSAGES_MAX = 24
 _BODY_BYTES = (0, 5, 64, 300, 900)

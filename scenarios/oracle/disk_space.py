@@ -36,7 +36,6 @@ class Room:
         self._disk = disk
         self._paused_ns = paused_ns
         self._returned_ns: int | None = None
-        """When the limit was last lifted."""
 
     @property
     def is_short(self) -> bool:
@@ -113,7 +112,6 @@ class WatchedRemovals:
         self, files: Any, disk: Disk, room: Room, ledger: Expiring, report: Callable[[Iterable[Violation]], None]
     ) -> None:
         self.store: MessageStore | None = None
-        """The store, once it has loaded."""
         self._files = files
         self._disk = disk
         self._room = room

@@ -36,7 +36,6 @@ class Violation:
     """Lines for a reader: the state of services, and where in the store an error arose."""
 
     def __str__(self) -> str:
-        """Return one line."""
         place = f" ({self.file} @ {self.offset})" if self.file else ""
         facts = ", ".join(f"{name} {text}" for name, text in self.facts)
         return f"{self.invariant}: {self.summary}{place}" + (f": {self.field}: {facts}" if facts else "")

@@ -21,7 +21,6 @@ FIELDS_AT = {
     "hashSlotCount": 32,
     "indexCount": 36,
 }
-"""The position of each header field."""
 _HEADER = Struct(">qqqqii")
 HEADER_BYTES = _HEADER.size
 _SLOT_BYTES = 4

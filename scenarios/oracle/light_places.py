@@ -18,7 +18,6 @@ _WAITING_TOPICS = (SCHEDULE_TOPIC, *TRANSACTION_TOPICS)
 _NOWHERE: dict[tuple[str, int], int] = {}
 
 QueueKey = tuple[str, int]
-"""Topic and queue id."""
 
 
 class RecordPlacement(Protocol):

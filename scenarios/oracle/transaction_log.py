@@ -17,7 +17,6 @@ class TransactionLog:
 
     by_name: dict[str, FoundTransaction] = field(default_factory=dict)
     strays: list[tuple[FoundRecord, str]] = field(default_factory=list)
-    """Record and reason."""
     _halves: dict[int, FoundTransaction] = field(default_factory=dict)
 
     @classmethod

@@ -17,7 +17,6 @@ class FoundTransaction:
     """The records of one transaction, each kind in log order."""
 
     half: FoundRecord | None = None
-    """The record of the put."""
     put_back: list[FoundRecord] = field(default_factory=list)
     copies: list[FoundRecord] = field(default_factory=list)
     ops: list[FoundRecord] = field(default_factory=list)
@@ -51,7 +50,6 @@ class Behaviour:
     unknowns: int
     """How many checks it answers with "unknown" first."""
     answer_ms: int
-    """How long an answer takes."""
     immunity_s: int
     """The immunity that it asks for; 0: none."""
     repeats_ms: int = 0
@@ -65,7 +63,6 @@ class Behaviour:
 
 
 GROUP = "sellers"
-"""The only producer group."""
 
 
 @dataclass(slots=True, eq=False)
@@ -76,7 +73,6 @@ class TransactionDecision:
     commits: bool
     asked_ns: int = field(compare=False)
     status: EndTransactionStatus | None = None
-    """None: no answer."""
     copy_end: int | None = None
     """The log offset after the copy that it made."""
     is_acknowledged: bool = False
@@ -93,15 +89,12 @@ class Transaction:
     """One transaction over all lives of the store."""
 
     name: str
-    """The name of its half message."""
     behaviour: Behaviour
     decisions: list[TransactionDecision] = field(default_factory=list)
     questions: int = 0
-    """How often its producer group was asked."""
     is_insisted_on: bool = False
     """Whether it was prepared after all faults had ended, so that giving it up is not excused."""
     asked_times: set[str] = field(default_factory=set)
-    """The check times of the questions so far."""
     may_be_asked_again: bool = False
     """Whether the check has lost progress since the prepare. Each of its copies may then be asked about."""
     copies: dict[int, bool] = field(default_factory=dict)
@@ -122,7 +115,6 @@ class Transactions:
 
     by_name: dict[str, Transaction] = field(default_factory=dict)
     decisions: list[TransactionDecision] = field(default_factory=list, compare=False)
-    """Decisions of the present life."""
     check_max: int = field(default=TRANSACTIONS.transaction_check_max, compare=False)
     """How often the producer group is asked before a transaction is given up."""
 

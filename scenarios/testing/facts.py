@@ -28,7 +28,6 @@ from .mark_arguments import CRASH, MarkArguments, SeedBudget
 
 FORMAT = "tornlog-pytest/1"
 _MOST = 5
-"""Number of faults in the summary."""
 _PLAIN = re.compile(r"[^A-Za-z0-9._-]+")
 _NAME_MAX, _DIGEST_BYTES = 80, 4
 
@@ -128,7 +127,6 @@ def test_of(file: Path) -> str | None:
 
 
 def _file_name(test_id: str) -> str:
-    """Return a unique file name for a test."""
     digest = hashlib.blake2b(test_id.encode(), digest_size=_DIGEST_BYTES).hexdigest()
     return f"{_PLAIN.sub('-', test_id)[-_NAME_MAX:].strip('-')}-{digest}"
 

@@ -86,7 +86,6 @@ def _failing(reason: str) -> Function:
 
 
 def _judge_silence(item: pytest.Function, facts: Facts, wanted: MarkArguments) -> None:
-    """Fail or warn if a fault never happened."""
     happened = facts.injected | {CRASH: facts.crash_points}
     missing = [name for name in wanted.must_inject if not happened.get(name)]
     if missing:
@@ -156,7 +155,6 @@ def _find(scenario: Scenario, campaign: SeedBudget, facts: Facts) -> Finding | N
 
 
 def _replayed(scenario: Scenario, file: Path, facts: Facts) -> str | None:
-    """Replay a failure file. Returns None if the test holds now."""
     finding = Finding.from_json(file.read_text())
     replayed = replay(scenario, finding.record)
     outcome = replayed.result

@@ -120,7 +120,6 @@ class SessionResults:
 
     @property
     def _is_unmet_replay(self) -> bool:
-        """Return whether a failure was to be replayed, and its test did not run."""
         is_worker = hasattr(self._config, "workerinput")
         return self._config.getoption("--tornlog-replay") is not None and not self._facts and not is_worker
 

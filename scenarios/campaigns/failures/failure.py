@@ -121,8 +121,6 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class _RunDocument:
-    """A failing run in an artefact."""
-
     steps: int
     size: Size
     plan: dict[str, Any]
@@ -134,8 +132,6 @@ class _RunDocument:
 
 @dataclass(frozen=True, slots=True)
 class _FailureDocument:
-    """A failure in an artefact."""
-
     scenario: str
     claim: str
     seed: int
@@ -151,7 +147,6 @@ def _run_document(run: FailingRun) -> _RunDocument:
 
 
 def _run_of(place: str, document: _RunDocument) -> FailingRun:
-    """Return the run of a document. Raises ArtefactError with the first wrong field."""
     if not document.violations:
         raise ArtefactError(f"{place}.violations: expected at least one, found none")
     try:

@@ -108,7 +108,6 @@ def shrink_lives(search: Search[RunRecord]) -> None:
 
 
 def _stopped(record: RunRecord, number: int) -> RunRecord:
-    """Return a record in which a life ends in a stop."""
     crashes = tuple(crash for crash in record.crashes if crash.life != life_name(number))
     return _with_life(replace(record, crashes=crashes), number, ending=LifeEnding.STOP, operation=-1)
 
@@ -147,8 +146,6 @@ def without_life(record: RunRecord, gone: int) -> RunRecord:
 
 
 def _shrink_faults(search: Search[RunRecord]) -> None:
-    """Switch faults of disks and network off: all, or as many as possible."""
-
     def chances(record: RunRecord) -> list[str]:
         return [*_chances(record.setup.faults), *_chances(record.setup.network)]
 
@@ -166,13 +163,11 @@ def _chances(part: FaultPlan | NetworkPlan) -> list[str]:
 
 
 def _only(part: _Part, kept: Sequence[str]) -> _Part:
-    """Return a part of a plan with all other faults off."""
     gone: dict[str, Any] = {name: 0.0 for name in _chances(part) if name not in kept}
     return replace(part, **gone)
 
 
 def _shrink_cluster(search: Search[RunRecord]) -> None:
-    """Remove machines, and reset cluster knobs to their plain values."""
     if not search.attempt(_planned(search.best, {"cluster": ClusterPlan()})):
         _try_each(search, _PLAIN_CLUSTER)
 
@@ -203,7 +198,6 @@ def _keeping_messages(record: RunRecord, kept: Sequence[str]) -> RunRecord:
 
 
 def _planned(record: RunRecord, changes: Mapping[str, object]) -> RunRecord:
-    """Return a record whose plan has other values, by path."""
     return replace(record, setup=record.setup.with_values(changes))
 
 

@@ -68,7 +68,6 @@ def concern_of(violations: Sequence[Violation], config: StoreConfig, ledger: Led
 
 
 def _add_place(concern: Concern, violation: Violation, config: StoreConfig) -> None:
-    """Add the file of a violation: a path, one below the root, or the whole log."""
     if not violation.file:
         return
     root = config.store_path_root_dir
@@ -81,7 +80,6 @@ def _add_place(concern: Concern, violation: Violation, config: StoreConfig) -> N
 
 
 def _add_put(concern: Concern, put: PutEntry, config: StoreConfig) -> None:
-    """Add the record of a message and its queue entry."""
     if put.physical_offset is not None:
         end = put.physical_offset + put.record_bytes
         concern.ranges += [(log, put.physical_offset, end) for log in config.commit_log_directories]

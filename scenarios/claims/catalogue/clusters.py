@@ -43,7 +43,6 @@ TROUBLED = CLUSTER.replace(
         "reset_at_death_chance": (0.0, 0.5),
     }
 )
-"""The ranges of clusters with network faults."""
 
 SCENARIOS: tuple[Scenario, ...] = (
     # The master's disk is lost at the end of the run. Syncs may fail on either side.

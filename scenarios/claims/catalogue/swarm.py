@@ -95,7 +95,6 @@ _DYING: Mapping[str, Mapping[str, Any]] = {
     "swapped pages": {"rot": {"swapped_pages_chance": (0.5,)}, **_LONG_UNSYNCED},
     "unreadable sectors": {"rot": {"latent_sector_error_chance": (0.1,)}},
 }
-"""Faults of a dying disk only."""
 _GARBAGE: Mapping[str, Mapping[str, Any]] = {
     "garbage": {"faults": {"garbage_chance": (1.0,)}, "endings": ("crash in traffic",), **_LONG_UNSYNCED}
 }
@@ -182,7 +181,6 @@ _MIX = Ranges(
     consumers=(0, 1, 2),
     lives=(1, 2, 3),
 )
-"""The common part of all mixes."""
 
 
 def _links(chances: Mapping[str, Options]) -> dict[str, Mapping[str, Any]]:
@@ -201,7 +199,6 @@ _OF_BROKERS: Mapping[str, Mapping[str, Any]] = {
     "transactions": {"transactions": {"chance": (0.3,)}},
     "client deaths": {"broker": {"client_death_chance": (0.1, 0.2)}},
 }
-"""Requests of a broker's clients, and their deaths."""
 _SLAVES: Mapping[str, Any] = {
     "sync_flush": (True,),
     "memory": {"transient_pool": (False,)},

@@ -22,4 +22,3 @@ TARGETS: dict[str, type[Target]] = {
         DirectoryTarget,
     )
 }
-"""Every target by its name."""

@@ -87,8 +87,6 @@ def _contents_of(store: MessageStore) -> _Contents:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The result of recovering a directory."""
-
     ways: list[str]
     """Kinds of the damaged files and fields."""
     contents: _Contents
@@ -221,7 +219,6 @@ def check_served(store: MessageStore, given: GivenLog) -> int:
 
 
 def _pulled(store: MessageStore, topic: str, queue_id: int) -> Iterator[tuple[bytes, int]]:
-    """Yield the messages of a queue and their log offsets."""
     offset = max(store.get_min_offset_in_queue(topic, queue_id), 0)
     end = store.get_max_offset_in_queue(topic, queue_id)
     while offset < end:

@@ -29,8 +29,6 @@ _FILE_BYTES = index_format.index_file_bytes(SLOTS, ENTRIES_MAX)
 
 
 class _Memory:
-    """A mapped file in memory."""
-
     __slots__ = ("_raw", "path", "size_bytes")
 
     def __init__(self, raw: bytearray) -> None:
@@ -110,7 +108,6 @@ def _look_up(file: index_file.IndexFile, data: bytearray, key_hash: int, *, has_
 
 
 def _entry_places(end: int) -> range:
-    """Return the places of the entries before number end."""
     return range(_ENTRIES_AT + _ENTRY_BYTES, _ENTRIES_AT + _ENTRY_BYTES * end, _ENTRY_BYTES)
 
 

@@ -161,7 +161,6 @@ def _managed(world: World, path: str, what: str, *, light: bool) -> InputOutcome
 
 
 def _kind_of(error: CorruptFileError, file: str, size_bytes: int) -> str:
-    """Return the kind of an error, without names."""
     field = field_of(error, file, size_bytes)
     found = error.found.partition(" ")[0] if field == "JSON" else ""
     return f"{field if field in ('JSON', 'text', 'offsetTable') else 'field'} {found}"[:32]

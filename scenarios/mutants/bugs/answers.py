@@ -22,10 +22,6 @@ _LIVELY = BROKER.replace(heals=(True,), consumers=(1, 2), messages_each=(8,))
 _SENT_BACK = _LIVELY.replace(broker={"send_back_chance": (1.0,), "rest_ms_max": (8_000,)})
 
 
-# -- fields of a stored message --------------------------------------------------------------------
-
-
-# The broker builds the message from named fields and omits the flag.
 @bug("send-loses-flag", SendChecks, "message", found_by=("PREFIX", "DUR", "READ"))
 @needs(_LIVELY)
 def message_without_flag(
@@ -36,7 +32,7 @@ def message_without_flag(
     return message_without_flag.original(self, send._replace(flag=0), topic, body, channel)
 
 
-# A client that sends to a retry topic sets the count itself.
+# A client that sends to a retry topic sets the count.
 @bug("send-loses-reconsume-times", SendChecks, "message", found_by=("PREFIX", "DUR", "READ"))
 @needs(_LIVELY)
 def message_sent_first(
@@ -47,7 +43,7 @@ def message_sent_first(
     return message_sent_first.original(self, send._replace(reconsume_times=0), topic, body, channel)
 
 
-# The client sets bornTimestamp, and the transaction check derives the age of a half message from it.
+# The transaction check derives the age of a half message from bornTimestamp.
 @bug("send-born-on-arrival", SendChecks, "message", found_by=("PREFIX", "DUR", "READ"))
 @needs(_LIVELY)
 def message_born_now(self: SendChecks, send: SendRequest, topic: TopicConfig, body: bytes, channel: Channel) -> Message:
@@ -57,7 +53,7 @@ def message_born_now(self: SendChecks, send: SendRequest, topic: TopicConfig, bo
     return message_born_now.original(self, send._replace(born_timestamp_ms=now_ms), topic, body, channel)
 
 
-# A broker does not interpret these properties, but SQL filters read them.
+# SQL filters read these properties.
 @bug("send-loses-own-property", SendMessageProcessor, "_put_one", found_by=("PREFIX", "DUR", "VIS", "READ", "LIVE"))
 @needs(_LIVELY, consuming={"filtered": (True,)})
 def put_known_properties(
@@ -80,9 +76,6 @@ def committed_without_port(half: HalfMessage) -> Message | None:
     return message
 
 
-# -- fields of a message that is sent back ---------------------------------------------------------
-
-
 # Without the count the message comes back forever.
 @bug("sent-back-uncounted", SendMessageProcessor, "_again", found_by=("PREFIX",))
 @needs(_SENT_BACK)
@@ -101,10 +94,6 @@ def again_born_now(self: SendMessageProcessor, record: MessageRecord, topic: Top
     return replace(again_born_now.original(self, record, topic, level), born_timestamp_ms=now_ms)
 
 
-# -- answers to a send -----------------------------------------------------------------------------
-
-
-# The queueOffset in the answer is the end of the queue.
 @bug("send-answers-next-offset", SendMessageProcessor, "_answer", found_by=("QOFF", "PREFIX", "READ"))
 @needs(_LIVELY)
 def answer_with_end(
@@ -118,7 +107,6 @@ def answer_with_end(
     return replace(response, ext_fields={**response.ext_fields, "queueOffset": following})
 
 
-# A look-up by this msgId finds another message.
 @bug("send-answers-record-end", SendMessageProcessor, "_answer", found_by=("QOFF", "PREFIX", "STATUS", "DUR", "READ"))
 @needs(_LIVELY)
 def answer_with_record_end(
@@ -131,9 +119,6 @@ def answer_with_record_end(
     bit()
     message_id = encode_message_id(self._parts.config.store_host, append.wrote_offset + append.wrote_bytes)
     return replace(response, ext_fields={**response.ext_fields, "msgId": message_id})
-
-
-# -- answers to a pull -----------------------------------------------------------------------------
 
 
 # A message id made of a slave's host leads to the slave instead of the master.
@@ -157,7 +142,6 @@ def pull_naming_itself(
     return replace(response, body=_rewritten(response.body, _STORE_HOST_AT, host))
 
 
-# The broker takes reconsumeTimes for a counter of its own.
 @bug("pull-gives-no-reconsume-times", pull, "_answer", found_by=("READ",))
 @needs(_LIVELY)
 def answer_without_times(

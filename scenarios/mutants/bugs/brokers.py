@@ -31,7 +31,6 @@ from ..mutant import bit, bug, needs
 _LIVELY = BROKER.replace(heals=(True,), consumers=(1, 2), messages_each=(8,))
 
 
-# If the consumer dies with the messages in hand, its successor starts after them.
 @bug("offset-committed-at-delivery", PullMessageProcessor, "_pull", found_by=("META", "LIVE", "QUIET"))
 @needs(_LIVELY)
 def pull_commits_what_it_gives(
@@ -48,7 +47,7 @@ def pull_commits_what_it_gives(
     return response
 
 
-# The broker forgets the group together with its offsets. All members of a group can be gone for a moment.
+# All members of a group can be gone for a moment.
 @bug("gone-group-loses-progress", BrokerParts, "_unregister_filters", found_by=("META", "QUIET"))
 @needs(_LIVELY, broker={"client_death_chance": (0.05,)})
 def forget_group(self: BrokerParts, group: str) -> None:
@@ -58,7 +57,6 @@ def forget_group(self: BrokerParts, group: str) -> None:
     self.offsets.remove_group(group)
 
 
-# The header decoder takes a number or a boolean for damage and closes the connection.
 @bug("header-fields-are-texts", Members, "texts", found_by=("LIVE", "QUIET"))
 @needs(_LIVELY, broker={"cpp_clients": (True,)})
 def texts_only(self: Members) -> dict[str, str]:
@@ -69,7 +67,7 @@ def texts_only(self: Members) -> dict[str, str]:
     return dict(self._members)
 
 
-# The connection task dies of an error. The process keeps its port and its directory, so no supervisor restarts it.
+# The process keeps its port and directory, so no supervisor restarts it.
 @bug("failed-server-stays-up", RemotingServer, "fail", found_by=("LIVE", "QUIET"))
 @needs(_LIVELY, network={"failed_poll_chance": (0.01,)})
 def fail_and_stay(self: RemotingServer, name: str, error: Exception) -> None:
@@ -95,8 +93,7 @@ def answer_all_that_wait(self: LateAnswers) -> None:
         self._answer(request, late, result)
 
 
-# A side file records its new content before the write. After a failed write the content counts as written until it
-# changes.
+# The content in memory changes before the write, so a failed write looks done.
 @bug("side-file-failed-once", SideFile, "store", found_by=("META", "QUIET"))
 @needs(
     _LIVELY,
@@ -114,7 +111,6 @@ def store_or_believe(self: SideFile, content: bytes) -> bool:
         raise
 
 
-# The consumer takes the answer for success and drops the message, so it is never delivered again.
 @bug("sent-back-into-nothing", SendMessageProcessor, "_answer_back", found_by=("DUR",))
 @needs(SCENARIOS["what-is-sent-back-is-given-again"].ranges)
 def answer_back_at_any_rate(
@@ -126,8 +122,7 @@ def answer_back_at_any_rate(
     return answer_back_at_any_rate.original(self, request, topic, group, put)
 
 
-# A failed replacement restores the old version in memory. If the old file has its backup name already, each retry
-# fails.
+# A failure restores the old content in memory. If the old file already has its backup name, each retry fails.
 @bug("side-file-goes-on-from-the-old", SideFile, "store", found_by=("QUIET", "META"))
 @needs(SCENARIOS["progress-survives-every-crash"].ranges, faults={"failed_rename_chance": (0.3,)})
 def store_from_the_old(self: SideFile, content: bytes) -> bool:
@@ -141,8 +136,7 @@ def store_from_the_old(self: SideFile, content: bytes) -> bool:
         raise
 
 
-# A topic is in use before it is on disk. After a failed write its producer is refused once, then served. A crash takes
-# the topic.
+# Its producer is refused once, then served, and a crash takes the topic.
 @bug("topic-seen-before-durable", VersionedTable, "_store", found_by=("META", "LIVE"))
 @needs(_LIVELY, faults={"failed_write_chance": (0.3,)})
 def store_seen_first(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]
@@ -176,7 +170,6 @@ def commit_whatever(self: TransactionalMessageService, request: EndTransaction) 
     return EndTransactionResult(EndTransactionStatus.DECIDED, put, self._conclude(half))
 
 
-# The next offset of such an answer is the end of the queue instead of the end of the searched range.
 @bug("no-match-skips-to-end", pull, "_answer", found_by=("LIVE",))
 @needs(_LIVELY, consume_queue_bytes=(100,), consuming={"filtered": (True,)})
 def answer_with_end(
@@ -189,7 +182,7 @@ def answer_with_end(
     return answer_with_end.original(request, code, broker_id, result)
 
 
-# A pull without a match is held and later retried from the same offset, which gives the same result.
+# The pull is held and later retried from the same offset.
 @bug("no-match-waits", pull, "_code_of", found_by=("LIVE",))
 @needs(_LIVELY, consume_queue_bytes=(100,), consuming={"filtered": (True,)})
 def code_that_waits(result: GetMessageResult, offset: int) -> ResponseCode:
@@ -207,7 +200,6 @@ _EXPIRING = _LIVELY.replace(
 )
 
 
-# A pull below the minimum offset is redirected to the end of the queue instead of its beginning.
 @bug("moved-to-the-end", pull, "_answer", found_by=("CLEAN", "LIVE"))
 @needs(_EXPIRING)
 def answer_moved_to_end(
@@ -229,8 +221,7 @@ def code_that_waits_for_the_expired(result: GetMessageResult, offset: int) -> Re
     return code_that_waits_for_the_expired.original(result, offset)
 
 
-# A message that arrives between the search and the hold has notified no pull. The pull waits for the next message or
-# for the next round over all queues.
+# Such a message has notified no pull. The pull waits for the next message or the next round over all queues.
 @bug("hold-without-second-look", PullRequestHoldService, "hold", found_by=("LIVE",))
 @needs(
     _LIVELY,
@@ -271,7 +262,7 @@ def notify_one_short(self: ArrivalNotifier, record: ScannedRecord) -> None:
     notify_one_short.original(self, record._replace(queue_offset=record.queue_offset - 1))
 
 
-# A message goes to one consumer of each group, and several groups can wait.
+# A message goes to one consumer of each group.
 @bug("arrival-ends-one-wait", PullRequestHoldService, "on_arriving", found_by=("LIVE",))
 @needs(_LIVELY, consumers=(1, 2), broker={"suspend_ms": (5000,), "tailing_consumers": (2,)})
 def on_arriving_for_one(self: PullRequestHoldService, arrival: MessageArrival) -> None:
@@ -285,7 +276,7 @@ def on_arriving_for_one(self: PullRequestHoldService, arrival: MessageArrival) -
     self._end_waits(ended[:1])
 
 
-# A table is read and changed before its lock is taken, so that readers never wait for the disk.
+# The table is read before the lock is taken.
 @bug("topic-lost-beside-another", VersionedTable, "change", found_by=("META",))
 @needs(_LIVELY, producers=(3,), consumers=(2,), topics=(3,), broker={"suspend_ms": (100,)})
 def change_what_was_read(
@@ -304,7 +295,7 @@ def change_what_was_read(
     return table
 
 
-# Each write rewrites the whole table, so every other write is skipped.
+# Each write rewrites the whole table.
 @bug("every-second-topic-in-memory", VersionedTable, "_store", found_by=("META",))
 @needs(_LIVELY)
 def store_every_other_time(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]

@@ -10,7 +10,6 @@ from ....store.running_flags import Refusal
 from ..mutant import bit, bug, needs
 
 
-# The bytes stay in the buffer. Readers find zeros, and a restart finds no messages.
 @bug("transient-fake-commit", BufferedSegment, "_write", found_by=("POS", "LIVE", "QUIET", "DUR"))
 @needs(sync_flush=(False,), memory={"transient_pool": (True,)})
 def write_nothing(self: BufferedSegment, at: int, end: int) -> None:
@@ -18,8 +17,6 @@ def write_nothing(self: BufferedSegment, at: int, end: int) -> None:
     bit()
 
 
-# Readers use the write position although the file ends at the committed position. The rest reads as zeros or as a part
-# of a record.
 @bug(
     "transient-read-wrote-position",
     BufferedSegment,
@@ -53,8 +50,7 @@ def _max_wrote_offset(self: BufferedSegmentQueue) -> int:
     return 0 if last is None else last.base_offset + last.wrote.get()
 
 
-# Found in this store, under ASYNC_FLUSH with the pool on a sparse disk, where a commit is the first to ask for a block.
-# The commit would succeed once there is room.
+# Found in this store: on a sparse disk a commit is the first to need a block. A retry succeeds once there is room.
 @bug("full-disk-ends-commits", CommitRealTimeService, "commit", found_by=("LIVE", "QUIET", "STATUS"))
 @needs(
     sync_flush=(False,),
@@ -80,7 +76,7 @@ def commit_or_refuse_for_good(self: CommitRealTimeService, least_pages: int) -> 
     return True
 
 
-# A stop ends the committer before it refuses puts. A put between the two is in the buffer only.
+# A stop ends the committer before it refuses puts.
 @bug("final-drain-stops-early", MessageStore, "shutdown", found_by=("DUR", "LIVE", "QUIET"))
 @needs(
     sync_flush=(False,),

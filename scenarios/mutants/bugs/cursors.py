@@ -10,7 +10,6 @@ from ....store.services.transaction_queues import OpQueue
 from ..mutant import bit, bug, needs
 
 
-# Ops are kept although all half messages that they decided are settled.
 @bug("op-progress-stays", OpQueue, "forget", found_by=("QUIET",))
 @needs(transactions={"chance": (0.5,)}, messages_each=(5,), heals=(True,))
 def keep_all_ops(self: OpQueue, is_settled: Callable[[int], bool]) -> None:
@@ -46,7 +45,6 @@ def persist_one(self: ScheduleMessageService) -> bool:
     return self.file.store(encoded_offsets(self._durable))
 
 
-# The search for the newest vouched segment starts at the oldest one and ends at the first match.
 @bug("recovery-from-oldest-segment", Recovery, "trusted_segments", found_by=("SCAN",))
 @needs(
     recover_whole_log=(False,),
@@ -69,7 +67,6 @@ def oldest_trusted_segment(self: Recovery) -> int:
     return 0
 
 
-# Recovery trusts a clean exit for the end of the log, but not for the start of the scan.
 @bug("clean-exit-scans-all", Recovery, "_scan", found_by=("SCAN",))
 @needs(recover_whole_log=(False,), commit_log_bytes=(1024,), messages_each=(16,), endings=("stop",))
 def scan_all_after_clean_exit(self: Recovery, first: int, trusted: int) -> object:
@@ -77,7 +74,7 @@ def scan_all_after_clean_exit(self: Recovery, first: int, trusted: int) -> objec
     return scan_all_after_clean_exit.original(self, 0 if bit(self._clean_exit and first > 0) else first, trusted)
 
 
-# The index takes every start for a start after a crash and drops the file that is not full.
+# The index treats every start as one after a crash.
 @bug("index-rebuilt-after-clean-stop", IndexRecovery, "begin", found_by=("SCAN",))
 @needs(
     recover_whole_log=(False,),

@@ -29,8 +29,7 @@ from ...claims.ranges import Ranges
 from ..mutant import bit, bug, needs
 
 
-# After the queue lost its tail, no message of that level is delivered until the queue has grown past the old offset.
-# The messages before that offset are skipped.
+# No message of that level is delivered until the queue has grown past the old offset. Those before it are skipped.
 @bug("delay-offset-not-clamped", ScheduleMessageService, "_within_queue", found_by=("META", "SCHED", "LIVE", "QUIET"))
 @needs(
     delay={"chance": (1.0,)},
@@ -46,7 +45,6 @@ def as_persisted(self: ScheduleMessageService, level: int, offset: int) -> int:
     return offset
 
 
-# After a failed delivery the next attempt starts at the next message.
 @bug("delay-retry-skips-message", ScheduleMessageService, "_deliver_entry", found_by=("SCHED",))
 @needs(
     delay={"chance": (0.8,)},
@@ -63,8 +61,8 @@ def deliver_once(self: ScheduleMessageService, level: int, entry: QueueEntry) ->
     return wait_ms
 
 
-# A pass reads to the end of a pull, which can exceed the end of the queue at the start of the pass, because skipped
-# numbers make pulls longer. Found in this store: a decision made during the pass is forgotten, and a later one counts.
+# Found in this store: a pull can exceed the end of the queue at the start of the pass, because skipped numbers make
+# pulls longer. A decision made during the pass is forgotten.
 @bug("check-meets-what-it-put-back", transaction_check, "pull_from", found_by=("LIVE", "TX"))
 @needs(SCENARIOS["a-gap-in-the-numbers-hides-no-transaction"].ranges)
 def pull_to_the_end_of_answers(store: MessageStore, topic: str, begin: int, end: int) -> Iterator[PulledPlace]:
@@ -80,8 +78,7 @@ def pull_to_the_end_of_answers(store: MessageStore, topic: str, begin: int, end:
 _RETRY_MS = 100
 
 
-# The disk changed a message so that no record can hold its copy, and the put is retried forever. Found in this store:
-# one flipped bit of REAL_TOPIC blocks the level.
+# Found in this store: no record can hold the copy of such a message, and the put is retried forever.
 @bug("delay-rotten-copy-blocks-level", ScheduleMessageService, "_after_refusal", found_by=("QUIET", "SCHED"))
 @needs(
     delay={"chance": (0.8,)},
@@ -101,7 +98,6 @@ def put_for_ever(self: ScheduleMessageService, message: Message) -> int:
     return _RETRY_MS
 
 
-# The resumed half message keeps its number of checks.
 @bug("resumed-is-given-up-again", transaction_service, "resumed", found_by=("TX",))
 @needs(SCENARIOS["what-was-given-up-can-be-decided-after-all"].ranges)
 def as_often_as_it_was(given_up: MessageRecord) -> Message:
@@ -110,8 +106,7 @@ def as_often_as_it_was(given_up: MessageRecord) -> Message:
     return again(HalfMessage.of(given_up), HALF_TOPIC, {})
 
 
-# A zero entry counts as an entry that a failed sync took back and that a restart restores. Found in this store: a
-# restart does not restore an entry that a dying disk lost.
+# Found in this store: a zero entry counts as reverted by a failed sync, but no restart restores it on a dying disk.
 @bug("delay-hole-blocks-level", ScheduleMessageService, "_pass_over_hole", found_by=("QUIET", "SCHED", "LIVE"))
 @needs(SCENARIOS["what-rots-while-it-waits-holds-up-nothing-else"].ranges)
 def hold_back(self: ScheduleMessageService, queue: ConsumeQueue, offset: int) -> int:
@@ -120,8 +115,7 @@ def hold_back(self: ScheduleMessageService, queue: ConsumeQueue, offset: int) ->
     return _RETRY_MS
 
 
-# Failed progress is written again only when there is more. Found in this store: if the disk is full at the last
-# delivery, a crash delivers all of it again.
+# Found in this store: if the disk is full at the last delivery, a crash delivers all of it again.
 @bug("delay-persist-failure-forgotten", ScheduleMessageService, "persist", found_by=("QUIET",))
 @needs(
     delay={"chance": (0.5,)},
@@ -155,9 +149,8 @@ def delivered_from_store(record: MessageRecord) -> Message | None:
 _HELD_UP_MS = 20
 
 
-# The age is compared with the immunity twice, with a new clock reading each time. If the immunity ends in between, the
-# message counts as dealt with although it was neither put back nor checked. Virtual time stands still while a task
-# runs, so the mutant sleeps between the two readings, as garbage collection can stop any thread.
+# The clock is read twice. Virtual time stands still while a task runs, so the mutant sleeps in between, as garbage
+# collection can stop any thread.
 @bug("half-msg-immunity-double-clock", TransactionalMessageCheckService, "_deal_with", found_by=("TX", "QUIET"))
 @needs(transactions={"chance": (1.0,)}, messages_each=(8, 16))
 def deal_with_two_clocks(self: TransactionalMessageCheckService, half: HalfMessage, ops: OpQueue) -> bool:
@@ -193,8 +186,7 @@ _EVERYBODY_PAUSED = Ranges(
 )
 
 
-# A pass has read a half message and pauses while retention removes it from the log together with its op. The message
-# then seems undecided.
+# The pass reads the half message, then retention removes it together with its op.
 @bug("expired-half-put-back", TransactionalMessageCheckService, "_has_expired", found_by=("TX", "CLEAN"))
 @needs(_EVERYBODY_PAUSED)
 def never_expires(self: TransactionalMessageCheckService, half: HalfMessage) -> bool:
@@ -203,9 +195,8 @@ def never_expires(self: TransactionalMessageCheckService, half: HalfMessage) -> 
     return False
 
 
-# A producer decides before dispatch has reached its half message. The check takes the end of the half queue for the end
-# of the puts, and the decision for one about a removed queue. A decision that the check has not passed would be kept,
-# so `forget` changes as well.
+# The check takes the end of the half queue for the end of the puts. `forget` changes too, since a decision that the
+# check has not passed would be kept.
 @bug("decision-forgotten-before-dispatch", TransactionalMessageCheckService, "_is_settled", found_by=("TX",))
 @needs(_EVERYBODY_PAUSED)
 def settled_by_dispatch(self: TransactionalMessageCheckService, half_offset: int) -> bool:
@@ -220,8 +211,7 @@ def _forget_settled(self: Decisions, is_settled: Callable[[int], bool], passed: 
     self._decided = {first for first in self._decided if not is_settled(first)}
 
 
-# A half message is put back into a buffer of the pool, and its producer group is asked at once. An answer that arrives
-# before the commit finds no record. After fifteen such answers the message is given up.
+# An answer before the commit finds no record. After fifteen of them the message is given up.
 @bug("question-before-commit", TransactionalMessageCheckService, "_is_in_file", found_by=("TX",))
 @needs(sync_flush=(False,), memory={"transient_pool": (True,)}, transactions={"chance": (1.0,)})
 def is_asked_about_at_once(self: TransactionalMessageCheckService, record: MessageRecord) -> bool:
@@ -230,8 +220,7 @@ def is_asked_about_at_once(self: TransactionalMessageCheckService, record: Messa
     return True
 
 
-# Finding no new op at the end of the op queue is taken for a wrong offset. The check restarts from that same end and
-# forgets the decisions that half messages still need.
+# Finding no new op is taken for a wrong offset, and the check restarts from there.
 @bug("op-queue-overflow-one", OpQueue, "read", found_by=("TX",))
 @needs(transactions={"chance": (1.0,)}, messages_each=(8, 16), pauses={"ms_max": (1, 30)})
 def read_or_forget(self: OpQueue) -> None:
@@ -253,8 +242,7 @@ def again_never_reconsumed(half: HalfMessage, topic: str, added: dict[str, str])
     return replace(message, reconsume_times=0)
 
 
-# Progress is kept at the end of a pass. A crash can take the messages that the pass put back, and the next life starts
-# after their originals.
+# A crash can take the messages that the pass put back. The next life then starts after their originals.
 @bug("tx-progress-outlives-log", TransactionalMessageCheckService, "_publish", found_by=("TX",))
 @needs(transactions={"chance": (1.0,)}, sync_flush=(False,), messages_each=(8,), pauses={"ms_max": (300,)})
 def publish_at_once(self: TransactionalMessageCheckService) -> None:
@@ -285,7 +273,6 @@ def _one_more(config: TransactionConfig) -> int:
     return config.transaction_check_max + 1
 
 
-# The check forgets passed decisions, also those of earlier lives.
 @bug("decided-again-once-passed", Decisions, "forget", found_by=("TX",))
 @needs(transactions={"chance": (1.0,)}, messages_each=(8,))
 def forget_earlier_lives(self: Decisions, is_settled: Callable[[int], bool], passed: range) -> None:
@@ -309,7 +296,6 @@ def persist_undurable(self: ScheduleMessageService) -> bool:
     return stored
 
 
-# A delayed message counts as dispatched when it is put into its delay queue.
 @bug("delayed-skips-light-queues", LightQueueDispatcher, "dispatch", found_by=("CQ-COMPLETE", "SCAN", "VIS", "READ"))
 @needs(delay={"chance": (0.5,)}, light_queues={"chance": (0.9,)}, messages_each=(8,))
 def dispatch_light_once(self: LightQueueDispatcher, record: ScannedRecord) -> None:
@@ -319,8 +305,7 @@ def dispatch_light_once(self: LightQueueDispatcher, record: ScannedRecord) -> No
     dispatch_light_once.original(self, record)
 
 
-# The last step keeps only progress that is already durable. The stop makes the rest durable after the offsets were
-# persisted.
+# The stop makes the rest of the progress durable only after the offsets were persisted.
 @bug("check-progress-lost-in-a-stop", TransactionalMessageCheckService, "finish", found_by=("TX",))
 @needs(transactions={"chance": (1.0,)}, sync_flush=(False,), messages_each=(5,), endings=("stop",), lives=(2, 3))
 def finish_without_flush(self: TransactionalMessageCheckService) -> None:

@@ -32,7 +32,7 @@ def step_and_forget(self: FlushConsumeQueueService) -> None:
     self.last_error = None
 
 
-# The error is about data of the process before, which the retry does not write again.
+# The error is about data of an earlier process, which the retry does not write.
 @bug("recovery-sync-error-retried", SegmentQueue, "make_durable", found_by=("POS", "DUR", "STATUS", "CKPT", "PREFIX"))
 @needs(
     sync_flush=(True,),
@@ -50,8 +50,8 @@ def make_durable_in_two_tries(self: SegmentQueue, first: int) -> None:
         make_durable_in_two_tries.original(self, first)
 
 
-# Where the kernel drops pages after a failed write, the page cache shows the older content: zeros for a message, a
-# blank for an entry. Found by the swarm of brokers, in this store.
+# Found by the swarm of brokers: if the kernel drops pages after a failed write, messages become zeros and entries
+# blanks.
 @bug("pull-after-failed-sync", Puller, "get_message", found_by=("READ", "VIS"))
 @needs(
     SCENARIOS["a-broker-on-a-failing-disk-answers-truthfully"].ranges,
@@ -79,7 +79,6 @@ _FAILING = Ranges(
 )
 
 
-# Consumers are sent past the record, and look-ups answer that there is no such message.
 @bug(
     "unreadable-record-is-missing", CommitLog, "record_bytes", found_by=("READ", "IDX", "SCHED", "REDEL", "TX", "QUIET")
 )

@@ -7,7 +7,6 @@ from ....store.service import Service
 from ..mutant import bit, bug, needs
 
 
-# Dispatch follows the append position instead of the flushed one. A power cut takes messages that consumers have seen.
 @bug("reput-past-flushed", DispatchService, "readable_limit", found_by=("VIS",))
 @needs(
     sync_flush=(True,),
@@ -22,7 +21,6 @@ def appended_limit(self: DispatchService) -> int:
     return self._commit_log.queue.max_offset
 
 
-# One class of errors ends the dispatcher for good, while puts are still acknowledged.
 @bug("reput-dies-on-error", DispatchService, "step", found_by=("LIVE", "QUIET"))
 @needs(faults={"failed_creation_chance": (0.2,)})
 def step_without_os_errors(self: DispatchService) -> None:
@@ -44,8 +42,7 @@ def _dispatch(self: DispatchService, *survived: type[StoreError] | type[OSError]
         self.signal.wait(None)
 
 
-# Any disk error except lack of space ends dispatch, while puts are still acknowledged. reput-dies-on-error ends at
-# failed file creation only.
+# reput-dies-on-error ends at failed file creation only.
 @bug("reput-never-retries", DispatchService, "step", found_by=("LIVE", "QUIET"))
 @needs(faults={"failed_map_chance": (0.1,)})
 def step_until_error(self: DispatchService) -> None:
@@ -56,7 +53,7 @@ def step_until_error(self: DispatchService) -> None:
         _dispatch(self, StoreError, OSError)
 
 
-# The retry count is not reset after progress. Found in this store: the count was reset only at the end of a segment.
+# Found in this store: the count was reset only at the end of a segment.
 @bug("dispatch-adds-failures-up", DispatchService, "step", found_by=("STATUS",))
 @needs(
     faults={"failed_map_chance": (0.5,)},

@@ -20,8 +20,7 @@ def submit_and_answer(self: GroupCommitService, request: GroupCommitRequest) -> 
     request.complete(True)
 
 
-# The result is computed before each of two flushes, never after the last. A record at the start of a new segment needs
-# both flushes, one for each segment.
+# The result is computed before each of two flushes. A record at the start of a segment needs both.
 @bug("group-commit-stale-result", GroupCommitService, "commit", found_by=("STATUS",))
 @needs(sync_flush=(True,), commit_log_bytes=(2048, 4096))
 def commit_with_stale_result(self: GroupCommitService, requests: list[GroupCommitRequest]) -> None:
@@ -39,8 +38,7 @@ def commit_with_stale_result(self: GroupCommitService, requests: list[GroupCommi
     self.flush_to(self.queue.max_offset)
 
 
-# The producer takes a reference to the list before it waits for the lock. Meanwhile the service swaps and walks the
-# list, and the producer adds to a list that is no longer read.
+# The producer takes the list before it waits for the lock, and adds to a list that is no longer read.
 @bug("group-commit-swap-race", GroupCommitService, "submit", found_by=("LIVE", "QUIET"))
 @needs(sync_flush=(True,), producers=(3,))
 def submit_to_swapped_list(self: GroupCommitService, request: GroupCommitRequest) -> None:
@@ -70,8 +68,7 @@ def _commit_under_lock(self: GroupCommitService, requests: list[GroupCommitReque
         requests.clear()
 
 
-# The service clears its signal after it has taken the requests. A request in between waits for the next put. RocketMQ's
-# poll every 10 ms would hide that.
+# The signal is cleared after the requests are taken. RocketMQ's poll every 10 ms would hide that.
 @bug("group-commit-lost-wakeup", GroupCommitService, "step", found_by=("LIVE", "QUIET"))
 @needs(
     sync_flush=(True,),
@@ -111,7 +108,7 @@ def flush_until_it_succeeds(self: FlushCommitLogService, least_pages: int) -> bo
     return False
 
 
-# Group commit compares positions only, so a failed sync looks like a good one.
+# Group commit compares positions only.
 @bug("flush-advance-on-io-error", Segment, "flush", found_by=("POS", "STATUS", "DUR", "CKPT"))
 @needs(_WITH_FAILED_SYNCS)
 def flush_despite_error(self: Segment, least_pages: int) -> int:
@@ -125,7 +122,6 @@ def flush_despite_error(self: Segment, least_pages: int) -> int:
         return wrote
 
 
-# After a rollover the flush continues in the newest segment. The unsynced bytes lie before acknowledged ones.
 @bug("flush-jumps-to-new-file", SegmentQueue, "flush", found_by=("POS", "STATUS", "DUR", "PREFIX"))
 @needs(commit_log_bytes=(2048,))
 def flush_newest(self: SegmentQueue, least_pages: int = 0) -> bool:
@@ -154,8 +150,8 @@ class _GoingSegment(Segment):
         return readable
 
 
-# In RocketMQ a flush that cannot hold its segment moves the position all the same. This store counts no references: a
-# class of its own marks the segment, and the removal that waits for the next pass stands for a reader.
+# RocketMQ moves the position if a flush cannot hold its segment. This store counts no references: a class marks the
+# segment until the next pass removes it.
 @bug("flush-hold-failed-fakes-progress", CleanCommitLog, "_remove_first", found_by=("POS", "CLEAN", "CKPT", "DUR"))
 @needs(
     retention={"deletes_segments": (True,)},
@@ -176,8 +172,8 @@ def mark_first(self: CleanCommitLog) -> bool:
     return False
 
 
-# The flushed position is 0 after a start. Once retention has removed the first segment, no segment holds that position.
-# The flush of this store falls back to the next segment, so the mutant removes the fallback as well.
+# The flushed position is 0 after a start, and retention has removed the segment at 0. The mutant also removes this
+# store's fallback to the next segment.
 @bug("flush-stuck-nonzero-base", Recovery, "_set_log_positions", found_by=("LIVE", "QUIET", "DUR", "STATUS"))
 @needs(
     retention={"deletes_segments": (True,)},

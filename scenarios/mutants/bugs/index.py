@@ -26,7 +26,7 @@ def first_key_of(properties: bytes) -> list[bytes]:
     return keys[:1]
 
 
-# Recovery scans the log from where the queues need it, although the dropped index file began earlier.
+# The scan starts where the queues need it.
 @bug("index-file-dropped-on-crash", Recovery, "_scan_enough", found_by=("IDX",))
 @needs(
     recover_whole_log=(False,),
@@ -55,8 +55,7 @@ def scan_for_queues_only(self: Recovery, trusted: int) -> CorruptFileError | Non
 _ALL_KEYS = 1 << 31
 
 
-# Header and entries are in different sectors, so one can be durable without the other. Entries that the header counts
-# are not indexed again.
+# Header and entries are in different sectors.
 @bug("index-header-ahead-of-entries", IndexRecovery, "_end_of", found_by=("IDX",))
 @needs(
     index={"slots": (40,), "entries": (60, 200)},
@@ -74,7 +73,7 @@ def end_by_header(self: IndexRecovery, file: IndexFile, begin: Place) -> tuple[P
     return (file.end_physical_offset, _ALL_KEYS), None
 
 
-# The checkpoint in memory covers queues up to the dispatch position. Only a thorough flush makes that true.
+# Only a thorough flush makes the queues durable up to the dispatch position.
 @bug(
     "index-roll-publishes-cq-checkpoint",
     FlushConsumeQueueService,
@@ -99,8 +98,7 @@ def flush_and_vouch_for_queues(self: FlushConsumeQueueService) -> bool:
 _WALK_ENTRIES_MAX = 32
 
 
-# The limit protects look-ups from a damaged chain. With more messages of one key than the limit, older ones are not
-# found.
+# The limit protects from damaged chains.
 @bug("index-walk-bounded", IndexFile, "select", found_by=("IDX",))
 @needs(
     index={"slots": (3,), "entries": (200,), "keys_chance": (1.0,), "seekers": (1,)},
@@ -146,7 +144,7 @@ def query_to_the_second(
 _YEAR_10000_MS = 253_402_300_800_000
 
 
-# The time in the name of a stray file counts. No name of 17 digits can hold a later time than the last one.
+# No name of 17 digits can hold a later time than this one.
 @bug("stray-name-ends-dispatch", IndexFiles, "load", found_by=("LIVE", "STATUS"))
 @needs(index={"slots": (5, 40)}, endings=("stop and strays",), lives=(2,))
 def load_and_count_odd_names(self: IndexFiles) -> list[CorruptFileError]:

@@ -40,8 +40,7 @@ def mark_without_sync(self: MessageStore) -> None:
     bit()
 
 
-# The second instance takes the growing end of the log for the result of a crash and removes the segments that were made
-# ahead. The lock comes too late.
+# It takes the growing end of the log for the result of a crash and removes the segments made in advance.
 @bug(
     "second-instance-recovers-before-lock",
     MessageStore,
@@ -65,8 +64,7 @@ def _recover_then_lock(self: MessageStore, *, clean_exit: bool) -> RecoveryRepor
     return report
 
 
-# Found in this store: a text file in `consumequeue`, a directory below a topic that is not a number, a copy among the
-# files of a queue.
+# Found in this store: a text file in `consumequeue`, a directory that is not a number, a copy of a queue file.
 @bug("strays-refused", ConsumeQueueTable, "load", found_by=("START",))
 @needs(endings=("stop and strays",))
 def load_refusing_strays(
@@ -79,7 +77,7 @@ def load_refusing_strays(
     return []
 
 
-# Found in this store: a crash inside an allocation leaves such a file. Its entries can be made again from the log.
+# Found in this store. The entries can be rebuilt from the log.
 @bug("partial-queue-file-refused", QueueSegments, "is_expendable", found_by=("START",))
 @needs(consume_queue_bytes=(200, 1000), endings=("crash in traffic", "crash in load"))
 def is_expendable_if_empty_or_whole(self: QueueSegments, base_offset: int) -> bool:
@@ -95,8 +93,8 @@ def _never_extend(self: QueueSegments, base_offset: int) -> bool:
     return False
 
 
-# Of a new path with several levels only the last name is synced; of a relative path, `/` instead of the working
-# directory. Found in this store.
+# Found in this store: only the last name of a path is synced, and for a relative path `/` instead of the working
+# directory.
 @bug(
     "last-parent-synced-only",
     message_store,
@@ -114,8 +112,7 @@ def sync_last_parent(files: Files, path: str, *, below: str = "", once_made: Cal
         bit(parent != directory_of(path) or parent != "/")
 
 
-# Only new levels are synced. A process that died between creation and sync leaves levels that exist and are not
-# durable.
+# A process died between creation and sync.
 @bug(
     "existing-levels-trusted",
     message_store,
@@ -141,8 +138,7 @@ def sync_new_levels(files: Files, path: str, *, below: str = "", once_made: Call
         files.sync_directory(parent)
 
 
-# A queue file that is too short for the settings is removed with all after it and made again from the log. If all
-# messages of the queue have left the log, its count is lost.
+# If all messages of the queue have left the log, its count is lost with the file.
 @bug(
     "short-queue-file-removed",
     QueueSegments,
@@ -165,7 +161,7 @@ def remove_what_is_short(self: QueueSegments, base_offset: int) -> bool:
     return False
 
 
-# The store stays closed, so retention, which could make room, never runs. Found in this store.
+# Found in this store: retention, which could make room, never runs.
 @bug("full-disk-ends-load", QueueReplay, "_place", found_by=("START",))
 @needs(SCENARIOS["a-full-disk-recovers-when-space-returns"].ranges)
 def place_or_fail(self: QueueReplay, queue_offset: int, raw: bytes | bytearray) -> None:
@@ -176,7 +172,7 @@ def place_or_fail(self: QueueReplay, queue_offset: int, raw: bytes | bytearray) 
         raise self.lacks_room
 
 
-# The queue counts on from its last entry that has a file, although later messages have their numbers already.
+# Later messages have these numbers already.
 @bug(
     "counts-by-short-queue",
     Recovery,

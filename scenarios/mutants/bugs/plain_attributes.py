@@ -11,7 +11,7 @@ from ....store.services.consumer_offsets import ConsumerOffsetManager
 from ..mutant import bit, bug, needs
 
 
-# The finished request is deleted without the lock, because a deletion is atomic.
+# The finished request is deleted without the lock.
 @bug("allocate-table-without-lock", AllocateMappedFileService, "take", found_by=("LIVE",))
 @needs(attribute_points=(True,), commit_log_bytes=(2048,), messages_each=(16,))
 def take_out_without_lock(self: AllocateMappedFileService, base_offset: int) -> Segment | None:
@@ -60,7 +60,6 @@ def find_in_changing_row(self: SegmentQueue, offset: int) -> Segment | None:
     return found
 
 
-# Copying and clearing the list are atomic each, but not together.
 @bug("group-commit-copies-then-clears", GroupCommitService, "submit", found_by=("LIVE", "STATUS"))
 @needs(attribute_points=(True,), sync_flush=(True,), producers=(3,))
 def submit_without_lock(self: GroupCommitService, request: GroupCommitRequest) -> None:
@@ -81,7 +80,7 @@ def _copy_then_clear(self: GroupCommitService) -> list[GroupCommitRequest]:
     return taken
 
 
-# Offsets are committed to a new table, so that persisting the old one needs no lock.
+# A new table needs no lock while the old one is persisted.
 @bug("commit-to-stale-table", ConsumerOffsetManager, "commit_offset", found_by=("REDEL", "META", "QUIET"))
 @needs(attribute_points=(True,), consuming={"commits_offsets": (True,)}, consumers=(2,), endings=("stop",))
 def commit_in_new_table(self: ConsumerOffsetManager, group: str, topic: str, queue_id: int, offset: int) -> None:

@@ -34,8 +34,7 @@ from ...claims.catalogue import SCENARIOS
 from ..mutant import Mutant, bit, bug, needs
 
 
-# A put takes its queue offset before the record is stored. After a refused put, queue entries and the offsets in
-# records disagree.
+# Queue entries and the offsets in records disagree after a refused put.
 @bug("failed-put-burns-queue-offset", CommitLog, "begin_put", found_by=("CQ-VALID", "CQ-COMPLETE", "QOFF"))
 @needs(commit_log_bytes=(2048,), messages={"body_bytes_max": (2500,)})
 def put_burning_offset(
@@ -51,8 +50,7 @@ def put_burning_offset(
     return result
 
 
-# Places in light queues are taken under the lock of the message's own queue. Two producers with different queues and
-# one light queue read the same place.
+# The lock is that of the message's own queue, but queues share the light queue.
 @bug("lmq-offset-lock-split", CommitLog, "append", found_by=("QOFF", "CQ-COMPLETE", "READ", "VIS"))
 @needs(
     light_queues={"chance": (0.9,)},
@@ -82,8 +80,7 @@ def _take_places_found(self: LightPut, table: Mapping[tuple[str, int], int]) -> 
     return self.encode(self._properties_with(self.offsets))
 
 
-# Dispatch replays the log from where recovery began. The highest indexed log offset restarts at nothing, and entries
-# are not compared with the slot of their queue offset.
+# Dispatch replays from the start of recovery, and entries are not compared with their slots.
 @bug("cq-redispatch-duplicates", MessageStore, "recover", found_by=("CQ-COMPLETE", "READ", "CQ-VALID", "CKPT"))
 def recover_and_redispatch(self: MessageStore, *, clean_exit: bool) -> RecoveryReport:
     """Records that are replayed after a crash are in their queues twice."""
@@ -112,8 +109,7 @@ def _put_beyond_mark(
     self.max_physical_offset = physical_offset + size_bytes
 
 
-# A power cut can leave the newest file with a size and no content. Its zeros become an entry, and the file before it is
-# not searched.
+# A power cut can leave the newest file with a size and no content.
 @bug("cq-empty-tail-file", recovery, "keep_trusted_entries", found_by=("CQ-VALID",))
 @needs(
     disk=("ext4-ordered", "strict-posix"),
@@ -134,8 +130,7 @@ def keep_first_slot(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges
     return changed
 
 
-# The put lock is released before the queue is forgotten. A put in between starts the queue again at 0 and is dispatched
-# into the queue that is about to be forgotten.
+# The put lock is released too early. A put in between starts the queue at 0, and that queue is then forgotten.
 @bug("queue-removed-beside-a-put", CleanConsumeQueue, "_remove", found_by=("CQ-COMPLETE", "READ", "CLEAN"))
 @needs(
     sync_flush=(False,),
@@ -169,8 +164,7 @@ def remove_without_put_lock(self: CleanConsumeQueue, queue: ConsumeQueue, end: i
             self._queues.remove_directories(queue)
 
 
-# A pull takes an entry without a record for one that retention removed, as RocketMQ 4.9.8 does. For a blank entry it
-# skips the first segment.
+# RocketMQ 4.9.8 takes such an entry for an expired one. For a blank entry it skips the first segment.
 @bug("hole-hides-segment", Puller, "_scan", found_by=("READ",))
 @needs(SCENARIOS["a-gap-in-the-numbers-hides-no-message"].ranges)
 def scan_over_holes(
@@ -238,7 +232,7 @@ def hash_of_trimmed(tag: str) -> int:
     return java_hash(tag.strip())
 
 
-# Such a queue keeps the positions from the load, where every file counts as full. New entries come after the zeros.
+# Such a queue keeps the positions of the load, where every file counts as full.
 @bug(
     "silent-queue-not-recovered", recovery, "keep_trusted_entries", found_by=("QOFF", "CQ-VALID", "CQ-COMPLETE", "POS")
 )
@@ -259,7 +253,7 @@ def leave_as_loaded(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges
     return False
 
 
-# One flush covers one file. Between two thorough flushes most queues fill less than a file, and the busiest one more.
+# Most queues fill less than a file between two thorough flushes, the busiest one more.
 @bug("hot-queue-flushed-in-part", ConsumeQueue, "flush", found_by=("CKPT", "QUIET", "CQ-COMPLETE", "CQ-VALID"))
 @needs(
     recover_whole_log=(False,),
@@ -274,7 +268,7 @@ def flush_one_file(self: ConsumeQueue, least_pages: int) -> None:
     bit(not least_pages and self.queue.flushed_where.get() < self.queue.max_offset)
 
 
-# Java's trim keeps such spaces. The consumer gets messages of another tag instead of its own.
+# Java's trim keeps such spaces.
 @bug("tags-trimmed-like-python", message_filter, "java_trim", found_by=("READ",))
 @needs(consuming={"filtered": (True,)}, consumers=(2,), messages={"equal_sizes": (False,)}, messages_each=(16,))
 def strip(text: str) -> str:
@@ -284,7 +278,7 @@ def strip(text: str) -> str:
     return stripped
 
 
-# A queue searches only its first file for its minimum, as in RocketMQ, until a pass of retention removes the file.
+# As in RocketMQ, until a pass of retention removes the file.
 @bug("queue-begins-in-first-file", ConsumeQueue, "correct_min_offset", found_by=("CLEAN",))
 @needs(SCENARIOS["log-segment-missing"].ranges)
 def correct_in_first_file(self: ConsumeQueue, log_min_offset: int) -> None:

@@ -130,7 +130,7 @@ def encode_shorter_properties(self: PutEncoder, message: Message) -> EncodedPut 
     return encode_shorter_properties.original(self, message)
 
 
-# Only characters are counted. A reader takes the overflowed length for a negative one.
+# A reader takes the overflowed length for a negative one.
 @bug("properties-length-overflows", PutEncoder, "_encode_single", found_by=("STATUS",))
 @needs(_WITH_LONGEST)
 def encode_uncounted(self: PutEncoder, message: Message) -> EncodedPut | PutMessageStatus:

@@ -12,8 +12,7 @@ from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs
 
 
-# Truncation sets positions only. If a later record ends where an old one begins, the next recovery continues into the
-# old ones.
+# If a new record ends where an old one begins, recovery continues into the old ones.
 @bug("stale-tail-after-truncate", Recovery, "cut_log", found_by=("PREFIX", "QOFF"))
 @needs(
     sync_flush=(False,),
@@ -52,8 +51,7 @@ def _keep_entries(queue: ConsumeQueue, log_end: int = _ANYWHERE) -> None:
     queue.recovered(end, 0)
 
 
-# Recovery keeps the entries that it finds. Dispatch starts at the end of the log, so records between the end of the
-# queues and the end of the log stay without entries.
+# Dispatch starts at the end of the log.
 @bug("reput-starts-at-log-end", Recovery, "finish_queues", found_by=("CQ-COMPLETE", "CQ-VALID"))
 def finish_with_entries_found(self: Recovery) -> None:
     """After a restart, stored records without queue entries are never dispatched."""
@@ -64,7 +62,7 @@ def finish_with_entries_found(self: Recovery) -> None:
         queue.correct_min_offset(max(self._log.min_offset, 0))
 
 
-# The log is truncated at a bad record, the queues are not. Later records take the places that the old entries point at.
+# Later records take the places that the old entries point at.
 @bug("normal-recovery-keeps-dirty-cq", Recovery, "finish_queues", found_by=("CQ-VALID", "CQ-COMPLETE"))
 @needs(endings=("stop and damage",))
 def finish_without_cutting(self: Recovery) -> None:
@@ -78,7 +76,7 @@ def finish_without_cutting(self: Recovery) -> None:
         finish_without_cutting.original(self)
 
 
-# The stop does not wait for dispatch and removes the marker. A start without the marker takes the queues as they are.
+# The stop removes the marker before dispatch is done.
 @bug("clean-exit-with-backlog", DispatchService, "finish", found_by=("CQ-COMPLETE",))
 @needs(sync_flush=(True,), messages={"no_wait_chance": (0.5,)}, sync_ms_max=(10,), endings=("stop",))
 def end_at_once(self: DispatchService) -> None:
@@ -105,7 +103,6 @@ def _finish_without_backlog(self: Recovery) -> None:
         _finish_without_backlog.original(self)
 
 
-# The next queue offsets are read from the queues before recovery has completed them.
 @bug("offset-table-rebuilt-early", MessageStore, "recover", found_by=("CQ-COMPLETE", "QOFF", "READ"))
 def recover_with_early_offsets(self: MessageStore, *, clean_exit: bool) -> RecoveryReport:
     """After a restart, new messages get queue offsets of existing records."""
@@ -121,8 +118,7 @@ def recover_with_early_offsets(self: MessageStore, *, clean_exit: bool) -> Recov
 _WITH_SKIPPED_NUMBERS = SCENARIOS["a-gap-in-the-numbers-hides-no-message"].ranges
 
 
-# Recovery refuses records after a gap in the numbers, unless the log has room for the missing ones. A restart of
-# RocketMQ 4.9.8 skips numbers without writing to the log.
+# A restart of RocketMQ 4.9.8 skips numbers without writing to the log.
 @bug("numbering-gap-refused", QueueReplay, "_place_of", found_by=("CQ-COMPLETE", "VIS"))
 @needs(_WITH_SKIPPED_NUMBERS)
 def place_without_gaps(self: QueueReplay, doubted: _Doubted, following: int | None) -> int | None:
@@ -136,8 +132,7 @@ def place_without_gaps(self: QueueReplay, doubted: _Doubted, following: int | No
     return place
 
 
-# Recovery believes one record's queueOffset, which no checksum covers, over all others. A right entry becomes blank,
-# and later ones can wait for it.
+# No checksum covers queueOffset.
 @bug("wrong-number-blanks-entry", QueueReplay, "_place_of", found_by=("CQ-COMPLETE", "VIS"))
 @needs(_WITH_SKIPPED_NUMBERS)
 def place_by_own_number(self: QueueReplay, doubted: _Doubted, following: int | None) -> int | None:
@@ -150,7 +145,7 @@ def place_by_own_number(self: QueueReplay, doubted: _Doubted, following: int | N
     return own
 
 
-# A record counts as in place if its number is the next one, even if its entry is elsewhere. Found in this store.
+# Found in this store: a record with the next number counts as in place, even if its entry is elsewhere.
 @bug("next-number-believed", QueueReplay, "_move_last", found_by=("CQ-COMPLETE", "VIS"))
 @needs(_WITH_SKIPPED_NUMBERS)
 def leave_last(self: QueueReplay) -> None:
@@ -161,8 +156,7 @@ def leave_last(self: QueueReplay) -> None:
         bit(place is not None and place >= self.next)
 
 
-# A record after a gap counts as wrong if the next record's number continues from before the gap, although its own entry
-# is in place. Found in this store.
+# Found in this store: the next record's number overrides the entry of this one.
 @bug("next-number-denies-gap", QueueReplay, "_place_of", found_by=("CQ-COMPLETE", "VIS"))
 @needs(_WITH_SKIPPED_NUMBERS)
 def place_by_next_number(self: QueueReplay, doubted: _Doubted, following: int | None) -> int | None:
@@ -173,8 +167,7 @@ def place_by_next_number(self: QueueReplay, doubted: _Doubted, following: int | 
     return place
 
 
-# A start keeps the checkpoint's times although the log lost the records of those times. If the clock was set back, new
-# records are covered before any sync.
+# If the clock was set back, new records are covered before any sync.
 @bug("checkpoint-ahead-of-log", StoreCheckpoint, "log_ends_at", found_by=("CKPT",))
 @needs(
     endings=("stop and damage",),
@@ -187,8 +180,7 @@ def leave_ahead(self: StoreCheckpoint, store_timestamp_ms: int) -> None:
     bit(max(self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms) > store_timestamp_ms)
 
 
-# A clean exit vouches for the queues whatever the checkpoint says. A load that dies before its own marker has written
-# entries without a sync. Found in this store.
+# Found in this store: a load that dies before its own marker has written entries without a sync.
 @bug("dead-load-vouches-for-queues", Recovery, "_scan_enough", found_by=("CKPT", "CQ-COMPLETE"))
 @needs(
     recover_whole_log=(False,),

@@ -29,7 +29,7 @@ _CLUSTER = BROKER.replace(
 )
 
 
-# A restarted name server knows only itself, so clients find no other broker.
+# Clients of a restarted name server find no other broker.
 @bug("registers-once", BrokerRegistration, "step", found_by=("QUIET", "LIVE"))
 @needs(_CLUSTER)
 def register_at_start(self: BrokerRegistration) -> None:
@@ -41,8 +41,7 @@ def register_at_start(self: BrokerRegistration) -> None:
     self.signal.wait(self._parts.config.register_name_server_period_ms)
 
 
-# A route numbers the brokers of one name in their order. The first slave gets the master's number, and with it sends
-# and offsets that it does not keep.
+# Sends and offsets then go to a broker that does not keep them.
 @bug("slave-listed-as-master", name_server, "_broker_datas", found_by=("META", "LIVE", "QUIET"))
 @needs(_CLUSTER)
 def counted(brokers: list[RegisteredBroker], *, quoted_keys: bool) -> dict[str, dict[str, Any]]:
@@ -68,7 +67,7 @@ def synchronize_without_progress(self: SlaveSynchronize) -> None:
     self.synchronized += 1
 
 
-# Copied topics and groups are not written to disk. The loss shows when the slave restarts as the master.
+# The loss shows when the slave restarts as the master.
 @bug("slave-tables-in-memory", VersionedTable, "replace", found_by=("META",))
 @needs(_CLUSTER, broker={"slave_takes_over": (True,)})
 def replace_in_memory(self: VersionedTable, members: Members) -> bool:  # type: ignore[type-arg]
@@ -83,8 +82,7 @@ def replace_in_memory(self: VersionedTable, members: Members) -> bool:  # type: 
     return True
 
 
-# The connection is not checked again after the client was registered. Its share of the queues stays unread for two
-# minutes.
+# Its share of the queues stays unread for two minutes.
 @bug("heartbeat-of-the-dead", ClientManageProcessor, "heartbeat", found_by=("LIVE",))
 @needs(SCENARIOS["slaves-give-what-their-master-has"].ranges)
 def heartbeat_without_second_look(
@@ -105,7 +103,7 @@ def heartbeat_without_second_look(
     return success(request)
 
 
-# The version changes before the write. If the write fails, the table of that version is never copied.
+# The version changes before the write.
 @bug("version-ahead-of-its-table", VersionedTable, "_store", found_by=("REP",))
 @needs(SCENARIOS["slaves-give-what-their-master-has"].ranges)
 def store_version_first(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]
@@ -116,7 +114,6 @@ def store_version_first(self: VersionedTable, version: DataVersion, table: dict)
     self._state = version, table
 
 
-# A table is written to disk before it is changed.
 @bug("table-one-change-behind", VersionedTable, "_store", found_by=("META",))
 @needs(broker={"serves": (True,)}, consumers=(1,))
 def store_before_change(self: VersionedTable[Entry], version: DataVersion, table: Mapping[str, Entry]) -> None:

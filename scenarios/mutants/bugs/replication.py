@@ -14,8 +14,7 @@ from ...claims.catalogue.clusters import CLUSTER, TROUBLED
 from ..mutant import bit, bug, needs
 
 
-# The position of the slaves is the greatest report, including the first report of a longer slave. New puts are
-# acknowledged before they were sent.
+# New puts are acknowledged before they were sent.
 @bug("ha-ack-beyond-master", HAConnection, "_take_first_report", found_by=("REP", "DUR"))
 @needs(
     CLUSTER,
@@ -46,8 +45,7 @@ def _has_by_any_report(self: HAConnection, start_offset: int, end_offset: int) -
     return end_offset <= self._reported.get()
 
 
-# Dispatch believes any larger queueOffset and fills the gap with blank entries. No checksum covers the number, and the
-# blanks exhaust memory or disk.
+# No checksum covers the number, and blank entries up to it exhaust memory or disk.
 @bug("slave-dispatch-unbounded", ConsumeQueue, "_check_place", found_by=("LIVE", "QUIET", "CQ-COMPLETE"))
 @needs(CLUSTER, cluster={"flipped_bit_chance": (0.5,)})
 def check_place_from_below(self: ConsumeQueue, queue_offset: int, following: int, physical_offset: int) -> None:
@@ -57,8 +55,7 @@ def check_place_from_below(self: ConsumeQueue, queue_offset: int, following: int
         raise MisplacedRecordError(f"{self.topic}/{self.queue_id}", f"{following} or more", queue_offset)
 
 
-# A master sends its log up to the write position. After a power cut the slave's log differs from the master's, and the
-# slave stops following.
+# After a power cut the logs differ, and the slave stops following.
 @bug("slave-gets-what-is-not-durable", HAConnection, "_send_next", found_by=("REP",))
 @needs(CLUSTER, sync_flush=(True,))
 def send_what_is_written(self: HAConnection) -> bool:
@@ -90,8 +87,7 @@ def written_offset(self: HAClient) -> int:
     return end_offset
 
 
-# It asks for its last record, durable or not, as after a failed sync. Masters of RocketMQ take that for a report of all
-# before it. Found by the swarm of clusters, in this store.
+# Found by the swarm of clusters: masters of RocketMQ take the start of a stream for a report.
 @bug("slave-begins-at-undurable", ReplicaLog, "begin", found_by=("REP",))
 @needs(TROUBLED, cluster={"slave_sync_flush": (True,)}, messages_each=(16,), faults={"failed_sync_chance": (0.1,)})
 def begin_at_last_record(self: ReplicaLog, kept_offset: int) -> int:
@@ -101,7 +97,6 @@ def begin_at_last_record(self: ReplicaLog, kept_offset: int) -> int:
     return begin
 
 
-# The list of slaves is emptied when one of them goes.
 @bug("gone-slave-takes-others", GroupTransfer, "gone", found_by=("QUIET",))
 @needs(TROUBLED, heals=(True,), cluster={"slaves": (2,), "sync_master": (True,)})
 def gone_with_all_others(self: GroupTransfer, replica: Replica) -> None:
@@ -111,8 +106,7 @@ def gone_with_all_others(self: GroupTransfer, replica: Replica) -> None:
         self.replicas = ()
 
 
-# A slave's first attempt fails after it ordered segments. If its log then begins further on, an empty file stays before
-# it. The next load takes that file for the end of the log. Found by the swarm of clusters, in this store.
+# Found by the swarm of clusters: the next load takes the empty first file for the end of the log.
 @bug("early-segments-left", AllocateMappedFileService, "begin_at", found_by=("CQ-VALID", "REP", "START"))
 @needs(
     TROUBLED,
@@ -131,7 +125,7 @@ def _say_nothing(master: str, error: DivergedError) -> None:
     bit()
 
 
-# Only a request for its state shows that the slave has stopped.
+# Only a request for its state shows that.
 @bug("slave-diverges-in-silence", HAClient, "_follow", found_by=("REP",))
 @needs(CLUSTER, lives=(2, 3), heals=(True,), cluster={"slaves": (1,)})
 def follow_in_silence(self: HAClient, connection: Connection, replica: ReplicaLog, address: str) -> None:

@@ -19,8 +19,7 @@ _DELETING = Ranges(
 )
 
 
-# A segment is removed as soon as the queue entry of its first record is durable. The bug needs the variety of that
-# scenario.
+# The bug needs the variety of that scenario.
 @bug(
     "segment-removed-half-dispatched",
     CleanCommitLog,
@@ -52,7 +51,7 @@ def run_once(self: CleanConsumeQueue) -> None:
         raise
 
 
-# Puts return at the level at which retention stops deleting, instead of when there is room again.
+# Puts return only at the level at which retention stops deleting.
 @bug("puts-return-late-after-full", DiskWatermark, "measure", found_by=("STATUS",))
 @needs(
     capacity_bytes=(10_000, 16_000, 24_000),
@@ -74,8 +73,7 @@ def measure_below_used_ratio(self: DiskWatermark) -> Pressure:
     return pressure
 
 
-# Command 306 removes the queue of half messages like any other, as in RocketMQ. The new queue starts at 0, and the ops
-# of the old numbers are still there.
+# Command 306 removes the queue, as in RocketMQ. The new one starts at 0, and the old ops are still there.
 @bug("transaction-queues-removed", cleaning, "is_numbered_elsewhere", found_by=("TX", "CLEAN"))
 @needs(
     transactions={"chance": (0.35,)},

@@ -13,8 +13,7 @@ from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs
 
 
-# Recovery does not compare physicalOffset with the place of a record. After the end of the log a disk can show whole
-# records of an older segment.
+# After the end of the log a disk can show records of an older segment.
 @bug("foreign-offset-record-accepted", recovery, "scan_records", found_by=("PREFIX", "CQ-VALID", "QOFF", "DUR"))
 @needs(
     endings=("crash on old blocks",),
@@ -43,7 +42,7 @@ def scan_foreign_records(
             return
 
 
-# Blank records have zeros at the place of physicalOffset.
+# Blank records have zeros there.
 @bug("blank-marker-offset-check", recovery, "scan_records", found_by=("DUR", "PREFIX"))
 @needs(commit_log_bytes=(2048, 4096))
 def scan_checking_blanks(
@@ -63,8 +62,7 @@ def scan_checking_blanks(
 _TURNS_MAX = 1000
 
 
-# A length of 0 comes after the end of every log and never advances the scan, so the mutant raises an error after a
-# thousand turns. A huge length exhausts the memory.
+# A length of 0 never advances the scan, so the mutant raises after a thousand turns.
 @bug("bad-length-trusted", recovery, "scan_records", found_by=("START", "LIVE"))
 def scan_trusting_lengths(
     view: memoryview, start: int, end: int, *, file: str, base_offset: int, check_crc: bool
@@ -115,8 +113,7 @@ def _is_whole(view: memoryview, at: int, file: str, base_offset: int) -> bool:
     return True
 
 
-# The checksum covers the body only. A record that lost its last sectors passes if its lengths are on the sectors
-# before.
+# The checksum covers the body only.
 @bug("props-outside-crc", scan, "torn_properties", found_by=("PREFIX", "CQ-VALID"))
 @needs(
     sync_flush=(False,),
@@ -143,8 +140,7 @@ def scan_up_to_empty_body(
         yield record
 
 
-# Recovery gives up a segment at the first damage, although the checkpoint covers the rest. Existing entries stay; new
-# queues get no entries after the damage.
+# Existing entries stay. Rebuilt queues get none after the damage.
 @bug("damage-ends-segment", Recovery, "_pass_damage", found_by=("CQ-COMPLETE", "CQ-VALID", "VIS", "READ"))
 @needs(SCENARIOS["damage-hides-nothing-behind-it"].ranges)
 def give_up_segment(self: Recovery, segment: Segment, offset: int) -> int | None:

@@ -9,7 +9,7 @@ from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs
 
 
-# A flush between the two syncs bytes that are not written yet and counts them as durable.
+# A flush in between counts unwritten bytes as durable.
 @bug("append-advances-before-write", Segment, "append", found_by=("POS", "STATUS", "DUR", "LIVE", "QUIET", "PREFIX"))
 @needs(sync_flush=(True,), producers=(3,), messages_each=(16,), messages={"no_wait_chance": (0.5,)})
 def advance_then_append(self: Segment, position: int, data: bytes | bytearray) -> None:
@@ -19,7 +19,6 @@ def advance_then_append(self: Segment, position: int, data: bytes | bytearray) -
     self.file.store(position, data)
 
 
-# The data and size of a new segment are synced, its name is not.
 @bug(
     "no-dir-fsync-on-rollover",
     AllocateMappedFileService,
@@ -33,8 +32,7 @@ def sync_all_but_name(self: AllocateMappedFileService, path: str) -> None:
     bit()
 
 
-# The load refuses a last segment of another size. A crash between the creation of a file and its extension leaves an
-# empty one.
+# A crash between the creation of a file and its extension leaves an empty one.
 @bug("zero-length-trailing-file", SegmentQueue, "is_expendable", found_by=("START",))
 @needs(commit_log_bytes=(2048,), endings=("crash in traffic",))
 def is_expendable_if_whole(self: SegmentQueue, base_offset: int) -> bool:
@@ -68,7 +66,7 @@ def load_up_to_odd_file(self: SegmentQueue, *, before_loss: Callable[[], None] |
 _RESERVED_MS = 72 * 3_600_000
 
 
-# A restored backup that lacks one segment loses all segments before it. Found in this store.
+# Found in this store: a restored backup that lacks one segment loses all before it.
 @bug("old-front-removed", SegmentQueue, "load", found_by=("DUR",))
 @needs(SCENARIOS["log-segment-missing"].ranges)
 def load_without_old_front(self: SegmentQueue, *, before_loss: Callable[[], None] | None = None) -> None:
@@ -85,7 +83,7 @@ def load_without_old_front(self: SegmentQueue, *, before_loss: Callable[[], None
                 self.remove_file(segment.base_offset)
 
 
-# A segment is found by division, as if none were missing before it. RocketMQ falls back to a search.
+# RocketMQ falls back to a search.
 @bug("gap-not-looked-for", SegmentQueue, "find", found_by=("READ", "LIVE", "DUR", "START", "PREFIX", "STATUS", "QUIET"))
 @needs(SCENARIOS["log-segment-missing"].ranges)
 def find_by_division(self: SegmentQueue, offset: int) -> Segment | None:
@@ -99,8 +97,8 @@ def find_by_division(self: SegmentQueue, offset: int) -> Segment | None:
     return found
 
 
-# Truncation forgets the segments, not their files. When the log grows again, such a file is opened with its old bytes.
-# In RocketMQ a reader that holds the segment prevents the removal; here no file is removed at all.
+# The files return when the log grows. In RocketMQ a reader that holds the segment prevents the removal; here none is
+# removed.
 @bug(
     "truncate-forgets-undeleted-file",
     SegmentQueue,
@@ -133,8 +131,8 @@ def _make_from_leftover(self: AllocateMappedFileService, base_offset: int) -> Se
     return self._segment(file, base_offset)
 
 
-# A recovery killed during truncation leaves zeros in the page cache only. The next one has no bytes to truncate
-# and no reason to sync. A power cut then restores the old entries.
+# The zeros are only in the page cache, and the next recovery has no reason to sync them. A power cut then restores the
+# old entries.
 @bug("cut-believes-zeros", Segment, "clear_from", found_by=("POS",))
 @needs(SCENARIOS["a-gap-in-the-numbers-hides-no-message"].ranges)
 def clear_what_it_sees(self: Segment, position: int, *, syncs_zeros: bool = False) -> bool:

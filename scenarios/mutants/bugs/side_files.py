@@ -32,7 +32,7 @@ def flush_checkpoint_first(self: FlushConsumeQueueService) -> None:
     self._queues.make_durable()
 
 
-# The log has all the times of the checkpoint. Found in this store: a negative time, or a file shorter than three times.
+# Found in this store, for a negative time or a file shorter than three times.
 @bug("damaged-checkpoint-refused", StoreCheckpoint, "load", found_by=("START",))
 @needs(endings=("stop and strays",))
 def load_or_refuse(self: StoreCheckpoint) -> None:
@@ -49,7 +49,7 @@ def load_or_refuse(self: StoreCheckpoint) -> None:
     self.vouched_timestamp_ms = self.recovery_timestamp_ms
 
 
-# After a power cut the name can lead to an empty file, or to half of one.
+# After a power cut the name can lead to an empty or half-written file.
 @bug("config-rename-without-sync", SideFile, "_write_aside", found_by=("META",))
 @needs(
     consuming={"commits_offsets": (True,)},
@@ -64,8 +64,7 @@ def write_aside_unsynced(self: SideFile, content: bytes) -> None:
     bit()
 
 
-# A side file is copied to its backup unread and rewritten in place. A crash leaves the backup as the only good version,
-# and the next write copies the torn file over it.
+# A file is copied to its backup unread and rewritten in place, so a crash leaves the backup as the only good version.
 @bug("config-inplace-bak-pollution", SideFile, "store", found_by=("META",))
 @needs(
     consuming={"commits_offsets": (True,)},
@@ -95,8 +94,7 @@ def store_in_place(self: SideFile, content: bytes) -> bool:
     return True
 
 
-# The clamped offsets are written at the next interval. A crash before that restores the old ones, and by then the
-# queues can have grown past them.
+# A crash before the next interval restores them, and the queues can have grown past them by then.
 @bug("clamp-in-memory", ConsumerOffsetManager, "clamp", found_by=("META",))
 @needs(_PROGRESS, sync_flush=(False,), disk=("strict-posix", "ext4-ordered"), endings=("crash in traffic",))
 def clamp_in_memory(self: ConsumerOffsetManager, store: AnyMessageStore) -> int:
@@ -123,7 +121,7 @@ def commit_now_and_then_short(self: ConsumerOffsetManager, group: str, topic: st
         of_topic[queue_id] = offset
 
 
-# The log has the copies of all delivered messages. Found in this store: one flipped bit delivered every message again.
+# Found in this store: one flipped bit had this effect. The log has the copies of all delivered messages.
 @bug("damaged-progress-counts-as-zero", ScheduleMessageService, "_take_from_log", found_by=("REDEL",))
 @needs(
     delay={"chance": (0.8,)},

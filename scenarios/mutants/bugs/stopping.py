@@ -22,7 +22,7 @@ def finish_without_index(self: FlushConsumeQueueService) -> None:
         self.last_error = error
 
 
-# The next start repairs the entries of the last three segments, so the log has to be longer.
+# The next start repairs entries of the last three segments, so the log has to be longer.
 @bug(
     "stop-leaves-queues-unsynced",
     FlushConsumeQueueService,
@@ -48,8 +48,7 @@ def finish_without_queues(self: FlushConsumeQueueService) -> None:
         self.last_error = error
 
 
-# The directory is not synced, as in RocketMQ. After a power cut the marker is back, and the next start takes the stop
-# for a crash.
+# As in RocketMQ. The next start takes the stop for a crash.
 @bug("stop-leaves-marker-removal-unsynced", MessageStore, "_mark_stopped", found_by=("START",))
 @needs(_STOPS)
 def mark_stopped_unsynced(self: MessageStore) -> bool:

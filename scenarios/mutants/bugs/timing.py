@@ -79,7 +79,6 @@ def clean_and_rest(self: RetentionService) -> None:
     bit()
 
 
-# The delivery task sleeps until the last of its levels is due.
 @bug("delay-waits-for-last-level", ScheduleMessageService, "deliver_due", found_by=("SCHED",))
 @needs(delay={"chance": (0.8,)}, messages_each=(16,), pauses={"chance": (0.5,), "ms_max": (300,)})
 def deliver_and_wait_for_last(self: ScheduleMessageService) -> int | None:
@@ -100,7 +99,6 @@ def step_ten_times_later(self: TransactionalMessageCheckService) -> None:
         self.check()
 
 
-# The loop over the levels ends at the first one that has to wait.
 @bug("levels-behind-one-that-waits", ScheduleMessageService, "deliver_due", found_by=("SCHED", "QUIET"))
 @needs(delay={"chance": (0.8,)}, messages_each=(16,), pauses={"chance": (0.5,), "ms_max": (300,)})
 def deliver_up_to_a_wait(self: ScheduleMessageService) -> int | None:
@@ -129,7 +127,6 @@ def flush_step_ten_intervals(self: FlushRealTimeService) -> None:
     bit(self._thorough_ns == since_ns and waited_ms >= config.flush_commit_log_thorough_interval_ms)
 
 
-# The timeout in milliseconds is taken for seconds.
 @bug("sync-timeout-in-seconds", GroupCommitRequest, "__init__", found_by=("LIVE", "STATUS", "QUIET"))
 @needs(sync_flush=(True,), faults={"slow_sync_chance": (0.4,)}, flush={"sync_timeout_ms": (20,)})
 def init_in_seconds(
@@ -149,7 +146,7 @@ def _wait_in_seconds(self: GroupCommitRequest) -> PutMessageStatus:
 
 
 # The store time is the wall clock, as in RocketMQ. Recovery begins at the newest segment whose first record is older
-# than the checkpoint. After a step back of the clock the entries of that segment, or of one before it, may be unsynced.
+# than the checkpoint.
 @bug("store-time-falls-with-the-clock", CommitLog, "append", found_by=("PREFIX", "CQ-COMPLETE", "CKPT", "DUR"))
 @needs(
     recover_whole_log=(False,),
@@ -175,7 +172,7 @@ def append_at_wall_time(self: CommitLog, encoded: EncodedPut) -> AppendMessageRe
             self.begin_time_in_lock_ms = 0
 
 
-# If a time in the future rotted into a record, the wall clock never catches up.
+# After a future time rotted into a record, the wall clock never catches up.
 @bug("log-time-stands-still", LogTime, "_least_ms", found_by=("QUIET",))
 @needs(disturbances={"clock_step_chance": (0.5,)}, delay={"chance": (0.5,)}, heals=(True,), lives=(1, 2))
 def least_ms_of_the_newest(self: LogTime, now_ns: int) -> int:
@@ -189,7 +186,7 @@ _asked = WeakKeyDictionary[GroupCommitService, list[GroupCommitRequest]]()
 """Requests without an answer so far."""
 
 
-# Semi-synchronous replication of databases falls back in the same way, and says so.
+# Semi-synchronous replication of databases degrades likewise, and reports it.
 @bug("sync-timeout-degrades", GroupCommitService, "begin_durable", found_by=("STATUS", "DUR"))
 @needs(sync_flush=(True,), faults={"slow_sync_chance": (0.4,)}, flush={"sync_timeout_ms": (200,)}, producers=(2, 3))
 def begin_durable_but_once(
@@ -210,7 +207,6 @@ def begin_durable_but_once(
 _without_slave_to = WeakKeyDictionary[GroupTransfer, int]()
 
 
-# The same for a sync master and its slaves.
 @bug("slave-timeout-degrades", GroupTransfer, "submit", found_by=("REP", "STATUS"))
 @needs(TROUBLED, cluster={"sync_master": (True,), "gathers": (True,), "slave_timeout_ms": (200,)})
 def submit_without_slave(

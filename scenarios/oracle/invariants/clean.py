@@ -251,7 +251,6 @@ def check_answers(store: MessageStore, ledger: Ledger) -> Iterator[Violation]:
 
 
 def _check_pull_below(store: MessageStore, queue: ConsumeQueue) -> Iterator[Violation]:
-    """Pull the offset just before a queue's first message."""
     low = store.get_min_offset_in_queue(queue.topic, queue.queue_id)
     if low <= 0 or queue.max_offset == 0:
         return

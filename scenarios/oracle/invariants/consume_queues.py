@@ -251,7 +251,6 @@ def check_answered_place(
 
 
 def _is_skipped(holes: set[int] | None, wanted: int, queue_offset: int) -> bool:
-    """Return whether the numbers from the lower to below the higher of the two are all known holes."""
     low, high = min(wanted, queue_offset), max(wanted, queue_offset)
     return holes is not None and holes.issuperset(range(low, high))
 

@@ -83,7 +83,6 @@ def _places(index: FoundIndex, min_offset: int, damage: KnownDamage) -> Iterator
 
 
 def _leads_as_it_must(index: FoundIndex, store: RecoveredStore, damage: KnownDamage) -> bool:
-    """Return whether the entries have each key of each record in the order of the log, and no others."""
     places = _places(index, store.min_offset, damage)
     for found in store.records:
         record = found.record
@@ -141,7 +140,6 @@ def _as_they_must_be(
 
 
 def _compare(path: str, content: bytes, model: bytes, slots: int) -> Iterator[Violation]:
-    """Yield every field in which a file differs from its model."""
     assert len(content) == len(model), (path, len(content), len(model))
     if content == model:
         return
@@ -233,7 +231,6 @@ def check_answer(
 def _check_record(
     ledger: Ledger, asked: tuple[str, str], window_ms: tuple[int, int], offset: int, raw: bytes
 ) -> Iterator[Violation]:
-    """Yield every error in one record of an answer."""
     (topic, key), reading = asked, whole_at(raw, 0, len(raw), offset)
     if reading is None or reading.record.topic != topic or key.encode() not in indexed_keys(reading.record):
         yield _lookup_violation("an answer without the key", offset, "record", f"{topic}#{key}", reading)

@@ -69,7 +69,6 @@ def check(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iter
 
 
 def _is_known_gap(ledger: Ledger | None, begin: int, segment: Segment) -> bool:
-    """Return whether all segments between an offset and a segment are known to be missing."""
     missing = range(begin, segment.base_offset, segment.size_bytes)
     return ledger is not None and len(missing) > 0 and all(map(ledger.known_damage.is_missing, missing))
 
@@ -95,7 +94,6 @@ def check_cut(store: MessageStore, disk: Disk) -> Iterator[Violation]:
 
 
 def _check_committed(segment: BufferedSegment, disk: Disk) -> Iterator[Violation]:
-    """Yield the place where a buffered segment's file has no complete records below the committed position."""
     file, committed = segment.file.path, segment.committed.get()
     try:
         content = disk.content(file)

@@ -76,7 +76,6 @@ def check(evidence: Evidence) -> Iterator[Violation]:
 
 
 def _may_be_misfiled(evidence: Evidence, put: PutEntry, found: FoundRecord) -> bool:
-    """Return whether a power cut may have moved a record to another queue of its topic."""
     return put.place[0] == found.record.topic and may_be_misfiled(found.position, tears=evidence.ledger.tears)
 
 
@@ -110,7 +109,6 @@ def _changed(found: FoundRecord, differences: Iterable[FieldDifference]) -> Iter
 
 
 def _is_at_home(evidence: Evidence, put: PutEntry) -> bool:
-    """Return whether a put is at its known place."""
     if put.physical_offset is None:
         return False
     found = evidence.store.by_offset.get(put.physical_offset)

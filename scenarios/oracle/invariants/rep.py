@@ -123,7 +123,6 @@ def check_kept(host: str, slave: MessageStore, held: ReportedRange | None) -> It
 
 
 def _is_blank(held: ReportedRange, at: int) -> bool:
-    """Return whether the data from a position on is one blank record."""
     head = held.data[at : at + BLANK_BYTES]
     return len(head) == BLANK_BYTES and head == encode_blank(held.size_bytes - at)
 

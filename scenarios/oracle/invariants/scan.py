@@ -39,10 +39,8 @@ class Vouched(NamedTuple):
     """Facts, taken before a load, that limit how much of the log must be read."""
 
     is_clean: bool
-    """Whether the last life ended with a clean exit."""
     checkpoint: CheckpointValues
     queue_files: frozenset[str]
-    """Paths of the files of its queues."""
 
 
 def is_to_be_checked(plan: Plan) -> bool:

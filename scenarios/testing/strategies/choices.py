@@ -15,7 +15,6 @@ from ....sim.choices import Choices, ReplayedStream, Stream
 from ....sim.policies.replay import Deviating
 
 _CHANCES = 1024
-"""Resolution of probabilities."""
 _POINTS_MAX, _OTHERS_MAX, _DEVIATIONS_MAX = 60, 3, 8
 _BOLDEST, _SEEDS = 4, 1 << 16
 
@@ -92,7 +91,7 @@ class Surprises:
         self._random = Choices(str(seed)).stream("surprises").raw_random
 
     def __call__(self, options: int) -> int:
-        """Draw."""
+        """Draw 0 <= x < options."""
         if self._random() * _BOLDEST >= self._boldness:
             return 0
         return int(self._random() * options)

@@ -54,7 +54,6 @@ class StoreSession:
             raise ValueError(f"plan: a session has no steps for {', '.join(asked)}")
         self.ledger = Ledger()
         self.lives = 0
-        """Number of lives so far."""
         self._plan, self._choices = plan, choices
         self._config = config_of(plan)
         self._simulation = Simulation(choices, policy)
@@ -201,7 +200,6 @@ class StoreSession:
 
     @contextmanager
     def _violations_raised(self) -> Iterator[None]:
-        """Raise StoreBroke for a violation that the judge finds."""
         try:
             yield
         except StopOnViolation as broken:
