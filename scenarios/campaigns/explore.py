@@ -53,8 +53,9 @@ _Chunk = tuple[Situation[Plan], range]
 
 @dataclass(frozen=True, slots=True)
 class ExploreSettings:
-    """How thoroughly to explore. limit: states per moment and crash profile. heal: also check that each recovered store
-    works again.
+    """How thoroughly to explore.
+
+    limit: states per moment and crash profile. heal: also check that each recovered store works again.
     """
 
     limit: int = LIMIT
@@ -103,9 +104,7 @@ def first_life(scenario: Scenario, seed: int, messages_each: int | None = None) 
 
 
 def first_situation(scenario: Scenario, seed: int, plan: Plan) -> tuple[Situation[Plan] | None, FailingRun | None]:
-    """Return what is explored of a plan of one life. If the plan breaks a promise without a crash, return None and that
-    run.
-    """
+    """Return what is explored of a plan of one life, or the run if it breaks a promise without a crash."""
     choices = draw(scenario, seed)[0]
     simulation = Simulation(choices, policy_of(plan, choices), crashes=())
     profiles = DISK_MODELS[plan.disk].crashes

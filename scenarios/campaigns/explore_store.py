@@ -3,11 +3,12 @@
 The first half of a run ends with the machine's crash. The second half starts with an image and the guarantees at the
 crash. An image that was judged under the same guarantees is not recovered again, even if it comes from another moment.
 Under other guarantees it is recovered again. Both are compared by digest (`Image.digest` without times,
-`oracle.state_digest`).
+`state_digest_of`).
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from hashlib import blake2b
 
 from ...faults.crashes.enumeration import CrashStates
 from ...faults.crashes.profiles import PROFILES
@@ -22,10 +23,37 @@ from ...sim.process import garbage_kept
 from ..claims.plan import Life, LifeEnding, Plan
 from ..oracle.evidence import Violation
 from ..oracle.judge import StopOnViolation
-from ..oracle.state_digest import state_digest_of
+from ..oracle.ledger import Ledger
+from ..oracle.put_entry import PutEntry
 from ..runs.execution import life_name
 from ..runs.outcome import RunOutcome
 from ..runs.store_run import Run
+
+
+def state_digest_of(ledger: Ledger, damage: Sequence[DamagedRange]) -> str:
+    """Return the digest of everything that a recovery is judged by. damage: the damage of durable data.
+
+    Unanswered puts without a known place are left out. One more of them allows more records in a store and requires
+    none. An image with its record was made after the put was asked for.
+    """
+    return blake2b(repr((_facts(ledger), list(damage))).encode(), digest_size=16).hexdigest()
+
+
+def _facts(value: object) -> object:
+    """Return the compared facts of a state as nested lists of text, without the order of sets and mappings."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return [_facts(getattr(value, one.name)) for one in fields(value) if one.compare]
+    if isinstance(value, Mapping):
+        return sorted(([_facts(key), _facts(one)] for key, one in value.items()), key=repr)
+    if isinstance(value, set):
+        return sorted(value)
+    if isinstance(value, list | tuple):
+        return [
+            _facts(one)
+            for one in value
+            if not (isinstance(one, PutEntry) and one.status is None and one.physical_offset is None)
+        ]
+    return repr(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +70,7 @@ class CrashGuarantees:
 
 
 class DyingRun(Run):
-    """A run that ends with the crash of its last life, before the crash losses are drawn. `profiles` are the possible
-    crashes.
-    """
+    """A run that ends with the crash of its last life, before the losses are drawn. `profiles` are the crashes."""
 
     def __init__(self, plan: Plan, simulation: Simulation, profiles: Sequence[str] = ()) -> None:
         super().__init__(plan, simulation)
@@ -108,9 +134,7 @@ class RecoveringRun(Run):
         self._kernel.now_ns = promised.now_ns
 
     def signature(self, *, heal: bool) -> str:
-        """Recover and judge. With heal, continue as at the end of a run. Returns the first violation's signature, or
-        "".
-        """
+        """Recover and judge, with heal also later use. Returns the first violation's signature, or ""."""
         with self._kernel:
             try:
                 if heal:

@@ -17,9 +17,7 @@ from ...store.real.files import RealFiles
 
 
 class _HostFiles(RealFiles):
-    """Files of this machine. Some file systems cannot sync directories; these are left to keep names in their own
-    way.
-    """
+    """Files of this machine. Some file systems cannot sync directories and keep names in their own way."""
 
     __slots__ = ()
 
@@ -36,9 +34,7 @@ _FILES = _HostFiles()
 
 
 def make_kept_directory(path: str, below: str = "") -> None:
-    """Create a directory and make the names of its levels durable. `below` is an existing durable ancestor where that
-    ends.
-    """
+    """Create a directory with durable names of its levels, from the durable ancestor `below` on."""
     assert not below or f"{path}/".startswith(f"{below}/"), (path, below)
     make_directory(_FILES, path, below=below)
     if below:

@@ -199,9 +199,7 @@ def _rarest_first(scenarios: Sequence[Scenario]) -> list[Scenario]:
 
 
 def _out_of_the_ordinary(scenario: Scenario) -> set[tuple[str, object]]:
-    """Return the ranges of a scenario that are not the default, and each of its named options, such as disks and
-    endings.
-    """
+    """Return the ranges of a scenario that are not the default, and its disks and endings one by one."""
     found: set[tuple[str, object]] = set()
     for path, options in scenario.ranges.chosen.items():
         if options != _ORDINARY[path]:

@@ -103,9 +103,7 @@ def _judge(
     *,
     check_determinism: bool,
 ) -> None:
-    """Copy the outcome of a run into its result. The run is repeated for a determinism check or for the record of a
-    failure.
-    """
+    """Copy the outcome of a run into its result. A check of determinism or a failure repeats the run."""
     assert result.outcome == "held", result.outcome
     result.digest = outcome.digest
     result.disk = outcome.plan.disk

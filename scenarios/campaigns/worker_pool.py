@@ -40,11 +40,9 @@ def is_stop_wanted() -> bool:
 def in_processes(
     work: Callable[[_Job], _Result], jobs: Iterable[_Job], processes: int, interruption: Interruption
 ) -> Iterator[tuple[_Job, _Result | BrokenProcessPool]]:
-    """Run jobs in several processes and yield each with its result, in order. If a process dies, the error is the
-    result.
+    """Run jobs in several processes and yield each with its result, in order. The error of a dead process is a result.
 
-    No job starts after a process died or after an interruption. An interruption omits jobs that are not done in
-    time.
+    No job starts after a process died or after an interruption. An interruption omits jobs that are not done in time.
     """
     pending: dict[int, tuple[_Job, Future[_Result]]] = {}
     numbered = enumerate(jobs)

@@ -150,9 +150,7 @@ class Plan:
 
     @property
     def is_alone(self) -> bool:
-        """Return whether the plan has a single store without slaves or broker. Exploring recovers each state of such
-        runs alone.
-        """
+        """Return whether the plan has a single store only. Exploring recovers each state of such runs directly."""
         return not self.cluster.slaves and not self.broker.serves
 
     def value(self, path: str) -> Any:

@@ -178,9 +178,7 @@ class Transactions:
             transaction.copies = {end: kept for end, kept in transaction.copies.items() if end <= log_offset}
 
     def note_recovery(self, log: Mapping[str, FoundTransaction], *, durable: bool) -> None:
-        """Note the records that a recovery found. They must stay, and decided transactions are settled. durable: also
-        after a power cut.
-        """
+        """Note the records that a recovery found, which must stay. durable: also after a power cut."""
         for name, transaction in self.by_name.items():
             found, before = log[name], transaction.copies
             assert not (found.is_decided and found.half is None), name

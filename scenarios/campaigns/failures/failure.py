@@ -97,9 +97,7 @@ class Failure:
 
     @property
     def name_of_mutant(self) -> str:
-        """Return the start of the file's name among failures of mutants. Several mutants may break one promise in one
-        scenario.
-        """
+        """Return the start of the file's name for a mutant. Several may break one promise in one scenario."""
         return _NO_NAME.sub("-", f"{self.mutant}-{self.original.signature}").strip("-")
 
     def to_json(self) -> str:

@@ -63,9 +63,7 @@ def check(evidence: Evidence) -> Iterator[Violation]:
 
 
 def _held_before(ledger: Ledger, log_offset: int) -> bool:
-    """Return whether a put was ever before an offset. The log may begin later if its first segment could not be
-    created.
-    """
+    """Return whether a put was ever before an offset. The first segment may never have been created."""
     return any(put.physical_offset is not None and put.physical_offset < log_offset for put in ledger.puts)
 
 

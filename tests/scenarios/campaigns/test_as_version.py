@@ -85,7 +85,7 @@ def test_every_broken_promise_has_a_failure_that_replays(
         assert replayed["violations"][0]["invariant"] == row["promise"]
 
 
-def test_without_a_place_for_failures_the_seed_is_run_again_as_that_version(tornlog: Tornlog) -> None:
+def test_without_an_output_directory_the_seed_is_repeated(tornlog: Tornlog) -> None:
     found = json.loads(tornlog("run", OTHER, "--as", VERSION, "--seeds", 3, "--json", "-").stdout)
     row = found["version"]["broken"][0]
     assert row["again"] == f"tornlog run {row['scenario']} --seed {row['seed']} --as {VERSION}"
@@ -129,7 +129,7 @@ def printed() -> Callable[..., str]:
     return to_text
 
 
-def test_a_version_that_keeps_every_promise_says_so(printed: Callable[..., str]) -> None:
+def test_a_version_that_keeps_every_promise_is_reported_so(printed: Callable[..., str]) -> None:
     assert "every promise held" in printed()
 
 
@@ -142,9 +142,7 @@ def test_a_promise_without_a_single_cause_is_printed_within_80_columns(
     assert all(len(line.rstrip()) <= 80 for line in text.splitlines())
 
 
-def test_a_promise_that_the_store_breaks_by_itself_is_laid_to_no_bug(
-    printed: Callable[..., str], failure: Failure
-) -> None:
+def test_a_promise_that_breaks_without_bugs_has_no_cause(printed: Callable[..., str], failure: Failure) -> None:
     text = printed(ViolationKind("STATUS", "answer", 1, {"quiet": 1}, (failure,), (), 1))
     assert "none: it breaks without them, too" in text
     assert "without any of them, too: 1 of those that were tried" in text

@@ -49,7 +49,7 @@ def rows(quiet_scenario: Scenario) -> dict[str, ViolationKind]:
     return {row.promise: row for row in found}
 
 
-def test_of_two_planted_bugs_each_is_found_to_be_the_cause_of_what_it_breaks(rows: dict[str, ViolationKind]) -> None:
+def test_each_of_two_planted_bugs_is_the_cause_of_its_violations(rows: dict[str, ViolationKind]) -> None:
     assert {"STATUS", "META"} <= set(rows)
     for promise, bug in (("STATUS", EARLY), ("META", UNSYNCED)):
         tries = min(len(rows[promise].failures), FAILURES_TRIED)
@@ -58,7 +58,7 @@ def test_of_two_planted_bugs_each_is_found_to_be_the_cause_of_what_it_breaks(row
         assert rows[promise].clean == 0
 
 
-def test_rows_count_what_broke_and_where_the_most_frequent_first(quiet_scenario: Scenario) -> None:
+def test_rows_count_violations_per_scenario_most_frequent_first(quiet_scenario: Scenario) -> None:
     tallies = tallies_of([quiet_scenario, narrowed_scenario(UNSYNCED)], 12)
     found = broken_promises(tallies)
 
@@ -79,7 +79,7 @@ def test_failures_of_several_scenarios_take_turns(failure: Failure) -> None:
     assert [(one.scenario, one.seed) for one in order] == [("b", 1), ("a", 2), ("b", 3), ("a", 9), ("b", 8)]
 
 
-def test_a_tally_keeps_the_first_failure_of_each_signature_however_many_there_are(quiet_scenario: Scenario) -> None:
+def test_a_tally_keeps_the_first_failure_of_each_signature(quiet_scenario: Scenario) -> None:
     tally = run_batches([Batch(quiet_scenario, 0, 30, mutant="ack-before-flush")])["quiet"]
     assert sum(tally.signatures.values()) == tally.violations == 30
     assert set(tally.signatures) == {failure.violations[0].signature for failure in tally.failures}
@@ -124,7 +124,7 @@ def test_a_promise_that_breaks_without_any_bug_has_no_cause(
     assert found.to_json("again")["clean"] == 1
 
 
-def test_a_run_without_an_end_speaks_for_no_bugs_innocence(row: ViolationKind, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_run_is_no_evidence_against_a_bug(row: ViolationKind, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_end(record: RunRecord) -> Any:
         raise NoEndInSight
 
@@ -132,7 +132,7 @@ def test_a_run_without_an_end_speaks_for_no_bugs_innocence(row: ViolationKind, m
     assert blame._breaks(row.first.original.record, MEMBERS[0], "status-answer")
 
 
-def test_causes_are_the_same_in_processes_of_their_own(quiet_scenario: Scenario) -> None:
+def test_causes_are_the_same_in_several_processes(quiet_scenario: Scenario) -> None:
     scenario = narrowed_scenario(MUTANTS["zero-length-trailing-file"])
     tallies = run_batches([Batch(scenario, 0, 12, mutant=VERSION)]).values()
     found = broken_promises(tallies)[:2]

@@ -40,7 +40,7 @@ def test_another_process_with_other_hashes_in_another_order_has_the_same_digests
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tells_other_events", [True, False])
-def test_a_difference_names_seed_digests_and_where_the_runs_part(
+def test_a_difference_names_seed_digests_and_the_first_different_event(
     monkeypatch: pytest.MonkeyPatch, tells_other_events: bool
 ) -> None:
     monkeypatch.setattr(OtherWitness, "other_seed", 1)
@@ -58,14 +58,14 @@ def test_a_difference_names_seed_digests_and_where_the_runs_part(
         assert text.endswith("run again, it was the same: it does not always show")
 
 
-def test_only_the_first_differences_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_first_differences_are_traced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(OtherWitness, "other_seed", 0)
     monkeypatch.setattr(module, "TRACED_MAX", 1)
     found = compare(NAMES, range(1), [OtherWitness("a liar")])
     assert [bool(one.where) for one in found.differences] == [True, False]
 
 
-def test_a_second_look_that_fails_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trace_that_fails_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(OtherWitness, "other_seed", 0)
     monkeypatch.setattr(module, "record_run", lambda job: 1 / 0)
     found = compare(NAMES[:1], range(1), [OtherWitness("a liar")])
@@ -82,7 +82,7 @@ def test_a_run_that_breaks_the_harness_is_an_error(monkeypatch: pytest.MonkeyPat
     assert str(found.differences[0]).startswith(f"{NAMES[0]} --seed 0: harness-error a sheep fell over here, held ")
 
 
-def test_a_witness_that_dies_is_no_silent_agreement(tmp_path: Path) -> None:
+def test_a_witness_that_dies_is_an_error(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho no sheep left >&2\nexit 1\n")
     python.chmod(0o755)
@@ -90,7 +90,7 @@ def test_a_witness_that_dies_is_no_silent_agreement(tmp_path: Path) -> None:
         WitnessProcess("a bad one", python=str(python)).answer(Runs([], 1))
 
 
-def test_runs_are_shuffled_and_dealt_so_that_each_is_there_once() -> None:
+def test_runs_are_shuffled_and_divided_without_repetition() -> None:
     runs = [("a", seed) for seed in range(20)]
     hands = dealt(runs, 3)
     assert sorted(run for hand in hands for run in hand) == runs
@@ -99,6 +99,6 @@ def test_runs_are_shuffled_and_dealt_so_that_each_is_there_once() -> None:
     assert dealt(runs[:1], 3) == [runs[:1]]
 
 
-def test_a_difference_is_one_line() -> None:
+def test_a_difference_prints_as_one_line() -> None:
     here, there = Statement("a", 1, "held", "0011", ""), Statement("a", 1, "violated", "2233", "")
     assert str(DigestDifference("w", here, there)) == "a --seed 1: held 0011 here, violated 2233 with w"

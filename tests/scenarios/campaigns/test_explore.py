@@ -58,7 +58,7 @@ def clean() -> Exploration:
     return explore_seed(SYNC, 3, SMALL)
 
 
-def test_the_store_as_it_is_keeps_every_promise_in_every_state(clean: Exploration) -> None:
+def test_the_store_keeps_every_promise_in_every_state(clean: Exploration) -> None:
     total = clean.found.total
     assert clean.failures == []
     assert total.violations == 0
@@ -66,7 +66,7 @@ def test_the_store_as_it_is_keeps_every_promise_in_every_state(clean: Exploratio
     assert clean.states_per_second > 0
 
 
-def test_every_operation_of_the_life_is_died_before_after_and_within(clean: Exploration) -> None:
+def test_a_crash_is_tried_before_during_and_after_every_operation(clean: Exploration) -> None:
     situation = recorded(SYNC, 3, 1)
     kinds = {kind for _, kind in clean.found.counts}
     assert kinds == {point.kind for point in situation.points}
@@ -80,7 +80,7 @@ def test_every_operation_of_the_life_is_died_before_after_and_within(clean: Expl
         assert count.exhausted + count.cut <= 2 * count.crashes
 
 
-def test_what_is_judged_is_what_differs(clean: Exploration) -> None:
+def test_equal_states_are_judged_once(clean: Exploration) -> None:
     found = clean.found
     assert len(found.judged) == found.total.judged < found.total.states
     assert len(found.images) <= len(found.judged)
@@ -105,7 +105,7 @@ _ONE_IN_FOUR = [
 
 @pytest.mark.ci
 @pytest.mark.parametrize("name", _ONE_IN_FOUR)
-def test_a_crash_in_the_midst_of_a_run_of_any_scenario_can_be_explored(name: str) -> None:
+def test_a_crash_in_a_run_of_any_scenario_can_be_explored(name: str) -> None:
     for seed in range(1, 20):  # a disk that fails at once leaves nothing to be cut off
         situation, broken = first_situation(SCENARIOS[name], seed, first_life(SCENARIOS[name], seed, 1))
         assert situation is not None, broken
@@ -120,7 +120,7 @@ def test_a_crash_in_the_midst_of_a_run_of_any_scenario_can_be_explored(name: str
     assert not counts.breaches
 
 
-def test_progress_is_told_until_all_operations_are_done() -> None:
+def test_progress_is_reported_until_all_operations_are_done() -> None:
     told: list[tuple[int, int]] = []
     settings = replace(SMALL, limit=2)
     done = explore_seed(SYNC, 3, settings, on_progress=lambda found, some, all_: told.append((some, all_)))
@@ -199,7 +199,7 @@ def test_an_image_under_the_same_promises_is_always_judged_the_same(
     assert bool(pruned.breaches) is (mutant is not None)
 
 
-def test_what_a_run_with_that_crash_leaves_is_among_the_images() -> None:
+def test_the_image_of_a_real_crash_is_among_the_explored_images() -> None:
     plan = first_life(SYNC, 3, 1)
     situation = recorded(SYNC, 3, 1)
     for number in range(0, len(situation.points), 7):
@@ -229,7 +229,7 @@ def test_crashes_nest_three_deep_in_recovery_and_every_promise_holds() -> None:
 
 
 @pytest.mark.slow
-def test_a_recovery_that_cannot_be_cut_short_is_found_by_dying_in_it_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recovery_that_does_not_survive_a_crash_is_found_by_nesting_only(monkeypatch: pytest.MonkeyPatch) -> None:
     recover = MessageStore.recover
 
     def rewrites(store: MessageStore, *, clean_exit: bool) -> RecoveryReport:
@@ -264,7 +264,7 @@ def test_a_nested_situation_has_the_operations_of_a_load_and_no_others() -> None
         assert not any(point.path.endswith("/abort") and point.kind == "create" for point in inner.points)
 
 
-def test_samples_are_those_with_the_least_digests_whatever_order_they_come_in() -> None:
+def test_samples_are_those_with_the_smallest_digests_in_any_order() -> None:
     plan = first_life(SYNC, 3, 1)
     digests = [f"{(number * 7) % 11:02}" for number in range(11)]
     for order in (digests, digests[::-1]):
@@ -276,7 +276,7 @@ def test_samples_are_those_with_the_least_digests_whatever_order_they_come_in() 
 
 
 @pytest.mark.slow
-def test_a_bug_that_shows_in_using_the_store_again_is_found_if_that_is_asked_for() -> None:
+def test_a_bug_that_shows_in_later_use_is_found_with_heal() -> None:
     settings, mutant = ExploreSettings(limit=6, messages_each=2), "cq-redispatch-duplicates"
     wanted = scenario("crash-in-recovery", "ext4-ordered")
     plain = explore_seed(wanted, 2, settings, mutant=mutant)
@@ -287,14 +287,14 @@ def test_a_bug_that_shows_in_using_the_store_again_is_found_if_that_is_asked_for
     assert plain.found.judged == healed.found.judged
 
 
-def test_a_moment_says_where_it_is() -> None:
+def test_a_moment_names_its_operation() -> None:
     point = CrashPoint("store", "/store/checkpoint", 2)
     assert str(CrashMoment(point, "before")) == "before store /store/checkpoint #2"
     assert str(CrashMoment(point, "during", 3)) == "during store /store/checkpoint #2, 3 bytes missing"
 
 
 @pytest.mark.slow
-def test_what_was_found_elsewhere_is_taken_in_and_the_first_breach_of_a_kind_stays() -> None:
+def test_added_counts_keep_the_first_breach_of_each_kind() -> None:
     first, second = (
         explore_seed(
             scenario("rollover-at-a-crash", "strict-posix"),
@@ -323,7 +323,7 @@ def test_a_moment_that_the_run_does_not_reach_is_an_error() -> None:
         explore(situation, 0, SMALL)
 
 
-def test_a_violation_that_a_replay_does_not_show_is_the_harness_s_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_violation_that_a_replay_does_not_show_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     class Suspicious(RecoveringRun):
         def signature(self, *, heal: bool) -> str:
             return "dur-a-mere-suspicion"
@@ -333,7 +333,7 @@ def test_a_violation_that_a_replay_does_not_show_is_the_harness_s_fault(monkeypa
         explore_seed(SYNC, 3, replace(SMALL, limit=1))
 
 
-def test_a_run_that_is_another_one_when_it_is_repeated_is_not_explored(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_differs_when_it_is_repeated_is_not_explored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Kernel, "schedule", property(lambda kernel: [[1, "store", "life-0/flush"]]))
     with pytest.raises(ReplayDivergedError):
         recorded(SYNC, 3, 1)

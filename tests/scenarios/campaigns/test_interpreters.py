@@ -16,13 +16,13 @@ def script(path: Path, *lines: str) -> str:
     return str(path)
 
 
-def test_an_interpreter_tells_its_version_and_where_it_is() -> None:
+def test_an_interpreter_reports_its_version_and_path() -> None:
     version, executable = ask(sys.executable)
     assert version == ".".join(map(str, sys.version_info[:3]))
     assert Path(executable).exists()
 
 
-def test_what_is_no_python_for_us_is_refused(tmp_path: Path) -> None:
+def test_an_unsuitable_interpreter_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InterpreterError, match="No such file"):
         ask(str(tmp_path / "none"))
     with pytest.raises(InterpreterError, match="exit status 3"):
@@ -33,7 +33,7 @@ def test_what_is_no_python_for_us_is_refused(tmp_path: Path) -> None:
         ask(script(tmp_path / "other", "echo 3 11 1 PyPy /other"))
 
 
-def test_all_pythons_on_the_path_and_in_pyenv_are_found_once_a_version(
+def test_pythons_on_the_path_and_in_pyenv_are_found_once_per_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "bin").mkdir()
@@ -50,7 +50,7 @@ def test_all_pythons_on_the_path_and_in_pyenv_are_found_once_a_version(
     assert installed() == ["/b", "/a"]
 
 
-def test_a_furnished_python_runs_this_very_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_python_runs_the_code_under_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "requirements", list)  # nothing to fetch: only the link is looked at
     commands: list[list[str]] = []
     monkeypatch.setattr(module.subprocess, "run", lambda command, **_: commands.append(command))
@@ -65,12 +65,12 @@ def test_a_furnished_python_runs_this_very_code(tmp_path: Path, monkeypatch: pyt
     assert not Path(witness.path).exists()
 
 
-def test_no_other_pythons_need_nothing() -> None:
+def test_no_environment_is_made_without_other_pythons() -> None:
     with furnished([]) as witnesses:
         assert witnesses == []
 
 
-def test_an_environment_that_cannot_be_made_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_environment_that_cannot_be_created_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     python = script(
         tmp_path / "python", 'case "$1" in -c) echo 3 13 0 CPython "$0";; *) echo no venv >&2; exit 1;; esac'
     )
@@ -78,7 +78,7 @@ def test_an_environment_that_cannot_be_made_is_an_error(tmp_path: Path, monkeypa
         raise AssertionError("not reached")
 
 
-def test_requirements_are_those_of_the_package_without_its_extras() -> None:
+def test_requirements_leave_out_extras() -> None:
     names = [line.partition(">")[0] for line in requirements()]
     assert {"greenlet", "isal"} <= set(names)
     assert not any("extra" in line for line in requirements())

@@ -54,7 +54,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     return make_known  # type: ignore[return-value]
 
 
-def test_the_shipped_scenarios_are_run_as_they_are_in_turn_and_brokers_in_every_second_round(
+def test_scenarios_take_turns_and_those_with_brokers_run_in_every_second_round(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[tuple[str, int]] = []
@@ -79,7 +79,7 @@ def test_the_shipped_scenarios_are_run_as_they_are_in_turn_and_brokers_in_every_
     assert (result.found, result.seeds, result.reached) == (False, 2 * len(SCENARIOS), 2 * len(SCENARIOS))
 
 
-def test_a_run_that_finds_says_in_which_scenario_by_what_and_after_how_much() -> None:
+def test_a_find_names_scenario_invariant_and_cost() -> None:
     result = run_mutant(MUTANTS["ack-before-flush"], within(50, OTHER.name, PLAIN.name))
     (find,) = result.finds
     assert (result.scenario, result.invariant) == (find.scenario, find.invariant)
@@ -94,7 +94,7 @@ def test_a_run_that_finds_says_in_which_scenario_by_what_and_after_how_much() ->
     assert again.failure.violations[0].invariant == find.invariant
 
 
-def test_every_scenario_that_finds_it_is_named_if_that_is_asked_for() -> None:
+def test_all_scenarios_that_find_a_mutant_are_named_on_request() -> None:
     settings = within(50, PLAIN.name, OTHER.name, "rollover-at-a-crash", all_scenarios=True)
     result = run_mutant(MUTANTS["ack-before-flush"], settings)
     assert {PLAIN.name, "rollover-at-a-crash"} <= {find.scenario for find in result.finds}
@@ -104,7 +104,7 @@ def test_every_scenario_that_finds_it_is_named_if_that_is_asked_for() -> None:
     assert result.reached <= result.seeds, "what came behind the first find is no part of the figure"
 
 
-def test_a_mutant_that_is_narrowed_is_run_in_one_scenario_of_its_own() -> None:
+def test_a_narrowed_mutant_runs_in_a_scenario_of_its_own() -> None:
     result = run_mutant(mutant_named(NAMES[0]), MutationSettings(Limits(50), scenarios=None))
     assert result.found
     assert result.scenario == f"hunt-{NAMES[0]}"
@@ -150,7 +150,7 @@ def test_a_missed_mutant_is_explained_by_its_activity(
     assert result.missed_because == reason
 
 
-def test_of_a_mutant_that_reports_nothing_digests_are_compared(known: Any) -> None:
+def test_digests_are_compared_for_a_mutant_that_does_not_report(known: Any) -> None:
     submit = GroupCommitService.submit
 
     def submit_as_ever(self: GroupCommitService, request: Any) -> None:
@@ -168,7 +168,7 @@ def test_of_a_mutant_that_reports_nothing_digests_are_compared(known: Any) -> No
     assert slow.missed_because.endswith("ran otherwise in 5 of 5 seeds compared, not seen")
 
 
-def test_a_constant_has_no_reach_of_its_own(known: Any) -> None:
+def test_a_constant_has_no_reach(known: Any) -> None:
     names = [name for name, value in vars(cleaning).items() if isinstance(value, int) and name.isupper()]
     same = Patch(cleaning, names[0], vars(cleaning)[names[0]])
     result = run_mutant(known(of_outside(same)), within(3))
@@ -176,7 +176,7 @@ def test_a_constant_has_no_reach_of_its_own(known: Any) -> None:
     assert result.missed_because == "ran otherwise in 0 of 3 seeds compared"
 
 
-def test_an_invariant_that_the_mutant_does_not_name_is_a_find_all_the_same(known: Any) -> None:
+def test_an_unexpected_invariant_is_a_find_too(known: Any) -> None:
     (patch,) = MUTANTS["ack-before-flush"].patches
     result = run_mutant(known(of_outside(patch, expected=("IDX",))), within(50))
     assert result.found
@@ -184,7 +184,7 @@ def test_an_invariant_that_the_mutant_does_not_name_is_a_find_all_the_same(known
 
 
 @pytest.mark.slow
-def test_runs_in_several_processes_give_what_one_gives_in_the_order_of_the_names() -> None:
+def test_several_processes_give_the_same_results_in_order() -> None:
     def without_times(jobs: int) -> list[dict[str, Any]]:
         settings = MutationSettings(Limits(40), scenarios=None)
         found = [mutant_result.to_json() for mutant_result in run_mutants(NAMES, settings, jobs=jobs)]
@@ -196,7 +196,7 @@ def test_runs_in_several_processes_give_what_one_gives_in_the_order_of_the_names
     assert without_times(2) == alone
 
 
-def test_a_fault_of_the_harness_ends_the_run_of_its_mutant_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_harness_error_ends_the_run_of_its_mutant_only(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(scenario: Any, seed: int, *, mutant: str, **_: object) -> SeedResult:
         error = "it broke" if mutant == "ack-before-flush" else ""
         return SeedResult(scenario.name, seed, "harness-error" if error else "held", error=error, reached=1)
@@ -209,7 +209,7 @@ def test_a_fault_of_the_harness_ends_the_run_of_its_mutant_and_no_other(monkeypa
     assert (second.error, second.seeds) == ("", 3)
 
 
-def test_what_the_clean_store_breaks_on_the_seed_that_found_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_violation_of_the_clean_store_on_the_same_seed_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     from tornlog.scenarios.mutants.activity import counting
 
     @contextmanager
@@ -225,7 +225,7 @@ def test_what_the_clean_store_breaks_on_the_seed_that_found_it_is_said(monkeypat
     assert re.match(rf"{PLAIN.name} --seed \d: STATUS: ", result.clean_violation)
 
 
-def test_figures_over_mutants_count_those_that_were_not_found_as_the_longest() -> None:
+def test_mutants_that_were_not_found_count_as_the_slowest() -> None:
     def found(core_seconds: float) -> MutantResult:
         find = Find("anything-goes", 0, "DUR", 1, core_seconds)
         return MutantResult("x", (find,), 1, core_seconds, reached=1, bit=None)

@@ -55,7 +55,7 @@ def test_every_name_of_a_rule_is_a_feature_or_a_fault() -> None:
         (("lying sync", "power cut after a stop"), False),
     ],
 )
-def test_a_pair_can_meet_where_both_have_a_place(pair: tuple[str, str], can: bool) -> None:
+def test_a_pair_can_meet_if_both_have_a_common_place(pair: tuple[str, str], can: bool) -> None:
     assert (pair in pairs_that_can_meet()) == can
 
 
@@ -64,7 +64,7 @@ def test_a_fault_that_was_not_injected_takes_no_part() -> None:
     assert found == [("consumers", "failed sync"), ("consumers", "slaves"), ("failed sync", "slaves")]
 
 
-def test_what_never_met_stands_under_what_lacks_most() -> None:
+def test_missing_pairs_are_listed_under_the_name_that_lacks_most() -> None:
     met = dict.fromkeys(pairs_that_can_meet(), 1)
     del met["batches", "consumers"], met["batches", "key index"], met["clock step", "retention"]
     found = pairs_met(met)
@@ -80,7 +80,7 @@ def test_every_feature_is_drawn_by_some_scenario() -> None:
 
 
 @pytest.mark.slow
-def test_whatever_met_in_a_run_is_a_pair_that_can_meet() -> None:
+def test_every_pair_that_met_in_a_run_can_meet() -> None:
     for scenario in SCENARIOS.values():
         tally = Tally(scenario)
         for seed in range(SEEDS):

@@ -43,7 +43,7 @@ def sums(tallies: dict[str, Tally]) -> dict[str, tuple[object, ...]]:
 @pytest.mark.parametrize(
     "seeds", [range(1), range(BATCH_SEEDS), range(BATCH_SEEDS + 1), range(7, 7 + 3 * BATCH_SEEDS), range(-5, 5)]
 )
-def test_batches_cover_exactly_the_seeds_that_were_asked_for(seeds: range) -> None:
+def test_batches_cover_exactly_the_requested_seeds(seeds: range) -> None:
     batches = list(batches_of(TWO, seeds))
     for scenario in TWO:
         assert seeds_of(batches, scenario) == list(seeds)
@@ -59,7 +59,7 @@ def test_rounds_of_all_scenarios_go_on_without_end_and_start_small() -> None:
     assert [batch.count for batch in batches_of(TWO[:1], range(5, 14))] == [1, 1, 2, 4, 1]
 
 
-def test_a_round_begins_with_what_few_scenarios_draw() -> None:
+def test_a_round_begins_with_scenarios_that_have_rare_ranges() -> None:
     order = [batch.scenario.name for batch in batches_of(list(SCENARIOS.values()), range(1))]
     assert sorted(order) == sorted(SCENARIOS)
     usual = order.index("clean-stop-loses-nothing")
@@ -67,12 +67,12 @@ def test_a_round_begins_with_what_few_scenarios_draw() -> None:
         assert order.index(rare) < usual
 
 
-def test_every_batch_carries_what_its_seeds_are_run_with() -> None:
+def test_every_batch_has_the_options_of_its_seeds() -> None:
     batches = list(batches_of(TWO, range(60), mutant="ack-before-flush", check_determinism=True))
     assert all(batch.mutant == "ack-before-flush" and batch.check_determinism for batch in batches)
 
 
-def test_how_a_batch_is_cut_up_changes_neither_sums_nor_digest() -> None:
+def test_the_sizes_of_batches_change_neither_sums_nor_digest() -> None:
     def run(*sizes: int) -> dict[str, tuple[object, ...]]:
         batches, first = [], 40
         for size in sizes:
@@ -87,7 +87,7 @@ def test_how_a_batch_is_cut_up_changes_neither_sums_nor_digest() -> None:
 
 
 @pytest.mark.ci
-def test_two_processes_give_what_one_gives() -> None:
+def test_two_processes_give_the_same_sums_as_one() -> None:
     def batches() -> list[Batch]:
         return [Batch(scenario, first, 3) for first in range(0, 6, 3) for scenario in TWO]
 
@@ -107,14 +107,14 @@ def test_a_digest_depends_on_the_order_of_seeds_and_ends_at_the_first_missing_on
     assert (tally_of(0, 1, 3).seeds, tally_of(0, 1, 3).digest) == (3, tally_of(0, 1).digest)
 
 
-def test_a_deadline_ends_a_run_that_has_no_end_of_its_own(quiet_scenario: Scenario) -> None:
+def test_a_deadline_ends_a_run_without_a_last_seed(quiet_scenario: Scenario) -> None:
     tallies = run_batches(batches_of([quiet_scenario], None), seconds=0.05)
     seeds = tallies["quiet"].seeds
     assert seeds > 0
     assert seeds in (1, 2, 4, 8, 16) or seeds % BATCH_SEEDS == 32 % BATCH_SEEDS, "what is begun is finished"
 
 
-def test_progress_is_told_batch_by_batch(quiet_scenario: Scenario) -> None:
+def test_progress_is_reported_batch_by_batch(quiet_scenario: Scenario) -> None:
     told: list[tuple[int, int]] = []
     run_batches(
         batches_of([quiet_scenario], range(BATCH_SEEDS + 2)),
@@ -123,7 +123,7 @@ def test_progress_is_told_batch_by_batch(quiet_scenario: Scenario) -> None:
     assert told == [(1, 1), (2, 1), (4, 2), (8, 4), (16, 8), (BATCH_SEEDS + 2, 11)]
 
 
-def test_verdicts_are_counted_by_disk_and_what_broke_by_disk_and_invariant() -> None:
+def test_verdicts_are_counted_by_disk_and_violations_by_disk_and_invariant() -> None:
     tally = run_batches([Batch(TWO[0], 0, 20, mutant="ack-before-flush")])[TWO[0].name]
     assert tally.judged.total() == 20
     assert set(tally.judged) <= set(TWO[0].ranges["disk"])
@@ -165,7 +165,7 @@ class EndsItsWorker:
 
 
 @pytest.mark.ci
-def test_a_worker_that_dies_costs_its_batches_and_not_the_run() -> None:
+def test_a_worker_that_dies_loses_its_batches_only() -> None:
     good, deadly = Batch(TWO[0], 0, 2), Batch(TWO[1], 0, 3, mutant=cast(str, EndsItsWorker()))
 
     tallies = run_batches([good, deadly], jobs=2)

@@ -52,7 +52,7 @@ def test_the_store_without_the_race_holds_under_all_of_them(tiny_scenario: Scena
     assert (result.violated, result.failure, result.first_violated) == (0, None, None)
 
 
-def test_what_is_found_is_a_failure_as_any_other(searched: SearchResult) -> None:
+def test_a_found_failure_replays(searched: SearchResult) -> None:
     failure = searched.failure
     assert failure is not None
     assert (failure.scenario, failure.seed, failure.mutant) == ("tiny", 0, RACE)
@@ -61,7 +61,7 @@ def test_what_is_found_is_a_failure_as_any_other(searched: SearchResult) -> None
     assert failure.original.story
 
 
-def test_a_search_ends_with_the_first_broken_promise_if_told_to(
+def test_a_search_ends_with_the_first_broken_promise_on_request(
     tiny_scenario: Scenario, searched: SearchResult
 ) -> None:
     seen: list[int] = []
@@ -77,7 +77,7 @@ def test_a_search_ends_with_the_first_broken_promise_if_told_to(
     assert seen == list(range(1, result.schedules + 1))
 
 
-def test_a_search_can_go_on_where_a_limit_ended_it(tiny_scenario: Scenario, searched: SearchResult) -> None:
+def test_a_search_can_continue_after_a_limit(tiny_scenario: Scenario, searched: SearchResult) -> None:
     begun = search_schedules(tiny_scenario, 0, 1, limit=20, mutant=RACE)
     rest = search_schedules(tiny_scenario, 0, 1, mutant=RACE, after=begun.last_schedule)
 
@@ -87,6 +87,6 @@ def test_a_search_can_go_on_where_a_limit_ended_it(tiny_scenario: Scenario, sear
     assert begun.violated + rest.violated == searched.violated
 
 
-def test_a_schedule_of_another_run_is_noticed(tiny_scenario: Scenario) -> None:
+def test_a_schedule_of_another_run_is_refused(tiny_scenario: Scenario) -> None:
     with pytest.raises(ReplayDivergedError, match="deviations"):
         search_schedules(tiny_scenario, 0, 1, after="999999:1")

@@ -17,7 +17,7 @@ from tornlog.store.formats.messages import Message, PutMessageResult
 from tornlog.store.message_store import MessageStore
 
 
-def test_a_seed_that_holds_says_what_it_did(quiet_scenario: Scenario) -> None:
+def test_a_seed_that_holds_reports_its_counts(quiet_scenario: Scenario) -> None:
     result = run_seed(quiet_scenario, 7)
     assert (result.scenario, result.seed, result.outcome) == ("quiet", 7, "held")
     assert result.messages == 2 * 6 + 2 * 2
@@ -51,14 +51,14 @@ def test_a_seed_that_breaks_a_promise_leaves_a_failure() -> None:
     assert failure.shrunk is None
 
 
-def test_a_mutant_is_out_again_after_its_seed(quiet_scenario: Scenario) -> None:
+def test_a_mutant_is_removed_after_its_seed(quiet_scenario: Scenario) -> None:
     before = run_seed(quiet_scenario, 1)
     assert run_seed(quiet_scenario, 1, mutant="ack-before-flush").outcome == "violated"
     after = run_seed(quiet_scenario, 1)
     assert (after.outcome, after.digest) == ("held", before.digest)
 
 
-def test_seeds_scenarios_and_ranges_each_make_another_run() -> None:
+def test_another_seed_scenario_or_range_makes_another_run() -> None:
     scenario = SCENARIOS["crash-in-recovery"]
     digests = [
         run_seed(scenario, 1).digest,
@@ -74,7 +74,7 @@ def test_a_deterministic_seed_passes_its_check(quiet_scenario: Scenario) -> None
     assert (twice.outcome, twice.digest, twice.error) == ("held", once.digest, "")
 
 
-def test_a_run_that_depends_on_what_went_before_it_is_nondeterministic(
+def test_a_run_that_depends_on_earlier_runs_is_nondeterministic(
     impatient_producers: None, quiet_scenario: Scenario
 ) -> None:
     result = run_seed(quiet_scenario, 3, check_determinism=True)
@@ -83,7 +83,7 @@ def test_a_run_that_depends_on_what_went_before_it_is_nondeterministic(
     assert result.failure is None
 
 
-def test_a_run_whose_record_does_not_lead_to_it_is_nondeterministic(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_its_record_does_not_reproduce_is_nondeterministic(monkeypatch: pytest.MonkeyPatch) -> None:
     note_crash = Simulation.note_crash
 
     def forgetting(self: Simulation, crash: Crash) -> None:
@@ -106,7 +106,7 @@ def test_an_error_of_the_harness_is_a_result(broken_scenario: Scenario, quiet_sc
     assert "KeyError: 'no-such-bug'" in run_seed(quiet_scenario, 1, mutant="no-such-bug").error
 
 
-def test_a_leak_past_the_world_is_an_error_of_the_harness(
+def test_a_call_of_the_real_clock_is_an_error_of_the_harness(
     monkeypatch: pytest.MonkeyPatch, quiet_scenario: Scenario
 ) -> None:
     put_message = MessageStore.put_message
@@ -131,7 +131,7 @@ for scenario in SCENARIOS.values():
 
 
 @pytest.mark.slow
-def test_digests_are_the_same_in_every_process_whatever_its_hash_seed() -> None:
+def test_digests_do_not_depend_on_the_hash_seed() -> None:
     printed = [
         subprocess.run(
             [sys.executable, "-c", DIGESTS],

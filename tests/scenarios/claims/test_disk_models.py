@@ -10,7 +10,7 @@ from tornlog.sim.choices import Choices
 
 
 @pytest.mark.parametrize("name", DISK_MODELS)
-def test_a_disk_names_only_crashes_and_faults_that_there_are(name: str) -> None:
+def test_a_disk_model_names_existing_crashes_and_faults(name: str) -> None:
     disk_model = DISK_MODELS[name]
     assert disk_model.name == name
     assert set(disk_model.crashes) <= set(PROFILES)
@@ -27,7 +27,7 @@ def test_a_plan_has_the_faults_the_crashes_and_the_room_of_its_disk(name: str) -
     assert {plan.capacity_bytes for plan in plans} == set(disk_model.capacity_bytes or (0,))
 
 
-def test_what_a_range_asks_for_goes_before_what_the_disk_has_of_its_own() -> None:
+def test_a_range_overrides_the_disk_model() -> None:
     ranges = Ranges(disk=("lying-disk",)).replace(faults={"lying_sync_chance": (0.25,)})
     plan = draw_plan(Choices("1").stream("plan"), ranges)
     assert plan.faults.lying_sync_chance == 0.25

@@ -48,7 +48,7 @@ def test_the_margin_of_the_checkpoint_is_crossed_by_one_clock_step_in_five() -> 
     assert sum(ms > SAFETY_MARGIN_MS for ms in drawn) > DRAWS / 5
 
 
-def test_a_run_counts_the_durations_that_its_plan_puts_to_use() -> None:
+def test_a_run_counts_the_durations_that_its_plan_enables() -> None:
     alone = landmarks_ms(plan_of(flush={"sync_timeout_ms": (321,)}))
     assert {SAFETY_MARGIN_MS, WAIT_MS, 321} <= set(alone)
 
@@ -65,7 +65,7 @@ def test_a_run_counts_the_durations_that_its_plan_puts_to_use() -> None:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_landmarks_rise_and_are_more_than_nothing(name: str) -> None:
+def test_landmarks_are_sorted_and_positive(name: str) -> None:
     landmarks = landmarks_ms(draw_plan(Choices(name).stream("plan"), SCENARIOS[name].ranges))
 
     assert list(landmarks) == sorted(set(landmarks))

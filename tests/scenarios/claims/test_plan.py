@@ -60,7 +60,7 @@ def test_every_option_of_every_range_is_drawn_by_some_seed() -> None:
     assert {life.moment for life in lives} == set(MOMENTS)
 
 
-def test_faults_are_off_but_for_those_a_range_or_the_disk_asks_for() -> None:
+def test_faults_are_off_unless_a_range_or_the_disk_enables_them() -> None:
     quiet = Ranges(disk=("ext4-ordered",))
     assert {draw_plan(Choices(str(seed)).stream("plan"), quiet).faults for seed in SEEDS} == {FaultPlan()}
     ranges = quiet.replace(faults={"failed_sync_chance": (0.0, 0.1)}).replace(faults={"slow_sync_ms_max": (7, 8)})
@@ -85,7 +85,7 @@ def test_only_lives_that_crash_during_operations_have_an_operation_number() -> N
     assert {life.operation for seed in SEEDS for life in drawn(seed, persists).lives} == set(range(12))
 
 
-def test_a_process_that_is_killed_while_it_creates_the_root_comes_before_all_lives() -> None:
+def test_a_process_killed_while_it_creates_the_root_precedes_all_lives() -> None:
     ranges = Ranges(directories={"killed_in_creation": (True,)}, lives=(2,))
     for seed in SEEDS:
         first, *others = drawn(seed, ranges).lives

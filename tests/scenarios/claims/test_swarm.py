@@ -16,7 +16,7 @@ BOTH = Ranges(delay={"chance": (0.0,)}).with_optional(
 )
 
 
-def test_what_is_optional_takes_part_in_half_of_the_seeds_each_on_its_own() -> None:
+def test_optional_groups_take_part_in_half_of_the_seeds_independently() -> None:
     plans = [draw_plan(Choices(str(seed)).stream("plan"), BOTH) for seed in range(200)]
     met = Counter((plan.delay.chance > 0, plan.memory.transient_pool) for plan in plans)
     assert set(met) == {(delayed, pooled) for delayed in (False, True) for pooled in (False, True)}
@@ -24,7 +24,7 @@ def test_what_is_optional_takes_part_in_half_of_the_seeds_each_on_its_own() -> N
     assert all(not plan.sync_flush for plan in plans if plan.memory.transient_pool)
 
 
-def test_what_is_narrowed_is_not_optional_any_more() -> None:
+def test_a_narrowed_knob_is_no_longer_optional() -> None:
     narrowed = BOTH.replace(delay={"chance": (0.25,)}, sync_flush=(True,))
     assert dict(narrowed.optional) == {"pool": {"memory.transient_pool": (True,)}}
     assert narrowed != BOTH
@@ -33,14 +33,14 @@ def test_what_is_narrowed_is_not_optional_any_more() -> None:
         assert (plan.delay.chance, plan.sync_flush) == (0.25, True)
 
 
-def test_ranges_with_nothing_optional_draw_nothing_for_it() -> None:
+def test_ranges_without_optional_groups_are_unchanged() -> None:
     assert Ranges().taking_part(Choices("any").stream("plan")) == Ranges()
     with pytest.raises(ValueError, match=r"delay\.wait: no knob"):
         Ranges().with_optional(delays={"delay": {"wait": (1,)}})
 
 
 @pytest.mark.parametrize("name", SWARM)
-def test_seeds_of_a_swarm_differ_in_what_takes_part(name: str) -> None:
+def test_seeds_of_a_swarm_have_different_features(name: str) -> None:
     drawn = [frozenset(features_of(draw(SCENARIOS[name], seed)[1])) for seed in range(60)]
     assert len(set(drawn)) > 40
     times = Counter(feature for one in drawn for feature in one)

@@ -22,7 +22,7 @@ def result_of(*arguments: str) -> tuple[int, Any]:
     return result.exit_code, json.loads(result.stdout)
 
 
-def test_formats_are_fuzzed_and_told_in_a_table() -> None:
+def test_fuzzed_formats_are_printed_as_a_table() -> None:
     result = run("checkpoint", "index", "--inputs", "300")
 
     assert result.exit_code == 0, result.output
@@ -40,7 +40,7 @@ def test_all_formats_are_fuzzed_where_none_is_named() -> None:
     assert all(each["inputs"] == 20 for each in document["formats"])
 
 
-def test_time_bounds_what_inputs_do_not() -> None:
+def test_a_time_limit_ends_fuzzing() -> None:
     code, document = result_of("checkpoint", "--time", "0.2s")
 
     assert code == 0
@@ -48,7 +48,7 @@ def test_time_bounds_what_inputs_do_not() -> None:
     assert 0.2 <= document["formats"][0]["seconds"] < 10
 
 
-def test_the_json_says_what_the_contract_says() -> None:
+def test_the_json_has_the_documented_fields() -> None:
     code, document = result_of("checkpoint", "--inputs", "100", "--seed", "5")
 
     assert code == 0
@@ -67,7 +67,7 @@ def test_the_json_says_what_the_contract_says() -> None:
 
 
 @pytest.mark.ci
-def test_several_processes_find_what_one_does() -> None:
+def test_several_processes_find_the_same_as_one() -> None:
     arguments = ("commitlog", "checkpoint", "--inputs", "400", "--seed", "2")
     (_, alone), (_, shared) = result_of(*arguments), result_of(*arguments, "--jobs", "2")
 
@@ -76,7 +76,7 @@ def test_several_processes_find_what_one_does() -> None:
             assert one[name] == other[name]
 
 
-def test_a_finding_is_kept_told_and_replayed(tmp_path: Path) -> None:
+def test_a_finding_is_kept_printed_and_replayed(tmp_path: Path) -> None:
     result = run(*PLANTED, "--out", str(tmp_path))
     (path,) = (tmp_path / "failures").iterdir()
 
@@ -94,7 +94,7 @@ def test_a_finding_is_kept_told_and_replayed(tmp_path: Path) -> None:
     assert document["found"]
 
 
-def test_what_was_mended_holds_when_it_is_replayed(tmp_path: Path) -> None:
+def test_a_finding_of_a_fixed_bug_holds_in_a_replay(tmp_path: Path) -> None:
     run(*PLANTED, "--out", str(tmp_path))
     (path,) = (tmp_path / "failures").iterdir()
     envelope = json.loads(path.read_text())
@@ -107,7 +107,7 @@ def test_what_was_mended_holds_when_it_is_replayed(tmp_path: Path) -> None:
     assert replayed["outcome"].startswith("refused: ")
 
 
-def test_a_corpus_is_kept_gone_on_from_and_replayed(tmp_path: Path) -> None:
+def test_a_corpus_is_kept_continued_and_replayed(tmp_path: Path) -> None:
     _, first = result_of("index", "--inputs", "300", "--out", str(tmp_path))
     kept = sorted((tmp_path / "corpus" / "index").iterdir())
     _, second = result_of("index", "--inputs", str(len(kept)), "--seed", "9", "--out", str(tmp_path))
@@ -131,7 +131,7 @@ def test_a_corpus_is_kept_gone_on_from_and_replayed(tmp_path: Path) -> None:
         (("index", "--replay", "no-such.json"), "no-such.json"),
     ],
 )
-def test_what_cannot_be_meant_is_a_usage_error(arguments: tuple[str, ...], reason: str) -> None:
+def test_invalid_arguments_are_usage_errors(arguments: tuple[str, ...], reason: str) -> None:
     result = run(*arguments)
 
     assert result.exit_code == 2

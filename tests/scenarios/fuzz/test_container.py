@@ -24,7 +24,7 @@ def test_a_directory_is_read_as_it_was_packed(entries: dict[str, bytes | None], 
 
 
 @given(st.binary(max_size=60), st.integers(0, 60))
-def test_any_bytes_are_a_directory_or_none(noise: bytes, at: int) -> None:
+def test_any_bytes_unpack_or_are_refused(noise: bytes, at: int) -> None:
     raw = pack(DirectoryContent(0, {"a": b"1234", "b": None, "b/c": b""}))
     broken = raw[:at] + noise + raw[at + len(noise) :]
     for candidate in (noise, b"TLD1\0" + noise, broken):
@@ -38,7 +38,7 @@ def test_paths_that_no_disk_has_are_refused(path: str) -> None:
     assert unpack(pack(DirectoryContent(0, {path: b""}))) is None
 
 
-def test_nothing_lies_below_a_file_and_no_path_is_there_twice() -> None:
+def test_paths_below_a_file_and_repeated_paths_are_refused() -> None:
     assert unpack(pack(DirectoryContent(0, {"a": b"", "a/b/c": b""}))) is None
     once = pack(DirectoryContent(0, {"a": b""}))
     assert unpack(once + once[5:]) is None

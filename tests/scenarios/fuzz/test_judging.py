@@ -59,7 +59,7 @@ def break_a_promise(raw: bytes) -> InputOutcome:
         (break_a_promise, "lost"),
     ],
 )
-def test_what_should_never_come_of_an_input_has_a_name(
+def test_each_kind_of_violation_has_a_signature(
     check: Callable[[bytes], InputOutcome], signature: str, made: Make
 ) -> None:
     with address_space_limited():
@@ -71,11 +71,11 @@ def test_what_should_never_come_of_an_input_has_a_name(
     assert judged.found
 
 
-def test_what_may_come_of_one_is_its_outcome(made: Make) -> None:
+def test_an_accepted_input_has_an_outcome(made: Make) -> None:
     assert judge(made(accept), b"a") == judge_in_full(made(accept), b"a") == InputOutcome(True, "")
 
 
-def test_the_worst_moment_counts_not_the_last() -> None:
+def test_the_peak_of_memory_counts() -> None:
     assert peak_bytes(lambda: len(bytearray(3 << 20))) > 3 << 20
     assert peak_bytes(lambda: None) < 1 << 16
 
@@ -92,7 +92,7 @@ def test_the_worst_moment_counts_not_the_last() -> None:
         (CorruptFileError("f", 0, "x", "y", "z" * 300_000), "error-text"),
     ],
 )
-def test_an_error_must_name_its_place_and_say_what_is_wrong(error: CorruptFileError, kind: str) -> None:
+def test_an_error_must_name_place_field_and_values(error: CorruptFileError, kind: str) -> None:
     with pytest.raises(TargetViolation) as caught:
         field_of(error, "f", 10)
 
@@ -100,7 +100,7 @@ def test_an_error_must_name_its_place_and_say_what_is_wrong(error: CorruptFileEr
     assert field_of(CorruptFileError("f", 10, "x", "y", "z"), "f", 10) == "x"
 
 
-def test_an_input_that_hangs_is_found_and_those_behind_it_are_judged(made: Make) -> None:
+def test_a_hanging_input_is_found_and_later_ones_are_judged(made: Make) -> None:
     seen: list[bytes] = []
 
     def check(raw: bytes) -> InputOutcome:
@@ -116,7 +116,7 @@ def test_an_input_that_hangs_is_found_and_those_behind_it_are_judged(made: Make)
     assert fuzzer.tally.inputs == 3
 
 
-def test_where_everything_hangs_a_run_ends(made: Make) -> None:
+def test_a_run_ends_after_several_hangs(made: Make) -> None:
     fuzzer = Fuzzer(made(loop), 0)
     fuzzer.run(None)
 
@@ -124,7 +124,7 @@ def test_where_everything_hangs_a_run_ends(made: Make) -> None:
     assert set(fuzzer.tally.found) == {"hang"}
 
 
-def test_inputs_are_counted_by_what_came_of_them(made: Make) -> None:
+def test_inputs_are_counted_by_outcome(made: Make) -> None:
     def check(raw: bytes) -> InputOutcome:
         if raw == b"x":
             raise TargetViolation("x", 1, 2)
@@ -140,7 +140,7 @@ def test_inputs_are_counted_by_what_came_of_them(made: Make) -> None:
     assert {signature: found.number for signature, found in tally.found.items()} == {"x": 3}
 
 
-def test_memory_is_measured_where_an_outcome_is_new(made: Make) -> None:
+def test_memory_is_measured_for_new_outcomes(made: Make) -> None:
     fuzzer = Fuzzer(made(lambda raw: allocate(raw) if raw == b"b" else accept(raw)), 0)
     fuzzer.take([b"a", b"b"])
 

@@ -33,7 +33,7 @@ def breaks_if(condition: Callable[[bytes], bool]) -> Callable[[bytes], InputOutc
         (b"", lambda raw: True, b""),
     ],
 )
-def test_what_is_left_can_lose_nothing_more(
+def test_a_minimised_input_cannot_lose_another_part(
     raw: bytes, condition: Callable[[bytes], bool], smallest: bytes, made: Make
 ) -> None:
     target = made(breaks_if(condition))
@@ -43,7 +43,7 @@ def test_what_is_left_can_lose_nothing_more(
     assert minimised(target, raw, breach) == smallest
 
 
-def test_another_broken_promise_is_not_taken_for_it(made: Make) -> None:
+def test_minimising_keeps_the_signature(made: Make) -> None:
     target = made(breaks_if(lambda raw: raw.startswith(b"X")))
     raw = b"X" + b"a" * 60
 

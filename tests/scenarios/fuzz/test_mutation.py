@@ -26,7 +26,7 @@ SHAPE = Shape(
 )
 
 
-def test_copies_are_broken_and_the_input_stays_as_it_is() -> None:
+def test_mutation_does_not_change_the_original_input() -> None:
     draw = Draw("a")
     copies = [bytes(mutated(RAW, SHAPE, draw, [RAW], 60)) for _ in range(500)]
 
@@ -36,12 +36,12 @@ def test_copies_are_broken_and_the_input_stays_as_it_is() -> None:
     assert {40, 24, 30} < set(map(len, copies))  # as it was, and without one of its parts
 
 
-def test_the_same_draws_break_alike() -> None:
+def test_equal_draws_give_equal_mutations() -> None:
     assert [mutated(RAW, SHAPE, Draw("b"), [], 99) for _ in range(3)] == [mutated(RAW, SHAPE, Draw("b"), [], 99)] * 3
 
 
 @pytest.mark.parametrize("raw", [b"", b"a", RAW])
-def test_anything_can_be_broken_even_nothing_and_by_a_shape_that_is_not_its_own(raw: bytes) -> None:
+def test_any_input_can_be_mutated_with_any_shape(raw: bytes) -> None:
     draw = Draw("c")
     for shape in (PLAIN, SHAPE):
         for _ in range(1_000):
@@ -49,7 +49,7 @@ def test_anything_can_be_broken_even_nothing_and_by_a_shape_that_is_not_its_own(
 
 
 @pytest.mark.parametrize("name", [name for name in TARGETS if name != "directory"])
-def test_shapes_tell_of_what_is_in_an_input(name: str) -> None:
+def test_shapes_have_the_fields_and_parts_of_an_input(name: str) -> None:
     target, draw = TARGETS[name](), Draw("d")
     kinds, parts = set(), 0
     for _ in range(50):
@@ -71,7 +71,7 @@ def test_a_file_of_a_store_has_the_shape_of_its_kind() -> None:
     assert shape_of_file("abort", b"") == PLAIN
 
 
-def test_mended_records_are_whole_again_where_only_place_and_body_were_wrong() -> None:
+def test_corrected_records_are_valid_again() -> None:
     target, draw = TARGETS["commitlog"](), Draw("f")
     mended = 0
     for _ in range(100):

@@ -30,7 +30,7 @@ def test_a_planted_bug_is_found(
     assert planted is None or any(signature.startswith(kind) for kind in planted.found_by)
 
 
-def test_what_finds_it_is_made_small(fuzzed: Callable[..., FuzzTally]) -> None:
+def test_a_finding_is_minimised(fuzzed: Callable[..., FuzzTally]) -> None:
     first = fuzzed("commitlog", 500, mutant="record-crc-unchecked").found["served-unwhole"]
     target, mutant = TARGETS["commitlog"](), find_fuzzed("record-crc-unchecked")
     assert mutant is not None

@@ -38,13 +38,13 @@ def counted(disk: Disk, plan: Plan) -> tuple[int, int, int, int]:
     )
 
 
-def test_a_fault_counts_for_one_excuse_at_most() -> None:
+def test_a_fault_has_at_most_one_excuse() -> None:
     names = [name for kinds in KINDS.values() for name in kinds]
 
     assert len(names) == len(set(names))
 
 
-def test_a_disk_that_has_done_nothing_excuses_nothing(disk: Disk, quiet_plan: Plan) -> None:
+def test_a_disk_without_faults_gives_no_excuse(disk: Disk, quiet_plan: Plan) -> None:
     assert counted(disk, quiet_plan) == (0, 0, 0, 0)
     assert not allowances.has_reverted(disk)
 
@@ -59,7 +59,7 @@ def test_a_disk_that_has_done_nothing_excuses_nothing(disk: Disk, quiet_plan: Pl
         *((kind, (0, 0, 0, 0)) for kind in ("lying sync", "short write", "crash", "second start")),
     ],
 )
-def test_a_fault_that_has_been_injected_counts_for_what_it_explains(
+def test_an_injected_fault_counts_for_its_excuse(
     disk: Disk, quiet_plan: Plan, kind: str, expected: tuple[int, int, int, int]
 ) -> None:
     disk.injected[kind] = 2
@@ -82,9 +82,7 @@ def test_different_faults_add_up(disk: Disk, quiet_plan: Plan) -> None:
         DisturbancePlan(clock_step_chance=0.1),
     ],
 )
-def test_pauses_are_an_excuse_for_waiting_because_they_might_happen(
-    disk: Disk, quiet_plan: Plan, disturbances: DisturbancePlan
-) -> None:
+def test_possible_pauses_excuse_delays(disk: Disk, quiet_plan: Plan, disturbances: DisturbancePlan) -> None:
     disturbed = replace(quiet_plan, disturbances=disturbances)
 
     assert counted(disk, disturbed) == (0, 0, 0, 1)
@@ -92,13 +90,13 @@ def test_pauses_are_an_excuse_for_waiting_because_they_might_happen(
 
 
 @pytest.mark.parametrize(("kind", "expected"), [("failed sync", True), ("lost write", False)])
-def test_only_a_failed_sync_takes_back_what_readers_saw(disk: Disk, kind: str, *, expected: bool) -> None:
+def test_only_a_failed_sync_reverts_the_page_cache(disk: Disk, kind: str, *, expected: bool) -> None:
     disk.damage.append(DamagedRange("/store/commitlog/0", 0, 512, kind))
 
     assert allowances.has_reverted(disk) is expected
 
 
-def test_a_store_has_to_recover_in_the_life_in_which_errors_stop_and_in_no_other(disk: Disk, quiet_plan: Plan) -> None:
+def test_a_store_must_recover_only_in_the_life_in_which_errors_stop(disk: Disk, quiet_plan: Plan) -> None:
     disk.injected.update({"failed map": 3, "failed sync": 1})
     healing = replace(quiet_plan, heals=True, errors_stop=True)
 
@@ -108,9 +106,7 @@ def test_a_store_has_to_recover_in_the_life_in_which_errors_stop_and_in_no_other
 
 
 @pytest.mark.parametrize("kind", ["latent sector error", "out of memory"])
-def test_what_no_store_gets_over_without_a_restart_excuses_the_rest_of_a_life(
-    disk: Disk, quiet_plan: Plan, kind: str
-) -> None:
+def test_a_permanent_error_excuses_the_rest_of_a_life(disk: Disk, quiet_plan: Plan, kind: str) -> None:
     healing = replace(quiet_plan, heals=True, errors_stop=True)
     disk.injected[kind] = 1
 

@@ -20,7 +20,7 @@ def test_a_record_without_places_has_none() -> None:
     assert light_places(record("%LMQ%a,M")) == {}
 
 
-def test_neither_a_name_that_comes_twice_nor_the_own_queue_is_another_place() -> None:
+def test_a_repeated_name_or_the_own_queue_gives_no_second_place() -> None:
     assert light_places(record("M,T0,M", "3,7,3")) == {("M", 1): 3}
     assert missing_places(record("M,T0,M", "3,7,3"), ("M", "T0", "M")) == []
 

@@ -19,7 +19,7 @@ VECTOR = bytes.fromhex(
 AT = 4096
 
 
-def test_the_vector_is_whole_and_read_right() -> None:
+def test_the_test_vector_is_read_correctly() -> None:
     whole = whole_at(VECTOR, 0, len(VECTOR), AT)
 
     assert whole is not None
@@ -53,7 +53,7 @@ def test_the_vector_is_whole_and_read_right() -> None:
         (111, "00"),
     ],
 )
-def test_what_is_broken_is_not(at: int, patch: str) -> None:
+def test_a_damaged_record_is_refused(at: int, patch: str) -> None:
     new = bytes.fromhex(patch)
     raw = VECTOR[:at] + new + VECTOR[at + len(new) :]
 
@@ -77,7 +77,7 @@ def test_a_zero_at_the_end_of_a_sector_is_a_tear_wherever_the_sector_ends() -> N
     assert whole_at(torn, len(before), len(raw), AT) is None
 
 
-def test_whatever_is_drawn_is_whole() -> None:
+def test_every_drawn_record_is_valid() -> None:
     draw = Draw("records")
     for _ in range(300):
         raw = record(draw, AT, 3)

@@ -92,7 +92,7 @@ def watched() -> Callable[[Callable[[Watched], None]], Watched]:
     return run
 
 
-def test_what_expired_goes_and_is_noted(watched: Any) -> None:
+def test_expired_segments_are_removed_and_noted(watched: Any) -> None:
     def body(shop: Watched) -> None:
         shop.age(4)
         shop.clean()

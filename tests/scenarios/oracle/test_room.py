@@ -59,7 +59,7 @@ def test_a_disk_is_too_full_when_more_than_nine_tenths_of_it_are_used() -> None:
     kernel.run(machine, main, time_limit_ns=10**9)
 
 
-def test_what_a_disk_was_between_two_looks_is_what_somebody_was_told_of_it() -> None:
+def test_a_look_covers_the_time_since_the_last_one() -> None:
     choices = Choices("room")
     kernel = Kernel(RandomWalk(choices.stream("schedule"), 16))
     machine, disk = kernel.machine("one"), Disk(kernel, choices.stream("disk"))

@@ -135,7 +135,7 @@ ENDINGS = {
 
 
 @pytest.mark.slow
-def test_whatever_else_ends_a_run_is_told_with_its_seed(tests_of: Callable[..., Done]) -> None:
+def test_every_other_end_of_a_run_is_reported_with_its_seed(tests_of: Callable[..., Done]) -> None:
     tests = (f"def test_{number}(simulation):\n    {body}\n" for number, body in enumerate(ENDINGS))
     skipped = "def test_not(simulation):\n    pytest.skip('not here')\n"
 

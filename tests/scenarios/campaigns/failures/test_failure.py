@@ -22,7 +22,7 @@ def test_a_failure_survives_json(failure: Failure, shrunk: Failure) -> None:
         assert again.to_json() == one.to_json()
 
 
-def test_an_artefact_says_what_it_is_and_what_wrote_it(failure: Failure) -> None:
+def test_an_artefact_names_its_kind_and_versions(failure: Failure) -> None:
     envelope = json.loads(failure.to_json())
     assert (envelope["format"], envelope["kind"]) == (FORMAT, "scenario")
     assert set(envelope["versions"]) == {"tornlog", "python"}

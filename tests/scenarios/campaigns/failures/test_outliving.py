@@ -56,7 +56,7 @@ def shrunk_ones(names: list[str]) -> list[str]:
     return [name for name in names if name.endswith(", shrunk")]
 
 
-def test_there_are_failures_of_each_kind() -> None:
+def test_stored_failures_include_each_kind() -> None:
     breaches = [breach for _, _, breach in failures()]
     assert len(FILES) >= 5
     assert any(breach.size.sectors for breach in breaches)
@@ -64,11 +64,11 @@ def test_there_are_failures_of_each_kind() -> None:
     assert any(crash.point for breach in breaches for crash in breach.record.crashes)
 
 
-def test_stored_failures_come_back() -> None:
+def test_stored_failures_reproduce() -> None:
     assert those_lost(replay_all()) == []
 
 
-def test_they_outlive_a_world_call_that_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stored_failures_reproduce_with_an_additional_world_call(monkeypatch: pytest.MonkeyPatch) -> None:
     put = MessageStore.put_message
 
     def look_and_put(self: MessageStore, message: Message) -> PutMessageResult:
@@ -83,7 +83,7 @@ def test_they_outlive_a_world_call_that_is_new(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("service", [DispatchService, GroupCommitService])
-def test_they_outlive_a_task_of_another_name_or_say_which_switches_knew_the_old_one(
+def test_stored_failures_reproduce_after_a_task_is_renamed_or_name_the_lost_switches(
     monkeypatch: pytest.MonkeyPatch, service: type[Service]
 ) -> None:
     old = service.name
@@ -99,7 +99,7 @@ def test_they_outlive_a_task_of_another_name_or_say_which_switches_knew_the_old_
     assert knew_it >= 1
 
 
-def test_they_outlive_a_producer_more() -> None:
+def test_stored_failures_reproduce_with_an_additional_producer() -> None:
     def with_a_producer_more(breach: FailingRun) -> FailingRun:
         plan = breach.record.setup
         plan = replace(plan, producers=plan.producers + 1)
@@ -110,6 +110,6 @@ def test_they_outlive_a_producer_more() -> None:
     assert any(replayed.result.messages > breach.size.messages for breach, replayed in found.values())
 
 
-def test_without_their_bug_none_comes_back() -> None:
+def test_no_stored_failure_reproduces_without_its_bug() -> None:
     for _, _, breach in failures():
         assert replay(breach.record).result.violations == []

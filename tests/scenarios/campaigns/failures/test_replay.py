@@ -54,14 +54,12 @@ def test_a_replay_gives_the_same_digest_and_violations_every_time(failure: Failu
 
 
 @pytest.mark.parametrize("mutant", ["stale-tail-after-truncate", "group-commit-lost-wakeup", "props-outside-crc"])
-def test_failures_with_crashes_pauses_and_switches_replay_too(
-    mutant_result: Callable[[str], Failure], mutant: str
-) -> None:
+def test_failures_with_crashes_pauses_and_switches_replay(mutant_result: Callable[[str], Failure], mutant: str) -> None:
     failure = Failure.from_json(mutant_result(mutant).to_json())
     assert is_same_run(replay_with_its_mutant(failure), failure.original)
 
 
-def test_no_life_ends_in_an_operation_by_number(mutant_result: Callable[[str], Failure]) -> None:
+def test_a_replay_does_not_use_operation_numbers(mutant_result: Callable[[str], Failure]) -> None:
     record = mutant_result("no-dir-fsync-on-rollover").original.record
     assert any(crash.point for crash in record.crashes)
     numbers = replace(record.setup, lives=tuple(replace(life, operation=0) for life in record.setup.lives))
@@ -73,7 +71,7 @@ def test_no_life_ends_in_an_operation_by_number(mutant_result: Callable[[str], F
 # The story
 
 
-def test_the_story_ends_at_what_broke(failure: Failure) -> None:
+def test_the_story_ends_at_the_violation(failure: Failure) -> None:
     story = failure.original.story
     assert 0 < len(story) <= STORY_LINES
     times = [float(line.split(" ms", 1)[0]) for line in story if " ms  " in line]
@@ -82,9 +80,7 @@ def test_the_story_ends_at_what_broke(failure: Failure) -> None:
     assert not any("switch" in line for line in story)
 
 
-def test_the_story_of_a_crash_tells_of_the_crash_and_of_the_recovery_after_it(
-    monkeypatch: pytest.MonkeyPatch, quiet: Ranges
-) -> None:
+def test_the_story_of_a_crash_has_the_crash_and_the_recovery(monkeypatch: pytest.MonkeyPatch, quiet: Ranges) -> None:
     monkeypatch.setattr(Recovery, "finish_queues", lambda self: None)
     ranges = quiet.replace(endings=("crash at rest",), disk=("strict-posix",), producers=(1,))
     ranges = ranges.replace(index={"slots": (0,)})  # what the recovery of an index stores would fill the story
@@ -121,7 +117,7 @@ def doctored(failure: Failure, *more: Decision | Switch) -> Failure:
         (Switch("life-0/main", "spawn", 99, "life-0/main"), "switch life-0/main @ spawn #99 -> life-0/main"),
     ],
 )
-def test_a_decision_that_is_gone_is_named_and_the_rest_is_followed(
+def test_a_decision_that_no_longer_occurs_is_named_and_the_rest_is_replayed(
     failure: Failure, part: Decision | Switch, line: str
 ) -> None:
     replayed = replay_with_its_mutant(doctored(failure, part))
@@ -139,7 +135,7 @@ def test_another_plan_is_another_run(failure: Failure) -> None:
     assert not is_same_run(replayed, failure.original)
 
 
-def test_without_its_mutant_a_failure_does_not_come_back(failure: Failure) -> None:
+def test_a_failure_does_not_reproduce_without_its_mutant(failure: Failure) -> None:
     replayed = replay(failure.original.record)
     assert replayed.result.violations == []
     assert not is_same_run(replayed, failure.original)
@@ -155,7 +151,7 @@ def test_a_trace_of_a_replay_changes_nothing(failure: Failure) -> None:
 # Breaches are proven before they are told
 
 
-def test_what_does_not_break_is_no_breach(failure: Failure) -> None:
+def test_a_record_that_does_not_break_is_refused(failure: Failure) -> None:
     with pytest.raises(ReplayDivergedError):
         verified_run(failure.original.record)
     with applied_mutant(failure.mutant):
@@ -164,7 +160,7 @@ def test_what_does_not_break_is_no_breach(failure: Failure) -> None:
     assert again == failure.original
 
 
-def test_a_run_that_cannot_be_repeated_is_no_breach(quiet_scenario: Scenario) -> None:
+def test_a_run_that_cannot_be_repeated_is_refused(quiet_scenario: Scenario) -> None:
     choices, plan = draw(quiet_scenario, 1)
     simulation = simulation_of(plan, choices)
     outcome = run_plan(plan, simulation)
@@ -177,7 +173,7 @@ def test_a_run_that_cannot_be_repeated_is_no_breach(quiet_scenario: Scenario) ->
 # Sizes
 
 
-def test_the_size_counts_what_there_is_to_read(mutant_result: Callable[[str], Failure]) -> None:
+def test_the_size_counts_the_parts_of_a_failure(mutant_result: Callable[[str], Failure]) -> None:
     torn = mutant_result("props-outside-crc").original
     size, schedule = torn.size, torn.record.schedule
     assert size.messages > 0

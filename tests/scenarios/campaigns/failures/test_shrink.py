@@ -64,7 +64,7 @@ def test_a_sample_of_the_catalogue_becomes_small_enough_to_read(shrunk: dict[str
     assert max(size.faults for size in sizes) <= 1
 
 
-def test_what_is_shrunk_is_no_larger_in_anything_that_counts(shrunk: dict[str, Failure]) -> None:
+def test_a_shrunk_failure_is_no_larger_in_any_size(shrunk: dict[str, Failure]) -> None:
     for failure in shrunk.values():
         before, after = failure.original.size, failure.smallest.size
         assert after.messages <= before.messages
@@ -72,7 +72,7 @@ def test_what_is_shrunk_is_no_larger_in_anything_that_counts(shrunk: dict[str, F
         assert after.lives <= before.lives
 
 
-def test_what_is_shrunk_breaks_the_same_promise_and_only_with_the_bug(shrunk: dict[str, Failure]) -> None:
+def test_a_shrunk_failure_breaks_the_same_promise_only_with_the_bug(shrunk: dict[str, Failure]) -> None:
     for name, failure in shrunk.items():
         small = Failure.from_json(failure.to_json()).smallest
         assert small.violations[0].signature == failure.violations[0].signature
@@ -81,7 +81,7 @@ def test_what_is_shrunk_breaks_the_same_promise_and_only_with_the_bug(shrunk: di
         assert replay(small.record).result.violations == []
 
 
-def test_an_interleaving_keeps_the_switch_it_takes_and_a_fault_the_fault(shrunk: dict[str, Failure]) -> None:
+def test_a_shrunk_failure_keeps_the_switch_or_fault_that_it_needs(shrunk: dict[str, Failure]) -> None:
     race = shrunk["group-commit-swap-race"].smallest
     assert race.size.switches >= 1
     assert race.size.faults == race.size.sectors == 0
@@ -90,7 +90,7 @@ def test_an_interleaving_keeps_the_switch_it_takes_and_a_fault_the_fault(shrunk:
     assert failed_sync.size.faults == 1
 
 
-def test_a_torn_record_keeps_the_one_loss_that_tears_it(shrunk: dict[str, Failure]) -> None:
+def test_a_shrunk_torn_record_keeps_one_loss(shrunk: dict[str, Failure]) -> None:
     torn = shrunk["props-outside-crc"].smallest
     lost = [decision.label for decision in torn.record.decisions if decision.stream.startswith("disk-")]
     assert len(lost) == 1
@@ -122,7 +122,7 @@ def test_the_same_tries_lead_to_the_same_small_failure(found: dict[str, Failure]
 
 
 @pytest.mark.slow
-def test_shrinking_goes_on_from_where_it_ended(found: dict[str, Failure]) -> None:
+def test_shrinking_continues_from_its_last_result(found: dict[str, Failure]) -> None:
     first = shrink_failure(found["props-outside-crc"], tries_max=10)
     second = shrink_failure(first.failure, tries_max=400)
     assert second.failure.original == found["props-outside-crc"].original
@@ -130,21 +130,21 @@ def test_shrinking_goes_on_from_where_it_ended(found: dict[str, Failure]) -> Non
     assert second.failure.smallest.size.messages < found["props-outside-crc"].original.size.messages
 
 
-def test_a_failure_that_is_over_at_once_stays_as_it_was(found: dict[str, Failure]) -> None:
+def test_a_shrink_that_is_stopped_at_once_changes_no_failure(found: dict[str, Failure]) -> None:
     failure = found["props-outside-crc"]
     stopped = shrink_failure(failure, stop=lambda: True)
     assert stopped.tries == 0
     assert stopped.failure.shrunk == failure.original
 
 
-def test_what_does_not_reproduce_is_not_shrunk(found: dict[str, Failure]) -> None:
+def test_a_failure_that_does_not_reproduce_is_not_shrunk(found: dict[str, Failure]) -> None:
     repaired = Failure("hunt", "a bug that is gone", 0, None, found["ack-before-flush"].original)
     with pytest.raises(ReplayDivergedError):
         shrink_failure(repaired, tries_max=50)
 
 
 @pytest.mark.slow
-def test_the_same_promise_broken_otherwise_may_be_enough(found: dict[str, Failure]) -> None:
+def test_a_failure_can_be_shrunk_by_invariant_only(found: dict[str, Failure]) -> None:
     failure = found["props-outside-crc"]
     small = shrink_failure(failure, tries_max=200, same="invariant").failure.smallest
     assert small.violations[0].invariant == failure.violations[0].invariant

@@ -28,7 +28,7 @@ def smallest(
     return best.setup
 
 
-def test_without_a_life_the_later_ones_have_the_numbers_before_theirs(quiet_plan: Plan) -> None:
+def test_after_a_life_is_removed_later_lives_get_lower_numbers(quiet_plan: Plan) -> None:
     decisions = (
         Decision("disk-0", "msync /store/disk-2/a ns", 1, 9, 1),
         Decision("disk-1", "torn", 1, 9, 1),
@@ -65,7 +65,7 @@ def test_without_a_life_the_later_ones_have_the_numbers_before_theirs(quiet_plan
     ]
 
 
-def test_a_plan_that_needs_nothing_loses_everything(quiet_plan: Plan) -> None:
+def test_a_plan_without_needs_becomes_the_plainest(quiet_plan: Plan) -> None:
     plan = quiet_plan.replace(
         lives=LIVES, consumers=2, producers=3, index={"slots": 5}, delay={"chance": 0.5}, consuming={"filtered": True}
     )
@@ -79,7 +79,7 @@ def test_a_plan_that_needs_nothing_loses_everything(quiet_plan: Plan) -> None:
     assert (found.faults.failed_sync_chance, found.faults.slow_sync_chance) == (0.0, 0.0)
 
 
-def test_a_plan_keeps_what_it_needs(quiet_plan: Plan) -> None:
+def test_a_plan_keeps_the_parts_that_it_needs(quiet_plan: Plan) -> None:
     plan = quiet_plan.replace(
         lives=LIVES, consumers=2, index={"slots": 5}, producers=3, messages={"body_bytes_max": 900}
     )

@@ -25,7 +25,7 @@ def drowned(*told: TraceEvent) -> list[TraceEvent]:
     return [*told, *others]
 
 
-def test_what_touched_the_bytes_of_a_violation_is_told_however_much_came_after_it() -> None:
+def test_events_on_the_bytes_of_a_violation_are_in_the_story() -> None:
     wrote = event(1, "life-0/producer-0", "store", f"{LOG} [100, 300)")
     other = event(2, "life-0/producer-0", "store", f"{LOG} [300, 500)")
     story = story_of(drowned(wrote, other), [Violation("PREFIX", "a record that nobody put", LOG, 150)], CONFIG)
@@ -56,7 +56,7 @@ def test_a_message_that_is_named_is_found_by_its_place_in_the_log() -> None:
     assert "m0.1.7" in story[0]
 
 
-def test_who_was_late_is_told_of_and_machines_that_died() -> None:
+def test_late_tasks_and_dead_machines_are_in_the_story() -> None:
     died = event(1, "life-0/main", "kill", "life-0")
     read = event(2, "life-1/dispatch", "map", LOG)
     story = story_of(drowned(died, read), [Violation("LIVE", "dispatch does not catch up", field="behind")], CONFIG)
@@ -64,7 +64,7 @@ def test_who_was_late_is_told_of_and_machines_that_died() -> None:
     assert [" kill life-0" in story[1], "life-1/dispatch" in story[2]] == [True, True]
 
 
-def test_a_file_that_an_error_names_is_told_of() -> None:
+def test_a_file_that_an_error_names_is_in_the_story() -> None:
     made = event(1, "life-0/allocate", "create", NEXT)
     summary = f"the store cannot be opened: CorruptFileError: {NEXT} @ 0: size: expected 4096, found 7"
     story = story_of(drowned(made), [Violation("START", summary, field="load")], CONFIG)
@@ -72,7 +72,7 @@ def test_a_file_that_an_error_names_is_told_of() -> None:
     assert "create commitlog/00000000000000004096" in story[1]
 
 
-def test_a_short_run_is_told_whole() -> None:
+def test_the_story_of_a_short_run_is_complete() -> None:
     events = [event(number, "life-0/main", "create", LOG) for number in range(STORY_LINES)]
     violation = Violation("DUR", "m0.0.0 was promised and is gone")
 
@@ -80,7 +80,7 @@ def test_a_short_run_is_told_whole() -> None:
     assert "left out" in story_of([*events, events[-1]], [violation], CONFIG)[0]
 
 
-def test_the_story_of_a_run_has_the_write_of_the_message_that_is_gone() -> None:
+def test_the_story_has_the_write_of_the_lost_message() -> None:
     failure = run_mutant(MUTANTS["no-dir-fsync-on-rollover"], MutationSettings(Limits(120), scenarios=None)).failure
     assert failure is not None
     breach = failure.original

@@ -54,7 +54,7 @@ def with_field(content: bytes, form: str, at: int, value: int) -> bytes:
     return bytes(changed)
 
 
-def test_an_index_that_is_what_the_log_says_holds(indexed: Evidence) -> None:
+def test_an_index_that_matches_the_log_holds(indexed: Evidence) -> None:
     assert judge(indexed) == []
 
 
@@ -106,7 +106,7 @@ def test_entries_that_are_not_in_the_logs_order_are_found(indexed: Evidence) -> 
     assert summaries[0] == "entries that are not in the log's order"
 
 
-def test_a_file_in_front_of_the_last_that_is_not_full_is_found(indexed: Evidence) -> None:
+def test_a_file_before_the_last_that_is_not_full_is_found(indexed: Evidence) -> None:
     assert indexed.store.index is not None
     m0, m1, m2 = indexed.store.records
     files = [(FIRST, file_of([m0])), (SECOND, file_of([m1, m2], front_end_ms=10_000))]
@@ -138,7 +138,7 @@ def test_a_last_file_without_entries_is_found(indexed: Evidence) -> None:
         (">i", 48 + 40 + 16, "previous"),
     ],
 )
-def test_every_field_that_is_at_odds_with_the_log_is_found(indexed: Evidence, form: str, at: int, field: str) -> None:
+def test_every_field_that_differs_from_the_log_is_found(indexed: Evidence, form: str, at: int, field: str) -> None:
     assert indexed.store.index is not None
     (path, content), _ = indexed.store.index.files
     indexed.store.index.files[0] = (path, with_field(content, form, at, 77))
@@ -146,7 +146,7 @@ def test_every_field_that_is_at_odds_with_the_log_is_found(indexed: Evidence, fo
     assert judge(indexed) == [(FIRST, field)]
 
 
-def test_a_header_that_counts_more_than_there_can_be_ends_the_look_at_the_last_entry(indexed: Evidence) -> None:
+def test_a_header_that_counts_too_many_entries_is_found(indexed: Evidence) -> None:
     assert indexed.store.index is not None
     (path, content), _ = indexed.store.index.files
     indexed.store.index.files[0] = (path, with_field(content, ">i", 36, 1000))
@@ -154,7 +154,7 @@ def test_a_header_that_counts_more_than_there_can_be_ends_the_look_at_the_last_e
     assert judge(indexed) == [(FIRST, "indexCount")]
 
 
-def test_entries_of_what_retention_has_removed_are_taken_as_they_are(indexed: Evidence) -> None:
+def test_entries_of_removed_records_are_not_checked(indexed: Evidence) -> None:
     assert indexed.store.index is not None
     del indexed.store.records[0]
     indexed.store.min_offset = 1
@@ -165,7 +165,7 @@ def test_entries_of_what_retention_has_removed_are_taken_as_they_are(indexed: Ev
     assert judge(indexed) == [(FIRST, "timeDiff")], "that of a record that is still there is not"
 
 
-def test_a_first_entry_behind_a_file_that_is_gone_may_have_any_time(indexed: Evidence) -> None:
+def test_the_first_entry_after_a_removed_file_may_have_any_time(indexed: Evidence) -> None:
     assert indexed.store.index is not None
     del indexed.store.index.files[0]
     del indexed.store.records[:2]

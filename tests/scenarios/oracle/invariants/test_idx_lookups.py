@@ -19,7 +19,7 @@ OnAStore = Callable[..., Any]
 
 
 @on_an_indexed_store
-def test_look_ups_that_find_every_key_hold(store: MessageStore, disk: Disk) -> None:
+def test_lookups_that_find_every_key_hold(store: MessageStore, disk: Disk) -> None:
     assert list(idx.check_lookups(store, read_store(store))) == []
 
 
@@ -37,7 +37,7 @@ def test_a_key_that_is_not_found_is_named(store: MessageStore, disk: Disk, monke
 
 @pytest.mark.parametrize(("torn", "wrong"), [(False, 3), (True, 0)])
 @on_an_indexed_store
-def test_by_time_is_asked_only_where_no_torn_head_has_lost_its_own(
+def test_lookups_by_time_are_left_out_after_a_torn_header_lost_its_time(
     torn: bool, wrong: int, store: MessageStore, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(IndexFile, "may_hold", lambda file, *window_ms: window_ms == ALWAYS_MS)
@@ -49,7 +49,7 @@ def test_by_time_is_asked_only_where_no_torn_head_has_lost_its_own(
 
 
 @on_an_indexed_store
-def test_a_key_that_a_damaged_disk_has_changed_is_asked_for_as_it_is(store: MessageStore, disk: Disk) -> None:
+def test_a_damaged_key_is_looked_up_as_it_is(store: MessageStore, disk: Disk) -> None:
     found = read_store(store)
     first = found.records[0]
     damaged = first.record._replace(properties=first.record.properties.replace(b"m0", b"\xf00"))
@@ -106,7 +106,7 @@ def foreign(result: QueryMessageResult) -> QueryMessageResult:
     ],
 )
 @on_an_indexed_store
-def test_an_answer_is_judged_by_what_was_put(
+def test_an_answer_must_match_the_puts(
     store: MessageStore,
     disk: Disk,
     unasked: Callable[[int], PutEntry],
@@ -143,7 +143,7 @@ def test_an_answer_with_another_body_is_found(
 
 
 @on_an_indexed_store
-def test_a_full_answer_need_not_have_what_is_older_than_all_of_it(
+def test_a_full_answer_may_lack_older_messages(
     store: MessageStore, disk: Disk, unasked: Callable[[int], PutEntry], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def same_key(number: int) -> PutEntry:

@@ -17,12 +17,12 @@ def second_start(store: MessageStore, disk: Disk) -> dict[str, str]:
     return {violation.field: violation.found for violation in iso.check(store)}
 
 
-def test_a_second_instance_that_is_refused_at_the_door_holds(on_a_store: OnAStore) -> None:
+def test_a_second_instance_that_is_refused_at_once_holds(on_a_store: OnAStore) -> None:
     assert on_a_store(second_start) == {}
 
 
 @on_a_store
-def test_a_second_instance_that_is_let_in_is_found(
+def test_a_second_instance_that_opens_is_found(
     store: MessageStore, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(MessageStore, "_lock_directory", lambda store: None)
@@ -47,7 +47,7 @@ def test_a_second_instance_that_writes_before_it_is_refused_is_found(
 
 
 @on_a_store
-def test_stores_through_a_map_and_new_files_are_changes_too(store: MessageStore, disk: Disk) -> None:
+def test_writes_to_maps_and_new_files_are_changes(store: MessageStore, disk: Disk) -> None:
     files = iso.NotingFiles(store.world.files)
     files.map("/store/checkpoint", 4096).view(0, 8)
     files.status("/store/abort")

@@ -14,11 +14,11 @@ def summaries(evidence: Evidence) -> list[str]:
     return [violation.summary for violation in prefix.check(evidence)]
 
 
-def test_a_log_of_what_was_put_holds(evidence: Evidence) -> None:
+def test_a_log_of_all_puts_holds(evidence: Evidence) -> None:
     assert summaries(evidence) == []
 
 
-def test_a_missing_tail_is_no_breach_of_a_prefix(evidence: Evidence) -> None:
+def test_a_missing_end_of_the_log_holds(evidence: Evidence) -> None:
     evidence.store.max_offset = evidence.store.records.pop().record.physical_offset
 
     assert summaries(evidence) == []
@@ -32,14 +32,14 @@ def test_damage_inside_the_log_is_a_hole(evidence: Evidence) -> None:
     assert (violation.summary, violation.file, violation.offset) == ("the log has a hole", "commitlog/0", 200)
 
 
-def test_a_record_that_nobody_put_is_an_invention(evidence: Evidence, unasked: Callable[[int], PutEntry]) -> None:
+def test_a_record_that_was_never_put_is_found(evidence: Evidence, unasked: Callable[[int], PutEntry]) -> None:
     found = evidence.store.records[2]
     found.record = found.record._replace(properties=unasked(7).properties)
 
     assert "a record that nobody put" in summaries(evidence)
 
 
-def test_a_record_with_another_body_is_an_invention(evidence: Evidence) -> None:
+def test_a_record_with_another_body_is_found(evidence: Evidence) -> None:
     evidence.store.records[1].body = bytes(7)
 
     assert "a record that nobody put" in summaries(evidence)
@@ -59,7 +59,7 @@ def test_a_put_that_is_there_twice_is_found_whether_or_not_its_place_was_known(e
     assert summaries(evidence) == ["a put that is there twice"]
 
 
-def test_a_record_that_had_gone_must_not_come_back(evidence: Evidence) -> None:
+def test_a_truncated_record_must_not_reappear(evidence: Evidence) -> None:
     evidence.ledger.gone["m1"] = evidence.ledger.puts[1]
 
     assert summaries(evidence) == ["a record that had been cut came back"]
@@ -71,7 +71,7 @@ def test_a_refused_put_must_not_be_there(evidence: Evidence) -> None:
     assert summaries(evidence) == ["a refused put is there"]
 
 
-def test_an_appended_record_that_others_stand_around_is_a_hole(evidence: Evidence) -> None:
+def test_a_missing_record_between_others_is_a_hole(evidence: Evidence) -> None:
     gone = evidence.store.records.pop(1)
     del evidence.store.by_offset[gone.record.physical_offset]
 
@@ -103,7 +103,7 @@ def test_a_field_that_nothing_checks_may_have_zeros_where_power_cuts_tear_sector
         (True, 488, "T1", ["a record that nobody put"]),
     ],
 )
-def test_a_record_in_another_queue_was_put_by_nobody_unless_a_tear_can_have_moved_it(
+def test_a_record_in_another_queue_is_found_unless_a_torn_sector_may_have_moved_it(
     evidence: Evidence, tears: bool, position: int, topic: str, found: list[str]
 ) -> None:
     moved = evidence.store.records[2]

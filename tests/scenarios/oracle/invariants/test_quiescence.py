@@ -35,7 +35,7 @@ def cursors(store: MessageStore, plan: Plan, disk: Disk) -> dict[str, Cursor]:
 
 
 @on_an_indexed_store
-def test_every_cursor_of_a_store_at_rest_is_at_its_end(store: MessageStore, disk: Disk, plan: Plan) -> None:
+def test_every_cursor_of_an_idle_store_is_at_its_end(store: MessageStore, disk: Disk, plan: Plan) -> None:
     store.flush_queues.hurry()
     store.world.tasks.sleep(_REST_MS)
     found = cursors(store, plan, disk)
@@ -61,7 +61,7 @@ def test_an_index_that_misses_the_last_record_is_behind(
 
 
 @on_an_indexed_store
-def test_a_cursor_that_is_late_is_named_with_its_service_and_the_causes_known(store: MessageStore, disk: Disk) -> None:
+def test_a_late_cursor_is_named_with_its_service_and_known_causes(store: MessageStore, disk: Disk) -> None:
     late = Cursor("queue T0/0", store.flush_queues.name, 0, 60, 10, "/store/consumequeue/T0/0")
     (violation,) = quiescence.check(late, store, "a cause")
     assert str(violation) == (
@@ -74,7 +74,7 @@ def test_a_cursor_that_is_late_is_named_with_its_service_and_the_causes_known(st
     ("rotten", "is_behind"), [(b"\t", False), (b"\r", False), (b"1", True)], ids=["as it was", "a blank", "a digit"]
 )
 @on_an_indexed_store
-def test_progress_in_which_a_blank_has_rotted_into_another_is_at_its_end(
+def test_progress_with_a_changed_blank_is_at_its_end(
     store: MessageStore, disk: Disk, plan: Plan, rotten: bytes, is_behind: bool
 ) -> None:
     members = {"offsetTable": {"T@G": {"0": 7}}}

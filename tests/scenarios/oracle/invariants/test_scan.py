@@ -44,12 +44,12 @@ def loaded_again(
 
 
 @pytest.mark.parametrize("stops", [True, False])
-def test_a_start_that_reads_what_is_not_vouched_for_holds(on_a_store: Callable[..., object], stops: bool) -> None:
+def test_a_start_that_reads_only_uncovered_data_holds(on_a_store: Callable[..., object], stops: bool) -> None:
     assert on_a_store(lambda store, disk: loaded_again(store, disk, stops=stops)) == []
 
 
 @pytest.mark.parametrize("stops", [True, False])
-def test_a_start_that_reads_all_is_found(
+def test_a_start_that_reads_the_whole_log_is_found(
     on_a_store: Callable[..., object], stops: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Recovery, "trusted_segments", lambda recovery: 0)
@@ -58,11 +58,11 @@ def test_a_start_that_reads_all_is_found(
     assert (violation.invariant, violation.field, violation.found) == ("SCAN", "scan from", "0")
 
 
-def test_a_start_that_is_to_read_all_may(on_a_store: Callable[..., object]) -> None:
+def test_a_start_may_read_the_whole_log_by_its_settings(on_a_store: Callable[..., object]) -> None:
     assert on_a_store(lambda store, disk: loaded_again(store, disk, stops=False, whole=True)) == []
 
 
 @on_a_store
-def test_a_queue_that_has_lost_its_first_file_is_a_reason_to_read_all(store: MessageStore, disk: Disk) -> None:
+def test_a_queue_without_its_first_file_excuses_reading_the_whole_log(store: MessageStore, disk: Disk) -> None:
     front = f"{store.config.consume_queue_directory}/T1/0/{0:020}"
     assert loaded_again(store, disk, stops=False, lost=front) == []

@@ -26,7 +26,7 @@ def summaries(history: History) -> list[str]:
     return [violation.summary for violation in tx.check(history.evidence)]
 
 
-def test_transactions_that_went_as_they_should_hold(history: History) -> None:
+def test_correct_transactions_hold(history: History) -> None:
     for name in ("committed", "rolled", "open", "hopeless"):
         history.prepare(name)
     committed = history.decide("committed")
@@ -41,13 +41,13 @@ def test_transactions_that_went_as_they_should_hold(history: History) -> None:
     assert summaries(history) == []
 
 
-def test_without_transactions_there_is_nothing_to_check(history: History) -> None:
+def test_a_log_without_transactions_holds(history: History) -> None:
     history.op("nonsense")
 
     assert summaries(history) == []
 
 
-def test_a_message_that_nobody_committed_must_not_be_visible(history: History) -> None:
+def test_an_uncommitted_message_must_not_be_visible(history: History) -> None:
     history.prepare("m")
     history.decide("m", commits=False)
     history.decide("m", status=ALREADY)
@@ -67,7 +67,7 @@ def test_a_message_is_visible_once_for_each_commit_that_may_have_counted(history
     assert summaries(history) == ["m is visible more often than commits can have made it"]
 
 
-def test_a_committed_message_without_its_half_message_in_front_of_it_is_found(history: History) -> None:
+def test_a_committed_message_without_an_earlier_half_message_is_found(history: History) -> None:
     history.prepare("m")
     history.decide("m")
     history.copy("m")
@@ -90,7 +90,7 @@ def test_a_committed_message_says_so_in_its_flags(history: History) -> None:
     assert summaries(history) == ["m is visible, but not as committed"]
 
 
-def test_a_copy_that_may_not_be_lost_is_missed(history: History) -> None:
+def test_a_lost_copy_that_must_be_kept_is_found(history: History) -> None:
     history.prepare("m").copies[1000] = True
     history.decide("m")
 
@@ -99,7 +99,7 @@ def test_a_copy_that_may_not_be_lost_is_missed(history: History) -> None:
     assert summaries(history) == []
 
 
-def test_an_op_that_nobody_asked_for_is_found(history: History) -> None:
+def test_an_op_without_a_request_is_found(history: History) -> None:
     history.prepare("m")
     history.decide("m", status=NOT_FOUND)
     history.op(0)
@@ -107,7 +107,7 @@ def test_an_op_that_nobody_asked_for_is_found(history: History) -> None:
     assert summaries(history) == ["m was decided by nobody"]
 
 
-def test_an_op_without_the_copy_it_stands_for_is_found(history: History) -> None:
+def test_an_op_of_a_commit_without_a_copy_is_found(history: History) -> None:
     history.prepare("m")
     history.decide("m")
     history.op(0)
@@ -116,14 +116,14 @@ def test_an_op_without_the_copy_it_stands_for_is_found(history: History) -> None
     assert summaries(history) == [], "a roll-back without an answer may have been it"
 
 
-def test_one_that_is_asked_about_more_often_than_is_allowed_is_found(history: History) -> None:
+def test_a_transaction_that_is_checked_too_often_is_found(history: History) -> None:
     history.prepare("m")
     history.put_back("m", 4)
 
     assert summaries(history) == ["m is asked about for ever"]
 
 
-def test_one_that_was_given_up_before_its_time_is_found(history: History) -> None:
+def test_a_transaction_that_is_given_up_too_early_is_found(history: History) -> None:
     history.prepare("m")
     history.put_back("m", 2, GIVEN_UP_TOPIC)
 
@@ -157,15 +157,15 @@ def asked(transaction: Transaction | None, record: MessageRecord) -> list[str]:
     return [violation.summary for violation in tx.check_question(transaction, record, now_ms=record.store_timestamp_ms)]
 
 
-def test_a_question_about_an_open_transaction_is_in_order(history: History) -> None:
+def test_a_check_of_an_open_transaction_holds(history: History) -> None:
     assert asked(history.prepare("m"), question()) == []
 
 
-def test_a_question_about_what_nobody_prepared_is_not(history: History) -> None:
+def test_a_check_of_an_unknown_transaction_is_found(history: History) -> None:
     assert asked(None, question()) == ["a question about what nobody prepared"]
 
 
-def test_a_question_for_what_was_put_back_after_its_decision_is_not(history: History) -> None:
+def test_a_check_after_the_decision_is_found(history: History) -> None:
     transaction = history.prepare("m")
     transaction.settled_at = 1000
     assert asked(transaction, question(at=999)) == []
@@ -173,7 +173,7 @@ def test_a_question_for_what_was_put_back_after_its_decision_is_not(history: His
 
 
 @pytest.mark.parametrize(("immunity_s", "limit_ms"), [(0, 300), (1, 1000)])
-def test_a_question_that_comes_early_is_not(history: History, immunity_s: int, limit_ms: int) -> None:
+def test_a_check_that_comes_early_is_found(history: History, immunity_s: int, limit_ms: int) -> None:
     transaction = history.prepare("m", immunity_s=immunity_s)
     assert asked(transaction, question(age_ms=limit_ms)) == []
     assert asked(transaction, question(age_ms=limit_ms - 1)) == ["m is asked about early"]
@@ -182,7 +182,7 @@ def test_a_question_that_comes_early_is_not(history: History, immunity_s: int, l
 
 
 @pytest.mark.parametrize(("immunity_s", "limit_ms"), [(0, 300 + 200), (1, 1000 + 300 + 200)])
-def test_a_first_question_that_comes_late_is_not(history: History, immunity_s: int, limit_ms: int) -> None:
+def test_a_first_check_that_comes_late_is_found(history: History, immunity_s: int, limit_ms: int) -> None:
     transaction = history.prepare("m", immunity_s=immunity_s)
 
     def late(age_ms: int, times: str = "1", began_ms: int = 0, ahead_ms: int = 0) -> list[str]:
@@ -200,7 +200,7 @@ def test_a_first_question_that_comes_late_is_not(history: History, immunity_s: i
     assert late(limit_ms + 1, ahead_ms=1) == [], "the log's time is ahead of the clock that says what is due"
 
 
-def test_a_question_with_the_number_of_an_earlier_one_is_not(history: History) -> None:
+def test_a_check_with_a_repeated_number_is_found(history: History) -> None:
     transaction, record = history.prepare("m"), question(age_ms=900)
     record = replace(record, properties=f"{record.properties}\2TRANSACTION_CHECK_TIMES\1{1}")
     assert asked(transaction, record) == []
@@ -209,7 +209,7 @@ def test_a_question_with_the_number_of_an_earlier_one_is_not(history: History) -
     assert asked(transaction, record) == []
 
 
-def test_a_question_is_early_by_the_clock_not_by_the_log(history: History) -> None:
+def test_a_check_is_early_by_the_clock_not_by_the_log(history: History) -> None:
     transaction, record = history.prepare("m"), question(age_ms=300)
     found = tx.check_question(transaction, record, now_ms=record.store_timestamp_ms - 1)
     assert [violation.summary for violation in found] == ["m is asked about early"]
@@ -237,13 +237,13 @@ def test_the_first_decision_counts_and_no_other(history: History, disk: Disk) ->
     assert answered(history, disk, DECIDED) == []
 
 
-def test_a_decision_about_what_can_be_found_is_not_turned_away(history: History, disk: Disk) -> None:
+def test_a_valid_decision_must_not_be_refused(history: History, disk: Disk) -> None:
     history.prepare("m")
     assert answered(history, disk, NOT_FOUND, found=False) == []
     assert answered(history, disk, NOT_FOUND) == ["a sound decision about m was turned away"]
 
 
-def test_a_commit_fails_only_where_the_disk_does(history: History, disk: Disk) -> None:
+def test_a_commit_may_fail_only_after_a_disk_error(history: History, disk: Disk) -> None:
     history.prepare("m")
     assert answered(history, disk, FAILED) == ["m could not be committed, without a reason"]
     disk.injected["failed creation"] += 1
@@ -253,7 +253,7 @@ def test_a_commit_fails_only_where_the_disk_does(history: History, disk: Disk) -
 # -- in the end ------------------------------------------------------------------------------------
 
 
-def test_what_is_neither_decided_nor_given_up_is_unsettled(history: History) -> None:
+def test_undecided_transactions_are_unsettled_until_they_are_given_up(history: History) -> None:
     for name in ("decided", "later", "earlier", "hopeless", "open", "gone"):
         history.prepare(name)
     history.put_back("later", 1)

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from tornlog.faults.disk.image import DamagedRange
+from tornlog.scenarios.campaigns.explore_store import state_digest_of
 from tornlog.scenarios.oracle.ledger import ConsumedMessage, Delivery, Ledger
 from tornlog.scenarios.oracle.put_entry import PutEntry
-from tornlog.scenarios.oracle.state_digest import state_digest_of
 from tornlog.scenarios.oracle.transactions import Behaviour
 from tornlog.store.formats.messages import PutMessageStatus
 
@@ -75,7 +75,7 @@ CHANGES: dict[str, Callable[[Ledger], object]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_whatever_is_known_makes_a_difference(change: str) -> None:
+def test_every_known_fact_changes_the_digest(change: str) -> None:
     ledger = a_ledger()
     CHANGES[change](ledger)
 
