@@ -109,11 +109,10 @@ def check_removal(store: MessageStore, disk: Disk, base_offset: int, *, asked: b
 
 
 def check_queue_removal(store: MessageStore, disk: Disk, path: str, following: str | None) -> Iterator[Violation]:
-    """Yield the first existing record that a queue file about to be removed points at, and a next file that may be
-    lost.
+    """Yield each error in the coming removal of a queue file: an existing record, or a next file that may be lost.
 
-    following: the path of the next file, None if no other is left. A queue without a file counts from 0 again. A
-    reader of its numbers would then take new messages for old ones.
+    following: the path of the next file, None if no other is left. A queue without a file counts from 0 again. A reader
+    of its numbers would then take new messages for old ones.
     """
     tried("CLEAN")
     topic, queue_id = path.split("/")[-3:-1]
@@ -193,11 +192,10 @@ def check_expired(store: MessageStore) -> Iterator[Violation]:
 
 
 def check_queues_removed(store: MessageStore, log_min_offset: int) -> Iterator[Violation]:
-    """Yield every queue that still exists although all of its messages had left the log when queues were removed by
-    hand.
+    """Yield every queue that is left although all of its messages had gone when queues were removed by hand.
 
-    log_min_offset: where the log began then. Queues whose numbers are used by progress or ops stay. A queue that the
-    store no longer knows must have no files.
+    log_min_offset: where the log began then. Queues with numbers that progress or ops use stay. A queue that the store
+    no longer knows must have no files.
     """
     yield from _check_no_leftovers(store)
     for queue in store.queues.all():

@@ -183,9 +183,7 @@ def consuming(
 
 
 def _without_blanks(raw: bytes) -> bytes:
-    """Return a side file without blanks. If one blank rots into another, the content reads the same and is not written
-    again.
-    """
+    """Return a side file without blanks. After a blank rots into another, the file is not written again."""
     return raw.translate(None, b" \t\n\r")
 
 

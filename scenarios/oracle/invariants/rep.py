@@ -67,8 +67,7 @@ def check_sent(master: MessageStore, disk: Disk, frame: FrameHeader) -> Iterator
 
 
 def check_still_has(master: MessageStore, sent_to: int) -> Iterator[Violation]:
-    """Yield a master whose recovery truncated data that its slaves were sent. sent_to: the end of the durable data
-    then.
+    """Yield a master whose recovery truncated sent data. sent_to: the end of the durable data then.
 
     No crash loses durable data. A slave that has it and does not restart would stay longer than its master.
     """
@@ -130,8 +129,7 @@ def _is_blank(held: ReportedRange, at: int) -> bool:
 def check_settled(
     host: str, slave: MessageStore, master: MessageStore, diverged: str | None, *, is_logged: bool
 ) -> Iterator[Violation]:
-    """Yield a slave that follows a master with another log, does not follow one with the same log, or stops without a
-    report.
+    """Yield a slave that follows another log, does not follow an equal one, or stops without a report.
 
     diverged: why it follows no master; None if it follows. is_logged: whether its broker's log says so.
     """
@@ -171,9 +169,7 @@ def check_takeover(ledger: Ledger, slaves: Sequence[RecoveredStore]) -> Iterator
 
 
 def check_table(name: str, own: "VersionedTable[Any]", other: "VersionedTable[Any]") -> Iterator[Violation]:
-    """Yield a slave's table that differs from its master's although both have the same version. It would never be
-    copied.
-    """
+    """Yield a slave's table that differs from its master's under the same version: it would never be copied."""
     if own.version != other.version:
         return
     tried("REP")

@@ -83,8 +83,7 @@ def check(store: MessageStore, before: Vouched) -> Iterator[Violation]:
 
 
 def _has_begun_in_the_middle(store: MessageStore) -> bool:
-    """Return whether a queue begins with a blank entry: a slave that began with its master's last segments has no
-    entries before.
+    """Return whether a queue begins with a blank entry, since its slave began with its master's last segments.
 
     Entries of messages that retention removed are not blank.
     """
