@@ -122,6 +122,8 @@ class Versions:
     """The version before the durable one, to be found when that cannot be read; None if none has to be."""
     loaded: bytes | None = None
     """What the last start found."""
+    is_known: bool = True
+    """Whether the file is the one whose versions were noted: a slave that takes over has another one."""
 
     def lose_durable(self) -> None:
         """Note that the durable version cannot be read any more."""
@@ -136,7 +138,7 @@ class Versions:
         """Note that a start has found `loaded`, which is durable from then on."""
         if self.begun or self.loaded != self.durable:
             self.kept = None
-        self.durable = self.loaded
+        self.durable, self.is_known = self.loaded, True
         self.begun.clear()
 
 

@@ -210,6 +210,28 @@ def check_left_over(plan: Plan, put: PutEntry, stopped_ns: int) -> Sequence[Viol
     return (Violation("LIVE", summary, "", -1, "answer time", f"<= {limit_ms} ms", f"{took_ms} ms"),)
 
 
+def check_waiting(plan: Plan, asked_ns: Iterable[int], now_ns: int) -> Iterator[Violation]:
+    """Yield each send that a broker has not answered although no disk or slave takes that long.
+
+    asked_ns: when each was asked that has no answer. now_ns: while the broker was alive.
+    """
+    limit_ms = plan.flush.sync_timeout_ms + plan.cluster.slave_timeout_ms + request_ms_max(plan)
+    for each_ns in asked_ns:
+        tried("LIVE")
+        waited_ms = (now_ns - each_ns) // 1_000_000
+        if waited_ms > limit_ms:
+            expected, found = f"<= {limit_ms} ms", f"{waited_ms} ms"
+            yield Violation("LIVE", "a send is not answered", field="answer time", expected=expected, found=found)
+
+
+def timed_out(timeout_ms: int, error: OSError) -> Iterator[Violation]:
+    """Yield a consumer's request that is not answered in time, when all is well. error: what its client raised."""
+    tried("LIVE")
+    if isinstance(error, TimeoutError):
+        summary = f"a request of a consumer is not answered in {timeout_ms} ms"
+        yield Violation("LIVE", summary, field="answer", expected="one", found=str(error))
+
+
 def check_held(store: MessageStore, pull: "HeldPull") -> Iterator[Violation]:
     """Yield a pull that a master has just begun to hold although dispatch is done with a message that it wants.
 

@@ -67,6 +67,8 @@ class WatchedSideFile(SideFile):
 
 def check_version(versions: Versions) -> Iterator[Violation]:
     """META: yield a file of which another version was found than can be."""
+    if not versions.is_known:
+        return
     if versions.durable is not None:
         tried("META")
     if versions.loaded != versions.durable and versions.loaded not in versions.begun:

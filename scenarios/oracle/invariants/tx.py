@@ -114,6 +114,8 @@ def check_question(
     late_ms_max: int | None = None,
     may_be_early: bool = False,
     asks_once: bool = True,
+    may_come_late: bool = False,
+    timeout_ms: int = TRANSACTIONS.transaction_timeout_ms,
 ) -> Iterator[Violation]:
     """Yield every error in a question. record: the half message that was put back for it.
 
@@ -122,6 +124,8 @@ def check_question(
     come; None: not checked. A later one may wait for half messages before it that are too young. may_be_early: whether
     the clock was set back, so that it may have been due before. asks_once: whether no two questions have the same
     number; False on a disk that may change that number.
+    may_come_late: whether a question travels over a network, so that it may be lost, or decided before it arrives.
+    timeout_ms: the required age of a half message that does not state its own.
     """
     tried("TX")
     at = record.physical_offset
@@ -129,10 +133,10 @@ def check_question(
         yield _question("a question about what nobody prepared", at, "message", "a half message", record.properties)
         return
     name, settled_at = transaction.name, transaction.settled_at
-    if settled_at is not None and at >= settled_at:
+    if settled_at is not None and at >= settled_at and not may_come_late:
         summary = f"{name} was decided, and its producer is asked about it"
         yield _question(summary, at, "question", f"before {settled_at}", str(at))
-    wanted_ms = transaction.behaviour.immunity_s * 1000 or TRANSACTIONS.transaction_timeout_ms
+    wanted_ms = transaction.behaviour.immunity_s * 1000 or timeout_ms
     age_ms = min(record.store_timestamp_ms, now_ms) - record.born_timestamp_ms
     if age_ms < wanted_ms and not may_be_early:
         yield _question(f"{name} is asked about early", at, "age", f">= {wanted_ms} ms", f"{age_ms} ms")

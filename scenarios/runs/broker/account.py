@@ -39,11 +39,13 @@ class BrokerAccount:
         """Note a clean stop. keeps_progress: whether the disk let the broker persist the progress of groups."""
         guarantees.note_stop(self.ledger)
         self.ledger.commits.note_stop(is_kept=keeps_progress)
+        self.ledger.progress_is_final = keeps_progress and self.ledger.delay_progress.is_persisted
         self._end_life()
 
     def note_crash(self, persisted_within_ms: int | None, died_ns: int) -> None:
         """Note a crash that the judge has noted in the ledger. The arguments are those of `GroupCommits`."""
         self.ledger.commits.note_crash(persisted_within_ms, died_ns)
+        self.ledger.progress_is_final = False
         self._end_life()
 
     def _end_life(self) -> None:

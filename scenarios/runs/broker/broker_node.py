@@ -29,6 +29,7 @@ from ...oracle.disk_space import Room, WatchedRemovals
 from ...oracle.evidence import Evidence, Violation
 from ...oracle.invariants import consumers, delivery, live, quiescence, rep, side_files, tx
 from ...oracle.invariants.quiescence import Cursor
+from ...oracle.invariants.side_files import WatchedSideFile
 from ...oracle.recovered import read_store
 from ...oracle.replicas import MasterHistory
 from ...workload import operators
@@ -37,6 +38,7 @@ from ..loading import die_if_excused, load_judged
 from ..machines import Node, PoweredOn
 from ..settling import Settling
 from .account import BrokerAccount
+from .commands import TRANSACTION_MS
 from .routes import BROKER, BrokerAddress
 from .watched_requests import WatchedRequests
 
@@ -48,10 +50,6 @@ _REMEMBERED_BYTES = 200
 """What of a log is taken to be in memory where slaves may be read: consumers further behind are sent to one."""
 _POOL_BUFFERS = 4
 """Two are the log's at all times; a broker turns producers away while none is left beside them."""
-TRANSACTION_MS = 1_000
-"""After how long a producer is asked about a half message, and between two such questions."""
-
-
 TRANSACTION_CHECKS = 15
 """How often a producer is asked about a half message before that is given up."""
 
@@ -410,6 +408,9 @@ class BrokerNode(Node):
             removals = WatchedRemovals(world.files, disk, room, self, self._judge.report)
             world = replace(world, files=cast(Files, removals))
         broker = Broker(world, self._config, self._broker_config)
+        progress = self.account.ledger.delay_progress
+        if not self.is_slave:
+            broker.own_store.schedule.file = WatchedSideFile(world.files, progress, lambda: None)
 
         def load() -> tuple[MessageStore, RecoveryReport | None]:
             broker.load()
@@ -418,6 +419,9 @@ class BrokerNode(Node):
         store = load_judged(self._kernel, self._plan, self._judge, machine, disk, self._config, load)
         if removals is not None:
             removals.store = store
+        if not self.is_slave:
+            self._judge.report(side_files.check_version(progress))
+            progress.settle()
         return broker
 
     def _recovered(self, broker: Broker, disk: Disk) -> None:

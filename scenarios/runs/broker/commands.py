@@ -17,6 +17,8 @@ PRODUCER_GROUP = GROUP
 CONSUMER_GROUP = "consumers"
 HEARTBEAT_MS = 3_000
 """Between two signs of life; RocketMQ's clients take 30 s, and are missed after 120."""
+TRANSACTION_MS = 1_000
+"""After how long a producer is asked about a half message, and between two such questions."""
 _COMMIT_OFFSET, _SUSPEND, _SUBSCRIPTION = 1, 2, 4
 
 

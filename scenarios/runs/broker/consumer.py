@@ -21,7 +21,7 @@ from ...oracle.evidence import Violation
 from ...oracle.given import GivenMessages
 from ...oracle.group_commits import Commit
 from ...oracle.group_delivery import Queue
-from ...oracle.invariants import consumers, delivery
+from ...oracle.invariants import consumers, delivery, live
 from ...oracle.invariants.side_files import check_topic
 from ...oracle.reader import Reading, UnreadableError
 from ...workload.drawing import topic_of_users
@@ -304,7 +304,6 @@ class BrokerConsumer:
         try:
             return self._routes.ask(broker, command, timeout_ms)
         except OSError as error:
-            if insisted and isinstance(error, TimeoutError):
-                summary = f"a request of a consumer is not answered in {timeout_ms} ms"
-                self._report([Violation("LIVE", summary, field="answer", expected="one", found=str(error))])
+            if insisted:
+                self._report(live.timed_out(timeout_ms, error))
             return None, 0

@@ -56,7 +56,7 @@ class ProducerClient(Producer):
         if self._plan.transactions.chance:
             assert routes.lone is not None, "half messages are for a lone broker"
             listener = TransactionListener(
-                world, routes, routes.lone, f"producer-{self._number}", self._accounts[routes.lone.broker]
+                world, routes, routes.lone, f"producer-{self._number}", self._accounts[routes.lone.broker], self._report
             )
             listener.start()
         routes.start([topic_of_users(number) for number in range(self._plan.topics)])

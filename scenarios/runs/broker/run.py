@@ -33,8 +33,9 @@ from ..execution import HEAL, HEAL_MESSAGES_EACH, timing_of
 from ..machines import OFF, NetworkRun
 from ..settling import Settling
 from .account import BrokerAccount
-from .broker_node import REGISTER_MS, TRANSACTION_CHECKS, TRANSACTION_MS, BrokerNode, identities_of
+from .broker_node import REGISTER_MS, TRANSACTION_CHECKS, BrokerNode, identities_of
 from .client_machine import ClientMachine
+from .commands import TRANSACTION_MS
 from .consumer import PATIENCE_MS, BrokerConsumer, BrokerQueue
 from .cpp_client import cpp_frame
 from .message_options import draw_subscription
@@ -349,6 +350,7 @@ class BrokerRun(NetworkRun):
         """Lose the first master for good, and have its first slave, which has all of it, restarted as master."""
         lost, heir, *others = self._nodes
         lost.account.ledger.commits.note_stop()
+        lost.account.ledger.delay_progress.is_known = False  # the slave has a file of its own
         lost.life.endpoint.dies_silently = False
         self._finish(lost, OFF)
         self._finish(heir, HEAL)

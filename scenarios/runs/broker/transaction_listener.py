@@ -5,14 +5,17 @@ lost.
 """
 
 from collections import deque
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from ....store.broker.requests import RequestCode
-from ....store.formats.message import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
+from ....store.formats.message import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK, decode_record
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.world import World
+from ...oracle.evidence import Violation
+from ...oracle.invariants import tx
 from .account import BrokerAccount
-from .commands import HEARTBEAT_MS, end_transaction_command, producer_heartbeat
+from .commands import HEARTBEAT_MS, TRANSACTION_MS, end_transaction_command, producer_heartbeat
 from .routes import BrokerAddress, Routes
 
 _ANSWER_MS = 3_000
@@ -22,12 +25,19 @@ class TransactionListener:
     """Decides the transactions of one producer's group; whoever of the group is asked, the answer is the same."""
 
     def __init__(
-        self, world: World, routes: Routes, broker: BrokerAddress, client_id: str, account: BrokerAccount
+        self,
+        world: World,
+        routes: Routes,
+        broker: BrokerAddress,
+        client_id: str,
+        account: BrokerAccount,
+        report: Callable[[Iterable[Violation]], None],
     ) -> None:
         """Make one for a lone broker, which asks over the producer's connection."""
         self._world = world
         self._client_id = client_id
         self._account = account
+        self._report = report
         self._asked: deque[RemotingCommand] = deque()
         self._more = world.tasks.signal(f"asked {client_id}")
         routes.on_request = self._on_request
@@ -67,6 +77,21 @@ class TransactionListener:
         while True:
             while not self._asked:
                 self._more.wait(None)
-            fields = self._asked.popleft().ext_fields
+            request = self._asked.popleft()
+            fields = request.ext_fields
+            self._check(fields["transactionId"], request.body)
             offsets = int(fields["tranStateTableOffset"]), int(fields["commitLogOffset"])
             self.decide(fields["transactionId"], *offsets, asked=True)
+
+    def _check(self, name: str, body: bytes) -> None:
+        """Judge a question. Its number may come twice: a question or its answer can be lost."""
+        found = tx.check_question(
+            self._account.ledger.transactions.by_name.get(name),
+            decode_record(body, 0, file="question about a half message"),
+            now_ms=self._world.clock.now_ms(),
+            may_be_early=not self._account.has_steady_clock,
+            asks_once=False,
+            may_come_late=True,
+            timeout_ms=TRANSACTION_MS,
+        )
+        self._report(found)

@@ -21,7 +21,7 @@ from ....store.formats.messages import PutMessageResult, PutMessageStatus
 from ....store.formats.remoting.command import RemotingCommand
 from ....store.message_store import MessageStore
 from ...claims.plan import Plan
-from ...oracle.evidence import Violation, place_of, tried
+from ...oracle.evidence import Violation, place_of
 from ...oracle.invariants import live, status
 from .answers import put_status
 from .commands import waits
@@ -48,7 +48,6 @@ class WatchedRequests:
         self._report = report
         self._expired_to = expired_to
         self._plan = plan
-        self._late_ms_max = plan.flush.sync_timeout_ms + plan.cluster.slave_timeout_ms + live.request_ms_max(plan)
         self._waiting: dict[LateResponse, int] = {}
         """When each was asked; virtual time."""
 
@@ -118,13 +117,8 @@ class WatchedRequests:
             raise
 
     def check_waiting(self, now_ns: int) -> Iterator[Violation]:
-        """Yield each send that waits for longer than any disk or slave is waited for; now_ns: while it was alive."""
-        for asked_ns in self._waiting.values():
-            tried("LIVE")
-            waited_ms = (now_ns - asked_ns) // 1_000_000
-            if waited_ms > self._late_ms_max:
-                expected = f"<= {self._late_ms_max} ms"
-                yield Violation("LIVE", "a send is not answered", "", -1, "answer time", expected, f"{waited_ms} ms")
+        """LIVE: yield each send that waits for longer than any disk or slave. now_ns: while the broker was alive."""
+        return live.check_waiting(self._plan, self._waiting.values(), now_ns)
 
     def _judge(self, request: RemotingCommand, answer: RemotingCommand, asked_ns: int) -> None:
         ids = answer.ext_fields.get("msgId")

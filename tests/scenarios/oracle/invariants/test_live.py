@@ -233,3 +233,16 @@ def test_where_clocks_step_nobody_knows_how_long_a_flush_took(impatient: Plan, e
     disturbed = impatient.replace(disturbances={"clock_step_chance": 0.1})
 
     assert flush_wait(disturbed, evidence.ledger.puts[0], 9_000) == []
+
+
+def test_a_send_is_answered_when_disk_and_slaves_have_had_their_time(impatient: Plan) -> None:
+    limit_ms = impatient.flush.sync_timeout_ms + impatient.cluster.slave_timeout_ms + live.request_ms_max(impatient)
+    asked_ns = (5_000_000, 6_000_000)
+    assert not list(live.check_waiting(impatient, asked_ns, (limit_ms + 5) * 1_000_000))
+    (found,) = live.check_waiting(impatient, asked_ns, (limit_ms + 6) * 1_000_000)
+    assert (found.invariant, found.found) == ("LIVE", f"{limit_ms + 1} ms")
+
+
+def test_a_request_that_is_refused_is_not_one_that_timed_out() -> None:
+    assert not list(live.timed_out(7, ConnectionRefusedError()))
+    assert [found.invariant for found in live.timed_out(7, TimeoutError())] == ["LIVE"]

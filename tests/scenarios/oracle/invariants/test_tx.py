@@ -172,6 +172,18 @@ def test_a_check_after_the_decision_is_found(history: History) -> None:
     assert asked(transaction, question(at=1000)) == ["m was decided, and its producer is asked about it"]
 
 
+def test_a_question_over_a_network_may_arrive_after_its_decision_but_is_not_sent_early(history: History) -> None:
+    transaction = history.prepare("m")
+    transaction.settled_at = 1000
+
+    def late(age_ms: int) -> list[str]:
+        found = tx.check_question(transaction, question(age_ms=age_ms), now_ms=10_000, may_come_late=True, timeout_ms=7)
+        return [violation.summary for violation in found]
+
+    assert late(7) == []
+    assert late(6) == ["m is asked about early"]
+
+
 @pytest.mark.parametrize(("immunity_s", "limit_ms"), [(0, 300), (1, 1000)])
 def test_a_check_that_comes_early_is_found(history: History, immunity_s: int, limit_ms: int) -> None:
     transaction = history.prepare("m", immunity_s=immunity_s)
