@@ -1,4 +1,4 @@
-"""An execution: what runs of all kinds share. A kernel, a judge, stores to open, and the outcome."""
+"""Execution: the base of all kinds of runs, with a kernel, a judge, stores to open, and the outcome."""
 
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -40,16 +40,16 @@ from .shared_modules import shared_modules
 HEAL_MESSAGES_EACH = 2
 _POWER_CUT_CHANCE = 0.5
 HEAL = Life(LifeEnding.STOP, "nothing-lost", -1, "after", HEAL_MESSAGES_EACH)
-"""The life after the last one of the plan, in which everything has to work."""
+"""The life after the last one of the plan, in which everything must work."""
 
 
 def life_name(number: int) -> str:
-    """Return what a record calls a life of a plan."""
+    """Return the name of a life of a plan."""
     return f"life-{number}"
 
 
 def timing_of(plan: Plan) -> SyncTiming:
-    """Return how long syncs take on the disks of a run."""
+    """Return the duration of syncs on the disks of a run."""
     return SyncTiming(base_ns_max=plan.sync_ms_max * 1_000_000)
 
 
@@ -77,10 +77,10 @@ class Execution(ABC):
         if plan.attribute_points:
             simulation.switch_at_attributes(*shared_modules(broker=plan.broker.serves))
         self._number = 0
-        """Which life of the plan is the present one; their number when all are over."""
+        """The index of the present life in the plan, or the number of lives after the last one."""
         self._ledger = _ledger_of(plan) if ledger is None else ledger
         self._progress = GroupProgress(plan, self._ledger)
-        """Of the store that users talk to."""
+        """The progress files of the store that users talk to."""
         self._judge = Judge(plan, self._kernel, self._ledger)
         self._disturbances = Disturbances(self._kernel, choices.stream("disturbances"), plan.disturbances)
         self._settling = Settling(
@@ -92,25 +92,25 @@ class Execution(ABC):
 
     @abstractmethod
     def _prepare(self) -> None:
-        """Make what this kind of run needs beside that."""
+        """Create the parts that only this kind of run has."""
 
     @abstractmethod
     def _play(self) -> None:
-        """Let it all happen. What the judge raises ends it."""
+        """Play the run. An exception of the judge ends it."""
 
     @abstractmethod
     def _injected(self) -> Iterable[Counter[str]]:
-        """Return what has counted faults beside the disks."""
+        """Return the counters of faults that do not happen on disks."""
 
     def _arm(self, disk: Disk) -> None:
-        """Have a machine die at the operation in which the present life ends, if it ends in one."""
+        """Let a machine die at the disk operation that ends the present life, if one does."""
         operation = self._plan.lives[self._number].operation
         self.simulation.arm(disk, self._crashes[self._number], None if operation < 0 else operation)
 
     def _power_cut_after_stop(self, life: Life, host: str = "") -> CrashProfile | None:
-        """Return what the power takes that goes right after a clean stop, in half of them; None: it stays on.
+        """Draw whether the power fails right after a clean stop; return the profile of the cut, None for no cut.
 
-        The stop has promised everything, so it has to have synced everything. A disk that lies about that is excused.
+        A clean stop must have synced everything. A disk that lies about a sync is excused.
         """
         profile = PROFILES[(self._lives[-1] if life is HEAL else life).profile]
         if profile.page_cache_survives or self._plan.faults.lying_sync_chance:
@@ -119,7 +119,7 @@ class Execution(ABC):
         return profile if power.chance(_POWER_CUT_CHANCE, f"{life_name(self._number)}{host}") else None
 
     def _note_crash(self, *, ends_life: bool = True) -> None:
-        """Note that a machine has died. ends_life: whether that ends the present life, if the plan has one."""
+        """Note that a machine has died. ends_life: whether its death ends the present life of the plan."""
         self._outcome.crash_points += 1
         if ends_life and self._number < len(self._crashes):
             self.simulation.note_crash(self._crashes[self._number])
@@ -131,9 +131,9 @@ class Execution(ABC):
         machine: Machine,
         load_progress: Callable[[], Iterable[Violation]] = tuple,
     ) -> None:
-        """Load a store, then what stands beside it, and report what that finds.
+        """Load a store, then its progress files, and report violations.
 
-        MachineDied if the disk has excused it, StopOnViolation if nothing has.
+        Raises MachineDied if a disk fault excuses a failed load, else StopOnViolation.
         """
         if self._kernel.trace is not None:
             self._kernel.trace.emit(store)
@@ -149,7 +149,7 @@ class Execution(ABC):
         self._judge.report(progress)
 
     def _start_store(self, store: MessageStore, disk: Disk, machine: Machine) -> None:
-        """Start a store. MachineDied if it gives up because the disk failed it."""
+        """Start a store. Raises MachineDied if it gives up because of a disk fault."""
         try:
             store.start()
         except OSError as error:
@@ -164,13 +164,13 @@ class Execution(ABC):
         room: Room | None = None,
         on_answer: OnAnswer | None = None,
     ) -> Traffic:
-        """Return the users of a store in the life of that number; those who decide about transactions have begun.
+        """Return the users of a store in the life of that number. Its transaction check has started.
 
         room: that of the disk, if it is limited. on_answer: judges the answers to puts, too.
         """
         plan, manager, transactions = self._plan, self._progress.manager, None
         if manager is not None and plan.transactions.chance:
-            # Beside a master that waits for slaves, nobody knows how long a put takes.
+            # A master that waits for slaves has no limit for a put.
             is_calm = plan.is_alone and (number == len(plan.lives) or live.is_calm(plan))
             report = self._judge.report
             transactions = TransactionTraffic(plan, store, manager, disk, self._ledger, report, is_calm=is_calm)
@@ -192,7 +192,7 @@ class Execution(ABC):
         )
 
     def _settle_users(self, store: MessageStore, disk: Disk, traffic: Traffic) -> None:
-        """Wait until a store that nothing is wrong with has nothing left to do, and who stands beside it neither."""
+        """Wait until a healthy store and its services have no work left."""
         transactions = traffic.transactions
         if transactions is not None:
             transactions.settle()
@@ -205,7 +205,7 @@ class Execution(ABC):
         self._settling.come_to_rest(store, disk, beside, known=self._progress.trouble)
 
     def execute(self) -> RunOutcome:
-        """Run, and return what came of it. Raises only what is wrong with the harness itself."""
+        """Run, and return the outcome. Raises only errors of the harness itself."""
         outcome, kernel = self._outcome, self._kernel
         with kernel, collected() as hits, tries_collected() as tries, self._forced_branches():
             self._marks = RunMarks(self._plan, hits)
@@ -233,7 +233,7 @@ class Execution(ABC):
         chance, stream = self._plan.forced_branch_chance, self._choices.stream("forced branches")
 
         def decide(mark: str) -> bool:
-            # In the life after the last one everything has to work within bounds, as if no fault had ever been.
+            # In the life after the last one everything must work within bounds, as without faults.
             is_forced = self._number < len(self._lives) and stream.chance(chance, mark)
             self._outcome.injected[FaultKind.FORCED_BRANCH] += is_forced
             return is_forced
@@ -245,7 +245,7 @@ class Execution(ABC):
             yield
 
     def _count_puts(self) -> None:
-        """Say how many messages there were, and how long those took that were answered OK."""
+        """Count messages, and the durations of those answered OK."""
         self._outcome.messages = len(self._ledger.puts)
         self._outcome.put_us = Counter(
             (put.answered_ns - put.asked_ns) // 1000

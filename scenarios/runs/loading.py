@@ -1,7 +1,7 @@
-"""Loading: opens a store, or the broker around it, under the eyes of the judge.
+"""Loading: opens a store, or the broker around it, and judges the result.
 
-An error of the disk excuses a failed load: the machine dies of it, as a process that cannot start. Any other failure
-breaks START, or META if a file of progress is at fault.
+A disk error excuses a failed load: the machine dies, like a process that cannot start. Any other failure breaks START,
+or META if a progress file is the cause.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from ..workload.mishaps import SERVICES
 
 
 def die_if_excused(kernel: Kernel, machine: Machine, disk: Disk, error: OSError) -> None:
-    """Kill a machine whose store gives up because its disk failed. Without an error of the disk, return."""
+    """Kill the machine of a store that gives up because of a disk fault. Return if there was no disk fault."""
     if allowances.has_met_any(disk):
         kernel.kill(machine)
         raise MachineDied(machine.name) from error
@@ -41,12 +41,11 @@ def load_judged(
     *,
     awaits_room: bool = False,
 ) -> MessageStore:
-    """Load a store, then what stands beside it, and judge how much of the log that read.
+    """Load a store, then its progress files, and judge how much of the log was read.
 
-    load: returns the report, too: to read it from the store is a scheduling point where tasks switch at attributes.
-
-    awaits_room: whether the run waits for the queues of a store that was loaded on a full disk. MachineDied if the disk
-    excuses a failure, StopOnViolation if nothing does.
+    load: returns the report as well, because reading it from the store is a scheduling point in attribute-point runs.
+    awaits_room: whether the run waits for the queues of a store that was loaded on a full disk. Raises MachineDied if
+    the disk excuses a failure, else StopOnViolation.
     """
     vouched = scan.vouched(disk, config) if scan.is_to_be_checked(plan) else None
     try:
@@ -54,7 +53,7 @@ def load_judged(
         with disk.with_page_ins():
             store, report = load()
         if report is not None and report.lacks_room is not None and not (awaits_room and allowances.is_only_full(disk)):
-            raise report.lacks_room  # files fail to be made again and again: no judge knows when queues are whole
+            raise report.lacks_room  # file creation keeps failing, so the time when queues are complete is unknown
         beside()
     except Exception as error:
         if isinstance(error, OSError) and not (awaits_room and allowances.is_only_full(disk)):

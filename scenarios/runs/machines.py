@@ -1,6 +1,6 @@
 """Runs of several machines on a network, and the nodes that live on these machines.
 
-One more machine, to which nothing happens, conducts the run.
+One more machine conducts the run. It is never faulted.
 """
 
 from abc import abstractmethod
@@ -22,7 +22,7 @@ OFF = Life(LifeEnding.CRASH_AT_REST, "nothing-lost", -1, "after", 0)
 
 
 class PoweredOn(NamedTuple):
-    """What a machine has in one life."""
+    """The machine, disk and network endpoint of one life."""
 
     machine: Machine
     disk: Disk
@@ -48,7 +48,7 @@ class Node:
 
     @property
     def life(self) -> PoweredOn:
-        """Return what it has, or had, in its newest life."""
+        """Return the parts of its newest life."""
         assert self._life is not None, "it has been on"
         return self._life
 

@@ -1,4 +1,4 @@
-"""Marks of a whole run, beside those of the store: where a crash met it, and what followed what."""
+"""Marks of a whole run: rare states such as a crash in a certain step, in addition to the marks of the store."""
 
 from collections import Counter
 
@@ -36,7 +36,7 @@ _RUN_MARKS: dict[str, str] = {
 }
 
 MARKS: dict[str, str] = {**STORE_MARKS, **_RUN_MARKS}
-"""Every mark: what it means to have hit it."""
+"""Every mark and its meaning."""
 
 _DEPTHS = ("crash in recovery", "crash in recovery, twice", "crash in recovery, three deep")
 
@@ -49,11 +49,11 @@ class RunMarks:
         self._slots_end = HEADER_BYTES + plan.index.slots * SLOT_BYTES
         self._hits = hits
         self._in_recovery = 0
-        """How many lives in a row have ended before their recovery had."""
+        """How many consecutive lives have ended before recovery was complete."""
         self._was_killed = False
 
     def note_end(self, life: Life, disk: Disk, *, crashed: bool, recovered: bool) -> None:
-        """Take note of how a life ended; recovered: whether its store had been loaded by then."""
+        """Note the end of a life. recovered: whether its store was loaded before."""
         self._in_recovery = self._in_recovery + 1 if crashed and not recovered else 0
         if self._in_recovery:
             self._hits[_DEPTHS[min(self._in_recovery, len(_DEPTHS)) - 1]] += 1

@@ -12,23 +12,23 @@ from .counts import RunCounts
 
 @dataclass(slots=True)
 class RunOutcome(RunCounts):
-    """What one run gave."""
+    """The results of one run."""
 
     plan: Plan
     violations: list[Violation] = field(default_factory=list)
     injected: Counter[str] = field(default_factory=Counter)
     marks: Counter[str] = field(default_factory=Counter)
     tried: tuple[str, ...] = ()
-    """The invariants that were checked on something that could have broken them."""
+    """The invariants that were checked at least once on data that could have broken them."""
     put_us: Counter[int] = field(default_factory=Counter)
-    """How many puts that were answered OK took so many microseconds of virtual time."""
+    """Durations of puts answered OK: microseconds of virtual time -> count."""
     virtual_ns: int = 0
     digest: str = ""
     schedule: list[list[Any]] = field(default_factory=list)
     ledger: Ledger | None = field(default=None, compare=False, repr=False)
-    """All that users asked for and were answered."""
+    """The requests of users and their answers."""
 
     @property
     def signature(self) -> str:
-        """Return what makes two failures the same: the kind of the first breach; empty: every promise held."""
+        """Return the kind of the first violation, by which failures are grouped. Empty if every promise held."""
         return self.violations[0].signature if self.violations else ""

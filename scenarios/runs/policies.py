@@ -10,11 +10,11 @@ from ...sim.policies.starving import Starving
 from ..claims.plan import Plan
 
 _STARVING_GAP_STEPS = 500
-"""How long nobody starves between two who do, on average."""
+"""The average pause between two starved tasks."""
 
 
 def policy_of(plan: Plan, choices: Choices) -> Policy:
-    """Return the policy a plan names, drawing from its own stream. ValueError if there is no such."""
+    """Return the policy that a plan names, with a stream of its own. Raises ValueError for an unknown name."""
     policy = _even_handed(plan, choices)
     if not plan.starved_steps_max:
         return policy
@@ -36,11 +36,11 @@ def _even_handed(plan: Plan, choices: Choices) -> Policy:
 
 
 def horizon_steps(plan: Plan) -> int:
-    """Return about how many steps a run of the plan takes: where PCT puts its changes.
+    """Estimate how many steps a run of the plan takes. PCT places its priority changes within them.
 
-    Fitted to 60 random walks of each of 40 scenarios, for the least squares of the logarithm: 73 % of the runs within
-    a factor of 2, 91 % of 3. A fixed horizon would miss the run, or all but its beginning: steps range from 500 to
-    140 000. Of runs of brokers likewise, by 169 walks: 80 % and 93 %.
+    Fitted by least squares of the logarithm to 60 random walks of each of 40 scenarios: 73 % of the runs are within a
+    factor of 2, 91 % within 3. Broker runs, by 169 walks: 80 % and 93 %. A fixed horizon does not fit, because runs
+    take 500 to 140 000 steps.
     """
     times = STEPS_TIMES if plan.attribute_points else 1
     each = sum(life.messages_each for life in plan.lives)

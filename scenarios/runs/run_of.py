@@ -1,4 +1,4 @@
-"""The kind of run that a plan is of, and the simulation that it runs in."""
+"""Choice of the kind of run for a plan, and of its simulation."""
 
 from ...faults.simulation.simulation import Simulation
 from ...sim.choices import Choices
@@ -13,7 +13,7 @@ from .store_run import Run
 
 
 def run_of(plan: Plan, simulation: Simulation, *, ledger: Ledger | None = None) -> Execution:
-    """Return the run of a plan: of a store alone, of a cluster if it has slaves, of a broker if there is one."""
+    """Return the run of a plan: with a broker, with a cluster if it has slaves, or with a lone store."""
     kind: type[Execution] = Run
     if plan.broker.serves:
         from .broker.run import BrokerRun  # an extra: runs of stores and clusters work without it
@@ -25,5 +25,5 @@ def run_of(plan: Plan, simulation: Simulation, *, ledger: Ledger | None = None) 
 
 
 def simulation_of(plan: Plan, choices: Choices, policy: Policy | None = None, trace: Trace | None = None) -> Simulation:
-    """Return the simulation in which a plan is run; policy: in place of the plan's own."""
+    """Return the simulation of a plan. policy: replaces the plan's own."""
     return Simulation(choices, policy or policy_of(plan, choices), trace=trace)

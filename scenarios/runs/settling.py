@@ -1,6 +1,6 @@
-"""Settling: the end of a life. A run waits, within bounds, until its store has done what it owes, and stops it.
+"""Settling: waits at the end of a life, within bounds, until a store has completed its work, and stops it.
 
-Here a run acts: it lets time pass, runs operators, kills machines. What it comes to is judged by the judge.
+This module acts: it lets time pass, runs operators, and kills machines. The judge judges the result.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -36,16 +36,15 @@ class Settling:
     judge: Judge
     streams: Callable[[str], Stream]
     paused_ns: Callable[[int], int] = lambda _: 0
-    """Returns how long all pauses together are that have begun, as far as they are later than some moment: what is
-    awaited may have stood still for as long."""
+    """Returns the sum of all pauses since a moment. Waits are longer by that sum."""
 
     def beside(self) -> "Settling":
-        """Return one for another store in the same run, which has a ledger and a judge of its own."""
+        """Return one for another store of the same run, with a ledger and a judge of its own."""
         ledger = Ledger(self.ledger.tears)
         return replace(self, ledger=ledger, judge=self.judge.beside(ledger))
 
     def catch_up(self, store: MessageStore, disk: Disk) -> None:
-        """Wait until all that is durable is visible, then have it judged what consumers were given."""
+        """Wait until all durable records are visible, then judge what consumers have read."""
         delays = self.plan.delay.chance  # the store itself goes on putting
         put_end, readable_end = store.log.put_offset, store.dispatch.readable_limit()
 
@@ -54,26 +53,26 @@ class Settling:
             return quiescence.reading(store, self.plan, put_end=put_end, readable_end=end)
 
         def gives_up() -> bool:
-            """Return whether it has met an error that it need not get over; one of an earlier sync may come late."""
+            """Return whether the store met an error from which it need not recover. A sync error may come late."""
             has_failed = allowances.errors(disk) or allowances.wants_of_space(disk)
             return bool(has_failed) and not allowances.must_recover(self.plan, disk)
 
         if not self._await(store, cursors, self._held_up_ms(disk), gives_up):
             return
-        if not allowances.has_reverted(disk):  # else nobody knows all that there is to be read
+        if not allowances.has_reverted(disk):  # after a revert the readable records are unknown
             self.judge.visible(store)
 
     def flush(self, store: MessageStore, disk: Disk) -> None:
-        """Wait until what has been put is durable. A store that has failed does not sync again, and takes no puts."""
+        """Wait until all puts are durable. A store that has failed neither syncs again nor accepts puts."""
         has_failed = partial(getattr, store.flags, "has_failed")
         cursors = partial(quiescence.flushing, store, self.plan, self.judge.readings)
         if not self._await(store, cursors, self._held_up_ms(disk), has_failed) and store.flags.is_writeable:
             self.judge.broken("STATUS", "puts are taken after a failed sync", "flags", "refusing", "writeable")
 
     def deliver(self, store: MessageStore, disk: Disk, progress: GroupProgress) -> None:
-        """Wait until all that is delayed is delivered and all progress durable. Nothing is put meanwhile.
+        """Wait until all delayed messages are delivered and all progress is durable. Meanwhile there are no puts.
 
-        An error of an earlier sync may come late, and ends all puts then, those of delivery too.
+        An error of an earlier sync may come late. It ends all puts, those of delivery included.
         """
 
         def has_failed() -> bool:
@@ -92,9 +91,9 @@ class Settling:
         gives_up: Callable[[], bool] = bool,
         known: Callable[[], str] = str,
     ) -> None:
-        """Wait until every cursor of a store that nothing is wrong with is at its end, and those beside it.
+        """Wait until every cursor of a healthy store is at its end, and the cursors of `beside`.
 
-        sleep: lets time pass for who waits on another machine. The rest is as `_await` has it.
+        sleep: of the machine that waits, if it is another one. The other arguments are those of `_await`.
         """
 
         def cursors() -> Iterator[Cursor]:
@@ -104,7 +103,7 @@ class Settling:
             yield from quiescence.flushing(store, self.plan, self.judge.readings)
             yield from quiescence.leading(store, self.plan, disk, self.judge.readings)
 
-        # A slave's client asks for no sync while it is paused, which may have begun in the midst of the trouble.
+        # A slave's client requests no sync while it is paused, and the pause may have begun during a fault.
         self._await(store, cursors, live.paused_ms_max(self.plan), gives_up=gives_up, known=known, sleep=sleep)
 
     def _await(
@@ -116,12 +115,13 @@ class Settling:
         known: Callable[[], str] = str,
         sleep: Callable[[int], None] | None = None,
     ) -> bool:
-        """Wait until cursors are at their ends; QUIET is broken by one that takes held_up_ms longer than it may.
+        """Wait until cursors are at their ends, and return True. A cursor that exceeds its limit breaks QUIET.
 
-        gives_up: whether the disk has excused the store by now; the answer is then False. known: says more of causes.
+        held_up_ms: added to every limit. gives_up: whether a disk fault excuses the store, which returns False. known:
+        returns details for the violation.
         """
         since: dict[str, tuple[object, int]] = {}
-        """The end of each cursor, and the time since when it has been that, pauses left out."""
+        """The end of each cursor, and the time of its last change, without pauses."""
         look_ms, sleep = _LOOK_MS_MIN, sleep or store.world.tasks.sleep
         while behind := [cursor for cursor in cursors() if cursor.is_behind]:
             if gives_up():
@@ -129,7 +129,7 @@ class Settling:
             now_ns = self.kernel.now_ns - self.paused_ns(0)
             for cursor in behind:
                 end, since_ns = since.get(cursor.name, (None, 0))
-                if end != cursor.end:  # there is more to do, and the time begins anew
+                if end != cursor.end:  # more work has come, so the time starts again
                     end, since_ns = since[cursor.name] = cursor.end, now_ns
                 if (now_ns - since_ns) // 1_000_000 - held_up_ms > cursor.within_ms:
                     self.judge.report(quiescence.check(cursor, store, known()))
@@ -138,15 +138,15 @@ class Settling:
         return True
 
     def _held_up_ms(self, disk: Disk) -> int:
-        """Return how much longer anything may take after what the disk has done, and what is paused."""
+        """Return how much longer any step may take because of disk faults and pauses."""
         must_recover = allowances.must_recover(self.plan, disk)
         return live.held_up_ms_max(self.plan) + (live.RETRY_MS_MAX if must_recover else 0)
 
     def clean(self, store: MessageStore, disk: Disk) -> None:
-        """Wait until what expired is gone and queues begin where the log does.
+        """Wait until expired segments are gone and queues begin where the log does.
 
-        After a failed sync nothing expires that rests upon it. A request to delete lasts for some passes, which may all
-        have been in vain, as while queues were not durable; then it is made again.
+        After a failed sync, segments that depend on it do not expire. A request to delete lasts for some passes. If all
+        of them had no effect, for example while queues were not durable, it is repeated once.
         """
         asks_again = True
         must_recover = allowances.must_recover(self.plan, disk) and not allowances.sync_errors(disk)
@@ -167,7 +167,7 @@ class Settling:
         self.judge.answers_of_the_removed(store)
 
     def remove_queues(self, store: MessageStore, disk: Disk, number: int) -> None:
-        """Remove by hand the queues that lead nowhere, if somebody cares to."""
+        """Let an operator remove empty queues, with some chance."""
         log_min_offset = store.log.min_offset
         try:
             removed = operators.queue_operator(store, self.streams(f"life-{number}/queue operator"))
@@ -179,7 +179,7 @@ class Settling:
             self.judge.queues_removed(store, disk, log_min_offset)
 
     def stop(self, store: MessageStore, disk: Disk, machine: Machine, *, clean: bool, has_room: bool = True) -> None:
-        """End a life whose store was stopped. One that was not clean is taken for a crash, and the machine is killed.
+        """Judge a stop. After an unclean one the machine is killed, and the life counts as crashed.
 
         has_room: whether the disk has had room again since before the stop began.
         """
@@ -187,5 +187,5 @@ class Settling:
             self.judge.clean_stop(store, disk, machine)
             return
         self.judge.unclean_stop(store, disk, has_room=has_room)
-        self.kernel.kill(machine)  # what an unclean stop leaves is judged as what a crash leaves
+        self.kernel.kill(machine)  # an unclean stop is judged like a crash
         raise MachineDied(machine.name)

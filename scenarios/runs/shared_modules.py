@@ -1,4 +1,4 @@
-"""The modules of the store whose objects several tasks use: at their attributes tasks switch in some runs."""
+"""Shared modules: the modules of the store with objects of several tasks, which get attribute points in some runs."""
 
 from functools import cache
 from importlib import import_module
@@ -9,12 +9,12 @@ from ... import store
 
 _BROKER = "broker"
 _LEFT_OUT = frozenset({"formats", "plugins", "real", "settings", "stats", "tools"})
-"""Values, other worlds, views of directories; and counts that may come out short by what their module says."""
+"""Values, other worlds, views of directories, and statistics, which may be inexact by the words of their module."""
 
 
 @cache
 def shared_modules(*, broker: bool) -> tuple[ModuleType, ...]:
-    """Return them, a broker's only if there is one: others have no object in the run, and would cost their reading."""
+    """Return the modules. Those of the broker only if there is one, because importing them takes time."""
     below = f"{store.__name__}."
     return tuple(
         import_module(found.name)

@@ -2,9 +2,9 @@
 
     draw a plan → life: load, judge, start, traffic, end → crash image → next life … → heal: everything must work
 
-Everything random comes from the run's choices and every switch of tasks from its policy, so a run is its seed, or its
-record. In the end recovering twice, without faults, must come to the same bytes. A run for safety ends there; one for
-liveness heals the world, and then the store has to work again, within bounds.
+All randomness comes from the run's choices and every task switch from its policy, so a seed or a record repeats the
+run. At the end, two recoveries without faults must produce the same bytes. A safety run ends there. A liveness run then
+heals the world, and the store must work again within bounds.
 """
 
 from collections import Counter
@@ -31,9 +31,9 @@ from ..workload.transaction_traffic import TransactionTraffic
 from .execution import HEAL, Execution, timing_of
 
 _SPARE_BYTES = (8, 99)
-"""How much room a full disk has left: enough for the few bytes of the lock, and for no file of a queue."""
+"""Room left on a full disk: enough for the lock file, not for a queue's file."""
 _CATCH_UP_NS_MAX = 20 * 1_000_000_000
-"""How long dispatch may take to find that the disk has room again, and to use it."""
+"""How long dispatch may take to notice and use new room on the disk."""
 _LOOK_MS = 100
 _TIME_LIMIT_NS = 3_600 * 1_000_000_000  # tasks that are paused all the time stand still for most of it
 
@@ -50,7 +50,7 @@ class Run(Execution):
             plan, self._config, self._kernel, self._ledger, self._judge, choices.stream
         )
         faults = plan.faults
-        if plan.heals:  # for liveness a store gets as far as traffic; for safety nothing is spared it
+        if plan.heals:  # a liveness run must reach its traffic
             faults = replace(plan.faults, failed_creation_chance=0.0)
         self.lasting = self.simulation.lifecycle(faults=faults, timing=timing_of(plan), rot=self._offline_faults.rot)
         self.lasting.leave(image_before(plan))
@@ -76,7 +76,7 @@ class Run(Execution):
         self._end(disk, life, crashed=crashed)
 
     def _heal(self) -> None:
-        """Recover and recover again; for liveness, use the store, stop it cleanly, and find everything again."""
+        """Recover twice. In a liveness run use the store, stop it cleanly, and find everything again."""
         self._number = len(self._lives)
         recovered = self._recover("heal", self._judge.recovery)
         if not self._plan.heals:
@@ -90,7 +90,7 @@ class Run(Execution):
     def _run_life(self, name: str, disk: Disk, life: Life, number: int, *, recovered: str | None = None) -> bool:
         """Run one life to its end; return whether the machine died.
 
-        recovered: the digest of what a recovery has made of this disk already; recovering again must not change it.
+        recovered: the digest of an earlier recovery of this disk. The next recovery must not change it.
         """
         self._ledger.begin_life()
         in_persist = life.ending == LifeEnding.CRASH_IN_PERSIST
@@ -153,12 +153,12 @@ class Run(Execution):
         return False
 
     def _shut_down(self, store: MessageStore) -> bool:
-        """Stop a store and what stands beside it; return whether the exit was clean."""
+        """Stop a store and its offset manager; return whether the exit was clean."""
         self._progress.shutdown()
         return store.shutdown()
 
     def _shut_down_in_traffic(self, store: MessageStore, transactions: TransactionTraffic | None) -> bool:
-        """Stop a store under its users, who are then left in peace; return whether the exit was clean."""
+        """Stop a store under its users, and end disturbances; return whether the exit was clean."""
         if transactions is not None:
             transactions.shutdown()
         clean = self._shut_down(store)
@@ -166,7 +166,7 @@ class Run(Execution):
         return clean
 
     def _open(self, disk: Disk, machine: Machine, number: int, recovered: str | None, room: Room) -> MessageStore:
-        """Load a store, judge what recovery made of the last life, and start it."""
+        """Load a store, judge the recovery of the last life, and start it."""
         self._store = None
         world = world_of(machine, disk)
         if self._plan.memory.error_chance and recovered is None:
@@ -193,7 +193,7 @@ class Run(Execution):
         return store
 
     def _open_without_room(self, store: MessageStore, disk: Disk, machine: Machine, room: Room) -> MessageStore:
-        """Start a store that was loaded on a full disk, and judge it when it has caught up with the room it gets."""
+        """Start a store that was loaded on a full disk, free space, and judge it when it has caught up."""
         report = store.last_recovery
         assert report is not None, "it has been loaded"
         lacks_room = report.lacks_room is not None
@@ -215,7 +215,7 @@ class Run(Execution):
         self._load_store(store, disk, machine, partial(self._progress.load, store))
 
     def _recover(self, name: str, judge: Callable[[MessageStore, Disk], object] | None = None) -> str:
-        """Load a store from the last image, have it judged, and return its content's digest; nothing is started."""
+        """Load a store from the last image without starting it, judge it, and return the digest of its content."""
         disk = self.lasting.find(name, faulty=False)
         machine = self._kernel.machine(name)
         self._progress.begin_life()
@@ -238,7 +238,7 @@ class Run(Execution):
             self._judge.broken("IDEMPOTENT", "recovering again changed the store", "files", once, twice)
 
     def _end(self, disk: Disk, life: Life, *, crashed: bool) -> None:
-        """End a life: note what it promised, and keep what it leaves."""
+        """End a life: note its promises, and keep its disk."""
         self._marks.note_end(life, disk, crashed=crashed, recovered=self._store is not None)
         offline_faults, store = self._offline_faults, self._store
         offline_faults.note_damage(disk.damage)

@@ -1,1 +1,1 @@
-"""Who uses a store while a run goes on: producers, consumers, operators. What they do is drawn and noted."""
+"""The users of a store in a run: producers, consumers, operators. Their actions are drawn and noted."""

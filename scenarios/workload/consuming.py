@@ -1,4 +1,4 @@
-"""Consumers: each walks one queue from where its group is, and notes what it was given."""
+"""A consumer of a store: walks one queue from the offset of its group, and judges each answer."""
 
 from collections.abc import Callable, Iterable
 
@@ -19,17 +19,17 @@ from . import options
 
 _COMMIT_CHANCE = 0.7
 _SUBSCRIPTIONS = ("TagA", "TagB || TagC", "TagD", "TagA\u3000||\t\u00a0TagB ")
-"""Of the spaces in the last one only the ASCII ones do not count: it wants two tags that few messages have."""
+"""In the last one only ASCII spaces are trimmed, so it wants two tags that few messages have."""
 _IDLE_MS_MIN, _IDLE_MS_MAX = 2, 32
-"""Between two pulls that find nothing: the longer nothing has come, the longer, for idle turns are most of a run."""
+"""Back-off between two pulls that find no message. It doubles, because idle turns are most of a run."""
 _FAILED_MS = 50
-"""Until the next try behind a pull that failed."""
+"""Pause after a pull that failed."""
 _REMOVED = (
     GetMessageStatus.OFFSET_TOO_SMALL,
     GetMessageStatus.OFFSET_FOUND_NULL,
     GetMessageStatus.MESSAGE_WAS_REMOVING,
 )
-"""Answers that send a consumer on, for what it asked for is gone."""
+"""Answers to a pull of removed messages: the consumer goes on at another offset."""
 
 
 class Consumer:
@@ -73,7 +73,7 @@ class Consumer:
         self._idle_ms = _IDLE_MS_MIN
 
     def walk(self, progress: ConsumerOffsetManager | None, goes_on: Callable[[], bool]) -> None:
-        """Walk to the queue's end, and wait there for more as long as goes_on says so; commit to progress.
+        """Walk to the end of the queue, and wait there for more while goes_on returns True; commit to progress.
 
         Raises StoreNotReadableError from a store that is being stopped.
         """
@@ -89,12 +89,12 @@ class Consumer:
 
     @property
     def _is_to_begin_again(self) -> bool:
-        """Return whether the queue has been removed since the last pull, or may be just now."""
+        """Return whether the queue has been removed since the last pull, or is perhaps being removed now."""
         ledger = self._ledger
         return ledger.queues_going > 0 or ledger.queue_ends[self._group[1:]] != self._queue_ends
 
     def _commit(self, progress: ConsumerOffsetManager, offset: int) -> None:
-        """Say, now and then, how far it came."""
+        """Commit an offset that is a new one, now and then."""
         said = self._ledger.commits.at.get(self._group, -1)
         if offset != said and not progress.is_stopping and self._stream.chance(_COMMIT_CHANCE, "commit"):
             with self._ledger.commits.committing(self._group, offset, lambda: self._kernel.now_ns) as commit:
@@ -102,10 +102,10 @@ class Consumer:
                 commit.is_answered = True
 
     def _pull_once(self, pull: Pull) -> bool:
-        """Ask for what comes next; return whether anything came, after a pause if nothing did.
+        """Pull once, and return whether messages were found. Without messages, pause.
 
-        What has been removed is passed over. Who has removed the queue has consumers begin again at its first message:
-        what this one was given before has left the log, and the place that it was at means nothing any more.
+        Removed messages are skipped. If the whole queue was removed, the walk begins again at its first message: the
+        messages given before have left the log, and their offsets are reused.
         """
         try:
             with self._disk.with_page_ins():
@@ -114,7 +114,7 @@ class Consumer:
             if not allowances.errors(self._disk):
                 raise
             self._store.world.tasks.sleep(_FAILED_MS)
-            # What a failed sync may have taken does not come back in this life.
+            # Data that a failed fsync may have dropped does not come back in this life.
             return self._begins_again(pull) or not allowances.sync_errors(self._disk)
         if self._begins_again(pull):
             return True
@@ -130,7 +130,7 @@ class Consumer:
         return found
 
     def _begins_again(self, pull: Pull) -> bool:
-        """Have the walk begin again if the queue has been removed since the last pull; return whether it has."""
+        """Restart the walk if the queue was removed since the last pull; return whether it was."""
         ends = self._ledger.queue_ends[pull.topic, pull.queue_id]
         if ends == self._queue_ends:
             return False

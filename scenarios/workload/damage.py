@@ -1,4 +1,4 @@
-"""Damage of an image: what happens to a store's files, and to single records in them, while nobody looks."""
+"""Image damage: changes files of a stopped store, or single records in them."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
@@ -17,16 +17,16 @@ _SEGMENTS_WITH_A_MIDDLE = 3
 
 
 class DamagedImage(NamedTuple):
-    """A damaged image, and the log offset from which on nothing can be expected of it."""
+    """A damaged image, and the first log offset at which records may be lost."""
 
     image: Image
     log_offset: int
 
 
 def is_whole(image: Image, store: MessageStore) -> bool:
-    """Return whether an image has all of the checkpoint and of the log that a stopped store had.
+    """Return whether an image has the checkpoint and the whole log of a stopped store.
 
-    Where it has not, a stop has vouched for what was not durable: that is for the next load to show, without damage.
+    If it has not, the stop acknowledged data that was not durable. The next load shows that, and needs no damage.
     """
     sizes = {segment.file.path: segment.size_bytes for segment in store.log.segments}
     found = {path: len(image.files[path].content) for path in sizes if path in image.files}
@@ -34,9 +34,9 @@ def is_whole(image: Image, store: MessageStore) -> bool:
 
 
 def lose_late_sector(image: Image, store: MessageStore, sectors_behind: int = 0) -> DamagedImage | None:
-    """Zero one of the last sectors that the log of a stopped store has written; None if that changes nothing.
+    """Zero one of the last written sectors of the log of a stopped store. Return None if they are zero already.
 
-    sectors_behind: how many of those in its segment are spared, if there are so many.
+    sectors_behind: how many later sectors of the segment stay, if there are that many.
     """
     segment = store.log.last()
     if segment is None or segment.wrote.get() == 0:
@@ -53,9 +53,9 @@ def lose_late_sector(image: Image, store: MessageStore, sectors_behind: int = 0)
 
 
 def expose_old_blocks(image: Image, store: MessageStore) -> Image | None:
-    """Let the sectors of the last segment that were never written hold what the first one has there.
+    """Fill the unwritten sectors of the last segment with the bytes of the first segment. Return None without any.
 
-    File systems that give out blocks without zeroing them show such bytes after a crash. None if there are none.
+    After a crash, a file system that does not zero new blocks shows such bytes.
     """
     segments = store.log.segments
     paths = [segment.file.path for segment in segments]
@@ -69,18 +69,18 @@ def expose_old_blocks(image: Image, store: MessageStore) -> Image | None:
 
 
 def shorten_segment(image: Image, store: MessageStore) -> Image | None:
-    """Cut the last sector off the first segment of a stopped store that has another one; None if it has not."""
+    """Cut the last sector off the first segment of a stopped store. Return None if it has no other segment."""
     segments = store.log.segments
     if len(segments) < 2:
         return None
     path = segments[0].file.path
-    if path not in image.files:  # its removal was begun, and is to be tried again
+    if path not in image.files:  # its removal has begun, and the next start tries it again
         return None
     return with_content(image, path, image.files[path].content[:-_SECTOR_BYTES])
 
 
 def number_of_middle_segment(image: Image, store: MessageStore, stream: Stream) -> int | None:
-    """Return the number of a segment of a stopped store with records before and after it, None if there is none."""
+    """Draw the number of a segment with records before and after it. Return None if there is no such segment."""
     begun = [number for number, segment in enumerate(store.log.segments) if segment.wrote.get()]
     if len(begun) < _SEGMENTS_WITH_A_MIDDLE or store.log.segments[0].file.path not in image.files:
         return None
@@ -88,9 +88,9 @@ def number_of_middle_segment(image: Image, store: MessageStore, stream: Stream) 
 
 
 def stray_paths(image: Image, store: MessageStore) -> list[str]:
-    """Return places for files that are not the store's, where people and tools leave them; none has to do with a queue.
+    """Return paths at which people and tools leave foreign files.
 
-    A mount point's own directory, notes, a directory that is no queue's, and a copy beside a queue's files.
+    The directory of a mount point, notes, a directory that belongs to no queue, and a copy of a queue's file.
     """
     config = store.config
     paths = [f"{config.commit_log_directory}/lost+found/#11", f"{config.consume_queue_directory}/notes"]
@@ -102,7 +102,7 @@ def stray_paths(image: Image, store: MessageStore) -> list[str]:
 
 
 def files_of_queues(image: Image, store: MessageStore) -> list[str]:
-    """Return the paths of the files that a stopped store's queues have."""
+    """Return the paths of the queue files of a stopped store."""
     rows = [queue.queue for queue in store.queues.all()]
     paths = [segment.file.path for row in rows for segment in row.segments]
     return [path for path in paths if path in image.files]
@@ -121,7 +121,7 @@ def queues_that_know(image: Image, queue_files: Iterable[str], log_offsets: set[
 
 
 def with_file(image: Image, path: str, content: bytes) -> Image:
-    """Return an image in which a file has that content, made with the directories above it if there is none."""
+    """Return an image in which a file has that content. A missing file is created with its directories."""
     directories = set(image.directories)
     above = path.rpartition("/")[0]
     while above:
@@ -132,7 +132,7 @@ def with_file(image: Image, path: str, content: bytes) -> Image:
 
 
 def damaged_checkpoint(content: bytes, stream: Stream) -> bytes:
-    """Return a checkpoint that says nothing: a time below zero, a file too short, an empty one; or as it was."""
+    """Return a damaged checkpoint: a negative time, a truncated file, an empty file; or the file unchanged."""
     which = stream.pick(("whole", "negative", "cut", "emptied"), "damage of the checkpoint")
     if which == "negative":
         at = 8 * stream.below(3, "negative time")
@@ -149,7 +149,7 @@ def log_files(image: Image, store: MessageStore) -> dict[str, FileImage]:
 
 
 def with_content(image: Image, path: str, content: bytes) -> Image:
-    """Return an image in which a file that is there has that content."""
+    """Return an image in which an existing file has that content."""
     files = {**image.files, path: FileImage(content, image.files[path].mtime_ms)}
     return Image(files, tuple(image.directories))
 
@@ -157,7 +157,7 @@ def with_content(image: Image, path: str, content: bytes) -> Image:
 _QUEUE_OFFSET_AT, _QUEUE_OFFSET_BYTES = 20, 8
 _MAGIC_AT = 4
 _UNVOUCHED_SEGMENTS = 3
-"""How many segments at the end a clean exit does not vouch for."""
+"""How many of the last segments recovery reads even after a clean stop."""
 
 
 Holes = Mapping[tuple[str, int], Collection[int]]
@@ -174,9 +174,9 @@ class DamagedRecord(NamedTuple):
 def flip_number(
     image: Image, store: MessageStore, puts: Iterable[PutEntry], stream: Stream, holes: Holes
 ) -> DamagedRecord | None:
-    """Flip a bit of the queueOffset of one of the puts that are in the log; None if none is.
+    """Flip a bit of the queueOffset of a put in the log. Return None if the log has no put.
 
-    Where holes, the numbers that queues skip, let one bit hide a gap, it is that one half of the time.
+    holes: the numbers that queues skip. If one flipped bit can hide such a gap, that bit is chosen half of the time.
     """
     here = [put for put in puts if _path_of(store, put) in image.files]
     if not here:
@@ -191,10 +191,10 @@ def flip_number(
 
 
 def _bit_that_hides_a_gap(put: PutEntry, holes: Holes) -> int | None:
-    """Return the bit of a put's number that makes it what it would be without the gap in front; None if there is none.
+    """Return the bit that turns a put's number into the number it would have without a gap before it, None without.
 
-    The put is the first behind the gap, which hides it so, or the second, which contradicts the first. Bits count from
-    the first byte on.
+    The put is the first after the gap, so that the gap is hidden, or the second, which then contradicts the first.
+    Bits count from the first byte.
     """
     number, skipped = put.queue_offset or 0, holes.get(put.place, ())
     following = first = number if number - 1 in skipped else number - 1
@@ -208,9 +208,9 @@ def _bit_that_hides_a_gap(put: PutEntry, holes: Holes) -> int | None:
 
 
 def damage_record(image: Image, store: MessageStore, puts: Iterable[PutEntry], stream: Stream) -> DamagedRecord | None:
-    """Flip a bit of the body, the magic or the size of a put in a segment that a clean exit vouches for; None without.
+    """Flip a bit of the body, the magic or the size of a put that recovery does not read after a clean stop.
 
-    Such a segment has others behind it, which were put to.
+    Return None if there is no such put. Its segment has later segments with records after it.
     """
     begun = [segment for segment in store.log.segments if segment.wrote.get()]
     vouched_end = begun[-_UNVOUCHED_SEGMENTS].base_offset if len(begun) > _UNVOUCHED_SEGMENTS else 0
@@ -229,7 +229,7 @@ def damage_record(image: Image, store: MessageStore, puts: Iterable[PutEntry], s
 
 
 def without_queues(image: Image, config: StoreConfig) -> Image:
-    """Return an image whose queues are lost, as where somebody has them made anew; the checkpoint went with them."""
+    """Return an image without queues and without the checkpoint, as if an operator wanted the queues rebuilt."""
     directory = f"{config.consume_queue_directory}/"
     files = {
         path: file
@@ -240,7 +240,7 @@ def without_queues(image: Image, config: StoreConfig) -> Image:
 
 
 def without_derived_files(image: Image, config: StoreConfig) -> Image:
-    """Return an image without queues and index, and with a checkpoint that says nothing but takes as much room."""
+    """Return an image without queues and index. The checkpoint keeps its size and is zeroed."""
     derived, checkpoint = (f"{config.consume_queue_directory}/", f"{config.index_directory}/"), config.checkpoint_path
     files = {path: file for path, file in image.files.items() if not path.startswith(derived)}
     directories = tuple(path for path in image.directories if not f"{path}/".startswith(derived))
@@ -248,13 +248,13 @@ def without_derived_files(image: Image, config: StoreConfig) -> Image:
 
 
 def _path_of(store: MessageStore, put: PutEntry) -> str:
-    """Return the path of the segment that a put's record is in, an empty one without."""
+    """Return the path of the segment that has a put's record, empty if no segment has it."""
     segment = None if put.physical_offset is None else store.log.find(put.physical_offset)
     return "" if segment is None else segment.file.path
 
 
 def _with_flipped_bit(image: Image, store: MessageStore, put: PutEntry, at: int, bit: int) -> DamagedRecord:
-    """Return an image in which a bit of the byte at that place in a put's record is another one."""
+    """Return an image in which one bit is flipped. at: the position of its byte in a put's record."""
     assert put.physical_offset is not None, put.name
     path, offset = _path_of(store, put), put.physical_offset + at
     content, position = image.files[path].content, offset % store.log.segment_bytes

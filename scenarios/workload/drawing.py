@@ -1,4 +1,4 @@
-"""Drawing: decides what a producer sends, from a stream of its own.
+"""Drawing: decides the messages of a producer, from a stream of its own.
 
 Choices depend on the plan, the stream and the message's name, so that no schedule changes them. A lone producer also
 knows where its last record ended.
@@ -61,7 +61,7 @@ class DrawnMessage:
 
 @dataclass(slots=True)
 class Draft:
-    """What a producer sends at once: one message, or the messages of a batch."""
+    """The content of one send: one message, or the messages of a batch."""
 
     topic: str
     queue_id: int
@@ -76,7 +76,7 @@ class Draft:
     behaviour: Behaviour | None = None
     """How its producer handles the transaction, None for a message that is no half message."""
     log_end: int = 0
-    """Where the log ended before the messages were drawn. Only beside a store."""
+    """Where the log ended before the messages were drawn. Unused with brokers."""
     sends: int = 0
     """How often it was sent."""
 
@@ -94,7 +94,7 @@ class Draft:
         return put
 
     def batch_body(self, names: Iterable[str]) -> bytes:
-        """Return the body of the batch, whose messages are put under those names."""
+        """Return the body of the batch. names: those of the puts of its messages."""
         return encode_batch(
             BatchUnit(each.given.flag, each.body, each.properties(name).encode())
             for each, name in zip(self.messages, names, strict=True)
@@ -150,7 +150,7 @@ class Drawing:
         draft = Draft(topic, queue_id, wait, given, is_legal)
         if self.draw_behaviour is not None and stream.chance(plan.transactions.chance, "transaction"):
             draft.behaviour = self.draw_behaviour(stream)
-            draft.given = given._replace(born_timestamp_ms=now_ms)  # immunity counts from it
+            draft.given = given._replace(born_timestamp_ms=now_ms)  # its immunity begins at its birth
             self._draw_message(draft, stream, about, name)
             return draft
         longest = draw_longest(about, plan)
@@ -165,7 +165,7 @@ class Drawing:
         return draft
 
     def _draw_batch(self, draft: Draft, stream: Stream, about: Stream, name: str, longest: Longest | None) -> None:
-        """Draw the messages of a batch, whose records follow each other in the log."""
+        """Draw the messages of a batch. Their records follow each other in the log."""
         log_end, given = self.log_end, draft.given
         units = stream.between(1, _BATCH_UNITS_MAX, "units")
         lengths: list[Longest | None] = [None] * units
@@ -196,7 +196,7 @@ class Drawing:
     ) -> None:
         """Draw one message of a draft, the only one with its properties.
 
-        about: the stream for what is odd about it. longest: the length of its properties, if it matters.
+        about: the stream of its header and its odd keys. longest: the length of its properties, None for any.
         """
         plan = self.plan
         fixed, body_bytes = plan.messages.equal_sizes, plan.messages.body_bytes_max

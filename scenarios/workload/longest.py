@@ -1,7 +1,7 @@
 """Longest properties: as many as a record can hold, one less, and one more, counted in bytes and in characters.
 
-A record has two bytes for their length, so that they may be 32,767 bytes; who counts characters alone lets through what
-is longer in bytes. What they are filled up with is a character of one byte, of three, or of four and two code units.
+A record has two bytes for their length, so the limit is 32,767 bytes. A check that counts characters only accepts
+properties that are too long in bytes. The filler is a character of one byte, of three, or of four (two code units).
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _AROUND = (-1, 0, 1)
 
 
 class Longest(NamedTuple):
-    """How long the properties of a message are to be, and with what they become so."""
+    """The length of the properties of a message, and the filler that brings them to it."""
 
     filler: str
     by_bytes: bool
@@ -24,7 +24,7 @@ class Longest(NamedTuple):
     length: int
 
     def filling(self, pieces: Sequence[str], behind: Sequence[str]) -> str:
-        """Return the property that fills up those before it and behind it."""
+        """Return the property that brings all properties to the length, those before and after it included."""
         begin, (filler, by_bytes, length) = "filling\1", self
         count = _bytes_of if by_bytes else code_units
         left, width = length - count("\2".join((*pieces, begin, *behind))), count(filler)
@@ -32,7 +32,7 @@ class Longest(NamedTuple):
 
 
 def draw_longest(stream: Stream, plan: Plan) -> Longest | None:
-    """Draw how long the properties of a message, or of one in a batch, are to be; None: as long as they come."""
+    """Draw the length of the properties of a message, or of one message of a batch; None: any length."""
     if not stream.chance(plan.messages.longest_chance, "longest properties"):
         return None
     filler, by_bytes = stream.pick(_FILLERS, "filler"), stream.pick((True, False), "by bytes")

@@ -18,7 +18,7 @@ SERVICES = (
     *("dispatch", "flush-consume-queue", "allocate", "group-commit", "flush-real-time"),
     *("commit-real-time", "retention", "schedule", "consumer offsets", "transaction check"),
 )
-"""The store's, by the names of their tasks and signals: whom it may strike. Who does not run is spared."""
+"""The services that can run out of memory, by the names of their tasks and signals. Some do not run in every plan."""
 _WAITS_MAX = 12
 
 SKIPPED_NUMBERS = "skipped numbers"
@@ -27,16 +27,16 @@ _UNWRITTEN_CHANCE = 0.3
 
 
 class OutOfMemoryError(MemoryError, InjectedError):
-    """The process has no memory left for what a service is about to do."""
+    """The process has no memory left for the next step of a service."""
 
 
 @dataclass(slots=True)
 class _ShortSignal:
-    """A signal of which one wait fails."""
+    """A signal with one wait that fails."""
 
     signal: Signal
     waits: int
-    """How many end well before that."""
+    """How many waits succeed before that."""
     injected: Counter[str]
 
     def notify(self) -> None:
@@ -71,10 +71,10 @@ class _ShortTasks:
 
 
 def short_of_memory(world: World, chance: float, stream: Stream, injected: Counter[str]) -> World:
-    """Return a world in which, with some chance, one service finds no memory as it waits; injected counts that.
+    """Return a world in which, with some chance, one service runs out of memory in a wait; injected counts that.
 
-    What it raises is nothing that it foresaw: it stands for every error in a service that nobody thought of. Which
-    service it is, and which of its waits, is drawn for each life.
+    No service expects this error, so it stands for every unforeseen error. The service and the number of the wait are
+    drawn for each life.
     """
     if not stream.chance(chance, OUT_OF_MEMORY):
         return world
@@ -86,13 +86,11 @@ def short_of_memory(world: World, chance: float, stream: Stream, injected: Count
 def skip_numbers(store: MessageStore, stream: Stream, numbers_max: int, ledger: Ledger) -> int:
     """Let some queues of a loaded store skip up to so many numbers each; return how many queues do.
 
-    RocketMQ 4.9.8 takes the first entry of an allocated, empty file for a real one when it is restarted, so the queue
-    ends in an entry of zeros, and the next message gets the number behind it. No other broker is needed for that:
-    between the load and the start of a store, its queues get what such a restart leaves.
+    At a restart, RocketMQ 4.9.8 takes the first entry of an allocated, empty file for a real entry. The queue then ends
+    in an entry of zeros, and the next message gets the number after it. Here the queues are changed in that way between
+    the load and the start of the store. The entries of zeros are sometimes left out, as after a crash before an fsync.
 
-    The queues of delayed messages are spared: the store's own task reads them, and relies on what recovery has mended.
-
-    Their entries of zeros may be there or not: a crash may have taken them with all that nobody synced.
+    Queues of delayed messages stay unchanged: the store's own task reads them, and relies on the result of recovery.
     """
     skipping = 0
     for queue in store.queues.all():
@@ -102,7 +100,7 @@ def skip_numbers(store: MessageStore, stream: Stream, numbers_max: int, ledger: 
         begin, count = queue.max_offset, about.between(1, numbers_max, "numbers")
         end = begin + count
         if not about.chance(_UNWRITTEN_CHANCE, "unwritten"):
-            with suppress(OSError):  # a full or broken disk: what it took counts
+            with suppress(OSError):  # a full or failing disk: the entries that were written count
                 queue.append_entries(bytes(ENTRY_BYTES) * count)
             end = queue.max_offset
         if end > begin:

@@ -1,4 +1,4 @@
-"""What happens to a store's files while it is off: between two lives of one run, and not in any machine of it."""
+"""Offline faults: change the files of a store between two lives of one run."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -26,7 +26,7 @@ from . import damage
 
 _TIME_LIMIT_NS = 900 * 1_000_000_000
 _SPARED_SECTORS_MAX = (5, 40)
-"""How many sectors stay behind a lost one: few, or what is lost may be anywhere in the last segment."""
+"""How many sectors after the lost one stay at most: a few, or so many that it can be anywhere in the last segment."""
 _HOUR_MS = 3_600_000
 _QUEUES_KEPT_CHANCE = 0.3
 _OLDEST_LOST_CHANCE = 0.3
@@ -38,7 +38,7 @@ _LATEST_INDEX_NAME = "99991231235959999"
 
 @dataclass(slots=True)
 class OfflineFaults:
-    """The time between the lives of one run; injected counts what happened in it."""
+    """The faults between the lives of one run. `injected` counts them."""
 
     plan: Plan
     config: StoreConfig
@@ -50,18 +50,18 @@ class OfflineFaults:
     injected: Counter[str] = field(default_factory=Counter, init=False)
     _odd_starts: int = field(default=0, init=False)
     _strays: set[str] = field(default_factory=set, init=False)
-    """The paths of files that are not the store's, and must stay."""
+    """The paths of foreign files, which must stay."""
     next_start_is_full: bool = field(default=False, init=False)
-    """Whether the next start is to find hardly any room on the disk."""
+    """Whether the next start finds the disk nearly full."""
     segments_are_old: bool = field(default=False, init=False)
     """Whether segments were made so old that retention may remove them in any life."""
 
     def note_damage(self, damage: Iterable[DamagedRange]) -> None:
-        """Note what a disk has done to files in a life: one that it has struck is as it was by nobody's promise."""
+        """Note which files a disk has damaged in a life. Foreign files among them may change."""
         self._strays -= {struck.path for struck in damage}
 
     def after_stop(self, life: Life, image: Image, store: MessageStore) -> Image:
-        """Return what is on the disk when the next life begins, given what a store that was stopped left there."""
+        """Return the image that the next life finds after a clean stop."""
         self._check_strays(image)
         if self.config.abort_path in image.files:
             self.judge.broken("START", "the marker is back after a clean stop", self.config.abort_path, "none", "there")
@@ -93,15 +93,15 @@ class OfflineFaults:
         return image
 
     def after_crash(self, life: Life, image: Image, store: MessageStore | None) -> Image:
-        """Return what is on the disk when the next life begins; store is None if it died before it was loaded."""
+        """Return the image that the next life finds after a crash. store: None if it died before it was loaded."""
         if life.ending == LifeEnding.CRASH_ON_OLD_BLOCKS and store is not None:
             return self._expose_old_blocks(image, store)
         return image
 
     def _leave_strays(self, image: Image, store: MessageStore) -> Image:
-        """Leave foreign files among the store's, cut a queue's file, damage the checkpoint: each of them, or not.
+        """Add foreign files, truncate a queue's file, damage the checkpoint: each with some chance.
 
-        A queue that has a record whose number is wrong is spared: with its entries goes all that knows the right one.
+        A queue with a wrong queueOffset in a record is not truncated: only its entries show the right number.
         """
         stream = self.streams("strays")
         for path in damage.stray_paths(image, store):
@@ -118,7 +118,7 @@ class OfflineFaults:
         if can_be_cut and stream.chance(0.5, "queue file cut"):
             path = stream.pick(can_be_cut, "cut queue file")
             content = image.files[path].content
-            # Less than an entry's offset and size cannot be distinguished from a file that was never made whole.
+            # A file shorter than an entry's offset and size looks like one that was never completed.
             left_bytes = stream.between(_ENTRY_HEAD_BYTES, len(content) - 1, "bytes left of a queue file")
             image = damage.with_file(image, path, content[:left_bytes])
             if path == max(one for one in queue_files if one.startswith(path.rpartition("/")[0] + "/")):
@@ -133,7 +133,7 @@ class OfflineFaults:
         return image
 
     def _raise_queue_file_size(self, image: Image, store: MessageStore) -> None:
-        """Raise `mappedFileSizeConsumeQueue`, unless a file begins where no file of the new size can."""
+        """Raise `mappedFileSizeConsumeQueue`, unless some file begins at an offset that no file of the new size has."""
         size_bytes = 2 * self.config.mapped_file_size_consume_queue
         paths = damage.files_of_queues(image, store)
         if paths and all(int(name_of(path)) % size_bytes == 0 for path in paths):
@@ -141,7 +141,7 @@ class OfflineFaults:
             self.injected["odd size"] += 1
 
     def _note_cut_end(self, path: str, content: bytes, store: MessageStore) -> None:
-        """Note a queue of whose last file's messages the log has none: with the file goes what it had counted to."""
+        """Note a queue that loses its count with its last file, because the log has none of the messages in it."""
         entries = [decode_entry(content, at) for at in range(0, len(content), ENTRY_BYTES)]
         if not any(is_valid(entry) and entry.physical_offset >= store.log.min_offset for entry in entries):
             _, topic, queue_id, _ = path.rsplit("/", 3)
@@ -149,7 +149,7 @@ class OfflineFaults:
 
     def _check_strays(self, image: Image) -> None:
         if self.plan.rot.is_possible:
-            return  # the disk changes what is nobody's as well
+            return  # the disk changes foreign files, too
         for path in sorted(self._strays):
             file = image.files.get(path)
             if file is None or file.content != _STRAY:
@@ -157,10 +157,7 @@ class OfflineFaults:
                 self.judge.broken("START", f"{path} is not the store's", "stray file", "left alone", found)
 
     def rot(self, name: str, image: Image) -> tuple[Image, list[DamagedRange]]:
-        """Return what time has made of an image, and the sectors that cannot be read any more.
-
-        name is that of the disk that a machine is about to find.
-        """
+        """Age an image; return it and its unreadable sectors. name: of the disk that is mounted next."""
         if not self.plan.rot.is_possible:
             return image, []
         rotten, damaged = rot(image, self.streams(f"{name}/rot"), self.plan.rot, self.injected)
@@ -168,7 +165,7 @@ class OfflineFaults:
         return rotten, [one for one in damaged if one.kind == FaultKind.LATENT_SECTOR_ERROR]
 
     def _expose_old_blocks(self, image: Image, store: MessageStore) -> Image:
-        """Let what is behind the log's end be what an older segment had there."""
+        """Fill the space after the log's end with old blocks of another segment."""
         exposed = damage.expose_old_blocks(image, store)
         if exposed is None:
             return image
@@ -176,7 +173,7 @@ class OfflineFaults:
         return exposed
 
     def _lose_tail(self, image: Image, store: MessageStore) -> Image:
-        """Lose one of the last sectors that the log has written: nothing may be promised from there on."""
+        """Lose one of the last written sectors of the log. From there on records may be lost."""
         stream = self.streams("lost tail")
         spared = stream.below(stream.pick(_SPARED_SECTORS_MAX, "most behind") + 1, "sectors behind the lost one")
         damaged = damage.lose_late_sector(image, store, spared)
@@ -188,9 +185,9 @@ class OfflineFaults:
         return damaged.image
 
     def _damage_record(self, image: Image, store: MessageStore) -> Image:
-        """Flip a bit of a record that a clean exit vouches for, and lose the queues, now and then.
+        """Flip a bit of a record that recovery does not read after a clean stop, and lose the queues now and then.
 
-        Not where a number is wrong: what else says it are the queues.
+        The queues stay if a record has a wrong number, because only they show the right one.
         """
         stream = self.streams("damaged record")
         damaged = damage.damage_record(image, store, self.ledger.promised.values(), stream)
@@ -202,7 +199,7 @@ class OfflineFaults:
         return damaged.image if is_kept else damage.without_queues(damaged.image, self.config)
 
     def _flip_number(self, image: Image, store: MessageStore) -> Image:
-        """Flip a bit of a record's queueOffset: it stays where it is. Once in a run: two may look like a gap."""
+        """Flip a bit of a record's queueOffset. Once in a run, because two wrong numbers can look like a gap."""
         stream = self.streams("flipped number")
         damaged = damage.flip_number(image, store, self.ledger.promised.values(), stream, self.ledger.holes)
         if damaged is None or self.ledger.known_damage.flaws:
@@ -212,7 +209,7 @@ class OfflineFaults:
         return damaged.image
 
     def _damage_progress(self, image: Image) -> Image:
-        """Lose the first sector of what consumer groups committed, if the version before must have been kept."""
+        """Lose the first sector of `consumerOffset.json`, if there must be a backup of the version before it."""
         groups = self.ledger.group_progress
         if groups.kept is None or not groups.is_persisted or groups.path not in image.files:
             return image
@@ -240,9 +237,9 @@ class OfflineFaults:
         return image
 
     def _lose_segment(self, image: Image, store: MessageStore) -> Image:
-        """Lose a segment between two others, or the oldest segments up to it; and maybe the queues.
+        """Lose a segment between two others, or the oldest segments up to it; sometimes the queues, too.
 
-        Before a gap, make the segments old enough to expire.
+        The segments before a gap become old enough to expire.
         """
         stream = self.streams("missing segment")
         number = damage.number_of_middle_segment(image, store, stream)
@@ -252,7 +249,7 @@ class OfflineFaults:
         file = image.files[lost.file.path]
         files = {path: one for path, one in image.files.items() if path != lost.file.path}
         if stream.chance(_OLDEST_LOST_CHANCE, "oldest segments"):
-            self.ledger.expire(lost.end_offset)  # an operator makes room by hand: the promises are those of retention
+            self.ledger.expire(lost.end_offset)  # as if an operator freed space by hand: retention's promises hold
             for segment in before:
                 files.pop(segment.file.path, None)
         else:
@@ -270,12 +267,12 @@ class OfflineFaults:
         return damage.without_queues(image, self.config)
 
     def _end_queues_without_records(self) -> None:
-        """Note the queues that begin at 0 again without their files: the log has no record with a number of theirs."""
+        """Note the queues that begin again at 0 without their files, because the log has none of their records."""
         here = {put.place for put in self.ledger.promised.values() if not self.ledger.may_be_removed(put)}
         self.ledger.ended_queues |= {put.place for put in self.ledger.puts} - here
 
     def _try_odd_file(self, image: Image, store: MessageStore) -> None:
-        """Start beside a segment of a wrong size, which must be refused, or lose nothing; the file is then put back."""
+        """Try a start with a segment of a wrong size. The load must be refused and change nothing."""
         odd = damage.shorten_segment(image, store)
         if odd is None:
             return

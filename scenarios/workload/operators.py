@@ -1,8 +1,4 @@
-"""The people who run a store.
-
-One has old messages deleted, one finds room for a full disk, one persists by hand, one has producers asked again about
-what was given up.
-"""
+"""Operators: delete old messages, remove queues, free disk space, persist offsets, and resume transaction checks."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -27,26 +23,26 @@ _ROUNDS_MAX = 4
 _REMOVALS_MAX = 16
 _REMOVAL_PAUSES_MS = (10, 30, 100)
 _PASS_MS = 30
-"""How long somebody waits, at most, for a pass of retention before queues are removed."""
+"""How long an operator waits at most for a pass of retention before removing queues."""
 _PAUSES_MS = (1, 30, 300, 4000)
 _ROOM_RETURNS_MS = (200, 5_000, 40_000)
-"""When room returns, at the latest: after some refused puts, or after forced cleaning had its time."""
+"""When the disk has room again at the latest: after some refused puts, or after forced cleaning."""
 _EASED_PERCENTS = (50, 74, 76, 84)
-"""How much of a disk is used when it has a little room again: on either side of the mark at which retention begins,
-75 % in RocketMQ, and up to that of 85 % where puts are taken."""
+"""Disk usage after a little room is freed: around 75 %, where RocketMQ's retention begins, and below 85 %, up to which
+puts are accepted."""
 _LOOK_MS = 500
-"""How often somebody looks at a disk that is short of room."""
+"""How often an operator looks at a disk that is short of room."""
 _RESUME_CHANCE = 0.5
-"""Of a half message that was given up, each time that somebody looks, to be asked about again."""
+"""Of each half message that was given up, per look, that the operator resumes its check."""
 
 
 def retention_operator(
     store: MessageStore, stream: Stream, called_off: Callable[[int | None], bool] | None = None
 ) -> Callable[[], None]:
-    """Return a task that lets hours pass for some of the oldest segments and has deleted what expired, some times over.
+    """Return a task that ages some of the oldest segments and deletes what expired, a few times.
 
-    Time passes by what the files say about when they were last changed; what is put into one later renews it.
-    called_off: lets so many ms pass, or fewer if it is called off then, and returns whether it is.
+    A file is aged by an older modification time. A later write renews that time.
+    called_off: sleeps for so many ms unless the task is called off, and returns whether it is.
     """
 
     def operate() -> None:
@@ -63,7 +59,7 @@ def retention_operator(
 
 
 def _age(store: MessageStore, thirds: int) -> None:
-    """Let the time of so many thirds of the log's segments, the oldest, be over."""
+    """Make the oldest thirds of the log's segments older than retention keeps them."""
     segments = store.log.segments
     changed_ms = store.world.clock.now_ms() - 2 * store.config.file_reserved_time_hours * _HOUR_MS
     for segment in segments[: -(-len(segments) * thirds // 3)]:
@@ -74,10 +70,10 @@ def _age(store: MessageStore, thirds: int) -> None:
 def removing_operator(
     store: MessageStore, stream: Stream, disk: Disk, ledger: Ledger, goes_on: Callable[[], bool]
 ) -> Callable[[], None]:
-    """Return a task that has queues removed of which nothing is left but numbers, again and again, while others put.
+    """Return a task that removes empty queues again and again while producers put.
 
-    It lets hours pass for what they lead to first. Consumers of a queue that was removed are asked to begin again: when
-    it begins to go, and when it is gone.
+    First it ages the segments that the queues lead to. Consumers of a removed queue begin again, once when the removal
+    begins and once after it.
     """
 
     def operate() -> None:
@@ -99,7 +95,7 @@ def removing_operator(
                     raise
             places = [(queue.topic, queue.queue_id) for queue in known]
             gone = {place for place, queue in zip(places, known, strict=True) if store.queues.find(*place) is not queue}
-            for place in gone - (ledger.queue_ends - before).keys():  # its file was gone since an attempt that failed
+            for place in gone - (ledger.queue_ends - before).keys():  # a failed attempt had removed its file
                 ledger.end_queue(place)
             for place in ledger.queue_ends - before:
                 ledger.count_queue_end(place)
@@ -109,10 +105,7 @@ def removing_operator(
 
 
 def queue_operator(store: MessageStore, stream: Stream) -> bool:
-    """Remove the queues of which nothing is left but numbers, if somebody cares to: when nobody puts or pulls.
-
-    Return whether somebody did.
-    """
+    """Remove empty queues with some chance, while there is no traffic; return whether it was done."""
     cares = stream.chance(0.5, "remove expired queues")
     if cares:
         store.clean_expired_consumer_queue()
@@ -120,7 +113,7 @@ def queue_operator(store: MessageStore, stream: Stream) -> bool:
 
 
 def persisting_operators(manager: ConsumerOffsetManager, stream: Stream) -> Callable[[], None]:
-    """Return a task in which two people have the progress of consumers persisted, now and then, at the same time."""
+    """Return a task in which two operators persist the offsets of consumers at the same time, now and then."""
     tasks = manager.world.tasks
 
     def persist() -> None:
@@ -144,14 +137,14 @@ def resuming_operator(
     called_off: Callable[[int | None], bool],
     note: Callable[[], None],
 ) -> Callable[[], None]:
-    """Return a task that has some of the half messages that were given up asked about again, until it is called off.
+    """Return a task that resumes the check of some half messages that were given up, until it is called off.
 
-    called_off: as `retention_operator` has it; note: called when one is to be asked about again.
+    called_off: as in `retention_operator`; note: called for each resumed message.
     """
 
     def operate() -> None:
         while not called_off(stream.between(1, stream.pick(_PAUSES_MS, "pause"), "pause ms")):
-            with suppress(StoreError, OSError):  # the disk, or a stop; there will be another look
+            with suppress(StoreError, OSError):  # the disk failed, or the store stops; the next look tries again
                 for log_offset in _given_up(store):
                     if stream.chance(_RESUME_CHANCE, "resume") and transactions.resume(log_offset) is None:
                         note()
@@ -160,12 +153,12 @@ def resuming_operator(
 
 
 def resume_all(store: MessageStore, transactions: TransactionalMessageService) -> int:
-    """Have every half message that was given up, and may be undecided, asked about again; return how many there are."""
+    """Resume the check of every half message that was given up and may be undecided; return how many there are."""
     return sum(transactions.resume(log_offset) is None for log_offset in _given_up(store))
 
 
 def _given_up(store: MessageStore) -> Iterator[int]:
-    """Yield where in the log the half messages are that were given up, as far as anybody can see them."""
+    """Yield the log offsets of the readable half messages that were given up."""
     begin = max(store.get_min_offset_in_queue(GIVEN_UP_TOPIC, QUEUE_ID), 0)
     end = store.get_max_offset_in_queue(GIVEN_UP_TOPIC, QUEUE_ID)
     places = pull_from(store, GIVEN_UP_TOPIC, begin, end)
@@ -175,9 +168,9 @@ def _given_up(store: MessageStore) -> Iterator[int]:
 def room_operator(
     store: MessageStore, stream: Stream, room: Room, report: Callable[[Iterable[Violation]], None]
 ) -> Callable[[], None]:
-    """Return a task that looks at a disk that is short of room, and finds some for it sooner or later.
+    """Return a task that watches a disk that is short of room, and frees some sooner or later.
 
-    At first that may be so little that retention still wants more, and puts have to be taken all the same.
+    At first the room may be so little that retention still removes segments. Puts must be accepted all the same.
     """
 
     def look_for(left_ms: int) -> None:

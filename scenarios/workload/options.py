@@ -1,19 +1,17 @@
 """Options of a message, as producers draw them: its header, a delay, light queues, and keys that others have too.
 
-Half of the producers' messages are plain. The others have flags, times and hosts, IPv6 among them, that no two fields
-have in common, so that one that is dropped, swapped or cut short shows; and some have words among their keys, and tags,
-that only who counts spaces, code units and bytes right makes the same of as RocketMQ does. Hosts are IPv4 where all
-records of a run are to have one size.
+Half of the messages are plain. The others have flags, times and hosts, IPv6 included. No two fields share a value, so a
+dropped, swapped or truncated field shows. Some keys and tags have spaces and characters that test the counting of
+spaces, code units and bytes. Hosts are IPv4 if all records of a run have one size.
 
-A delayed message is a put like any other, with a DELAY in its properties. What the ledger has to know beside that:
-where its record waits, for how long, and how long the record is, as the store adds where the message is to go.
+A delayed message is a put with a DELAY property. The ledger also knows where its record waits, for how long, and the
+size of the record, because the store adds the target topic and queue.
 
-Light queues are entered beside a message's own. A few are shared by all producers and all primary queues: two that
-have one queue for all queue ids, one that has as many as there are, and one that is a topic with messages of its own.
+A message may enter light queues in addition to its own queue. All producers share a few: two with one queue for all
+queue ids, one with a queue for each id, and one that is a topic with messages of its own.
 
-Every message has its name as a key. Some share a few more: two each of the same hash, one that is long, one that is
-not ASCII, and a UNIQ_KEY, which a producer that tries again uses twice. What a seeker asks for is drawn, and may not
-have been put yet, or never.
+Every message has its name as a key. Some messages share more keys: two with the same hash, a long one, one that is not
+ASCII, and a UNIQ_KEY, which a retry uses twice. A seeker draws its key, which may belong to no message.
 """
 
 from collections.abc import Callable, Iterable
@@ -47,7 +45,7 @@ _NO_WAIT = b"\2WAIT\1false"
 _READS_CHANCE = 0.6
 
 SHARED_KEYS = ("AaAa", "BBBB", "AaBB", "order-1", "k" * 150, "schlüssel")
-"""The first three have one hash, in every topic."""
+"""The first three have the same hash in every topic."""
 UNIQUE_KEYS = ("C0A80001", "C0A80002")
 _KEYS_MAX = 3
 _AGO_MS_MAX = 5_000
@@ -62,7 +60,7 @@ _VARIED_CHANCE = 0.5
 _ODD_CHANCE = 0.3
 _FLAGS = (0, 1, 7, -1, 0x7FFF_FFFF, -0x8000_0000)
 _BORN_MS_AGO = (0, 1, 3_600_000, -86_400_000)
-"""How far a client's clock is behind."""
+"""How far the clock of a client lags."""
 _HOSTS = ((bytes((192, 0, 2, 7)), 40_001), (bytes((198, 51, 100, 250)), 65_535))
 _HOSTS_V6 = (
     (bytes.fromhex("20010db8000100020003000400050006"), 40_006),
@@ -70,30 +68,30 @@ _HOSTS_V6 = (
 )
 _RECONSUME_TIMES = (0, 1, 3, 16)
 _SYS_FLAGS = (0, 0x1, 0x2, 0x3, 0x201)
-"""Compressed, and how, and more tags than one: a store takes no notice of either."""
+"""Compression, its kind, and the mark of several tags. A store ignores them."""
 _WORDS = (
     *("two  words", " leading", "trailing "),
     *("\N{OLD ITALIC LETTER A}\N{GRINNING FACE}", "naïve", "tab\tbed", "名前"),
 )
 _SPACED = ("TagA\u3000", "\u00a0TagB")
 _TAGS = ("\N{GRINNING FACE}", " TagA", "TagA ", "Étiquette", "taga", "Tag A", "polygenelubricants", "标签", *_SPACED)
-"""Only the tags in `_SPACED` have subscribers. The others change a subscriber's messages by leaving some out."""
+"""Only the tags in `_SPACED` have subscribers. The others take messages away from the subscribers of plain tags."""
 
 
 class Oddities(NamedTuple):
-    """What is odd about one message."""
+    """The odd keys and the odd tag of one message."""
 
     words: tuple[str, ...] = ()
-    """More keys, as they are written into KEYS: with spaces of their own."""
+    """More keys as written into KEYS, with spaces of their own."""
     tags: str | None = None
-    """The tag it has in place of what was drawn for it; None: it keeps that."""
+    """The tag that replaces the drawn one, None to keep it."""
 
 
 NO_ODDITIES = Oddities()
 
 
 def draw_given(stream: Stream, now_ms: int, *, one_size: bool) -> PutContent:
-    """Draw what one message, or all of a batch, is handed in with."""
+    """Draw the header of one message, or of a batch."""
     if not stream.chance(_VARIED_CHANCE, "header"):
         return PLAIN
     hosts = _HOSTS if one_size else _HOSTS + _HOSTS_V6
@@ -113,7 +111,7 @@ def draw_flag(stream: Stream) -> int:
 
 
 def draw_oddities(stream: Stream) -> Oddities:
-    """Draw what is odd about a message's keys and tag."""
+    """Draw odd keys and an odd tag for a message."""
     if not stream.chance(_ODD_CHANCE, "odd"):
         return NO_ODDITIES
     words = tuple(stream.pick(_WORDS, "word") for _ in range(stream.below(3, "words")))
@@ -130,7 +128,7 @@ def message_of(
     wait: bool,
     sys_flag: int = 0,
 ) -> Message:
-    """Return what is handed to a store. sys_flag: the bits that say what transaction it is part of."""
+    """Return a message for a store. sys_flag: its transaction bits."""
     return Message(
         topic,
         body,
@@ -156,30 +154,30 @@ def _host(host: tuple[bytes, int]) -> Host:
 
 
 def draw_level(stream: Stream, plan: Plan, skew: Skew) -> int:
-    """Draw the level of a message, 0 for one that is to be seen at once."""
+    """Draw the delay level of a message, 0 for no delay."""
     if not stream.chance(plan.delay.chance, "delayed"):
         return 0
     return skew.level(stream, list(DELAYS_MS))
 
 
 def redirect(put: PutEntry, level: int) -> None:
-    """Note where a put with a DELAY of that level waits, and for how long."""
+    """Note where a put with that delay level waits, and for how long."""
     make_detour(put, Detour((SCHEDULE_TOPIC, level - 1), DELAYS_MS[level]))
 
 
 def make_detour(put: PutEntry, detour: Detour) -> None:
-    """Note where a put waits, and how long its record is there: the store adds where it is to go."""
+    """Note where a put waits, and the size of its record there, with the target that the store adds."""
     put.detour = detour
     put.wrote_bytes = put.given.record_bytes(put.body, detour.place[0], put.properties + _goes_to(put))
 
 
 def _goes_to(put: PutEntry) -> bytes:
-    """Return the properties that the store adds to what it redirects."""
+    """Return the properties that the store adds to a redirected message."""
     return f"\2REAL_TOPIC\1{put.topic}\2REAL_QID\1{put.queue_id}".encode() + (b"" if put.wait else _NO_WAIT)
 
 
 def draw_patience_ms(stream: Stream) -> int:
-    """Draw how long somebody waits for what is delayed: long enough for every level, or for some, or for none."""
+    """Draw how long to wait for delayed messages: long enough for every level, for some, or for none."""
     return stream.between(1, stream.pick(_PATIENCE_MS_MAX, "patience"), "patience ms")
 
 
@@ -187,7 +185,7 @@ def draw_patience_ms(stream: Stream) -> int:
 
 
 def draw_light_names(stream: Stream, plan: Plan) -> tuple[str, ...]:
-    """Draw the light queues of a message, none of most; one may come twice."""
+    """Draw the light queues of a message. Most messages have none; a queue may come twice."""
     if not stream.chance(plan.light_queues.chance, "light"):
         return ()
     count = stream.between(1, _LIGHT_QUEUES_MAX, "light queues")
@@ -195,9 +193,9 @@ def draw_light_names(stream: Stream, plan: Plan) -> tuple[str, ...]:
 
 
 def widest_bytes(put: PutEntry) -> int:
-    """Return the size that the store must be able to give a put's record, and the one it becomes if it waits first.
+    """Return the largest size of a put's record, or of the record that is made of it after a wait.
 
-    Places are known only when it is stored, so that they count as the longest there can be.
+    Offsets in light queues are known only when it is stored, so they count with their maximum length.
     """
     if put.detour is None and not put.light_names:
         return put.record_bytes
@@ -208,14 +206,14 @@ def widest_bytes(put: PutEntry) -> int:
         return put.given.record_bytes(put.body, put.topic, put.properties + added)
     goes_to = _goes_to(put)
     if put.light_names:
-        goes_to = goes_to.removesuffix(_NO_WAIT)  # where properties are written anew with places, it goes
+        goes_to = goes_to.removesuffix(_NO_WAIT)  # the store drops it when it rewrites properties with offsets
     # Its own topic may be longer than the one it waits in, and is then in its record twice.
     due = put.given.record_bytes(put.body, put.topic, put.properties + added + goes_to)
     return max(due, put.record_bytes)
 
 
 def draw_queue(stream: Stream, plan: Plan, own: QueueKey) -> QueueKey:
-    """Draw what a consumer reads: its own queue, or a light one."""
+    """Draw the queue that a consumer reads: its own, or a light one."""
     if not plan.light_queues.chance or not stream.chance(_READS_CHANCE, "reads light"):
         return own
     return light_queue(stream.pick(LIGHT_NAMES, "light queue"), own[1])
@@ -225,7 +223,7 @@ def draw_queue(stream: Stream, plan: Plan, own: QueueKey) -> QueueKey:
 
 
 def draw_keys(stream: Stream, plan: Plan, name: str, skew: Skew) -> tuple[list[str], str]:
-    """Draw the keys that a message has beside its name, and its UNIQ_KEY, empty for none."""
+    """Draw more keys of a message, and its UNIQ_KEY, empty for none."""
     if not stream.chance(plan.index.keys_chance, "more keys"):
         return [], ""
     count = stream.below(_KEYS_MAX + 1, "shared keys")
@@ -235,7 +233,7 @@ def draw_keys(stream: Stream, plan: Plan, name: str, skew: Skew) -> tuple[list[s
 
 @dataclass(frozen=True, slots=True)
 class Seeker:
-    """A user who looks up as many messages as a producer puts, and reports what is wrong with the answers."""
+    """A user that looks up as many messages as a producer puts, and judges the answers."""
 
     plan: Plan
     life: int
@@ -246,7 +244,7 @@ class Seeker:
     report: Callable[[Iterable[Violation]], None]
 
     def seek(self, messages_each: int) -> None:
-        """Look messages up, one after the other, until the store stops."""
+        """Look up messages until the store stops."""
         for _ in range(messages_each):
             try:
                 self.seek_one(messages_each)
@@ -254,7 +252,7 @@ class Seeker:
                 return
 
     def seek_one(self, messages_each: int) -> None:
-        """Look up what is drawn, out of what so many puts each may have put. Raises StoreNotReadableError."""
+        """Look up one drawn key. messages_each: how many names each producer has. Raises StoreNotReadableError."""
         plan, store, stream = self.plan, self.store, self.stream
         topic = f"T{stream.below(plan.topics, 'topic')}"
         key = self._draw_key(messages_each)
@@ -278,7 +276,7 @@ class Seeker:
         self.report(idx.check_answer(store, self.ledger, asked, window_ms, result, dispatched_to, may_miss=may_miss))
 
     def _draw_key(self, messages_each: int) -> str:
-        """Draw a key: one of those that messages share, or the name of one that is put in this or an earlier life."""
+        """Draw a shared key, or the name of a message of this or an earlier life."""
         stream = self.stream
         if stream.chance(_SHARED_CHANCE, "shared"):
             return stream.pick((*SHARED_KEYS, *UNIQUE_KEYS), "shared key")
@@ -286,7 +284,7 @@ class Seeker:
         return f"m{life}.{stream.below(self.plan.producers, 'producer')}.{count}"
 
     def _draw_window(self) -> tuple[int, int] | None:
-        """Draw how many ms ago the time asked for begins and ends, None for all times."""
+        """Draw the time window of a query as two ages in ms, None for all times."""
         if not self.stream.chance(_WINDOW_CHANCE, "window"):
             return None
         begin_ms = self.stream.below(_AGO_MS_MAX, "begins ms ago")

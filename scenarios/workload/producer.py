@@ -18,11 +18,11 @@ class PutDoor(Protocol):
         """Draw the message of that name, or a batch."""
 
     def put(self, draft: Draft) -> bool:
-        """Send a draft once, and judge the answer. Return False if it is to be sent again."""
+        """Send a draft once, and judge the answer. Return False if it needs another send."""
 
 
 class Producer:
-    """Sends the messages that it is given. What it has begun, it goes on with on its next machine."""
+    """Sends messages. A message that was begun is continued on the next machine."""
 
     def __init__(self, plan: Plan, stream: Stream, names: Iterable[str] = ()) -> None:
         """Make a producer that sends the messages of those names."""

@@ -1,11 +1,11 @@
 """Sizes: how long the body of a message is. One in four is at a boundary of the store.
 
-    0, most   nothing at all, and the most that the plan has
-    filling   for a lone producer, who knows where its last record ended: the one that fills the segment but for
-              the shortest blank, one byte less, and one more, which has to go to the next segment
-    limit     the longest body that the settings admit, one byte less, and one more, which is to be refused
+    0, most   an empty body, and the maximum of the plan
+    filling   for a lone producer, which knows where its last record ended: the size that fills the segment up to the
+              shortest blank record, one byte less, and one byte more, which goes to the next segment
+    limit     the longest body that the settings accept, one byte less, and one byte more, which is refused
 
-Where several put, the end of the log depends on the schedule, and what a user asks for must not.
+With several producers the end of the log depends on the schedule, on which no request may depend.
 """
 
 from ...sim.choices import Stream
@@ -19,7 +19,7 @@ _AROUND = (-1, 0, 1)
 def draw_body_bytes(stream: Stream, plan: Plan, log_end: int | None, other_bytes: int) -> int:
     """Draw a body's size, up to the plan's most; 0 is the plain one.
 
-    log_end: where the last record of a lone producer ends, if there is one. other_bytes: what a record has beside.
+    log_end: where the last record of a lone producer ends, if there is one. other_bytes: the rest of the record.
     """
     most = plan.messages.body_bytes_max
     proposed = int(stream.raw_random() * (most + 1))

@@ -7,8 +7,8 @@
     same key      all messages that share a key share the same one
     same level    all messages that are delayed are delayed for as long
 
-Real traffic is rarely even. Code that looks at each queue, or at the entries of one hash, meets its ends where one has
-nothing at all, or far more than the others.
+Real traffic is rarely even. Code that handles each queue, or the entries of one hash, meets its limits if one of them
+is empty or has far more than the others.
 """
 
 from collections.abc import Sequence

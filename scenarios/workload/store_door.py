@@ -55,7 +55,7 @@ class StoreDoor:
     room: Room | None = None
     """The room of the disk, if it is limited."""
     paused_ns: Callable[[int], int] = lambda _: 0
-    """Returns the sum of all pauses that have begun, counting only what is later than a moment."""
+    """Returns the sum of all pauses since a moment."""
     on_answer: OnAnswer | None = None
     """Judges answers, too."""
     stop: StopDue | None = None
@@ -67,7 +67,7 @@ class StoreDoor:
         return self.stop is not None and self.stop.has_begun
 
     def draw(self, stream: Stream, name: str, place: tuple[str, int] | None = None) -> Draft:
-        """Draw what is put next, after a look at the store. place: its topic and queue, if they are given."""
+        """Look at the store, then draw the next message or batch. place: its topic and queue, if they are given."""
         if self.stop is not None:
             self.stop.count()
         with self.kernel.at_one_moment():

@@ -1,4 +1,4 @@
-"""The users of a store: producers that put and note their answers, and all others beside them."""
+"""Store traffic: runs the users of one life of a store, which are producers, consumers and operators."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ Report = Callable[[Iterable[Violation]], None]
 
 @dataclass(slots=True)
 class Traffic:
-    """The users of one life of a store. What they do is drawn per task, so that no schedule changes it."""
+    """The users of one life of a store. Each has a stream of its own, so that no schedule changes its actions."""
 
     plan: Plan
     life: int
@@ -43,15 +43,15 @@ class Traffic:
     report: Report
     streams: Callable[[str], Stream]
     progress: ConsumerOffsetManager | None = None
-    """What consumers commit to, and begin from."""
+    """The offsets that consumers commit and begin at, None if they do not commit."""
     transactions: TransactionTraffic | None = None
-    """Who decides about half messages, if producers put some."""
+    """Decides half messages, None if producers send none."""
     room: Room | None = None
-    """The disk's, if there is an end to it."""
+    """The room of the disk, if it is limited."""
     paused_ns: Callable[[int], int] = lambda _: 0
-    """Returns how long all pauses together are that have begun, as far as they are later than some moment."""
+    """Returns the sum of all pauses since a moment."""
     on_answer: OnAnswer | None = None
-    """Who else judges an answer."""
+    """Judges answers, too."""
     _skew: Skew = field(init=False)
     _door: StoreDoor = field(init=False)
     _producing: int = field(default=0, init=False)
@@ -78,14 +78,14 @@ class Traffic:
         return self.streams(f"life-{self.life}/{name}")
 
     def run(self, messages_each: int) -> None:
-        """Let all users do their work, and wait for them."""
+        """Start all users, and wait for them."""
         for user in self._begin(messages_each):
             user.join(None)
 
     def run_into_a_stop(self, messages_each: int, stop: Callable[[], bool]) -> bool:
-        """Let all users begin, and stop the store under them as they are at a drawn one of their puts.
+        """Start all users, stop the store at a drawn one of their puts, and wait for them.
 
-        Wait for them, too; return what stop does.
+        Return the result of stop.
         """
         stream = self._stream("stop")
         puts_max = sum(len(self._names_of(number, messages_each)) for number in range(self.plan.producers))
@@ -108,7 +108,7 @@ class Traffic:
         if plan.consuming.commits_offsets and self.progress is not None and self.life < len(plan.lives):
             persisting = operators.persisting_operators(self.progress, self._stream("persisting"))
             users.append(spawn("persisting operators", persisting))
-        if plan.starts.second and self._door.stop is None:  # once it has stopped, anybody may start
+        if plan.starts.second and self._door.stop is None:  # after the stop a second start is legal
             users.append(spawn("operator", self._second_start))
         if plan.retention.deletes_segments:
             retention = operators.retention_operator(store, self._stream("retention"))
@@ -135,7 +135,7 @@ class Traffic:
         return users
 
     def _report_while_running(self, violations: Iterable[Violation]) -> None:
-        """Report what is only wrong of a store that runs."""
+        """Report violations of promises that hold only while the store is not being stopped."""
         if not self._door.is_stopping:
             self.report(violations)
 
@@ -144,17 +144,17 @@ class Traffic:
         self.store.world.tasks.sleep(pause_ms)
         self.disk.injected["second start"] += 1
         found = list(iso.check(self.store))
-        if not allowances.errors(self.disk):  # which whoever starts meets as well
+        if not allowances.errors(self.disk):  # the second start may meet them, too
             self.report(found)
 
     def _wait_for_delayed(self) -> None:
-        """Give what is delayed some time to come, and consumers to see it."""
+        """Keep consumers running for a while, so that delayed messages arrive and are consumed."""
         stream = self._stream("patient")
         self.store.world.tasks.sleep(options.draw_patience_ms(stream))
         self._producing -= 1
 
     def _decide_late(self) -> None:
-        """Let the producer group decide what earlier lives left undecided, and be asked for a while."""
+        """Let the producer group decide transactions of earlier lives, and answer questions for a while."""
         assert self.transactions is not None
         healing = self.life == len(self.plan.lives)
         self.transactions.come_back(self._stream("producer-group"), healing=healing)
@@ -163,7 +163,7 @@ class Traffic:
     # -- producing ---------------------------------------------------------------------------------
 
     def _names_of(self, producer: int, messages_each: int) -> Sequence[str]:
-        """Return the names of what a producer puts, in order."""
+        """Return the names of a producer's messages, in order."""
         return self._skew.taken(producer, message_names(self.plan, self.life, producer, messages_each))
 
     def _producer(self, number: int, messages_each: int) -> Callable[[], None]:
@@ -176,14 +176,14 @@ class Traffic:
         return produce
 
     def _returning_producer(self) -> Callable[[], None]:
-        """Return a task that puts to each queue that is being removed, as it is."""
+        """Return a task that puts to each queue while it is being removed."""
         stream = self._stream("returning-producer")
         ending: list[tuple[str, int]] = []
         users_topics = set(map(topic_of_users, range(self.plan.topics)))
         due = self.store.world.tasks.signal("queue ends")
 
         def note(place: tuple[str, int]) -> None:
-            if place[0] in users_topics:  # no user puts to others by name
+            if place[0] in users_topics:  # users put to no other topics by name
                 ending.append(place)
                 due.notify()
 
@@ -224,6 +224,6 @@ class Traffic:
 
 
 def message_names(plan: Plan, life: int, producer: int, messages_each: int) -> list[str]:
-    """Return the names of what one producer puts in one life, in order."""
+    """Return the names of the messages of one producer in one life, in order."""
     names = [f"m{life}.{producer}.{count}" for count in range(messages_each)]
     return [name for name in names if name not in plan.left_out] if plan.left_out else names

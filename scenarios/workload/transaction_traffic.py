@@ -1,8 +1,9 @@
 """Producers with transactions, and the group that answers for them when the store asks.
 
-A half message is put, and its producer decides at once, later, or never; then its group is asked, and may not know
-for a while, or at all. What each transaction is going to do is drawn when it is put, so that no schedule changes it.
-The group outlives the store: in later lives it answers for earlier ones, and comes back by itself to some of them.
+The producer of a half message decides at once, later, or never. In the last case the store asks its group, which may
+answer after a while or never. The behaviour of each transaction is drawn when the half message is put, so that no
+schedule changes it. The group outlives the store: in later lives it answers for transactions of earlier ones, and
+decides some of them unasked.
 """
 
 from collections.abc import Callable, Iterable
@@ -34,7 +35,7 @@ from .options import message_of
 
 _PUT_BACK_BYTES = len("\2TRANSACTION_CHECK_TIMES\1") + 10 + len("\2TRAN_PREPARED_QUEUE_OFFSET\1") + 19
 _NEVER = 1_000
-"""More questions than are ever put."""
+"""More questions than the store ever asks."""
 _COMES_BACK_CHANCE = 0.4
 _STAYS_MS_MAX = (1, 600, 2_500)
 _IMMUNITY_S = 1
@@ -44,7 +45,7 @@ _SETTLED_MS_MAX = 20_000
 
 
 def draw_behaviour(stream: Stream) -> Behaviour:
-    """Draw how one transaction is going to be handled."""
+    """Draw how a producer handles one transaction."""
     timeout_ms = TRANSACTIONS.transaction_timeout_ms
     own_after_ms = stream.pick((0, timeout_ms, 3 * timeout_ms, None, None), "decides")
     if own_after_ms:
@@ -61,14 +62,14 @@ def draw_behaviour(stream: Stream) -> Behaviour:
 
 
 def fits(put: PutEntry, plan: Plan) -> bool:
-    """Return whether a segment can hold all that may become of a half message, which is given up or committed."""
+    """Return whether a segment can hold every record that can be made of a half message."""
     longer_topic = max(len(GIVEN_UP_TOPIC), len(put.topic.encode())) - len(HALF_TOPIC)
     return put.record_bytes + longer_topic + _PUT_BACK_BYTES + BLANK_BYTES <= plan.commit_log_bytes
 
 
 @dataclass(slots=True)
 class TransactionTraffic:
-    """The transactions of one life: the service beside the store, and those who use it."""
+    """The transactions of one life: the transaction service of the store, and its users."""
 
     plan: Plan
     store: MessageStore
@@ -77,21 +78,21 @@ class TransactionTraffic:
     ledger: Ledger
     report: Callable[[Iterable[Violation]], None]
     is_calm: bool = False
-    """Whether nothing holds this life up."""
+    """Whether no fault or pause delays this life."""
     service: TransactionalMessageService = field(init=False)
     _earlier: dict[str, int] = field(init=False)
-    """Decisions in earlier lives about the transactions that have come down to this one."""
+    """How many decisions of earlier lives each transaction has that reached this one."""
     _others: int = field(init=False)
-    """Decisions in this life of the store that another service beside it has carried out."""
+    """How many decisions in this life were carried out by another service of the same store."""
     _owed: list[Transaction] = field(default_factory=list, init=False)
-    """What was decided, and the log did not take the op: it is this service alone that knows."""
+    """Decided transactions without a stored op. Only this service knows the decision."""
     _answers: list[Task] = field(default_factory=list, init=False)
     _began_ms: int = field(default=0, init=False)
-    """When this life began to ask, by its clock."""
+    """When this life began to ask, by the wall clock."""
     _newest_stored_ms: int = field(default=0, init=False)
-    """The newest store time then: no later record has an earlier one, wherever the clock is."""
+    """The newest store time then. No later record has an earlier store time, whatever the clock reads."""
     _is_over: bool = field(default=False, init=False)
-    """Whether the store is being stopped, and may turn anybody away."""
+    """Whether the store is being stopped, and may refuse requests."""
 
     def __post_init__(self) -> None:
         transactions, gone = self.ledger.transactions.by_name, self.ledger.gone
@@ -103,13 +104,13 @@ class TransactionTraffic:
         self.service.on_check = self._asked
 
     def start(self) -> None:
-        """Begin to be asked."""
+        """Start the check of half messages."""
         self._began_ms = self.store.world.clock.now_ms()
         self._newest_stored_ms = self.store.commit_log.last_store_timestamp_ms
         self.service.start()
 
     def shutdown(self) -> None:
-        """Be asked no more, and finish what was begun."""
+        """Stop the check, and finish pending answers."""
         self._is_over = True
         self.service.shutdown()
         for answer in self._answers:
@@ -120,21 +121,21 @@ class TransactionTraffic:
     # -- producers ---------------------------------------------------------------------------------
 
     def prepare(self, put: PutEntry, behaviour: Behaviour) -> PutMessageResult:
-        """Put a half message that has been asked for."""
+        """Put a half message that the ledger knows."""
         self.ledger.transactions.prepare(put.name, behaviour)
         place, properties = (put.topic, put.body, put.queue_id), put.properties.decode()
         flag = TRANSACTION_PREPARED
         return self.service.prepare(message_of(*place, properties, put.given, wait=put.wait, sys_flag=flag))
 
     def decide(self, put: PutEntry) -> None:
-        """Decide about a half message that has been answered, if its producer does."""
+        """Decide a half message after its answer, if its producer decides by itself."""
         transaction = self.ledger.transactions.by_name[put.name]
         behaviour = transaction.behaviour
         if put.physical_offset is None or behaviour.own_after_ms is None:
             return
         if behaviour.own_after_ms:
             self.store.world.tasks.sleep(behaviour.own_after_ms)
-        if not transaction.is_claimed(0):  # or else its group was asked, and has answered
+        if not transaction.is_claimed(0):  # unless its group has answered a question
             self._decide_on_own(transaction, put)
 
     def _decide_on_own(self, transaction: Transaction, put: PutEntry) -> None:
@@ -143,7 +144,7 @@ class TransactionTraffic:
         request = EndTransaction(GROUP, put.queue_offset, put.physical_offset)
         behaviour = transaction.behaviour
         found = self._must_find(put)
-        if behaviour.contradicts and not self._is_over:  # nobody would wait for it
+        if behaviour.contradicts and not self._is_over:  # no task would wait for it
             otherwise = partial(self._end, transaction, put, request, commits=not behaviour.commits, found=found)
             self._spawn("contradiction", otherwise)
         self._end(transaction, put, request, commits=behaviour.commits, found=found)
@@ -151,12 +152,12 @@ class TransactionTraffic:
             self._spawn("repetition", partial(self._repeat, transaction, put, request))
 
     def _repeat(self, transaction: Transaction, put: PutEntry, request: EndTransaction) -> None:
-        """Decide once more as before, after a while."""
+        """Repeat the decision after a while."""
         self.store.world.tasks.sleep(transaction.behaviour.repeats_ms)
         self._end(transaction, put, request, commits=transaction.behaviour.commits, found=self._must_find(put))
 
     def _must_find(self, put: PutEntry) -> bool:
-        """Return whether a look-up has to find now what was put."""
+        """Return whether a look-up must find the half message now."""
         assert put.physical_offset is not None
         answered_for_all = put.status is PutMessageStatus.PUT_OK and (put.wait or not self.plan.sync_flush)
         is_visible = put.is_durable or answered_for_all
@@ -164,9 +165,9 @@ class TransactionTraffic:
         return self._must_be_found(end, is_visible=is_visible, in_buffer=self.plan.memory.transient_pool)
 
     def come_back(self, stream: Stream, *, healing: bool) -> None:
-        """Decide by itself about some transactions of earlier lives, then stay for a while to be asked.
+        """Decide some transactions of earlier lives unasked, then answer questions for a while.
 
-        healing: when nothing is broken any more, nobody needs to stay.
+        healing: whether all faults have ended, so that the wait is not needed.
         """
         ledger = self.ledger
         for name, decisions in self._earlier.items():
@@ -183,18 +184,18 @@ class TransactionTraffic:
     # -- the producer group ------------------------------------------------------------------------
 
     def _asked(self, record: MessageRecord) -> None:
-        """Take a question, and answer it in a task of its own."""
+        """Judge a question, and answer it in a task of its own."""
         ledger = self.ledger
         name = decode_properties(record.properties).get("KEYS", "").lstrip(" ").partition(" ")[0]
         transaction = ledger.transactions.by_name.get(name)
         late_ms_max = None
-        if self.is_calm:  # and each that is asked about may wait for its flush
+        if self.is_calm:  # each question may wait for a flush
             others_ms = len(ledger.transactions.by_name) * live.overtaken_ms_max(self.plan)
-            put_back_ms = live.answer_ms_max(self.plan) or 0  # it may need a segment that has yet to be made
+            put_back_ms = live.answer_ms_max(self.plan) or 0  # it may need a new segment
             config = self.store.config
-            # A pass sees the file, and waits for it before it asks.
+            # A pass reads the file, and waits for the commit before it asks.
             seen_ms = 0 if self.store.commit is None else 2 * config.commit_interval_commit_log_ms
-            # Whose decision lies in a buffer ends a pass, and there may be one after the other in front of this.
+            # A pass ends at a transaction with its decision still in a buffer. Several may come before this one.
             hidden = 0 if self.store.commit is None else len(ledger.transactions.decisions)
             passes_ms = (2 + hidden) * TRANSACTIONS.transaction_check_interval_ms
             late_ms_max = live.delivery_ms_max(self.plan) + passes_ms + seen_ms + put_back_ms + others_ms
@@ -211,9 +212,9 @@ class TransactionTraffic:
         self._spawn("answer", lambda: self._answer(transaction, record, violations))
 
     def _may_have_been_due(self, transaction: Transaction, record: MessageRecord) -> bool:
-        """Return whether the clock was set back so that it may have made a half message due.
+        """Return whether a clock that was set back may have made a half message due early.
 
-        It had read the time at which it is due, or it has read one before its birth.
+        The clock had read the time at which the message is due, or has read a time before its birth.
         """
         born_ms = record.born_timestamp_ms
         due_ms = born_ms + (transaction.behaviour.immunity_s * 1000 or TRANSACTIONS.transaction_timeout_ms)
@@ -225,7 +226,7 @@ class TransactionTraffic:
     def _answer(self, transaction: Transaction | None, record: MessageRecord, found: list[Violation]) -> None:
         self.report(found)
         if transaction is None:
-            return  # its name is not what it was: on a disk that changes bytes, nobody is to blame
+            return  # a disk that changes bytes has changed its name
         behaviour = transaction.behaviour
         transaction.questions += 1
         if transaction.questions <= behaviour.unknowns:
@@ -246,14 +247,14 @@ class TransactionTraffic:
     def _end(
         self, transaction: Transaction, put: PutEntry, request: EndTransaction, *, commits: bool, found: bool
     ) -> None:
-        """Ask for a decision, note the answer and judge it. found: whether the half message can be found now."""
+        """Request a decision, note the answer and judge it. found: whether a look-up must find the half message."""
         transactions = self.ledger.transactions
         decision = transactions.ask(transaction, commits=commits, now_ns=self.store.world.clock.monotonic_ns())
         end = self.service.commit if commits else self.service.rollback
         try:
             result = end(request)
         except (StoreError, OSError):
-            return  # what became of it is unknown
+            return  # it may be stored or not
         decision.status = result.status
         if self._is_over and result.status not in (EndTransactionStatus.DECIDED, EndTransactionStatus.ALREADY_DECIDED):
             return
@@ -274,13 +275,13 @@ class TransactionTraffic:
             )
         )
         if result.status is EndTransactionStatus.DECIDED:
-            # Not where readers are: what the check has put back before may wait in a buffer yet.
+            # Not the end for readers: messages that the check has put back before may still be in a buffer.
             transaction.settled_at = self.store.log.put_offset
             if not result.op_is_stored:
                 self._owed.append(transaction)
 
     def _may_have_gone(self, physical_offset: int) -> bool:
-        """Return whether what was found in the log may be gone by now: expired, or reverted by a sync that failed."""
+        """Return whether a record may be gone: it has expired, or a failed fsync has reverted it."""
         if physical_offset < self.ledger.expired_to:
             return True
         segment = self.store.log.find(physical_offset)
@@ -288,13 +289,13 @@ class TransactionTraffic:
 
     @property
     def _may_fail_to_commit(self) -> bool:
-        """Return whether what is in a buffer may have to stay there."""
+        """Return whether data may stay in a buffer because the disk fails."""
         return self.plan.memory.transient_pool and allowances.has_met_any(self.disk)
 
     def _must_be_found(self, end: int, *, is_visible: bool, in_buffer: bool) -> bool:
-        """Return whether a look-up has to find a half message that ends there; is_visible: whether it should.
+        """Return whether a look-up must find a half message that ends there.
 
-        A disk that fails or is slow may not have let it become so, and what is in a buffer only is not, yet.
+        is_visible: whether its answer implies that. A failing or slow disk and a buffer before the log are excuses.
         """
         disk = self.disk
         is_excused = in_buffer or allowances.delays(disk, self.plan) or allowances.sync_errors(disk)
@@ -303,7 +304,7 @@ class TransactionTraffic:
         return end <= self.store.dispatch.readable_limit() or (is_visible and not is_excused)
 
     def _judge_put(self, decision: TransactionDecision, put: PutEntry, result: PutMessageResult) -> None:
-        """Judge the answer to the put of a copy as that of any other put."""
+        """Judge the answer to the put of a copy like that of any other put."""
         copy = replace(put, asked_ns=decision.asked_ns, answered_ns=self.store.world.clock.monotonic_ns())
         with self.disk.kernel.at_one_moment():
             expired_to = self.ledger.expired_to
@@ -313,11 +314,11 @@ class TransactionTraffic:
     # -- in the end --------------------------------------------------------------------------------
 
     def cursors(self) -> Iterable[Cursor]:
-        """Return how far the check is: behind all that is settled, when everything is."""
+        """Return the progress of the check: at the end it is past all settled transactions."""
         return quiescence.deciding(self.store, self.plan, self.offsets, TRANSACTIONS)
 
     def settle(self) -> None:
-        """Wait until no transaction is open any more. Nothing may be broken, and nobody put, meanwhile."""
+        """Wait until no transaction is open. Meanwhile there are no faults and no puts."""
         waited_ms = 0
         while names := tx.unsettled(self.ledger, read_store(self.store)):
             if waited_ms > _SETTLED_MS_MAX + live.clock_ms_max(self.plan):

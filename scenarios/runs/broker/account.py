@@ -1,7 +1,7 @@
-"""Broker account: all that is known of one broker in a run, and of the slave that takes its place.
+"""Broker account: the oracle's knowledge of one broker, and of the slave that takes its place.
 
-The ledger has what producers asked for and were answered, and what consumers saw. Beside it stand the progress of the
-consumer group and the time since when a pull can be answered.
+The ledger has requests, answers and consumed messages. The account adds the progress of the consumer group, and the
+times from which pulls can be answered.
 """
 
 from collections import Counter
@@ -18,12 +18,12 @@ from .message_options import EVERYTHING, Subscription, message_of
 
 @dataclass(slots=True)
 class BrokerAccount:
-    """Invariant: the lives of all parts begin and end together."""
+    """All that is known of one broker. Invariant: the lives of all parts begin and end together."""
 
     ledger: Ledger
     sync_flush: bool
     subscription: Subscription = EVERYTHING
-    """What the group of consumers wants."""
+    """The subscription of the consumer group."""
     pull_times: PullTimes = field(default_factory=PullTimes)
     has_steady_clock: bool = True
     """Whether no machine's clock steps, so that no message may be delivered before its time."""
@@ -54,7 +54,7 @@ class BrokerAccount:
         self.pull_times.begin_life()
 
     def note_recovery(self, found: RecoveredStore) -> None:
-        """Note what a recovery found, after the judge has noted it in the ledger."""
+        """Note the result of a recovery, after the judge has noted it in the ledger."""
         places = dict(user_places(found.records))
         ends = {queue: one.max_offset for queue, one in found.queues.items()} if self.ledger.expired_to else {}
         self.ledger.commits.take_back(self.group.note_recovery(self.ledger.life, places, ends))

@@ -1,12 +1,11 @@
-"""Answers to sends: notes in the ledger what a broker's response says of a put.
+"""Answers to sends: notes a broker's response in the ledger, and judges it.
 
-    SUCCESS                 the put has its place, and is as durable as settings promise
-    time-out, no slave      the put has its place, and may not be durable
+    SUCCESS                 the put is stored, and as durable as the settings promise
+    timeout, no slave       the put is stored, and may not be durable
     busy, illegal, no room  the put is not stored
     any other code          the put may be stored or not
 
-A response may have been on its way since a life of the broker that has ended. It promises what that life did: under
-ASYNC_FLUSH nothing.
+A response of an earlier life of the broker may arrive late. Its promise is that of its life: none under ASYNC_FLUSH.
 """
 
 from collections.abc import Iterator, Sequence
@@ -49,7 +48,7 @@ def note_answer(
     asked_in: int,
     now_ns: int,
 ) -> Iterator[Violation]:
-    """Note the response to the puts of one send that was asked in some life, and yield what is wrong with it.
+    """Note the response to the puts of one send, and yield its violations. asked_in: the life that was asked.
 
     refusal: how the send has to be refused, None if its messages can be stored.
     """

@@ -1,4 +1,4 @@
-"""A broker's node: a machine through all its lives. A run has one master at least, and may have others, and slaves."""
+"""Broker nodes: the machines of the brokers of a run, which has one or more masters, and may have slaves."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -47,25 +47,25 @@ REGISTER_MS = 10_000
 """Between two registrations with other name servers; RocketMQ's brokers take 30 s, and 10 at least."""
 _FIRST = "master"
 _REMEMBERED_BYTES = 200
-"""What of a log is taken to be in memory where slaves may be read: consumers further behind are sent to one."""
+"""How much of the log counts as in memory if slaves are read. Consumers that lag further are sent to a slave."""
 _POOL_BUFFERS = 4
-"""Two are the log's at all times; a broker turns producers away while none is left beside them."""
+"""The log always uses two. A broker refuses sends while it has no other."""
 TRANSACTION_CHECKS = 15
 """How often a producer is asked about a half message before that is given up."""
 
 
 class BrokerIdentity(NamedTuple):
-    """Which broker of a run it is."""
+    """The identity of one broker of a run."""
 
     name: str
-    """Of the node: that of its machines and disks."""
+    """The name of the node, its machines and its disks."""
     address: BrokerAddress
-    """What clients know it by."""
+    """Its address for clients."""
     host: str
 
     @property
     def is_first(self) -> bool:
-        """Return whether it is the only one that each run has."""
+        """Return whether it is the first master, which every run has."""
         return self.name == _FIRST
 
 
@@ -97,7 +97,7 @@ class BrokerNode(Node):
     ) -> None:
         """Make a node.
 
-        settling, account, history: of it, or of its master; others: those beside it; lasting: its disk.
+        settling, account, history: its own, or its master's; others: the other brokers; lasting: its disk.
         """
         super().__init__(identity.name, identity.host, lasting)
         self.account = account
@@ -113,24 +113,24 @@ class BrokerNode(Node):
         }
         self._limits = ServerLimits(pools)
         self.died_ns = 0
-        """When its newest life has ended, if it has; who looks after it comes to know later."""
+        """When its newest life ended. The run notices it later."""
         self.is_put_away = True
-        """Whether what its newest life left has been kept, if it had any."""
+        """Whether the disk of its newest life has been kept."""
         self._has_shut_down = False
-        """Whether the newest life's store has given its files back."""
+        """Whether the store of its newest life has closed its files."""
         self._server: RemotingServer | None = None
         self._broker: Broker | None = None
         self._operators: dict[str, tuple[Task, Signal]] = {}
-        """Who looks after the broker in its newest life, and what calls each of them off."""
+        """The operators of its newest life, each with the signal that calls it off."""
         self._requests: WatchedRequests | None = None
-        """Those of its newest life, once it answers any."""
+        """The watched requests of its newest life, None until it serves."""
         self._closed_ns: dict[Channel, int] = {}
-        """When it was done with each connection that has ended in its newest life; virtual time."""
+        """The virtual times at which it had handled the end of connections of its newest life."""
         self._logged: list[DivergedError] = []
-        """Divergences that its newest life had the log say."""
+        """The divergences that its newest life has logged."""
 
     def _take_part(self, identity: BrokerIdentity, others: Sequence[BrokerIdentity]) -> None:
-        """Be a certain broker from the next life on; others: those beside it."""
+        """Be a certain broker from the next life on. others: the other brokers."""
         self.identity = identity
         self.is_slave = identity.address.is_slave
         self.note_others(others)
@@ -156,14 +156,14 @@ class BrokerNode(Node):
         )
 
     def note_others(self, others: Sequence[BrokerIdentity]) -> None:
-        """Note who is beside it from now on: those are to be in its routes. Its settings stay as they are."""
+        """Note the other brokers, which must be in its routes from now on. Its settings do not change."""
         self._others = others
         self._names: dict[str, dict[int, str]] = {}
         for address in sorted(each.address for each in (self.identity, *others)):
             self._names.setdefault(address.broker, {})[address.broker_id] = address.address
 
     def take_over(self, others: Sequence[BrokerIdentity]) -> None:
-        """Be the master from the next life on, a slave having been one until now; others: those that are left."""
+        """Turn a slave into the master, from the next life on. others: the brokers that are left."""
         master = self.identity.address._replace(broker_id=MASTER_ID)
         self._take_part(self.identity._replace(address=master), others)
 
@@ -184,7 +184,7 @@ class BrokerNode(Node):
     # -- tasks of its machine ----------------------------------------------------------------------
 
     def boot(self) -> None:
-        """Load, be judged, and answer requests."""
+        """Load the store, judge it, and serve requests."""
         machine, disk, endpoint = self.life
         world = world_of(machine, disk, endpoint)
         server = self._server = RemotingServer(world, self._limits)
@@ -209,7 +209,7 @@ class BrokerNode(Node):
         routes, answered = requests.watched(broker.routes(), broker.held_pulls.waiting), broker.calls.answered
         server.start(routes, on_channel_closed=self._channel_closed, on_response=answered)
         self._requests = requests
-        if self._plan.retention.deletes_segments and not self.is_slave:  # on slaves nothing is ever old enough
+        if self._plan.retention.deletes_segments and not self.is_slave:  # slaves remove no segments
             stream = self.settling.streams(f"{machine.name}/retention")
             self._hire("retention operator", partial(operators.retention_operator, self.loaded, stream))
         if self._plan.broker.resumes_checks:
@@ -218,7 +218,7 @@ class BrokerNode(Node):
             self._hire("resuming operator", resuming)
 
     def _begin_delivery(self) -> None:
-        """Note what this life begins to deliver delayed messages with, and how late each may be."""
+        """Note the delivery progress at the start of this life, and how late deliveries may be."""
         store, plan = self.loaded, self._plan
         late_ms_max = live.delivery_ms_max(plan) if live.is_calm(plan) and not plan.capacity_bytes else None
         began_ms = max(store.world.clock.now_ms(), store.commit_log.last_store_timestamp_ms)
@@ -227,7 +227,7 @@ class BrokerNode(Node):
         )
 
     def _end_process(self) -> None:
-        """End the process, as `tornlog serve` does when its server has failed; it is started again in the next life."""
+        """End the process, as `tornlog serve` does after its server has failed. The next life starts it again."""
         machine, _, endpoint = self.life
         endpoint.dies_silently = False
         self._kernel.kill(machine)
@@ -244,7 +244,7 @@ class BrokerNode(Node):
         self._operators[name] = machine.tasks.spawn(name, work(closing.wait)), closing
 
     def _call_off(self, name: str) -> None:
-        """Have an operator end what it does, and go."""
+        """Call an operator off, and wait until it ends."""
         task, closing = self._operators.pop(name)
         closing.notify()
         task.join(None)
@@ -253,19 +253,19 @@ class BrokerNode(Node):
         self.account.hits["check resumed"] += count
 
     def resume_all(self) -> None:
-        """Have all half messages that were given up asked about again, and no other any more."""
+        """Resume the check of all half messages that were given up, after the operator has ended."""
         broker, store = self._loaded
         self._call_off("resuming operator")
         self._note_resumed(operators.resume_all(store, broker.transactions))
 
     def _make_topics(self, broker: Broker) -> None:
-        """Have every topic of users, as an operator makes it at each broker of a cluster."""
+        """Create every topic of users, as an operator does at each broker of a cluster."""
         queues = self._plan.queues_per_topic
         names = map(topic_of_users, range(self._plan.topics))
         broker.topics.add_missing((name, TopicConfig(name, queues, queues)) for name in names)
 
     def stop(self) -> None:
-        """End a life in good order."""
+        """Stop the broker cleanly."""
         machine, disk, _ = self.life
         assert self._server is not None, "it has been started"
         assert self._broker is not None, "it has been started"
@@ -282,21 +282,21 @@ class BrokerNode(Node):
         self.settling.stop(self._broker.own_store, disk, machine, clean=clean, has_room=has_room)
 
     def clean(self) -> None:
-        """Wait until what has expired is gone from it."""
+        """Wait until expired segments are gone."""
         self.settling.clean(self.loaded, self.life.disk)
 
     def expire(self, log_offset: int) -> None:
-        """Note that segments in front of a log offset are about to go: slaves may have them all the same."""
+        """Note that segments before a log offset are about to be removed. Slaves may still have them."""
         self.note_log()
         self.account.ledger.expire(log_offset)
 
     def end_queue(self, place: tuple[str, int]) -> None:
-        """Note that a queue is about to have no file left: nobody has asked for that."""
+        """Report that a queue is about to lose its last file, which no operator has asked for."""
         summary = f"the queue {place[0]}/{place[1]} goes"
         self._judge.broken("CLEAN", summary, "files", "at least one", "none")
 
     def cursors(self) -> Iterator[Cursor]:
-        """Yield what beside a master's store is to come to its end."""
+        """Yield the cursors of a master that are not those of its store."""
         (broker, store), (_, disk, _) = self._loaded, self.life
         offsets, plan = broker.offsets, self._plan
         yield from quiescence.consuming(store, plan, disk, offsets, CONSUMER_OFFSET_INTERVAL_MS)
@@ -307,7 +307,7 @@ class BrokerNode(Node):
             yield from quiescence.deciding(store, plan, offsets, broker.transactions.config)
 
     def naming(self) -> Iterator[Cursor]:
-        """Yield what it answers as a name server: which brokers there are, all of which are on."""
+        """Yield its routes as a name server. They must have all brokers, which are all on."""
         broker, _ = self._loaded
         known, wanted = broker.name_server.cluster_info()["brokerAddrTable"], self._names
         at = {name: each["brokerAddrs"] for name, each in known.items()}
@@ -315,12 +315,12 @@ class BrokerNode(Node):
         yield Cursor(f"routes at {self.name}", BrokerRegistration.name, at, wanted, within_ms)
 
     def following(self, master: "BrokerNode") -> Iterator[Cursor]:
-        """Yield what of its master's a slave is to have: the log, and what stands beside it."""
+        """Yield how far a slave lags in the master's log, tables and offsets."""
         (slave, store), (broker, own) = self._loaded, master._loaded
         assert slave.ha is not None, "there is a network"
         assert slave.ha.client is not None, "it is a slave"
         assert broker.ha is not None, "there is a network"
-        # what was reported first: reading it is a scheduling point
+        # the reported offsets first: reading them is a scheduling point
         reports = [each.reported for each in broker.ha.connections if each.remote_address.startswith(f"{self.host}:")]
         who = slave.ha.client.name, self.name
         within_ms = quiescence.following_ms_max(store, self._plan, own.log.max_offset) + 2 * REGISTER_MS
@@ -338,7 +338,7 @@ class BrokerNode(Node):
 
     @property
     def is_left_behind(self) -> bool:
-        """Return whether a slave has given up following: its master's retention has removed what would come next."""
+        """Return whether a slave has stopped following because its master's retention removed the next segment."""
         return self._plan.retention.deletes_segments and self._diverged is not None
 
     @property
@@ -349,15 +349,15 @@ class BrokerNode(Node):
         return slave.ha.client.diverged
 
     def check_replica(self, master: "BrokerNode") -> Iterator[Violation]:
-        """Yield what is wrong with how a slave stands to its master, now that it will not change."""
+        """Yield differences between a slave and its master after both have come to rest."""
         (_, store), (_, own), diverged = self._loaded, master._loaded, self._diverged
         why, is_logged = None if diverged is None else str(diverged), diverged in self._logged
         return rep.check_settled(self.name, store, own, why, is_logged=is_logged)
 
     def check_life(self, master: "BrokerNode") -> Iterator[Violation]:
-        """Yield what is wrong with the newest life as it is now, or was when it died. master: of its cluster."""
+        """Yield violations of the newest life, now or at its death. master: of its cluster."""
         if self._requests is None:
-            return  # nobody was answered
+            return  # it has not served
         now_ns = self._kernel.now_ns if self.is_alive else self.died_ns
         yield from self._requests.check_waiting(now_ns)
         broker, _ = self._loaded
@@ -374,20 +374,20 @@ class BrokerNode(Node):
         return self._broker, self.loaded
 
     def note_log(self) -> None:
-        """Note all that its log holds, so that slaves may have it. What has shut down is not read any more."""
+        """Note the content of its log, which slaves may have. A closed store is not read."""
         if self.store is not None and not self.is_slave and not self._has_shut_down:
             self._history.extend(self.store.log)
 
     @property
     def has_kept_progress(self) -> bool:
-        """Return whether the last time that consumers' progress was persisted the disk let it."""
+        """Return whether the last attempt to persist consumer offsets succeeded."""
         assert self._broker is not None, "it has been started"
         return self._broker.offsets.last_error is None
 
     def look(self, machine: Machine, disk: Disk, *, settled: bool, shown: bool) -> None:
-        """Load once more, judge what is there, and start nothing.
+        """Load once more without starting, and judge the store.
 
-        settled: whether transactions must have been decided; shown: whether consumers must have been given everything.
+        settled: whether transactions must be decided; shown: whether consumers must have received all messages.
         """
         broker = self._load(world_of(machine, disk), disk, machine)
         self._recovered(broker, disk)
@@ -425,7 +425,7 @@ class BrokerNode(Node):
         return broker
 
     def _recovered(self, broker: Broker, disk: Disk) -> None:
-        """Judge what a recovery has made of the last life, and note what it settles."""
+        """Judge the recovery of the last life, and note its results."""
         store = broker.own_store
         if self.is_slave:
             self._judge.recovery_alone(store, disk)
@@ -440,7 +440,7 @@ class BrokerNode(Node):
 
 
 def _replication(plan: Plan, identity: BrokerIdentity, others: Sequence[BrokerIdentity]) -> dict[str, Any]:
-    """Return settings of a store that has slaves, or is one; nothing if there are none."""
+    """Return the replication settings of a store, empty in a run without slaves."""
     cluster = plan.cluster
     settings: dict[str, Any] = {}
     if not cluster.slaves or identity.address.broker != BROKER:

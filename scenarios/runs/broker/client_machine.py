@@ -1,7 +1,7 @@
-"""A client's machine: it may die at the moments that matter to what runs on it, and another one comes in its place.
+"""Client machine: may die at moments that matter for its client, and is replaced by another machine.
 
-A client outlives its machines as an application does that is started again elsewhere: what it has written down, such as
-messages that are yet to be sent, is still there; what it only remembered, such as how far it had read, is gone.
+A client outlives its machines, like an application that restarts elsewhere. It keeps written state, such as messages to
+send, and loses memory, such as its position in a queue.
 """
 
 from collections import Counter
@@ -22,9 +22,9 @@ _OFF_MS = (1, 100, 2_000, 10_000)
 
 
 class ClientMachine:
-    """One client's machine, whichever that is at the time. Invariant: while it is off, a task is under way to begin it.
+    """The present machine of one client. Invariant: while it is off, a task is under way to switch it on.
 
-    The director is a machine that nothing happens to.
+    director: the machine that conducts the run. It never dies.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class ClientMachine:
         host: str,
         death_chance: float,
     ) -> None:
-        """death_chance: at each moment at which it may die."""
+        """death_chance: for each moment at which it may die."""
         self.begin: Callable[[World], None] = lambda world: None
         """Called with the world of each new machine, the first too: starts the client."""
         self.on_death: Callable[[], None] = lambda: None
@@ -55,7 +55,7 @@ class ClientMachine:
         """How often it has been switched on."""
         self._life: tuple[Machine, HostNetwork] | None = None
         self._death: SimTask | None = None
-        """What kills it, and begins it again: under way, or over."""
+        """The task that kills it and switches it on again, also after it has ended."""
 
     def switch_on(self) -> None:
         """Have the client run on a new machine."""
@@ -71,13 +71,13 @@ class ClientMachine:
         return self._life is not None and self._life[0].alive
 
     def may_die(self, moment: str) -> None:
-        """Let it die now or a little later, if chance has it so: it is in the midst of something."""
+        """Let it die now or a little later, with the death chance. moment: the present step of its client."""
         is_dying = self._death is not None and not self._death.ended
         if not is_dying and self._stream.chance(self._death_chance, f"dies {moment}"):
             self._death = self._kernel.spawn(self._director, f"death of {self._name}", self._die)
 
     def spare(self) -> None:
-        """Let it live from now on; returns when it does."""
+        """Let it die no more; return when it is on."""
         self._death_chance = 0.0
         if self._death is not None:
             self._death.join(None)

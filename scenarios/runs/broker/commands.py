@@ -16,14 +16,14 @@ from .message_options import Subscription
 PRODUCER_GROUP = GROUP
 CONSUMER_GROUP = "consumers"
 HEARTBEAT_MS = 3_000
-"""Between two signs of life; RocketMQ's clients take 30 s, and are missed after 120."""
+"""Heartbeat interval. RocketMQ's clients use 30 s, and expire after 120."""
 TRANSACTION_MS = 1_000
-"""After how long a producer is asked about a half message, and between two such questions."""
+"""The age at which a producer is asked about a half message, and the interval of questions."""
 _COMMIT_OFFSET, _SUSPEND, _SUBSCRIPTION = 1, 2, 4
 
 
 def send_command(draft: Draft, puts: Sequence[PutEntry], queues: int) -> RemotingCommand:
-    """Return a send of a draft under the names of its puts. Its topic is made with so many queues if there is none."""
+    """Return a send of a draft under the names of its puts. queues: of its topic, if the broker has to create it."""
     given, names = draft.given, [put.name for put in puts]
     wait = f"WAIT\1{'true' if draft.wait else 'false'}"
     if draft.in_batch:
@@ -62,7 +62,7 @@ def sent_properties(draft: Draft, name: str) -> str:
 def end_transaction_command(
     name: str, queue_offset: int, log_offset: int, decision: int, *, asked: bool
 ) -> RemotingCommand:
-    """Return what is to become of a half message; asked: whether the broker wanted to know."""
+    """Return the decision about a half message. asked: whether the broker has asked for it."""
     fields = {
         "producerGroup": PRODUCER_GROUP,
         "tranStateTableOffset": str(queue_offset),
@@ -76,12 +76,12 @@ def end_transaction_command(
 
 
 def producer_heartbeat(client_id: str) -> RemotingCommand:
-    """Return a producer's sign of life."""
+    """Return a heartbeat of a producer."""
     return _heartbeat(client_id, producers=[{"groupName": PRODUCER_GROUP}])
 
 
 def consumer_heartbeat(client_id: str, topics: Iterable[str], wanted_of_each: Subscription) -> RemotingCommand:
-    """Return a consumer's sign of life."""
+    """Return a heartbeat of a consumer."""
     expression = {"subString": wanted_of_each.text, "expressionType": wanted_of_each.kind, "subVersion": 0}
     wanted = [{"topic": topic, **expression} for topic in topics]
     return _heartbeat(client_id, consumers=[{"groupName": CONSUMER_GROUP, "subscriptionDataSet": wanted}])
@@ -105,7 +105,7 @@ def pull_command(
     commit: bool = False,
     group: str = CONSUMER_GROUP,
 ) -> RemotingCommand:
-    """Return a group's pull from an offset on of what is wanted, which may be held; commit: that offset as well."""
+    """Return a pull of a group from an offset on, which may be held. commit: whether it commits that offset."""
     fields = {
         "consumerGroup": group,
         "topic": topic,
@@ -123,12 +123,12 @@ def pull_command(
 
 
 def max_offset_command(topic: str, queue_id: int) -> RemotingCommand:
-    """Return the question where a queue ends."""
+    """Return a query for the end of a queue."""
     return RemotingCommand(RequestCode.GET_MAX_OFFSET, 0, ext_fields={"topic": topic, "queueId": str(queue_id)})
 
 
 def query_offset_command(topic: str, queue_id: int) -> RemotingCommand:
-    """Return the question what the group has committed."""
+    """Return a query for the committed offset of the group."""
     return RemotingCommand(RequestCode.QUERY_CONSUMER_OFFSET, 0, ext_fields=_of_group(topic, queue_id))
 
 
@@ -139,7 +139,7 @@ def update_offset_command(topic: str, queue_id: int, offset: int) -> RemotingCom
 
 
 def send_back_command(topic: str, log_offset: int, delay_level: int) -> RemotingCommand:
-    """Return the wish to be given a message again, after the delay of a level; 0: the broker chooses."""
+    """Return a request for redelivery of a message after the delay of a level; 0: the broker chooses the level."""
     fields = {
         "group": CONSUMER_GROUP,
         "offset": str(log_offset),
@@ -152,13 +152,13 @@ def send_back_command(topic: str, log_offset: int, delay_level: int) -> Remoting
 
 
 def route_command(topic: str) -> RemotingCommand:
-    """Return the question which brokers have a topic."""
+    """Return a query for the route of a topic."""
     fields = {"topic": topic, "acceptStandardJsonOnly": "true"}
     return RemotingCommand(RequestCode.GET_ROUTEINFO_BY_TOPIC, 0, ext_fields=fields)
 
 
 def pulled_records(body: bytes) -> Iterator[Reading]:
-    """Yield what a pull was answered with. UnreadableError if that is no run of records."""
+    """Yield the records in the answer to a pull. Raises UnreadableError if it is no run of records."""
     at = 0
     while at < len(body):
         reading = read(body, at, len(body), file="answer to a pull")

@@ -1,7 +1,7 @@
-"""A simulated consumer: it has some queues to itself and pulls them as RocketMQ's push consumer does.
+"""A consumer of brokers: owns some queues, and pulls them as RocketMQ's push consumer does.
 
-Its machine may die with messages in hand. Then it goes on with another one from where the group has committed, or
-another member of the group does.
+Its machine may die while it handles messages. Then its next machine, or another member of the group, goes on at the
+committed offset.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,20 +42,20 @@ from .routes import BROKER, BrokerAddress, Routes
 
 RETRY_MS = 100
 _IDLE_MS_MIN, _IDLE_MS_MAX = 10, 640
-"""Between two pulls that bring nothing: the longer nothing has come, the longer, for idle turns are most of a run."""
+"""Back-off between two pulls without messages. It doubles, because idle turns are most of a run."""
 PATIENCE_MS = 3_000
-"""How much longer than a pull may be held its answer may take."""
+"""How long an answer may take, in addition to the time that a pull is held."""
 PULLED = (
     ResponseCode.SUCCESS,
     ResponseCode.PULL_NOT_FOUND,
     ResponseCode.PULL_RETRY_IMMEDIATELY,
     ResponseCode.PULL_OFFSET_MOVED,
 )
-"""Answers of a broker that has carried a pull out, and has noted the offset that came along."""
+"""Answers after which a broker has noted the offset in the pull."""
 
 
 class BrokerQueue(NamedTuple):
-    """A queue of a topic at one broker, or at its slaves."""
+    """A queue of a topic at one broker and its slaves."""
 
     broker: str
     topic: str
@@ -63,7 +63,7 @@ class BrokerQueue(NamedTuple):
 
     @property
     def queue(self) -> Queue:
-        """Return which it is of that broker's."""
+        """Return the topic and the queue id."""
         return self.topic, self.queue_id
 
     def __str__(self) -> str:
@@ -71,7 +71,7 @@ class BrokerQueue(NamedTuple):
 
 
 class BrokerConsumer:
-    """Pulls its queues, each in a task, from where the group has committed on; commits what it was given."""
+    """Pulls each of its queues in a task, beginning at the committed offset, and commits its position."""
 
     def __init__(
         self,
@@ -85,12 +85,12 @@ class BrokerConsumer:
     ) -> None:
         """Make a consumer.
 
-        routes: makes what a machine knows of brokers; accounts: of each, by its name; stream: draws what is sent back.
+        routes: makes the routes of a machine; accounts: of each broker, by name; stream: draws redeliveries.
         """
         self.positions: dict[BrokerQueue, int | None] = dict.fromkeys(queues)
         """What it wants next of each queue; None: it is about to ask where the group is."""
         self.insists = False
-        """Whether each of its requests is to be answered in time from now on."""
+        """Whether each of its requests must be answered in time from now on."""
         self._plan = plan
         self._machine = machine
         self._make_routes = routes
@@ -112,7 +112,7 @@ class BrokerConsumer:
             for name, account in accounts.items()
         }
         self._pulling_in = 0
-        """In which of its machine's lives it pulls; one that has only just begun comes to its queues by itself."""
+        """The life of its machine that has started all pull tasks."""
         machine.begin = self._begin
         machine.switch_on()
 
@@ -122,9 +122,9 @@ class BrokerConsumer:
         self._routes = self._make_routes(world)
         self._routes.start([topic_of_users(number) for number in range(self._plan.topics)])
         self._suggested: dict[BrokerQueue, int] = {}
-        """By the last answer, the id of whom to pull a queue from: the master or a slave."""
+        """The broker id that the last answer suggests for each queue: the master or a slave."""
         self._idle_ms: dict[BrokerQueue, int] = {}
-        """How long it rests before the next pull of a queue in which nothing came."""
+        """The back-off of each queue."""
         self.restart()
         for queue in self.positions:
             self._start(queue)
@@ -147,12 +147,12 @@ class BrokerConsumer:
         self._world.tasks.spawn(f"pull {queue}", partial(self._consume, queue))
 
     def restart(self) -> None:
-        """Forget how far it came; what was committed counts."""
+        """Forget all positions, and go on at the committed offsets."""
         for queue in self.positions:
             self.positions[queue] = None
 
     def hand_over(self, other: "BrokerConsumer") -> None:
-        """Have another member of the group take its queues over, now that its machine is off."""
+        """Hand its queues over to another member of the group, because its machine is off."""
         queues = list(self.positions)
         self.positions.clear()
         for queue in queues:
@@ -169,7 +169,7 @@ class BrokerConsumer:
             self._pull(queue, position)
 
     def _find_position(self, queue: BrokerQueue) -> int:
-        """Ask what the group has committed, until that is answered. A slave knows what its master had a while ago."""
+        """Query the committed offset until it is answered. A slave may answer an older one than its master."""
         account = self._accounts[queue.broker]
         while True:
             asked_in, asked = account.ledger.life, self._routes.for_progress(queue.broker, queue.topic)
@@ -220,13 +220,13 @@ class BrokerConsumer:
                 if asked_in == ledger.life:
                     self._report(consumers.check_skipped(ledger, queue.queue, position, following))
             account.group.pass_over(queue.queue, following, asked_in=asked_in)
-            self._move(queue, position, following)  # before it rests, as a broker may die meanwhile
+            self._move(queue, position, following)  # before it rests, because the broker may die meanwhile
         idle_ms = self._idle_ms.get(queue, _IDLE_MS_MIN)
         self._idle_ms[queue] = min(2 * idle_ms, _IDLE_MS_MAX)
         tasks.sleep(idle_ms if response.code == ResponseCode.PULL_NOT_FOUND else max(idle_ms, RETRY_MS))
 
     def _take(self, queue: BrokerQueue, position: int, response: RemotingCommand, asked_in: int) -> None:
-        """Take messages in: each is the next of its queue, or of those that are wanted."""
+        """Judge and handle the messages of an answer, then commit."""
         account, readings, fields = self._accounts[queue.broker], self._records_in(response), response.ext_fields
         self._idle_ms.pop(queue, None)
         bounds = consumers.Bounds(*(int(fields[name]) for name in ("minOffset", "nextBeginOffset", "maxOffset")))
@@ -247,7 +247,7 @@ class BrokerConsumer:
             with self._committing(queue, following) as commit:
                 kept_by = self._routes.for_progress(queue.broker, queue.topic)
                 answer = self._invoke(kept_by, update_offset_command(*queue.queue, following), PATIENCE_MS)
-                is_kept = kept_by is not None and not kept_by.is_slave  # a slave takes over what its master has
+                is_kept = kept_by is not None and not kept_by.is_slave  # a slave's table is replaced by its master's
                 commit.is_answered = is_kept and answer is not None and answer.code == ResponseCode.SUCCESS
 
     def _committing(self, queue: BrokerQueue, offset: int) -> AbstractContextManager[Commit]:
@@ -255,9 +255,9 @@ class BrokerConsumer:
         return commits.committing((CONSUMER_GROUP, *queue.queue), offset, self._world.clock.monotonic_ns)
 
     def _send_back(self, queue: BrokerQueue, given: Iterable[Reading], asked_in: int) -> None:
-        """Send some of what was given in some life back to the master, once each; what is not answered was not.
+        """Send some messages back to the master, once each. Without an answer a message does not count as sent back.
 
-        Who sends it back names its place in the log, where a crash since may have put another.
+        A request names the log offset of its message, where another record may be after a crash.
         """
         account, chance = self._accounts[queue.broker], self._plan.broker.send_back_chance
         for record, _ in given:
@@ -284,7 +284,7 @@ class BrokerConsumer:
             raise
 
     def _move(self, queue: BrokerQueue, before: int, after: int) -> None:
-        """Go on elsewhere, unless it was restarted meanwhile."""
+        """Change the position in a queue, unless it was reset meanwhile."""
         if self.positions[queue] == before:
             self.positions[queue] = after
 
@@ -297,7 +297,7 @@ class BrokerConsumer:
     def _timed(
         self, broker: BrokerAddress | None, command: RemotingCommand, timeout_ms: int
     ) -> tuple[RemotingCommand | None, int]:
-        """Return the same, and when it was asked."""
+        """Return the same, and the time of the request."""
         insisted = self.insists
         if broker is None:
             return None, 0

@@ -1,4 +1,4 @@
-"""Subscriptions: what a group of consumers wants, by the tag and the tier of a message.
+"""Subscriptions: select messages for a consumer group by their tag and tier.
 
 Whether a group wants a message is computed here from its properties, not by the store's filters.
 """
@@ -13,12 +13,12 @@ from ...oracle.reader import property_of
 
 
 class Subscription(NamedTuple):
-    """What a group wants of every topic."""
+    """The filter of a group, the same for every topic."""
 
     kind: str
     text: str
     wants: Callable[[bytes], bool]
-    """Says so by a message's properties."""
+    """Returns whether a message with such properties is wanted."""
 
 
 def _tag(properties: bytes) -> bytes:
@@ -39,7 +39,7 @@ _SUBSCRIPTIONS = (
 
 
 def draw_subscription(stream: Stream, plan: Plan) -> Subscription:
-    """Draw what the group wants."""
+    """Draw the subscription of the group."""
     return stream.pick(_SUBSCRIPTIONS, "subscription") if plan.consuming.filtered else EVERYTHING
 
 

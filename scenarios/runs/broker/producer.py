@@ -1,4 +1,4 @@
-"""A producer as a client of brokers. Its machine may die in the midst of a send; the next one sends that again."""
+"""A producer of brokers: sends over a network. If its machine dies in a send, the next machine sends again."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -29,7 +29,7 @@ class ProducerClient(Producer):
         streams: Callable[[str], Stream],
         report: Callable[[Iterable[Violation]], None],
     ) -> None:
-        """Make a producer. routes: makes what a machine knows of brokers; accounts: of each broker, by its name."""
+        """Make a producer. routes: makes the routes of a machine; accounts: of each broker, by name."""
         super().__init__(plan, streams(f"producer-{number}"))
         self.answered_us: list[int] = []
         """How long each send took that was answered SUCCESS."""
@@ -44,7 +44,7 @@ class ProducerClient(Producer):
         machine.switch_on()
 
     def give(self, names: Iterable[str], skew: Skew) -> None:
-        """Have more messages sent, and all from now on with that skew; without any, queues take turns."""
+        """Send more messages, with a skew from now on. With an even skew, queues take turns."""
         self.names += names
         self._drawing.skew = skew
         self._more.notify()

@@ -28,7 +28,7 @@ from .routes import Routes
 from .transaction_listener import TransactionListener
 
 _CLUSTER = {"CLUSTER": "DefaultCluster"}
-"""What a broker adds to the properties of a message, and of a batch."""
+"""The property that a broker adds to a message or a batch."""
 _ROLLBACK_CHANCE = 0.3
 _WAITS_CHANCE = 0.3
 
@@ -42,10 +42,10 @@ def draw_behaviour(stream: Stream) -> Behaviour:
 
 @dataclass(slots=True)
 class SentState:
-    """What a producer remembers over all its machines."""
+    """The memory of a producer that survives its machines."""
 
     turn: int
-    """Whose turn it is among queues and brokers."""
+    """A counter by which queues and brokers take turns."""
     failed: str = ""
     """The name of the broker that did not answer SUCCESS the last time; empty if it did."""
 
@@ -69,8 +69,8 @@ class RemotingDoor:
     ) -> None:
         """Make a door.
 
-        routes: to brokers; accounts: of each broker, by its name; answered_us: gets the time of each send that is
-        answered SUCCESS.
+        routes: to brokers; accounts: of each broker, by name; answered_us: gets the duration of each send answered
+        SUCCESS.
         """
         self._plan = plan
         self._producer = producer
@@ -86,11 +86,11 @@ class RemotingDoor:
         self._host = Host.of_address(f"{machine.host}:0")
 
     def draw(self, stream: Stream, name: str) -> Draft:
-        """Draw what is sent next."""
+        """Draw the next message or batch."""
         return self._drawing.draw(stream, name, self._world.clock.now_ms())
 
     def put(self, draft: Draft) -> bool:
-        """Send a draft once, to its queue or to the one whose turn it is; return whether it was answered for good."""
+        """Send a draft once, to its queue or to the next in turn. Return False if it needs another send."""
         clock, state = self._world.clock, self._state
         broker = self._routes.to_send(draft.topic, state.turn, state.failed)
         if broker is None:

@@ -1,11 +1,11 @@
-"""Routes of a simulated client: which brokers there are, by what name servers say, and whom it asks what.
+"""Routes of a client: the brokers that name servers list, and the choice of a broker for each request.
 
-    sends                 a master; after one that did not answer, another if there is one
-    pulls                 the master, or whom the last answer has suggested; if that one is in no route, who is
-    progress of a group   the master, or a slave while no route has a master
+    send                a master; after a failure another one, if there is one
+    pull                the broker that the last answer suggested, the master at first; if it has no route, another
+    offset of a group   the master, or a slave while no route has a master
 
-A client asks one name server for as long as that answers, then the next. What it knows it keeps until it is answered
-something else. A client of a lone broker has its address instead, and asks nobody.
+A client asks one name server until it fails, then the next. It keeps routes until it gets others. A client of a lone
+broker has a fixed address and asks no name server.
 Source: RocketMQ MQClientInstance.findBrokerAddressInSubscribe, findBrokerAddressInAdmin,
 updateTopicRouteInfoFromNameServer, NettyRemotingClient.getAndCreateNameserverChannel.
 """
@@ -28,7 +28,7 @@ from .commands import route_command
 BROKER = "broker-a"
 """The name of the first broker."""
 ROUTES_MS = 6_000
-"""Between two times that a client asks for routes; RocketMQ's clients take 30 s."""
+"""Interval of route queries. RocketMQ's clients use 30 s."""
 NAME_SERVER_MS = 3_000
 
 
@@ -41,12 +41,12 @@ class BrokerAddress(NamedTuple):
 
     @property
     def is_slave(self) -> bool:
-        """Return whether it only follows another."""
+        """Return whether it is a slave."""
         return self.broker_id != MASTER_ID
 
 
 class Routes:
-    """What one machine of a client knows of brokers, and its connections to them."""
+    """The routes and connections of one machine of a client."""
 
     def __init__(
         self,
@@ -57,26 +57,26 @@ class Routes:
         lone: BrokerAddress | None = None,
         encode: Encode = encode_frame,
     ) -> None:
-        """lone: the only broker, of which no name server is asked. hits: where marks are counted. encode: of frames."""
+        """lone: the only broker, if there are no name servers. hits: counts marks. encode: encodes frames."""
         self.lone = lone
         self.on_request: OnRequest | None = None
-        """Of connections that are made from now on: called with what a broker sends unasked."""
+        """Called with the requests of a broker. Applies to new connections."""
         self._encode = encode
         self._world = world
         self._hits = hits
         self._name_servers = name_servers
         self._asked = 0
-        """Which of them is asked."""
+        """The index of the name server in use."""
         self._addresses: dict[str, dict[int, str]] = {}
-        """Of each name of a broker, by id."""
+        """Broker name -> broker id -> address."""
         self._writeable: dict[str, list[str]] = {}
-        """Of each topic, the names of the brokers that it may be sent to."""
+        """Topic -> names of the brokers that accept sends to it."""
         self._clients: dict[str, RemotingClient] = {}
         if lone is not None:
             self._addresses[lone.broker] = {lone.broker_id: lone.address}
 
     def start(self, topics: Sequence[str]) -> None:
-        """Ask for the routes of topics now and then; of a lone broker never."""
+        """Query the routes of topics regularly, unless the broker is a lone one."""
         if self.lone is None:
             for topic in topics:
                 self._writeable[topic] = []
@@ -87,18 +87,18 @@ class Routes:
         return self._client(broker.address)
 
     def ask(self, broker: BrokerAddress, command: RemotingCommand, timeout_ms: int) -> tuple[RemotingCommand, int]:
-        """Return a broker's answer, and when it was asked, in ns: connecting may take a while.
+        """Return a broker's answer, and the time of the request in ns, after the connection was made.
 
-        OSError if it cannot be reached, or says nothing in time.
+        Raises OSError if the broker cannot be reached or does not answer in time.
         """
         invocation = self.client(broker).begin(command, timeout_ms)
         sent_ns = self._world.clock.monotonic_ns()
         return invocation.wait(timeout_ms), sent_ns
 
-    # -- whom to ask -------------------------------------------------------------------------------
+    # -- choice of a broker ------------------------------------------------------------------------
 
     def to_send(self, topic: str, turn: int, avoided: str) -> BrokerAddress | None:
-        """Return the master whose turn it is, if it can be another than the one avoided; None: no route has any."""
+        """Return the next master in turn, another than the avoided one if possible; None without a route."""
         if self.lone is not None:
             return self.lone
         if not self._masters(topic):
@@ -115,7 +115,7 @@ class Routes:
         ]
 
     def to_pull(self, broker: str, topic: str, suggested_id: int) -> BrokerAddress | None:
-        """Return who of a name to pull from: whom the last answer suggested, else the next slave, else any."""
+        """Return the broker of a name to pull from: the suggested one, else the next slave, else any."""
         found = self._pulled_from(broker, suggested_id)
         if found is None and self.lone is None:
             self._ask(topic)
@@ -133,7 +133,7 @@ class Routes:
         return None
 
     def for_progress(self, broker: str, topic: str) -> BrokerAddress | None:
-        """Return who of a name to ask for, or give, a group's progress: the master if a route has it."""
+        """Return the broker of a name that handles the offsets of a group: the master if it has a route."""
         return self.to_pull(broker, topic, MASTER_ID)
 
     # -- name servers ------------------------------------------------------------------------------
@@ -145,9 +145,9 @@ class Routes:
             self._world.tasks.sleep(ROUTES_MS)
 
     def _ask(self, topic: str) -> None:
-        """Ask a name server for a topic's route, and where new topics may be made if no master has it.
+        """Query a topic's route, and if no master has the topic, the route for new topics.
 
-        One may have had it: a slave keeps for a while what its master has lost in a crash, as nobody was answered yet.
+        A slave can have a topic that its master has lost in a crash, before any client got an answer.
         """
         found = self._answer(topic) or (None if self._masters(topic) else self._answer(AUTO_CREATE_TOPIC))
         if found is None:
@@ -158,7 +158,7 @@ class Routes:
         self._writeable[topic] = [each["brokerName"] for each in queues if each["perm"] & PERM_WRITE]
 
     def _answer(self, topic: str) -> dict[str, Any] | None:
-        """Return a topic's route, None if there is none or no name server answers."""
+        """Return a topic's route, None without a route or without an answer."""
         for _ in self._name_servers:
             address = self._name_servers[self._asked % len(self._name_servers)]
             try:

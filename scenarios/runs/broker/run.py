@@ -1,12 +1,11 @@
-"""One run of brokers that clients talk to over a network: they die and come back, clients go on as clients do.
+"""One run of brokers and their clients on a network. Machines of both die and restart.
 
-    draw a plan → lives: whoever is off starts, producers are given messages, one machine ends → heal: everything must
-    be answered, shown to consumers, had by slaves, and found after a clean stop
+    draw a plan → lives: all machines that are off start, producers get messages, one machine ends → heal: every message
+    must be answered, consumed, replicated, and found after a clean stop
 
-There is one broker as a rule. A plan may have slaves of it, and other masters of the same cluster, each a name server.
-Clients outlive the broker: what a life ends in the midst of, they send again to the next. Their machines may die, too.
-A director, a machine that nothing happens to, conducts all this. The broker's disk may fail until all is to be well; it
-does not lie, nor lose what it holds: that is the matter of other runs.
+Usually there is one broker. A plan may have slaves of it, and other masters of the same cluster, each a name server.
+Clients outlive the broker, and repeat requests that had no answer. One more machine, the director, conducts the run.
+The broker's disk may fail until the run heals. It neither lies about syncs nor loses data; other runs cover that.
 """
 
 from collections import Counter
@@ -46,25 +45,25 @@ from .tailing_consumer import TailingConsumer
 PRODUCERS_NET, CONSUMERS_NET, TAILING_NET = 10, 30, 50
 """The last parts of the first such client's address."""
 DECIDED_MS = (TRANSACTION_CHECKS + 5) * TRANSACTION_MS
-"""How long half messages are given until they are decided or given up."""
+"""How long it takes at most until half messages are decided or given up."""
 DELIVERED_MS = max(DELAYS_MS.values()) + 2_000
-"""How long messages that are to wait are given until they are delivered: a level is looked at ten times a second."""
+"""How long it takes at most until delayed messages are delivered. A level is looked at ten times a second."""
 _LOOK_MS = 100
 _LOOK_CLOSELY_MS = 10
 
 
 def _step_ms_max(plan: Plan) -> int:
-    """Return how long clients may take for one step forward, in ms, once all is well.
+    """Return how long clients may take for one step forward, in ms, after all faults have ended.
 
-    A producer may pause first. What was asked of the life before may never be answered, and is waited for as long as
-    its client waits for any answer. What is asked then goes over a new connection, and may have to wait for its flush.
+    A producer may pause first. A request to the life before may have no answer, so its client waits until the timeout.
+    The next request needs a new connection, and may wait for a flush.
     """
     broker, pauses = plan.broker, plan.pauses
     patience_ms = max(broker.send_timeout_ms, broker.suspend_ms + PATIENCE_MS) + CONNECT_MS
     step_ms = (pauses.ms_max if pauses.chance else 0) + 2 * patience_ms
-    if plan.cluster.slaves or plan.broker.masters > 1:  # who has a master of a cluster in its routes again, or a slave?
+    if plan.cluster.slaves or plan.broker.masters > 1:  # until routes have all brokers again
         step_ms += REGISTER_MS + ROUTES_MS + 2 * NAME_SERVER_MS
-    if plan.cluster.slaves:  # a sync master answers when a slave has found it, and does not fall silent
+    if plan.cluster.slaves:  # a sync master answers after a slave has connected
         step_ms += REGISTER_MS + config_of(plan).ha_housekeeping_interval_ms + RECONNECT_MS + CONNECT_MS
     return step_ms
 
@@ -118,7 +117,7 @@ class BrokerRun(NetworkRun):
         return self._brokers
 
     def _held_up_until_ns(self, host: str) -> int:
-        """Return when all is over that has held a client, its links or brokers up."""
+        """Return when the last delay of a client, its links or a broker ends."""
         slow_until_ns = (node.life.disk.slow_until_ns for node in self._nodes)
         return max(self._links.late_until_ns(host), self._disturbances.paused_until_ns, *slow_until_ns)
 
@@ -167,7 +166,7 @@ class BrokerRun(NetworkRun):
             TailingConsumer(plan, machine, self._routes, self._accounts[queue.broker], queue, name, report)
 
     def _routes(self, world: World) -> Routes:
-        """Return what a client's new machine knows of brokers: the address of the only one, or who to ask."""
+        """Return the routes of a client's new machine: the address of the lone broker, or the name servers."""
         addresses = [identity.address for identity in self._identities]
         lone = addresses[0] if len(addresses) == 1 else None
         hits = next(iter(self._accounts.values())).hits
@@ -188,7 +187,7 @@ class BrokerRun(NetworkRun):
         return machine
 
     def _hand_over(self, dead: BrokerConsumer) -> None:
-        """Let another member of the group take over from one that has died, if chance has it so."""
+        """Let another member of the group take over from a dead one, with some chance."""
         others = [each for each in self._consumers if each is not dead]
         if others and self._choices.stream("group").chance(0.5, "another takes over"):
             dead.hand_over(self._choices.stream("group").pick(others, "who takes over"))
@@ -196,7 +195,7 @@ class BrokerRun(NetworkRun):
     # -- lives -------------------------------------------------------------------------------------
 
     def _live(self, number: int, life: Life) -> None:
-        """Let whoever is off start, give producers their messages, and end one machine."""
+        """Start all machines that are off, give producers their messages, and end one machine."""
         self._number = number
         victim = self._nodes[life.node % len(self._nodes)]
         for node in self._nodes:
@@ -215,14 +214,14 @@ class BrokerRun(NetworkRun):
                 self._finish(node, life if node is victim else OFF)
 
     def _wait_for_a_send(self, victim: BrokerNode) -> None:
-        """Wait until producers are at a drawn one of their messages, or a broker has died."""
+        """Wait until producers have reached a drawn message, or the victim has died."""
         stream, given = self._choices.stream("stops"), self._waiting
         left = stream.between(1, given, "messages left at a stop") if given else 0
         while victim.is_alive and self._waiting > left:
             self._director.tasks.sleep(_LOOK_CLOSELY_MS)
 
     def _wait_for_clients(self, victim: BrokerNode) -> None:
-        """Wait until producers are done and a rest is over, or a broker has died."""
+        """Wait until producers are done and a rest is over, or the victim has died."""
         while victim.is_alive and self._unanswered():
             self._director.tasks.sleep(_LOOK_MS)
         rest = self._choices.stream("rests")
@@ -232,7 +231,7 @@ class BrokerRun(NetworkRun):
 
     @property
     def _waiting(self) -> int:
-        """Return how many messages producers have yet to be answered."""
+        """Return how many messages of producers have no answer."""
         return sum(len(producer.names) for producer in self._producers)
 
     def _give(self, number: int, messages_each: int) -> None:
@@ -242,8 +241,8 @@ class BrokerRun(NetworkRun):
             producer.give(skew.taken(index, names), skew)
 
     def _boot(self, node: BrokerNode, number: int, life: Life | None) -> None:
-        """Switch a broker's machine on and start it; life: what it is to end in."""
-        if not node.is_put_away:  # it has died of its disk between two lives of others
+        """Switch a broker's machine on and start it. life: the one that ends it, None in the healing."""
+        if not node.is_put_away:  # its disk has failed between two lives of other brokers
             self._finish(node, OFF)
         prefix = "" if node.identity.is_first else f"{node.name}/"
         disk = node.lasting.find(f"{prefix}disk-{number}", faulty=life is not None)
@@ -262,7 +261,7 @@ class BrokerRun(NetworkRun):
             self._arm(disk)
 
     def _finish(self, node: BrokerNode, life: Life) -> None:
-        """End a broker that has not died of itself, and keep what it leaves."""
+        """End a broker, and keep its disk. A broker that has died already counts as crashed."""
         assert not node.is_put_away, f"{node.name} has ended"
         node.is_put_away = True
         machine, disk, endpoint = node.life
@@ -271,7 +270,7 @@ class BrokerRun(NetworkRun):
         self._judge.report(found)
         if node.is_alive and life.is_stop:
             self._run_on(machine, "stop", node.stop)
-        if node.is_alive and life.is_stop:  # it was clean, or the machine would have died of it
+        if node.is_alive and life.is_stop:  # an unclean stop would have killed the machine
             endpoint.dies_silently = False
             self._kernel.kill(machine)
             self._marks.note_end(life, disk, crashed=False, recovered=True)
@@ -294,7 +293,7 @@ class BrokerRun(NetworkRun):
 
     @property
     def _persisted_within_ms(self) -> int | None:
-        """Return how long after its answer a commit is durable at the latest; None if something may hold that up."""
+        """Return how long after its answer a commit is durable at the latest; None if faults may delay it."""
         if not live.is_calm(self._plan) or self._plan.capacity_bytes:
             return None
         return CONSUMER_OFFSET_INTERVAL_MS + 2 * live.start_ms_max(self._plan)
@@ -302,7 +301,7 @@ class BrokerRun(NetworkRun):
     # -- in the end --------------------------------------------------------------------------------
 
     def _heal(self) -> None:
-        """For safety, look at what is left. For liveness, let all be well, and see everything answered and shown."""
+        """In a liveness run end all faults, and see all messages answered and consumed. Then judge every disk."""
         number = self._number = len(self._lives)
         self._disturbances.stop()
         if self._plan.heals:
@@ -324,7 +323,7 @@ class BrokerRun(NetworkRun):
             self._run_on(machine, "look", partial(node.look, machine, disk, settled=settled, shown=shown))
 
     def _see_all_done(self, number: int) -> None:
-        """Have some more messages sent, shown, and everywhere where they are to be."""
+        """Send some more messages, and wait until they are consumed and replicated."""
         self._give(number, HEAL_MESSAGES_EACH)
         self._await(self._unanswered, "sends are not answered", "producers", "all done")
         if self._plan.transactions.chance:
@@ -340,14 +339,14 @@ class BrokerRun(NetworkRun):
 
     @property
     def _has_heir(self) -> bool:
-        """Return whether the first slave has all of its master's log: one that began empty has its end only."""
+        """Return whether the first slave has all of its master's log. One that began empty has only the end."""
         if self._nodes[1].is_left_behind:
             return False
         master, slave = self._nodes[0].loaded, self._nodes[1].loaded
         return max(slave.log.min_offset, 0) <= max(master.log.min_offset, 0)
 
     def _take_over(self, number: int) -> None:
-        """Lose the first master for good, and have its first slave, which has all of it, restarted as master."""
+        """Lose the first master for good, and restart its first slave, which has all of its log, as master."""
         lost, heir, *others = self._nodes
         lost.account.ledger.commits.note_stop()
         lost.account.ledger.delay_progress.is_known = False  # the slave has a file of its own
@@ -364,7 +363,7 @@ class BrokerRun(NetworkRun):
             consumer.restart()
 
     def _let_all_be_well(self, number: int) -> None:
-        """Start whoever is off, on sound disks, and have nobody die any more, nor give anything up."""
+        """End all faults, start all brokers that are off, and let no client die or give up any more."""
         self._heal_disks()
         if live.may_slow(self._plan) or live.may_disturb(self._plan):
             self._let_trouble_end(self._disturbances.paused_until_ns)
@@ -381,11 +380,11 @@ class BrokerRun(NetworkRun):
             consumer.insists = True
 
     def _has_bad_disk(self, node: BrokerNode) -> bool:
-        """Return whether a machine that is on has to have its disk exchanged: it has failed, or holds too little."""
+        """Return whether a running machine needs another disk, because its disk has failed or is limited."""
         return allowances.has_met_any(node.life.disk) or self._plan.capacity_bytes > 0
 
     def _await(self, left: Callable[[], str], summary: str, field: str, expected: str) -> None:
-        """Wait until nothing is left; a broken promise if what is left stays the same for longer than a step takes."""
+        """Wait until `left` returns an empty text. An unchanged text breaks LIVE after the time of a step."""
         step_ns, before, since_ns = _step_ms_max(self._plan) * 1_000_000, "", 0
         while found := left():
             if found != before:
@@ -395,9 +394,9 @@ class BrokerRun(NetworkRun):
             self._director.tasks.sleep(_LOOK_MS)
 
     def _come_to_rest(self) -> None:
-        """Wait until brokers have nothing left to do, and slaves all that their master has.
+        """Wait until brokers have no work left, and slaves have all of their master's data.
 
-        The first slave comes last: it may take over then, and while others are waited for, consumers go on to commit.
+        The first slave comes last, because it may take over then, and consumers still commit during the other waits.
         """
         sleep = self._director.tasks.sleep
         master, *others = self._nodes
@@ -419,7 +418,7 @@ class BrokerRun(NetworkRun):
         return f"{counts} not" if any(counts) else ""
 
     def _behind(self) -> str:
-        """Return what is not visible yet, or else the queues of which consumers have not been given everything."""
+        """Return the log that is not visible yet, or else the queues in which consumers lag."""
         stores: dict[str, MessageStore] = {}
         for node in self._nodes:
             if node.is_slave:

@@ -1,6 +1,6 @@
-"""A tailing consumer: it follows one queue from its end on, in a group of its own, as who watches a topic does.
+"""A tailing consumer: follows one queue from its end, in a group of its own, without commits.
 
-So several pulls wait for one message, and each is to be answered when it comes. It commits nothing.
+With it, several pulls wait for the same message, and each must be answered when the message arrives.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,11 +19,11 @@ from .consumer import PATIENCE_MS, PULLED, RETRY_MS, BrokerQueue
 from .routes import BrokerAddress, Routes
 
 _SUSPEND_MS = 5_000
-"""How long a pull is held that finds nothing: as long as any, for idle turns are most of a run."""
+"""How long a pull without messages is held. It is long, because idle turns are most of a run."""
 
 
 class TailingConsumer:
-    """Pulls one queue; begins again at its end whenever its machine does, or the broker has no such offset."""
+    """Pulls one queue. It starts again at the end on a new machine, or if the broker has no such offset."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class TailingConsumer:
         group: str,
         report: Callable[[Iterable[Violation]], None],
     ) -> None:
-        """routes: makes what a machine knows of brokers; account: of the broker that has the queue."""
+        """routes: makes the routes of a machine; account: of the broker that has the queue."""
         self._most = plan.broker.pull_messages_max
         self._topics = [topic_of_users(number) for number in range(plan.topics)]
         self._make_routes = routes
@@ -65,14 +65,14 @@ class TailingConsumer:
             position = following
 
     def _find_end(self, asked: BrokerAddress) -> int | None:
-        """Return where the queue ends; None if that is not answered."""
+        """Return the end of the queue, None without an answer."""
         response, _ = self._ask(asked, max_offset_command(*self._queue.queue), PATIENCE_MS)
         if response is None or response.code != ResponseCode.SUCCESS:
             return None
         return int(response.ext_fields["offset"])
 
     def _pull(self, asked: BrokerAddress, position: int) -> int | None:
-        """Pull from a position on; return where to go on, None if that is not answered or not to be had."""
+        """Pull from a position on; return the next position, None without an answer or if the offset is gone."""
         account, queue, asked_in = self._account, self._queue.queue, self._account.ledger.life
         command = pull_command(
             *queue, position, account.subscription, most=self._most, suspend_ms=_SUSPEND_MS, group=self._group

@@ -22,7 +22,7 @@ _ANSWER_MS = 3_000
 
 
 class TransactionListener:
-    """Decides the transactions of one producer's group; whoever of the group is asked, the answer is the same."""
+    """Decides the transactions of the producer group. Every member of the group gives the same answer."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class TransactionListener:
         account: BrokerAccount,
         report: Callable[[Iterable[Violation]], None],
     ) -> None:
-        """Make one for a lone broker, which asks over the producer's connection."""
+        """Make a listener for a lone broker, which asks over the producer's connection."""
         self._world = world
         self._client_id = client_id
         self._account = account
@@ -44,18 +44,18 @@ class TransactionListener:
         self._client = routes.client(broker)
 
     def start(self) -> None:
-        """Begin to say who it is, and to answer what it is asked."""
+        """Start heartbeats and answers."""
         self._world.tasks.spawn(f"heartbeat {self._client_id}", self._beat)
         self._world.tasks.spawn(f"decide {self._client_id}", self._answer)
 
     def _on_request(self, request: RemotingCommand) -> None:
-        """Take note of what the broker asks; the task that receives must not wait."""
+        """Queue a question of the broker. The task that receives it must not wait."""
         if request.code == RequestCode.CHECK_TRANSACTION_STATE:
             self._asked.append(request)
             self._more.notify()
 
     def decide(self, name: str, queue_offset: int, log_offset: int, *, asked: bool) -> None:
-        """Say what is to become of a half message, if that gets through."""
+        """Send the decision about a half message, which may be lost."""
         transactions = self._account.ledger.transactions
         transaction = transactions.by_name.get(name)
         assert transaction is not None, f"asked about {name}, which nobody sent"

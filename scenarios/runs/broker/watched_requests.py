@@ -1,9 +1,8 @@
-"""Watched requests: what a broker's processors answer is judged in the moment it is answered.
+"""Watched requests: judges each answer of a broker's processors at the moment it is made.
 
-SUCCESS for a send under SYNC_FLUSH means that the disk has all of the record by now, which a crash right behind the
-answer would show, and a time-out that the time was up, or that a sync has failed. A client hears of it later, and of
-some never. A pull that is held has nothing yet that it could be answered with. A server answers whatever a processor
-raises, and its clients try again: what nobody foresaw is a bug.
+Clients get answers later, or never. Under SYNC_FLUSH, SUCCESS for a send means that the record is durable; a timeout
+means that the time was over or a sync has failed. A held pull has no message for it. A server turns every exception of
+a processor into an answer, so an unexpected exception is reported here.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -30,7 +29,7 @@ _FORESEEN = (RequestRefusedError, StoreError, OSError)
 
 
 class WatchedRequests:
-    """The requests of one life of a broker. Invariant: `_waiting` are the sends whose answers come late."""
+    """The requests of one life of a broker. Invariant: `_waiting` has the sends with a pending late answer."""
 
     def __init__(
         self,
@@ -41,7 +40,7 @@ class WatchedRequests:
         report: Callable[[Iterable[Violation]], None],
         expired_to: Callable[[], int],
     ) -> None:
-        """expired_to: returns up to which log offset segments may be gone."""
+        """expired_to: returns the log offset before which segments may be gone."""
         self._kernel = kernel
         self._store = store
         self._disk = disk
@@ -49,10 +48,10 @@ class WatchedRequests:
         self._expired_to = expired_to
         self._plan = plan
         self._waiting: dict[LateResponse, int] = {}
-        """When each was asked; virtual time."""
+        """The virtual time of each request."""
 
     def watched(self, routes: Routes, held: Callable[[Channel], Iterable[HeldPull]]) -> Routes:
-        """Return routes whose answers are judged as they are made; held: of a connection, the pulls that wait."""
+        """Return routes with judged processors. held: returns the held pulls of a connection."""
         judges: dict[Pool, Callable[..., Response]] = {
             Pool.SEND_MESSAGE: self._process_send,
             Pool.PULL_MESSAGE: partial(self._process_pull, held),
@@ -104,7 +103,7 @@ class WatchedRequests:
 
     @contextmanager
     def _foreseen(self, request: RemotingCommand) -> Iterator[None]:
-        """Judge what comes out of a block: a refusal, or what the disk or the store says, is an answer."""
+        """Report an unexpected exception of a block. Refusals and errors of disk and store are answers."""
         try:
             yield
         except _FORESEEN:
@@ -123,7 +122,7 @@ class WatchedRequests:
     def _judge(self, request: RemotingCommand, answer: RemotingCommand, asked_ns: int) -> None:
         ids = answer.ext_fields.get("msgId")
         if ids is None:
-            return  # nothing was stored
+            return  # no record was stored
         log_offsets = [decode_message_id(each)[1] for each in ids.split(",")]
         answered, waited_ms = put_status(answer.code), (self._kernel.now_ns - asked_ns) // 1_000_000
         place = self._plan, self._store, self._disk
@@ -135,5 +134,5 @@ class WatchedRequests:
             self._tell(found)
 
     def _tell(self, found: list[Violation]) -> None:
-        """Report in a task of its own: a server answers whatever a processor raises, and goes on."""
+        """Report in a task of its own, because a server turns the exceptions of a processor into answers."""
         self._store.world.tasks.spawn("judge of an answer", lambda: self._report(found))

@@ -1,4 +1,4 @@
-"""A cluster's node: its disk outlives its lives, its store and replication do not."""
+"""Cluster nodes: machines with a store and its replication."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ class ClusterNode(Node):
         self.config = config
         self.ha: HAService | None = None
         self.has_logged_divergence = False
-        """Whether the slave's newest life had the log say that its master's log is another one."""
+        """Whether the slave's newest life has logged that its log diverges from its master's."""
 
     @property
     def is_master(self) -> bool:
@@ -64,7 +64,7 @@ class ClusterNode(Node):
 
     @property
     def client(self) -> HAClient:
-        """Return what follows the master on a slave that runs."""
+        """Return the replication client of a running slave."""
         assert self.service.client is not None, "it is a slave"
         return self.service.client
 

@@ -1,10 +1,10 @@
 """One run of a cluster: a master and its slaves, of which one ends at a time while the others live on.
 
-    draw a plan → lives: whoever is off starts, traffic at the master, one machine ends → heal: slaves catch up, or say
-    why not → the master's disk is lost for good: each slave is opened as a master
+    draw a plan → lives: all machines that are off start, traffic at the master, one machine ends → heal: slaves catch
+    up, or report a reason → the master's disk is lost for good: each slave is opened as a master
 
-Users talk to the master as they do in a run of one store, and it is judged likewise. A slave that dies while there is
-traffic comes back while there is. One referee, a machine that nothing happens to, conducts all this.
+Users talk to the master like in a run of one store, and it is judged likewise. A slave that dies during traffic
+restarts during traffic. One more machine, the referee, conducts the run.
 """
 
 from collections import Counter
@@ -38,7 +38,7 @@ from .witness import ReplicationWitness
 
 _GATHER_MS_MAX = 8_000
 _DISPATCH_MS_MAX = 20_000
-"""Of dispatch that is held up for longer, those who decide begin beside queues that are behind."""
+"""If dispatch is delayed for longer, the transaction check starts with incomplete queues."""
 _LOOK_MS = 200
 """How often the referee looks whether a slave has died."""
 _FLIPPED_BIT = "flipped bit"
@@ -72,7 +72,7 @@ class ClusterRun(NetworkRun):
     # -- lives -------------------------------------------------------------------------------------
 
     def _live(self, number: int, life: Life) -> None:
-        """Let whoever is off start, users do their work, and one machine end."""
+        """Start all machines that are off, run the users, and end one machine."""
         victim = self._nodes[life.node % len(self._nodes)]
         self._number = number
         self._switch_off_the_failed()
@@ -94,12 +94,12 @@ class ClusterRun(NetworkRun):
                 self._note_end(node, OFF)  # its disk has failed it as it was loaded
 
     def _arm_crash(self, node: ClusterNode, life: Life) -> None:
-        """Have a machine that is on die where, and as, a life says."""
+        """Let a running machine die at the operation and in the way of a life."""
         node.set_death_mode(life)
         self._arm(node.life.disk)
 
     def _gather(self) -> None:
-        """Give slaves time to follow the master, if they can."""
+        """Give slaves time to connect to the master."""
         due_ns = self._kernel.now_ns + _GATHER_MS_MAX * 1_000_000
         while self._kernel.now_ns < due_ns and any(
             slave.is_alive and slave.client.diverged is None and not slave.client.is_following for slave in self._slaves
@@ -107,7 +107,7 @@ class ClusterRun(NetworkRun):
             self._director.tasks.sleep(_LOOK_MS)
 
     def _let_users_work(self, number: int, life: Life, victim: ClusterNode) -> None:
-        """Let users put to the master until they are done, or it dies; a slave that dies comes back."""
+        """Run users at the master until they are done or it dies. A slave that dies restarts."""
         if not self._master.is_alive:
             return
         store, disk, machine = self._master.running
@@ -143,9 +143,9 @@ class ClusterRun(NetworkRun):
                 victim.set_death_mode(life)
 
     def _await_dispatch(self, store: MessageStore) -> None:
-        """Wait until queues have all that was put: whoever begins to decide reads in them what was decided before.
+        """Wait until the queues have all puts, because the transaction check reads earlier decisions in them.
 
-        Beside a store that has just been loaded they do. A master that has outlived its last users may be behind.
+        After a load the queues are complete. A master that has outlived its last users may lag.
         """
         due_ns = self._kernel.now_ns + _DISPATCH_MS_MAX * 1_000_000
         while self._kernel.now_ns < due_ns and self._master.is_alive:
@@ -155,7 +155,7 @@ class ClusterRun(NetworkRun):
             self._director.tasks.sleep(_LOOK_MS)
 
     def _finish(self, node: ClusterNode, life: Life) -> None:
-        """End a machine that has not died of itself, and keep what it leaves."""
+        """End a machine that has not died by itself, and keep its disk."""
         if node.is_alive and life.is_stop and self._stops(node):
             power_cut = self._power_cut_after_stop(life, f" of {node.name}")
             node.lasting.leave_after_stop(node.life.disk, power_cut=power_cut)
@@ -169,7 +169,7 @@ class ClusterRun(NetworkRun):
         self._note_end(node, life)
 
     def _stops(self, node: ClusterNode) -> bool:
-        """Stop a store and what stands beside it; False if that was not clean, and the machine died of it."""
+        """Stop a store, its offsets and its replication. Return False after an unclean stop, which kills it."""
         store, disk, machine = node.running
 
         def stop() -> None:
@@ -178,7 +178,7 @@ class ClusterRun(NetworkRun):
             node.service.shutdown()
             self._settling.stop(store, disk, machine, clean=store.shutdown())
 
-        with disk.with_faults(failed_creation_chance=0.0):  # what waits for a file gets it
+        with disk.with_faults(failed_creation_chance=0.0):  # a task that waits for a new file gets it
             self._run_on(machine, "stop", stop)
         if not machine.alive:
             return False
@@ -187,7 +187,7 @@ class ClusterRun(NetworkRun):
         return True
 
     def _note_end(self, node: ClusterNode, life: Life) -> None:
-        """Note what a machine had promised that died, and keep what it leaves."""
+        """Note the promises of a machine that died, and keep its disk."""
         disk, profile = node.life.disk, PROFILES[life.profile]
         self._note_crash(ends_life=life is not OFF)
         if node.is_master:
@@ -204,7 +204,7 @@ class ClusterRun(NetworkRun):
     # -- machines ----------------------------------------------------------------------------------
 
     def _boot(self, node: ClusterNode, number: int, life: Life | None, again: str = "") -> None:
-        """Switch a machine on and start its store; life: the one that it is to end in, if it is."""
+        """Switch a machine on and start its store. life: the one that ends it, None if none of the plan does."""
         is_in_traffic = number < len(self._plan.lives)
         disk = node.lasting.find(f"{node.name}{again}/disk-{number}", faulty=is_in_traffic)
         machine = self._switch_on(node, f"{node.name}{again}-life-{number}", disk)
@@ -216,7 +216,7 @@ class ClusterRun(NetworkRun):
         self._run_on(machine, "boot", partial(self._start, node, *node.life))
 
     def _start(self, node: ClusterNode, machine: Machine, disk: Disk, endpoint: Network) -> None:
-        """Load a store, judge what recovery made of the last life, and start it and its replication."""
+        """Load a store, judge the recovery of the last life, and start it and its replication."""
         store = self._load(node, machine, disk, self._witness.network_of(node, endpoint))
         if node.is_master:
             self._progress.start(store)
@@ -224,12 +224,12 @@ class ClusterRun(NetworkRun):
         node.replicate(store)
 
     def _load(self, node: ClusterNode, machine: Machine, disk: Disk, network: Network | None) -> MessageStore:
-        if node.is_master:  # what a picture shows of files is its disk
+        if node.is_master:  # a timeline shows the master's files only
             world = world_of(machine, disk, network)
         else:
             world = World(machine.clock, machine.tasks, disk.mount(machine), network)
         removals = None
-        if node.is_master and self._plan.retention.deletes_segments:  # on slaves nothing is ever old enough
+        if node.is_master and self._plan.retention.deletes_segments:  # slaves remove no segments
             room = Room(self._kernel, disk, self._disturbances.paused_ns)
             removals = WatchedRemovals(world.files, disk, room, self._ledger, self._judge.report)
             world = replace(world, files=cast(Files, removals))
@@ -256,7 +256,7 @@ class ClusterRun(NetworkRun):
     # -- in the end --------------------------------------------------------------------------------
 
     def _heal(self) -> None:
-        """For safety, switch all off. For liveness, let all be well, and see the cluster work and stop."""
+        """In a safety run switch all machines off. In a liveness run end all faults, use the cluster, and stop it."""
         self._number = len(self._lives)
         if not self._plan.heals:
             for node in self._nodes:
@@ -278,13 +278,13 @@ class ClusterRun(NetworkRun):
             self._finish(node, HEAL)
 
     def _switch_off_the_failed(self) -> None:
-        """Switch every machine off whose disk has failed an operation: some of that only another start gets over."""
+        """Switch off every machine with a failed disk operation: some errors last until a restart."""
         for node in self._nodes:
             if node.is_alive and allowances.has_met_any(node.life.disk):
                 self._finish(node, OFF)
 
     def _await_settled(self, slave: ClusterNode) -> None:
-        """Wait until a slave has all that its master has, or says why it never will; judge which of the two."""
+        """Wait until a slave has all of its master's log, or reports a divergence; judge the result."""
         store, disk, machine = slave.running
         self._settling.come_to_rest(
             store,
@@ -298,10 +298,10 @@ class ClusterRun(NetworkRun):
         self._judge.report(self._witness.check_settled(slave, self._master))
 
     def _following(self, slave: ClusterNode) -> Iterator[Cursor]:
-        """Yield how far a slave is behind its master, and how far the master of now, no earlier one, has heard."""
+        """Yield how far a slave lags, and the offset that its present master has heard from it."""
         store, end = slave.running[0], self._master.running[0].log.max_offset
         within_ms = quiescence.following_ms_max(store, self._plan, end)
-        # what was reported first: reading it is a scheduling point
+        # the reported offsets first: reading them is a scheduling point
         own, connections = f"{slave.host}:", self._master.service.connections
         reports = [each.reported for each in connections if each.remote_address.startswith(own)]
         yield from quiescence.following(
@@ -313,7 +313,7 @@ class ClusterRun(NetworkRun):
             yield Cursor(f"{slave.name}, for puts to count on,", slave.client.name, counted_on, True, within_ms)
 
     def _take_over(self) -> None:
-        """Open what every machine has left, alone: a slave as the master that it may have to be."""
+        """Open the store of every machine alone, that of a slave as a master."""
         self._open_alone(self._master)
         slaves = [self._open_alone(slave) for slave in self._slaves]
         may_lose = self._judge.may_refuse or self._witness.replicas.lost
@@ -335,11 +335,10 @@ class ClusterRun(NetworkRun):
 
 
 class _FlippedBit:
-    """A flipped bit of queueOffset in one of many records that reach a slave. Each dispatcher is handed the same.
+    """A flipped bit of queueOffset in one of many records that reach a slave. All dispatchers get the same record.
 
-    No checksum covers it. One that flipped on the way, past TCP's checksum, does the same, and one that flipped on the
-    master. Here it is wrong as dispatch is handed it, and not in the log, which is then still its master's: the next
-    load finds the record's place again.
+    No checksum covers queueOffset. The bit may flip on the master, or on the network without a TCP checksum error. Here
+    it is wrong for dispatch only, and the log stays equal to the master's, so that the next load finds the right place.
     """
 
     def __init__(self, record_number: int, bit: int, injected: Counter[str]) -> None:
@@ -361,7 +360,7 @@ class _FlippedBit:
 
 
 def _flip_a_bit(dispatch: DispatchService, chance: float, stream: Stream, injected: Counter[str]) -> None:
-    """Have, with some chance, one of the next records dispatched with a wrong queueOffset. injected counts that."""
+    """Let one of the next records be dispatched with a wrong queueOffset, with some chance; injected counts that."""
     if not stream.chance(chance, _FLIPPED_BIT):
         return
     flipped = _FlippedBit(stream.below(_RECORDS_MAX, "records"), stream.pick(_BITS, "bit"), injected)

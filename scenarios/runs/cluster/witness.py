@@ -1,4 +1,4 @@
-"""The replication witness: it sees all that slaves and their master send, and what each has at that moment."""
+"""Replication witness: observes all that slaves and their master send, and compares it with their stores."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -22,13 +22,13 @@ _Sending = Callable[[bytes], None]
 
 
 class ReplicationWitness:
-    """Keeps what was said, and has the judge hear of what was untrue."""
+    """Remembers reported offsets, and reports false ones to the judge."""
 
     def __init__(self, judge: Judge, ledger: Ledger) -> None:
         self.replicas = Replicas()
         self.history = MasterHistory()
         self._sent_to = 0
-        """Up to where the master has sent what a crash may not take from it."""
+        """The end of the bytes that the master has sent and that no crash may take from it."""
         self._judge = judge
         self._ledger = ledger
 
@@ -38,7 +38,7 @@ class ReplicationWitness:
         return _WatchedNetwork(endpoint, answering, asking)
 
     def _before_answering(self, node: ClusterNode, data: bytes) -> None:
-        """Note what the master has, before it sends any of it, and judge whether it may."""
+        """Note the master's log before each frame, and judge whether it may send that frame."""
         if node.is_master and node.store is not None:
             self.history.extend(node.store.log)
             store, disk, _ = node.running
@@ -46,7 +46,7 @@ class ReplicationWitness:
                 frame = decode_frame_header(
                     data[:FRAME_HEADER_BYTES], node.config.mapped_file_size_commit_log, stream=node.name, position=0
                 )
-                if frame.log_offset >= self._ledger.expired_to:  # else retention has it in hand: it was durable
+                if frame.log_offset >= self._ledger.expired_to:  # else it has expired, and was durable
                     self._judge.report(rep.check_sent(store, disk, frame))
                     if node.config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
                         self._sent_to = max(self._sent_to, frame.log_offset + frame.size_bytes)
@@ -54,7 +54,7 @@ class ReplicationWitness:
     def _reports_of(self, node: ClusterNode) -> _Sending:
         """Judge each report on a new connection of a slave.
 
-        The first says where to begin, and promises as much to masters of RocketMQ; ours take it for no more than that,
+        The first report says where to begin. RocketMQ's masters also take it as a confirmation; this one does not,
         however often it is repeated.
         """
         first: int | None = None
@@ -72,25 +72,25 @@ class ReplicationWitness:
         return sending
 
     def master_recovered(self, store: MessageStore) -> None:
-        """Judge whether a master still has what it has sent, and note what it goes on with."""
+        """Judge whether a master still has all that it has sent, and note its log."""
         self._judge.report(rep.check_still_has(store, self._sent_to))
         self.history.begin(store.log)
 
     def slave_recovered(self, node: ClusterNode, store: MessageStore, disk: Disk) -> None:
-        """Judge what recovery made of a slave."""
+        """Judge the recovery of a slave."""
         self._judge.recovery_alone(store, disk)
         self._judge.report(rep.check_prefix(node.name, store, self.history))
         self._judge.report(rep.check_kept(node.name, store, self.replicas.held.get(node.host)))
         self.replicas.recovered(node.host, store)
 
     def slave_crashed(self, node: ClusterNode, profile: CrashProfile, *, sync_flush: bool) -> None:
-        """Note the end of a slave's machine: a power cut, or a failed write, takes what was never promised to stay."""
+        """Note the end of a slave's machine. A power cut or a failed write may take what was not confirmed."""
         flushed_where = 0 if node.store is None else node.store.log.flushed_where.get()
         cache_survives = profile.page_cache_survives and not allowances.has_reverted(node.life.disk)
         self.replicas.crashed(node.host, keeps_all=cache_survives or sync_flush, flushed_where=flushed_where)
 
     def check_settled(self, slave: ClusterNode, master: ClusterNode) -> Iterator[Violation]:
-        """Return what is wrong with how a slave stands to its master, now that it will not change."""
+        """Return differences between a slave and its master after both have come to rest."""
         store, _, _ = slave.running
         diverged = None if slave.client.diverged is None else str(slave.client.diverged)
         is_logged = slave.has_logged_divergence
@@ -98,13 +98,13 @@ class ReplicationWitness:
 
 
 class _WatchedConnection:
-    """A connection of which an observer sees what it sends."""
+    """A connection whose sends an observer sees."""
 
     def __init__(self, connection: Connection, sending: _Sending) -> None:
         self._connection = connection
         self._sending = sending
         self._left_bytes = 0
-        """How much the network has not taken of what was to be sent last."""
+        """How many bytes of the last send the network has not accepted yet."""
 
     @property
     def local_address(self) -> str:
@@ -129,7 +129,7 @@ class _WatchedConnection:
 
 
 class _WatchedListener:
-    """A listener whose connections are watched."""
+    """A listener with watched connections."""
 
     def __init__(self, listener: Listener, sending: _Sending) -> None:
         self._listener = listener
@@ -147,7 +147,7 @@ class _WatchedListener:
 
 
 class _WatchedNetwork:
-    """A network all of whose connections are watched, but not its pollers."""
+    """A network with watched connections. Its pollers are not watched."""
 
     def __init__(self, network: Network, answering: _Sending, asking: Callable[[], _Sending]) -> None:
         """answering: observes what accepted connections send; asking: makes the observer of each made one."""
