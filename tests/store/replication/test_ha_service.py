@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from tornlog.store.config import BrokerRole, FlushDiskType
+from tornlog.store.errors import DivergedError
 from tornlog.store.formats.messages import GetMessageStatus, PutMessageStatus
+from tornlog.store.replication.ha_client import HAClient
 from tornlog.store.replication.ha_service import HAConnection, HAService
 
 from .conftest import SEGMENT_BYTES, Connect, Node, eventually, log_bytes, put, put_all
@@ -330,3 +332,30 @@ def test_a_stop_waits_for_the_tasks_of_an_ending_connection(node: Start, monkeyp
     master.ha.shutdown()
 
     assert [task.join(0) for task in connection._tasks] == [True, True]
+
+
+class OldConnection:
+    remote_address = "old:1"
+
+    def close(self) -> None: ...
+
+
+def test_divergence_from_an_old_master_does_not_affect_the_new_one(
+    node: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slave = node("slave", BrokerRole.SLAVE)
+    client = HAClient(slave.store)
+    client.master_address = "old:1"
+
+    def changed_meanwhile(*_: object) -> None:
+        client.update_master_address("new:1")
+        raise DivergedError(1, "this", "that")
+
+    monkeypatch.setattr(client, "_take_all", changed_meanwhile)
+    client._follow(OldConnection(), None, "old:1")
+    assert client.diverged is None
+
+    client.update_master_address("old:1")
+    monkeypatch.setattr(client, "_take_all", lambda *_: (_ for _ in ()).throw(DivergedError(1, "this", "that")))
+    client._follow(OldConnection(), None, "old:1")
+    assert client.diverged is not None

@@ -10,6 +10,7 @@ import pytest
 from tornlog.store.broker import live_settings
 from tornlog.store.broker.live_settings import LIVE_KEYS
 from tornlog.store.broker.requests import RequestCode, ResponseCode
+from tornlog.store.formats.java_properties import parse_properties
 from tornlog.store.settings.conf_file import ConfFile, changed_text
 
 Live = Callable[..., Any]
@@ -130,10 +131,16 @@ def test_a_change_is_written_to_the_file_before_it_applies(bench: Any) -> None:
         ("a : 1\na=2\n", {"a": "3"}, "a=3\n"),
         ("a=1\r\nb=2\r\n", {"b": "3"}, "a=1\r\nb=3\n"),
         ("path=x\n", {"path": "c:\\d"}, "path=c:\\\\d\n"),
+        (  # a form feed, U+2028 and U+0085 end no line in Java
+            "# page\x0c one\u2028 two\x85\nfirst=1\n# kept\nsecond=2\r\nthird=3\r",
+            {"first": "10", "third": "30", "fourth": "4"},
+            "# page\x0c one\u2028 two\x85\nfirst=10\n# kept\nsecond=2\r\nthird=30\nfourth=4\n",
+        ),
     ],
 )
 def test_only_changed_lines_are_rewritten(text: str, wanted: dict[str, str], found: str) -> None:
     assert changed_text(text, wanted) == found
+    assert {each.key: each.value for each in parse_properties(found)}.items() >= wanted.items()
 
 
 def _reads_at_construction(path: Path, names: set[str]) -> Iterator[str]:
