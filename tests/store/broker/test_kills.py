@@ -8,8 +8,6 @@ truncate 4,400 bytes too many was detected after four kills.
 
 import random
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections import defaultdict
@@ -28,6 +26,8 @@ from tornlog.store.errors import CorruptFileError
 from tornlog.store.formats.message import MessageRecord, decode_record
 from tornlog.store.formats.remoting.command import RemotingCommand
 from tornlog.store.real.world import real_world
+
+from .conftest import ServeProcess
 
 pytestmark = pytest.mark.slow
 
@@ -103,28 +103,19 @@ class Killed:
         self.store = place / "store"
         self.conf = place / "broker.conf"
         self.conf.write_text("".join(f"{key}={value}\n" for key, value in (CONF | settings).items()))
-        self._log = place / "log"
-        self._process: subprocess.Popen[str] | None = None
+        self._place = place
+        self._process: ServeProcess | None = None
         self._address = ""
         self._stopping = threading.Event()
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "tornlog", "serve", str(self.store), "--port", "0", "--json"]
-        with self._log.open("a") as log:
-            self._process = subprocess.Popen(
-                [*command, "--config", str(self.conf)], stdout=subprocess.PIPE, stderr=log, text=True
-            )
-        assert self._process.stdout is not None
-        ready = self._process.stdout.readline()
-        assert ready, self._log.read_text()[-2000:]
-        self._address = ready.partition('"addresses": ["')[2].partition('"')[0]
+        self._process = ServeProcess(self._place, self.store.name, "--port", "0", "--config", str(self.conf))
+        self._address = self._process.address
 
     def end(self, number: int) -> None:
         process, self._process = self._process, None
         assert process is not None
-        process.send_signal(number)
-        process.communicate(timeout=120)
-        assert process.returncode == (-number if number == signal.SIGKILL else 0)
+        assert process.end(number) == (-number if number == signal.SIGKILL else 0)
 
     def close(self) -> None:
         if self._process is not None:
