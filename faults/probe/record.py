@@ -70,6 +70,8 @@ FILE_BYTES_MAX = 1 << 40
 """Limit of the length of one file. The cost of a file is its data, not its length."""
 RECORD_BYTES_MAX = 256 << 20
 """Limit of all written data. A larger record is reported and not replayed."""
+STEPS_MAX = 1_000_000
+UNSEEN_MAX = 100
 
 
 class RecordError(ValueError):

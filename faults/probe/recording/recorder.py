@@ -15,8 +15,6 @@ from types import CodeType, FrameType
 from .. import record as steps
 from ..record import ProgramRecord, ProgramTask, SourceLine, Step, Unseen, has_promised, only_promises
 
-STEPS_MAX = 1_000_000
-_UNSEEN_MAX = 100
 _UNKNOWN = "a file that was not seen to be made"
 _DEPTH_MAX = 32
 _HERE = os.path.dirname(os.path.dirname(__file__)) + os.sep
@@ -267,8 +265,8 @@ class ProgramRecorder:
         return number
 
     def _add(self, step: _Noted, printed: bool = False) -> None:
-        if len(self._steps) >= STEPS_MAX:
-            self._stop(f"more than {STEPS_MAX} steps")
+        if len(self._steps) >= steps.STEPS_MAX:
+            self._stop(f"more than {steps.STEPS_MAX} steps")
             return
         if printed:
             self._printed.add(len(self._steps))
@@ -282,7 +280,7 @@ class ProgramRecorder:
         """Report an action that is not recorded, once for each source line."""
         with self.lock:
             key = (event, detail, self._stacks.present())
-            if len(self._unseen) < _UNSEEN_MAX:
+            if len(self._unseen) < steps.UNSEEN_MAX:
                 self._unseen.setdefault(key, Unseen(*key))
 
     @property

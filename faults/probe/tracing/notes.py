@@ -6,9 +6,6 @@ from .. import record as steps
 from ..endings import SHOWN_LINES_MAX
 from ..record import ProgramRecord, ProgramTask, Step, Unseen, has_promised, only_promises
 
-STEPS_MAX = 1_000_000
-_UNSEEN_MAX = 100
-
 
 class ProgramNotes:
     """Notes of one program. A call of `present` before each step sets its task, system call and stack."""
@@ -76,8 +73,8 @@ class ProgramNotes:
         self._add(step)
 
     def _add(self, step: Step) -> None:
-        if len(self.steps) >= STEPS_MAX:
-            self._stop(f"more than {STEPS_MAX} steps")
+        if len(self.steps) >= steps.STEPS_MAX:
+            self._stop(f"more than {steps.STEPS_MAX} steps")
         if not self._is_full:
             self.steps.append(step)
             self._stepped.add(step.by)
@@ -88,7 +85,7 @@ class ProgramNotes:
 
     def unseen(self, event: str, detail: str) -> None:
         """Report an action that is not recorded, once."""
-        if len(self._unseen) < _UNSEEN_MAX:
+        if len(self._unseen) < steps.UNSEEN_MAX:
             self._unseen.setdefault((event, detail))
 
     def last_printed(self) -> list[str]:
