@@ -69,30 +69,6 @@ def test_the_record_of_the_specification_comes_out_byte_for_byte(vector: bytes, 
     assert make_record() == vector
 
 
-def test_the_record_of_the_specification_decodes_field_by_field(vector: bytes) -> None:
-    record = decode_record(vector, 0, file="commitlog/0")
-
-    assert record == MessageRecord(
-        size_bytes=112,
-        magic=MESSAGE_MAGIC,
-        body_crc=0x3610A686,
-        queue_id=3,
-        flag=0,
-        queue_offset=7,
-        physical_offset=4096,
-        sys_flag=0,
-        born_timestamp_ms=1_600_000_000_000,
-        born_host=Host.parse("127.0.0.1|50000"),
-        store_timestamp_ms=1_600_000_000_123,
-        store_host=Host.parse("10.0.0.1|10911"),
-        reconsume_times=0,
-        prepared_transaction_offset=0,
-        body=b"hello",
-        topic="T1",
-        properties="TAGS\x01A\x02KEYS\x01k1",
-    )
-
-
 def test_the_blank_of_the_specification_comes_out_byte_for_byte() -> None:
     assert encode_blank(100).hex() == "00000064cbd43194"
 

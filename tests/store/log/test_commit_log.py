@@ -1,5 +1,3 @@
-from typing import Any
-
 import pytest
 
 from tests.store.rigs import started
@@ -62,26 +60,6 @@ def test_a_put_that_got_past_the_door_before_a_stop_is_refused_under_the_lock(wo
     refused = store.put_message(Message.of("T", b"two"))
 
     assert refused == PutMessageResult(PutMessageStatus.SERVICE_NOT_AVAILABLE)
-    assert store.shutdown()
-
-
-@simulated()
-def test_a_refused_put_burns_no_queue_offset_and_no_byte(world: World, bench: Any, small: Make) -> None:
-    store = started(world, small())
-    store.put_message(Message.of("T", bytes(700)))
-    end = store.max_phy_offset
-    too_large = store.put_message(Message.of("T", bytes(1_000)))
-    assert too_large.status is PutMessageStatus.MESSAGE_ILLEGAL
-    assert store.max_phy_offset == end
-
-    world.tasks.sleep(1)
-    bench.failures.plan("map", "commitlog", 2)
-    statuses = []
-    for _ in range(4):
-        result = store.put_message(Message.of("T", bytes(700)))
-        statuses.append(result.status)
-        world.tasks.sleep(1)
-    assert statuses.count(PutMessageStatus.PUT_OK) == store.get_max_offset_in_queue("T", 0) - 1 >= 2
     assert store.shutdown()
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from tests.store.rigs import started
 from tests.store.simulated import Make, simulated
-from tornlog.faults.crashes.profiles import PROFILES
 from tornlog.faults.disk.image import FileImage, Image
 from tornlog.store.config import ConfigError, FlushDiskType, StoreConfig
 from tornlog.store.errors import CorruptFileError
@@ -248,24 +247,6 @@ def test_failed_creations_leave_no_twin(lab: Make, small: Make) -> None:
     bench.run(body)
     names = [name[1:] for name in log_files(bench.switch_off())]
     assert len(names) == len(set(names))
-
-
-def test_synced_messages_in_several_directories_survive_a_power_cut(lab: Make, small: Make) -> None:
-    config = spread(small, flush_disk_type=FlushDiskType.SYNC_FLUSH)
-    bench = lab()
-
-    def body(world: World) -> None:
-        fill(started(world, config), 4)
-
-    bench.run(body)
-    bench.kernel.kill(bench.machine)
-
-    def again(world: World) -> None:
-        store = MessageStore(world, config)
-        assert store.load().findings == []
-        assert store.get_max_offset_in_queue("T", 0) == 8
-
-    lab(bench.disk.crash(PROFILES["strict-posix"])).run(again)
 
 
 # Looking from outside

@@ -245,20 +245,6 @@ def test_a_failed_removal_at_the_front_changes_nothing_and_can_be_repeated(
 
 
 @simulated()
-def test_a_queue_without_its_front_grows_flushes_and_is_cut_as_any_other(world: World) -> None:
-    queue = filled(world, 3)
-    queue.flush_all()
-    queue.remove_first()
-    segment = queue.create(300)
-    segment.append(0, b"new")
-    assert queue.flush()
-    assert queue.flushed_where.get() == queue.max_offset == 303
-    assert queue.truncate(150)
-    assert (queue.min_offset, queue.max_offset, queue.flushed_where.get()) == (100, 150, 150)
-    assert names(world) == [100]
-
-
-@simulated()
 def test_a_load_keeps_the_files_on_both_sides_of_each_gap_and_reports_it(world: World) -> None:
     filled(world, 9)
     for number in (1, 4):
