@@ -1,9 +1,9 @@
 """Group commits: the offsets that consumer groups have committed, and where a group may be found.
 
-acknowledged commit     the group is at that offset, or at one that it has committed since
-other commit            the group may be there from now on, as long as the present life may carry it out
-clean stop              keeps what was acknowledged; if nothing is pending, the next start finds exactly that
-crash                   loses what was acknowledged less than an interval of persisting ago, and nothing older
+acknowledged commit     the group is at that offset, or at a later commit of it
+other commit            the group may be there from now on, while the present life may carry it out
+clean stop              keeps acknowledged commits; without pending ones, the next start finds exactly the last offset
+crash                   loses commits acknowledged less than an interval of persisting ago, no older ones
 recovery                takes a group back to the end of its queue, durably
 corrupt file            the next start finds the backup
 """
@@ -27,7 +27,7 @@ class Commit:
     asked_in: int
     is_answered: bool = False
     given_up_in: int | None = None
-    """The life in which nobody waited for its answer any more, None while somebody waits."""
+    """The life in which its consumer stopped waiting for the answer, None while it waits."""
 
 
 @dataclass(slots=True, eq=False)
@@ -51,7 +51,7 @@ class GroupCommits:
     answered: dict[Group, list[tuple[int, int]]] = field(default_factory=dict, compare=False)
     """The commits of this life that were acknowledged in it: time and offset."""
     _unanswered: list[Commit] = field(default_factory=list, compare=False)
-    """The commits that may be carried out at any time: somebody waits for the answer, or has given up in this life."""
+    """The commits that may be carried out at any time: in flight, or given up in this life."""
 
     @contextmanager
     def committing(self, group: Group, offset: int, now_ns: Callable[[], int]) -> Iterator[Commit]:
@@ -76,7 +76,7 @@ class GroupCommits:
                 self._forget()
 
     def _forget(self) -> None:
-        """Forget the commits that nobody waits for and that an ended life can carry out no more."""
+        """Forget given-up commits of ended lives, which cannot be carried out any more."""
         self._unanswered = [each for each in self._unanswered if each.given_up_in in (None, self.life)]
 
     def least(self, group: Group) -> int:
@@ -94,7 +94,7 @@ class GroupCommits:
     # -- lives -------------------------------------------------------------------------------------
 
     def note_stop(self, *, is_kept: bool = True) -> None:
-        """Note a clean stop. is_kept: whether what was acknowledged is durable, or a slave has it that takes over."""
+        """Note a clean stop. is_kept: whether acknowledged commits are durable, or known to a slave that takes over."""
         if not is_kept:
             self.final.clear()
             return
@@ -106,8 +106,7 @@ class GroupCommits:
     def note_crash(self, persisted_within_ms: int | None, died_ns: int) -> None:
         """Note that a machine died then. persisted_within_ms: after how long a commit is durable, None if unknown.
 
-        The persisted offset is the newest that is old enough, or a later one. What an earlier crash has kept is claimed
-        until this one only.
+        The persisted offset is the newest that is old enough, or a later one. The bounds of an earlier crash end here.
         """
         self.final.clear()
         for group in self.kept_by_crash:
@@ -137,13 +136,13 @@ class GroupCommits:
         self._lower({group: max(offset, 0) for group, offset in offsets.items()})
 
     def take_back(self, ends: Mapping[Queue, int]) -> None:
-        """Note that a start has taken groups back to the ends of queues, but for what may still be committed."""
+        """Note that a start has taken groups back to the ends of queues. Pending commits may still be carried out."""
         limits = {group: ends.get(group[1:], 0) for group in self.furthest}
         self._lower(limits)
         self.final = {group: min(offset, limits[group]) for group, offset in self.final.items()}
 
     def _lower(self, limits: Mapping[Group, int]) -> None:
-        """Lower what is known of groups to limits."""
+        """Lower the bounds of groups to limits."""
         for group, limit in limits.items():
             assert limit >= 0, (group, limit)
             self.furthest[group] = min(self.furthest[group], max([limit, *self._pending(group)]))

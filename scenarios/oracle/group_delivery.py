@@ -1,7 +1,7 @@
-"""Group delivery: which messages of one broker a consumer group has dealt with, and which ones it may miss.
+"""Group delivery: the messages that a consumer group has handled, and those that it may miss.
 
-If a consumer dies before it has dealt with a message that it was given, the group must be given the message again.
-A consumer that was past an offset when a recovery shortened its queue misses the messages that take those places.
+If a consumer dies before it has handled a message, the group must receive the message again. If a recovery shortens a
+queue, a consumer that was past the new end misses the messages that reuse those offsets.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,12 +25,12 @@ class MessagePlace(NamedTuple):
 
 
 def is_of_users(topic: str) -> bool:
-    """Return whether it is a topic that producers send to, and none of the broker's own."""
+    """Return whether it is a topic of producers, not one of the broker's own."""
     return topic[:1] == "T" and topic[1:].isdigit()
 
 
 def user_places(records: Sequence[FoundRecord]) -> Iterator[tuple[MessagePlace, FoundRecord]]:
-    """Yield the records of users' topics with their places. Of two that name one place, only the first is there."""
+    """Yield the records of users' topics with their places. Of two with the same place, only the first counts."""
     taken: set[MessagePlace] = set()
     for found in records:
         record = found.record
@@ -45,24 +45,24 @@ class GroupDelivery:
 
     def __init__(self) -> None:
         self.dealt_with: set[MessagePlace] = set()
-        """Messages that no crash has taken since."""
+        """The handled messages, without those that a crash has lost."""
         self._seen_until: dict[Queue, int] = {}
         self._excused_until: dict[Queue, int] = {}
         self._recovered_ends: list[tuple[int, dict[Queue, int]]] = []
-        """For each recovery: the life that it began, and the ends of queues that had any message."""
+        """For each recovery: the life that it began, and the ends of non-empty queues."""
 
     def is_owed(self, place: MessagePlace) -> bool:
-        """Return whether the group has yet to deal with the message at a place."""
+        """Return whether the group still has to handle the message at a place."""
         return place not in self.dealt_with and place.queue_offset >= self._excused_until.get(place[:2], 0)
 
     def deal_with(self, places: Iterable[MessagePlace]) -> None:
-        """Note that a consumer is done with messages that it was given."""
+        """Note that a consumer has handled messages."""
         self.dealt_with.update(places)
 
     def pass_over(self, queue: Queue, until: int, *, asked_in: int) -> None:
-        """Note that a consumer goes on at an offset, by the answer to a request of some life.
+        """Note that a consumer goes on at an offset, by the answer of a life.
 
-        If a recovery since then has found the queue to be shorter, the consumer also misses what takes those places.
+        If a later recovery has found a shorter queue, the consumer misses the messages that reuse the offsets.
         """
         self._seen_until[queue] = max(self._seen_until.get(queue, 0), until)
         if any(life > asked_in and ends.get(queue, 0) < until for life, ends in self._recovered_ends):
@@ -71,7 +71,7 @@ class GroupDelivery:
     def note_recovery(self, life: int, places: Iterable[MessagePlace], ends: Mapping[Queue, int]) -> dict[Queue, int]:
         """Note the messages that a recovery found, and return the ends of queues.
 
-        ends: of queues whose messages may all have expired.
+        ends: of queues, which may be empty because all messages have expired.
         """
         found, ends = set(places), dict(ends)
         for place in found:

@@ -1,28 +1,27 @@
-"""Guarantees: which invariants are promised on which disk, and what must be there after which end of a life.
+"""Guarantees: the invariants promised on each disk, and the data that must survive each end of a life.
 
-The table of disks is what judges, lists and reports go by:
+Judges, lists and reports use the table of disks:
 
-    yes      whatever happens on such a disk
-    intact   of everything in front of the first damage the disk has done to the log; and a store that refuses to open
-             names what is damaged, or missing
-    -        not promised: the disk has taken away what the promise stands on
+    yes      promised on such a disk
+    intact   promised for all records before the first damage in the log; a store that refuses to open must name the
+             damaged or missing file
+    -        not promised, because the disk breaks a condition of the promise
 
-A lying disk acknowledges syncs that a power cut undoes: nothing is durable then, and what the store says of durability
-is as wrong as the disk. What it recovers must still lead to every record there is; entries into what the checkpoint
-vouched for and the disk has lost are kept. A dying disk loses and changes bytes that were durable: then the store must
-not make it worse.
+A lying disk acknowledges syncs that a power cut undoes, so no data is durable, and durability claims of the store are
+as wrong as the disk. Its queues must still lead to every record in the log. Entries to lost records that the checkpoint
+covered are kept. A dying disk loses and changes durable bytes. The store must not make that worse.
 
 By the end of a life (section 14 of the format's description):
 
-    end of life        what must be there afterwards
-    clean stop         every put that was stored, also if the power goes when the stop has returned
-    damage after it    every put in front of the damage
-    process kill       every put that was answered: its bytes were in the page cache
-    ... with the pool  all below the committed position, and what consumers saw
-    power cut, SYNC    every put answered OK that waited, and all below the flushed position
+    end of life        data that must survive
+    clean stop         every stored put, also if the power fails right after the stop
+    damage after it    every put before the damage
+    process kill       every answered put, because its bytes are in the page cache
+    ... with the pool  all below the committed position, and consumed messages
+    power cut, SYNC    every put that waited and was answered OK, and all below the flushed position
     power cut, ASYNC   all below the flushed position
 
-What a recovery found is durable from then on: it has synced what it recovered.
+A recovery syncs all that it recovers, so its result is durable.
 """
 
 from collections.abc import Iterable, Mapping
@@ -41,7 +40,7 @@ from .transaction_log import TransactionLog
 
 
 def note_stop(ledger: Ledger) -> None:
-    """Note what a clean stop promises: everything, for good."""
+    """Note that a clean stop makes all puts durable."""
     _keep_everything(ledger)
     for put in ledger.promised.values():
         put.is_durable = True
@@ -60,10 +59,10 @@ def note_crash(
     *,
     cache_is_whole: bool = True,
 ) -> None:
-    """Note what a crash may not take.
+    """Note which data must survive a crash.
 
-    flushed_where: the log's durable end when the machine died; committed_where: that in the page cache, if puts went
-    to a buffer first. cache_is_whole: not so if a failed sync has taken back what readers had seen in the page cache.
+    flushed_where: the log's durable end when the machine died; committed_where: its end in the page cache, if puts go
+    to a buffer first. cache_is_whole: False if a failed sync has reverted pages that readers had seen.
     """
     keeps_all = profile.page_cache_survives and cache_is_whole
     ledger.returned.note_crash(keeps_all=plan.sync_flush or (keeps_all and committed_where is None))
@@ -77,7 +76,7 @@ def note_crash(
 
 
 def note_damage(ledger: Ledger, log_offset: int) -> None:
-    """Note that the log may have lost everything from an offset on: the damage is no bug here."""
+    """Note that a fault may have damaged the log from an offset on."""
     for put in list(ledger.promised.values()):
         assert put.physical_offset is not None, put.name
         if put.physical_offset + put.record_bytes > log_offset:
@@ -91,9 +90,9 @@ def note_damage(ledger: Ledger, log_offset: int) -> None:
 
 
 def note_unreadable(ledger: Ledger, flaw: Flaw, *, unfit: bool) -> None:
-    """Note that a record need not be shown any more, nor have an entry; it stays where it is.
+    """Note that a damaged record, which stays in the log, need not be readable nor have an entry.
 
-    unfit: whether it may not have one, either.
+    unfit: whether it must not have an entry.
     """
     put = flaw.put
     assert put.queue_offset is not None, put.name
@@ -103,7 +102,7 @@ def note_unreadable(ledger: Ledger, flaw: Flaw, *, unfit: bool) -> None:
 
 
 def note_missing(ledger: Ledger, begin: int, end: int, records: Iterable[LogRecord]) -> None:
-    """Note that the log is missing from begin to end, with those records. They must not come back."""
+    """Note that the log is missing from begin to end, with those records. They must not reappear."""
     ledger.known_damage.missing.append((begin, end))
     for record in records:
         ledger.holes.setdefault((record.topic, record.queue_id), set()).add(record.queue_offset)
@@ -115,7 +114,7 @@ def note_missing(ledger: Ledger, begin: int, end: int, records: Iterable[LogReco
 
 
 def note_damaged_copies(ledger: Ledger, offsets: Mapping[int, int]) -> None:
-    """Note that the damage may have taken copies of delayed messages, which are not made again.
+    """Note that the damage may include copies of delayed messages, which are not made again.
 
     offsets: level -> queue offset of the next entry to deliver, when the store was stopped.
     """
@@ -127,7 +126,7 @@ def note_damaged_copies(ledger: Ledger, offsets: Mapping[int, int]) -> None:
 
 
 def _keep_everything(ledger: Ledger, committed_where: int | None = None) -> None:
-    """Promise what was stored: as far as it was committed, if it had to be."""
+    """Promise all stored puts, or those below the committed position if there is one."""
     for put in ledger.puts_of_this_life():
         if put.physical_offset is not None and (
             committed_where is None or put.physical_offset + put.record_bytes <= committed_where
@@ -155,7 +154,7 @@ def _is_acknowledged_durable(plan: Plan, put: PutEntry) -> bool:
 
 
 def note_recovery(ledger: Ledger, store: RecoveredStore, *, durable: bool, sync_flush: bool = False) -> None:
-    """Note what a recovery found, and what it did not: both are final, if what it found is durable."""
+    """Note the puts that a recovery found or missed. If its result is durable, both are final."""
     here, returned = set(), set[str]()
     put_of, promised = ledger.by_properties.get, ledger.promised
     for found in store.records:
@@ -182,16 +181,16 @@ def note_recovery(ledger: Ledger, store: RecoveredStore, *, durable: bool, sync_
         if put.name in here:
             continue
         if ledger.may_still_come(put):
-            # A crash took its record. Its client still waits, so the new life may store it at another place.
+            # A crash lost its record. Its client still waits, so the new life may store it at another place.
             put.physical_offset = put.queue_offset = put.stored_ms = None
             continue
-        if not ledger.has_expired(put.physical_offset, store.min_offset):  # or else it may come back
+        if not ledger.has_expired(put.physical_offset, store.min_offset):  # an expired one may still be there
             ledger.gone[put.name] = put
         ledger.promised.pop(put.name, None)
 
 
 class Promise(Enum):
-    """How far an invariant is promised."""
+    """The extent of a promise."""
 
     KEPT = "yes"
     INTACT = "intact"
@@ -240,11 +239,11 @@ def _read(table: str) -> dict[str, dict[str, Promise]]:
 
 
 PROMISED: dict[str, dict[str, Promise]] = _read(_TABLE)
-"""Disk -> invariant -> how far it is promised there."""
+"""Disk -> invariant -> extent of its promise."""
 
 
 def promised_text(disk: str) -> str:
-    """Return what is promised on a disk, for a reader: all, or what is not."""
+    """Describe the promises on a disk for a reader: all, or the missing ones."""
     promises = PROMISED[disk]
     missing = [invariant for invariant, promise in promises.items() if promise is Promise.NONE]
     intact = [invariant for invariant, promise in promises.items() if promise is Promise.INTACT]

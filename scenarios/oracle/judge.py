@@ -1,4 +1,4 @@
-"""The judge of one run: every check at its moment, and the end of the run at the first promise that is broken."""
+"""The judge of one run: runs checks at the right moments, and ends the run at the first violation."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -29,17 +29,17 @@ from .recovered import RecoveredStore, read_store
 
 _NOWHERE = 1 << 63
 _OF_LOG_AND_QUEUES = ("CQ-COMPLETE", "CQ-VALID", "IDX")
-"""Checkers that need nothing but a store: it may be a slave's, whose log may be an older one of its master's."""
+"""Checkers that need only a store. It may be that of a slave, with an older log than its master's."""
 
 
 class StopOnViolation(Exception):
-    """A violation was found; the run is over."""
+    """A violation was found, and the run ends."""
 
 
 class Judge:
-    """Reads what a run has come to, and notes what crashes and recoveries settle; never acts.
+    """Compares stores with the ledger, and notes crashes and recoveries in it. It never acts on a store.
 
-    `violations` is what it found.
+    `violations` has its findings.
     """
 
     def __init__(
@@ -54,12 +54,12 @@ class Judge:
         self._ledger = ledger
         self._promised = PROMISED[plan.disk]
         self.readings: Known = {}
-        """Of the records seen so far, for whoever reads a log that has them."""
+        """The records decoded so far, reused when a log with them is read again."""
         self._damaged_from = _NOWHERE
-        """The first log offset where the disk has ever done damage."""
+        """The first log offset that the disk has damaged."""
 
     def beside(self, ledger: Ledger) -> "Judge":
-        """Return a judge of another store in the same run, which has a ledger of its own; violations are of both."""
+        """Return a judge of another store in the same run, with another ledger and the same list of violations."""
         other = copy(self)
         other._ledger = ledger
         return other
@@ -70,11 +70,11 @@ class Judge:
 
     @property
     def may_refuse(self) -> bool:
-        """Return whether a store may refuse to open on such a disk, if it names what is damaged."""
+        """Return whether a store may refuse to open on such a disk if it names the damage."""
         return self._promised["START"] is Promise.INTACT
 
     def report(self, violations: Iterable[Violation]) -> None:
-        """End the run at the first check that yields a violation of a promise; the rest of that check's come along."""
+        """Keep the violations of a promise that one check yields, and end the run if there is one."""
         found = [violation for violation in violations if self.is_promised(violation.invariant)]
         if found:
             self._note(*found)
@@ -83,7 +83,7 @@ class Judge:
     def broken(
         self, invariant: str, summary: str, field: str, expected: str, found: str, *, detail: str = ""
     ) -> NoReturn:
-        """End the run with one violation that has no place in a file; on a disk where it is none, just end it."""
+        """End the run with one violation without a file. If the disk excuses it, only end the run."""
         if self.is_promised(invariant):
             self._note(Violation(invariant, summary, "", -1, field, expected, found, detail))
         raise StopOnViolation(summary)
@@ -99,7 +99,7 @@ class Judge:
 
     @contextmanager
     def judged_errors(self) -> Iterator[None]:
-        """Turn what the kernel reports of the store into violations."""
+        """Turn errors of the kernel into violations."""
         try:
             yield
         except TaskFailedError as failed:
@@ -118,7 +118,7 @@ class Judge:
             raise StopOnViolation from endless
 
     def recovery(self, store: MessageStore, disk: Disk) -> RecoveredStore:
-        """Judge what a recovery has made of the last life, note what it settles, and return what it found."""
+        """Judge the recovery of the last life, note its result in the ledger, and return it."""
         found = read_store(store, self._ledger.by_properties, self._ledger.known_damage, known=self.readings)
         note_misfiled(self._ledger, found)
         evidence = Evidence(self._ledger, found)
@@ -131,14 +131,14 @@ class Judge:
             self.report(idx.check_lookups(store, found))
         self.claims(store, disk)
         self.report(pos.check_cut(store, disk))
-        # What a failed sync dropped, a process that is killed leaves in a page cache that calls it clean.
+        # After a failed sync and a process kill, dropped data is in the page cache and counts as clean.
         durable = not allowances.sync_errors(disk) and not disk.injected["lying sync"]
         guarantees.note_recovery(self._ledger, found, durable=durable, sync_flush=self._plan.sync_flush)
         self.note_damage(store.config, disk.damage)
         return found
 
     def note_damage(self, config: StoreConfig, damage: Iterable[DamagedRange]) -> None:
-        """Note where the disk has damaged the log without telling anybody: nothing is promised from there on, ever."""
+        """Note silent damage of the log. From its first offset on, no record is promised any more."""
         log_offset = damaged_log_offset(config, damage)
         if log_offset is not None:
             self._damaged_from = min(self._damaged_from, log_offset)
@@ -146,11 +146,11 @@ class Judge:
             guarantees.note_damage(self._ledger, self._damaged_from)
 
     def claims(self, store: MessageStore, disk: Disk) -> None:
-        """Ask the disk whether what the store takes for durable is."""
+        """Judge the durability claims of a store by its disk."""
         self._claims(store, disk, self._ledger)
 
     def claims_of_all(self, store: MessageStore, disk: Disk) -> None:
-        """Ask that of a store that retention takes nothing from, be it a slave's or a broker's."""
+        """Judge the same for a store without retention: that of a slave."""
         self._claims(store, disk, None)
 
     def _claims(self, store: MessageStore, disk: Disk, ledger: Ledger | None) -> None:
@@ -159,7 +159,7 @@ class Judge:
         self.report(found)
 
     def recovery_alone(self, store: MessageStore, disk: Disk) -> RecoveredStore:
-        """Judge a recovery by nothing but its store and disk, and return what it found; nothing is settled by it."""
+        """Judge a recovery by its store and disk alone, and return its result. The ledger does not change."""
         found = read_store(store, known=self.readings)
         note_misfiled(self._ledger, found)
         evidence = Evidence(self._ledger, found)
@@ -170,7 +170,7 @@ class Judge:
         return found
 
     def services(self, store: MessageStore, machine: Machine, *others: Service | None) -> None:
-        """Look for services of a store that runs, and of others beside it, which have ended without a word."""
+        """Report services of a running store, or other services, that have ended without a failure flag."""
         running = {task.name for task in machine.live_tasks.values()}
         for service in (*store.services, *others):
             if service is None or f"{machine.name}/{service.name}" in running:
@@ -180,27 +180,27 @@ class Judge:
                 self.broken("LIVE", summary, "service", "running, or among failedServices", "neither")
 
     def visible(self, store: MessageStore) -> None:
-        """Judge what consumers were given of a store that has dispatched all that is durable."""
+        """Judge the walks of consumers after the store has dispatched all durable records."""
         removes = self._plan.retention.deletes_segments and self._plan.retention.deletes_queues
         if (self._ledger.pulls and self.is_promised("READ")) or removes:
-            dispatched = store.dispatch.reput_from.get()  # first: more may come while it is read
+            dispatched = store.dispatch.reput_from.get()  # read first, because it may grow during the read
             found = read_store(store, known_damage=self._ledger.known_damage, known=self.readings)
             if found.damage is not None:
                 return
             self.report(consumers.check_read(self._ledger, found))
-            if removes:  # a restart would find what is hidden from everybody now
+            if removes:  # a restart would find records that no queue leads to now
                 self.report(self._unreachable(found, dispatched))
 
     def _unreachable(self, found: RecoveredStore, dispatched: int) -> Iterable[Violation]:
-        """Return records in front of dispatch which no queue leads to, but for what may be going."""
+        """Return violations of dispatched records without a queue entry. Expiring records do not count."""
         begin = self._ledger.expired_to
         found.records = [each for each in found.records if begin <= each.record.physical_offset < dispatched]
         return CHECKERS["CQ-COMPLETE"](Evidence(self._ledger, found))
 
     def uncleaned(self, store: MessageStore, disk: Disk) -> list[Violation]:
-        """Return what has expired and stays, what leads there alone, and queues that begin elsewhere than the log.
+        """Return expired segments, queue files that lead only to them, and queues with another beginning than the log.
 
-        Nothing, where nobody can look: a file system that has shut down lets nothing be removed either.
+        Return no violation after the file system has shut down, because it refuses removals, too.
         """
 
         def look() -> Iterator[Violation]:
@@ -211,11 +211,11 @@ class Judge:
         return self._seen_well(disk, look)
 
     def queues_removed(self, store: MessageStore, disk: Disk, log_min_offset: int) -> None:
-        """Judge a removal of queues by hand, before which the log began there; not where nobody can look."""
+        """Judge a removal of queues by hand. log_min_offset: where the log began before it."""
         self.report(self._seen_well(disk, lambda: clean.check_queues_removed(store, log_min_offset)))
 
     def _seen_well(self, disk: Disk, look: Callable[[], Iterable[Violation]]) -> list[Violation]:
-        """Return what is seen through a disk whose look-ups work; nothing if its file system shuts down meanwhile."""
+        """Run a check without look-up faults. Return no violation if the file system shuts down meanwhile."""
         try:
             with disk.with_faults(failed_lookup_chance=0.0):
                 return list(look())
@@ -225,18 +225,18 @@ class Judge:
             return []
 
     def answers_of_the_removed(self, store: MessageStore) -> None:
-        """Judge what a store says of messages that are gone."""
+        """Judge the answers of a store about removed messages."""
         self.report(clean.check_answers(store, self._ledger))
 
     def clean_stop(self, store: MessageStore, disk: Disk, machine: Machine) -> None:
-        """Judge a stop that says it was clean."""
+        """Judge a clean stop."""
         self.claims(store, disk)
         self.report(idx.check_stopped(store, disk))
         self.report(status.check_stopped(store, disk))
         self._check_all_tasks_ended(machine)
 
     def crash(self, store: MessageStore | None, disk: Disk, profile: CrashProfile) -> None:
-        """Judge what the store claims in the moment of a crash, and note what that may not take. None: not opened."""
+        """Judge the claims of a store at a crash, and note which data must survive. store: None if unopened."""
         flushed_where, committed_where = 0, None
         if store is not None:
             self.claims(store, disk)
@@ -255,18 +255,18 @@ class Judge:
         )
 
     def unclean_stop(self, store: MessageStore, disk: Disk, *, has_room: bool) -> None:
-        """Judge a stop that says it was not clean: it must have a reason.
+        """Judge an unclean stop, which must have a reason.
 
         has_room: whether the disk has had room again since before the stop began.
         """
-        had_room = has_room and self._plan.heals  # but for what has none now and then
+        had_room = has_room and self._plan.heals  # apart from single failed extensions
         is_short = disk.injected["failed extend"] if had_room else allowances.wants_of_space(disk)
         if not allowances.errors(disk) and not is_short:
             summary, detail = "a stop without a fault was not clean", services_text(store)
             self.broken("LIVE", summary, "exit", "clean", "unclean", detail=detail)
 
     def _check_all_tasks_ended(self, machine: Machine) -> None:
-        """Find services that a stop has left running."""
+        """Report tasks that a stop has left running."""
         running = [task.name for task in machine.live_tasks.values() if task is not self._kernel.current]
         if running:
             self.broken("LIVE", "a stop left tasks running", "tasks", "none", ", ".join(running))

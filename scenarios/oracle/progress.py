@@ -1,8 +1,8 @@
-"""Progress: how far delayed delivery and consumer groups are, as it is kept beside the log.
+"""Progress: the side files with the offsets of consumer groups and of delayed delivery.
 
-Consumer groups commit to a ConsumerOffsetManager, which a broker runs beside its store; here the run does. It is
-loaded behind the store and brought into the queues before there are puts. One `GroupProgress` sees all lives of a
-store.
+Consumer groups commit to a ConsumerOffsetManager. In a broker it belongs to the broker; here the run owns it. It is
+loaded after the store, and its offsets are limited to the queues before the first put. One `GroupProgress` serves all
+lives of a store.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,20 +21,20 @@ from .ledger import Ledger, Versions
 
 
 class GroupProgress:
-    """The files of progress over all lives, and the manager of the present one."""
+    """The progress files over all lives, and the offset manager of the present life."""
 
     def __init__(self, plan: Plan, ledger: Ledger) -> None:
         self.manager: ConsumerOffsetManager | None = None
-        """What consumers and the check of transactions commit to in the present life, if the plan has any."""
+        """The offset manager of the present life for consumers and the transaction check, None without any."""
         self._plan = plan
         self._ledger = ledger
         self._on_persist: Callable[[], None] | None = None
         self._is_calm = live.is_calm(plan)
 
     def begin_life(self, on_persist: Callable[[], None] | None = None, *, is_calm: bool = False) -> None:
-        """Begin a life of the store. on_persist is called once, when a file of progress is about to be written.
+        """Begin a life of the store. on_persist is called once, before a progress file is written.
 
-        is_calm: whether nothing holds this life up, whatever the plan has for others.
+        is_calm: whether this life has no faults and pauses, whatever the plan has for other lives.
         """
         self._on_persist = on_persist
         self._is_calm = is_calm or live.is_calm(self._plan)
@@ -47,7 +47,7 @@ class GroupProgress:
         self._ledger.commits.end_life()
 
     def note_crash(self, died_ns: int | None) -> None:
-        """Note a crash: it takes no more of what groups committed than an interval of persisting.
+        """Note a crash, which loses only commits of the last interval of persisting.
 
         died_ns: when the machine died, None if only a later time is known.
         """
@@ -58,7 +58,7 @@ class GroupProgress:
         self._ledger.commits.end_life()
 
     def attach(self, store: MessageStore) -> None:
-        """Watch the files of a store that is not loaded yet, and make the manager beside it."""
+        """Watch the files of a store before its load, and create its offset manager."""
         files = store.world.files
         if self._plan.delay.chance:
             store.schedule.file = WatchedSideFile(files, self._ledger.delay_progress, self._on_begin)
@@ -76,9 +76,9 @@ class GroupProgress:
             on_persist()
 
     def load(self, store: MessageStore) -> Iterator[Violation]:
-        """Load what is beside a store that is loaded, and yield what is wrong with what was found.
+        """Load the offsets after the load of the store, and yield violations of both progress files.
 
-        Raises CorruptFileError if there is nothing that can be read, OSError if the disk fails.
+        Raises CorruptFileError if no version is readable, OSError if the disk fails.
         """
         if self._plan.delay.chance:
             yield from side_files.check_damage(store, self._ledger)
@@ -103,11 +103,11 @@ class GroupProgress:
         versions.settle()
 
     def _offsets(self, manager: ConsumerOffsetManager) -> dict[Group, int]:
-        """Return what the manager knows of every group that ever reported."""
+        """Return the offset of every group that ever committed."""
         return {group: manager.query_offset(*group) for group in self._ledger.commits.furthest}
 
     def start(self, store: MessageStore) -> None:
-        """Let consumers commit and delivery begin, from where they are now. Before the store's services start."""
+        """Start commits and delayed delivery, before the services of the store start."""
         if self._plan.delay.chance:
             late_ms_max = live.delivery_ms_max(self._plan) if self._is_calm else None
             began_ms = max(store.world.clock.now_ms(), store.commit_log.last_store_timestamp_ms)
@@ -117,12 +117,12 @@ class GroupProgress:
             self.manager.start()
 
     def shutdown(self) -> None:
-        """End the manager as a broker does in a stop: what was committed is persisted."""
+        """Stop the manager as a broker does, so that it persists all commits."""
         if self.manager is not None:
             self.manager.shutdown()
 
     def cursors(self, store: MessageStore, disk: Disk) -> Iterator[Cursor]:
-        """Yield what is to come to its end when nothing is put any more: delivery, and all progress on the disk."""
+        """Yield the cursors that must reach their ends after the last put: delivery, and durable progress."""
         plan = self._plan
         if plan.delay.chance:
             yield from quiescence.delivering(store, plan, disk)
@@ -135,7 +135,7 @@ class GroupProgress:
         yield from quiescence.consuming(store, plan, disk, manager, CONSUMER_OFFSET_INTERVAL_MS)
 
     def trouble(self) -> str:
-        """Return what the manager knows of why progress is late."""
+        """Return the reason that the manager has for late progress, empty without one."""
         if self.manager is None or self.manager.last_error is None:
             return ""
         return f"consumer offsets: last error: {error_text(self.manager.last_error)}"

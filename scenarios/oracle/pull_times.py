@@ -1,9 +1,9 @@
-"""Pull times: a pull that may wait is answered as soon as there is a message for it, and not when its wait is over.
+"""Pull times: checks that a held pull is answered when a message arrives, not when its hold time ends.
 
-A message whose producer was answered can be read from then on, but for the time that dispatch, an answer and the way
-back take. So a pull that asks for it, or asked before, is answered within that, counted from when the last pause, slow
-operation or late delivery was over. RocketMQ looks at all held pulls every 5 s: that is what a missed wake-up costs.
-A slave wakes nobody, in RocketMQ as here, so that of its pulls nothing is claimed that the end of their wait is not.
+A message is readable soon after its producer has the answer: dispatch, a response and the network take some time. A
+pull for it must be answered within that time, counted from the end of the last pause, slow operation or late delivery.
+RocketMQ looks at all held pulls every 5 s, so a missed wake-up costs up to 5 s. A slave does not wake held pulls, in
+RocketMQ and here, so its pulls are not checked.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,11 +16,11 @@ from .group_delivery import Queue
 from .invariants import live
 
 _COMMIT_MS = 400
-"""How long a record may be in a buffer before readers can have it: two intervals of committing."""
+"""How long a record may stay in a buffer before readers see it: two commit intervals."""
 _ROUND_TRIPS = 6
-"""Between an answered send and what a consumer takes in, of what fits in the buffers of a connection."""
+"""Round trips between an answered send and its receipt by a consumer, per window of a connection."""
 _HEADERS_BYTES = 500
-"""More than a response has beside its messages."""
+"""An upper bound for a response without its messages."""
 
 
 class _Answered(NamedTuple):
@@ -29,26 +29,26 @@ class _Answered(NamedTuple):
 
 
 class PullTimes:
-    """What consumers could have been given in the present life of the broker, and since when."""
+    """The messages that consumers could read in the present life of the broker, each with its time."""
 
     def __init__(self, plan: Plan | None = None, held_up_until_ns: Callable[[str], int] = lambda host: 0) -> None:
-        """plan: the run's; without one nothing is late. held_up_until_ns: when all was well again for a host."""
+        """plan: the run's; None for no check. held_up_until_ns: returns the end of the last delay of a host."""
         self._plan = None if plan is None or _may_fail(plan) else plan
         self._held_up_until_ns = held_up_until_ns
         self._answered: dict[Queue, list[_Answered]] = {}
 
     def begin_life(self) -> None:
-        """Forget what could be had: the broker has ended."""
+        """Forget all messages, because the broker has ended."""
         self._answered.clear()
 
     def note(self, queue: Queue, queue_offset: int, now_ns: int) -> None:
-        """Note that a message which consumers want was answered."""
+        """Note a wanted message whose producer has the answer."""
         self._answered.setdefault(queue, []).append(_Answered(queue_offset, now_ns))
 
     def check(
         self, queue: Queue, position: int, host: str, *, sent_ns: int, now_ns: int, body_bytes: int = 0
     ) -> Iterator[Violation]:
-        """Yield a client's pull from a position on, sent and answered in the present life, whose answer came late."""
+        """LIVE: yield a pull from a position on that was answered late. Both were in the present life."""
         if self._plan is None:
             return
         there_ns = [each.at_ns for each in self._answered.get(queue, ()) if each.queue_offset >= position]
@@ -64,16 +64,16 @@ class PullTimes:
 
 
 def _may_fail(plan: Plan) -> bool:
-    """Return whether the disk may fail, after which dispatch rests before it tries again, or be full."""
+    """Return whether the disk may be full, or fail, after which dispatch pauses before a retry."""
     slow = replace(plan.faults, slow_sync_chance=0.0, slow_io_chance=0.0, stall_chance=0.0)
     return live.may_slow(replace(plan, faults=slow)) or plan.capacity_bytes > 0
 
 
 def late_ms_max(plan: Plan, body_bytes: int) -> int:
-    """Return how long a pull may take when there is a message for it, in ms; body_bytes: of its answer.
+    """Return how long a pull may take if there is a message for it, in ms. body_bytes: of its answer.
 
-    Before that may go the answers to pulls of all other queues, and each may need the buffers of its connection filled
-    and emptied a few times.
+    The answers to pulls of all other queues may be sent first, and each may fill the buffers of its connection a few
+    times.
     """
     pulls = plan.topics * plan.queues_per_topic
     windows = 1 + pulls * (_HEADERS_BYTES + body_bytes) // plan.broker.buffer_bytes

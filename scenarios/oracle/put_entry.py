@@ -1,15 +1,15 @@
-"""Put entries: a put as its producer knows it. What was handed in, what was answered, and where its record is to be.
+"""Put entries: a put with its content, its answer, and the place of its record.
 
-Beside topic, queue, properties and body a producer hands in, and a record keeps:
+In addition to topic, queue, properties and body, a producer sets these fields, and a record keeps them:
 
-    flag, born time, both hosts, reconsumeTimes    as they were handed in, in every record that is made of the message
-    sysFlag                                        likewise, with the bits of IPv6 hosts; its transaction bits say what
-                                                   the record is: 8 of a committed message, 0 of all others here
+    flag, born time, both hosts, reconsumeTimes    unchanged in every record of the message
+    sysFlag                                        likewise, with the bits of IPv6 hosts, and 8 as the transaction bits
+                                                   of a committed message
     magic, bodyCRC                                 of the layout, and of the body
-    preparedTransactionOffset                      0; of a committed message TX says what
+    preparedTransactionOffset                      0; for a committed message TX checks it
     store time                                     as in the producer's answer, if it had one
 
-An op, which ends a transaction, is the store's own: both its hosts are the store's, and it has no flags.
+An op, which ends a transaction, is a record of the store: both its hosts are the store's, and it has no flags.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +22,7 @@ from ...store.formats.messages import PutMessageStatus
 from .reader import MAGIC, Head, LogRecord, body_crc
 
 PROPERTIES_MAX = 32_767
-"""How many bytes of properties a record can have, and how many code units a put."""
+"""The limit for the bytes of properties in a record, and for the code units in a put."""
 
 
 _TOPIC_MAX = 127
@@ -32,7 +32,7 @@ _FIXED_BYTES = 91
 
 
 _LENGTHS_BYTES = 3
-"""Of topicLength and propertiesLength, which come behind the body."""
+"""The bytes of topicLength and propertiesLength, which come after the body."""
 
 
 _COMMITTED = 8
@@ -53,7 +53,7 @@ _AT = {
     "reconsumeTimes": 72,
     "preparedTransactionOffset": 76,
 }
-"""Where fields begin in a record with IPv4 hosts."""
+"""Positions of fields in a record with IPv4 hosts."""
 
 
 _HEAD_FIELDS = (
@@ -66,11 +66,11 @@ _HEAD_FIELDS = (
     "reconsumeTimes",
     "preparedTransactionOffset",
 )
-"""What the format calls the fields of a Head."""
+"""The format's names of the fields of a Head."""
 
 
 class PutContent(NamedTuple):
-    """What a producer handed in. Hosts are an address of 4 or 16 bytes, and a port."""
+    """The fields that a producer sets. A host is an address of 4 or 16 bytes, and a port."""
 
     flag: int = 0
     born_timestamp_ms: int = 0
@@ -78,10 +78,10 @@ class PutContent(NamedTuple):
     store_host: tuple[bytes, int] = (b"\x7f\0\0\1", 10911)
     reconsume_times: int = 0
     sys_flag: int = 0
-    """Without the bits that say what hosts and transactions the record has."""
+    """Without the bits for hosts and transactions."""
 
     def head(self, body: bytes) -> Head:
-        """Return what the record of a message with that body must have."""
+        """Return the head that a record of a message with that body must have."""
         return Head(
             MAGIC,
             body_crc(body),
@@ -94,18 +94,18 @@ class PutContent(NamedTuple):
         )
 
     def with_port_of(self, record: LogRecord) -> "PutContent":
-        """Return the same from the port that a record has in its born host."""
+        """Return the same with the port of a record's born host."""
         address, _ = self.born_host
         return self._replace(born_host=(address, int.from_bytes(record.head.born_host[-_PORT_BYTES:], "big")))
 
     @property
     def stored_sys_flag(self) -> int:
-        """Return the sysFlag of a record that is no committed message's."""
+        """Return the sysFlag of a record, unless it is that of a committed message."""
         return self.sys_flag | _host_bits(_host_bytes(self.born_host), _host_bytes(self.store_host))
 
     @property
     def body_at(self) -> int:
-        """Return where the body begins in a record."""
+        """Return the position of the body in a record."""
         return self.record_bytes(b"", "", b"") - _LENGTHS_BYTES
 
     def record_bytes(self, body: bytes, topic: str, properties: bytes) -> int:
@@ -118,17 +118,17 @@ PLAIN = PutContent()
 
 
 def code_units(text: str) -> int:
-    """Return how many characters a text has, as Java counts them."""
+    """Return the length of a text as Java counts it."""
     return len(text.encode("utf-16-be")) // 2
 
 
 def refusal(
     topic: str, properties: Sequence[bytes], *, in_batch: bool = False, is_possible: bool
 ) -> PutMessageStatus | None:
-    """Return how a put is to be refused, as the first of its checks that it fails says; None if it can be stored.
+    """Return the refusal of a put by the first check that it fails, None if it can be stored.
 
-    properties: of each record. is_possible: whether all else about it could be stored. Of a batch, one message that
-    cannot be stored is as good as all; nobody asks for how many characters it has.
+    properties: of each record. is_possible: whether the rest of it can be stored. One message that cannot be stored
+    refuses the whole batch. The characters of a batch are not counted.
     """
     too_long = max(map(len, properties)) > PROPERTIES_MAX  # of those that are not, no code units are
     if too_long and not in_batch and len(topic) <= _TOPIC_MAX and code_units(properties[0].decode()) <= PROPERTIES_MAX:
@@ -137,7 +137,7 @@ def refusal(
 
 
 class FieldDifference(NamedTuple):
-    """A field of a record that is not as it must be; offset: its position in the record."""
+    """A field of a record with a wrong value. offset: its position in the record."""
 
     offset: int
     field: str
@@ -154,11 +154,11 @@ def differences(
     stored_ms: int | None = None,
     tears: bool = False,
 ) -> Iterator[FieldDifference]:
-    """Yield every field of a record that has not what was handed in.
+    """Yield every field of a record that differs from the put.
 
-    head: given.head of its body. is_committed: whether it is the record of a message that was committed. stored_ms:
-    what its producer was answered, None if it was not. tears: whether bytes may be zero instead, as power cuts tear
-    them: no checksum covers these fields, so that no recovery can see it.
+    head: given.head of its body. is_committed: whether the record is that of a committed message. stored_ms: the store
+    time in the answer, None without one. tears: whether bytes may be zero because of a torn sector, which recovery
+    cannot detect, since no checksum covers these fields.
     """
     if is_committed:
         head = head._replace(prepared_transaction_offset=record.head.prepared_transaction_offset)
@@ -171,7 +171,7 @@ def differences(
 
 
 def differences_of_op(record: LogRecord, body: bytes) -> Iterator[FieldDifference]:
-    """Yield what is wrong with an op, but for its body, its properties and its times."""
+    """Yield the wrong fields of an op. Its body, properties and times are not compared."""
     found = record.head
     head = Head(MAGIC, body_crc(body), 0, found.born_timestamp_ms, found.store_host, found.store_host, 0, 0)
     yield from _different(record, zip(_HEAD_FIELDS, head, found, strict=True))
@@ -185,7 +185,7 @@ def _different(record: LogRecord, fields: Iterable[tuple[str, object, object]]) 
 
 
 def _is_torn(expected: int | bytes, found: int | bytes) -> bool:
-    """Return whether what is found is what was expected, but for bytes that are zero."""
+    """Return whether the found value differs from the expected one in zero bytes only."""
     wanted, there = _bytes_of(expected), _bytes_of(found)
     return len(wanted) == len(there) and all(one in (0, other) for one, other in zip(there, wanted, strict=True))
 
@@ -195,7 +195,7 @@ def _bytes_of(value: int | bytes) -> bytes:
 
 
 def _position(record: LogRecord, field: str) -> int:
-    """Return where a field begins in a record."""
+    """Return the position of a field in a record."""
     at = _AT[field]
     at += len(record.head.born_host) - _IPV4_BYTES if at > _AT["bornHost"] else 0
     return at + (len(record.head.store_host) - _IPV4_BYTES if _AT[field] > _AT["storeHost"] else 0)
@@ -207,7 +207,7 @@ def _shown(value: object) -> str:
 
 @lru_cache(maxsize=1024)
 def _host_bytes(host: tuple[bytes, int]) -> bytes:
-    """Return a host as a record has it; puts of one host share the bytes."""
+    """Return the bytes of a host in a record. Puts of one host share them."""
     address, port = host
     return address + port.to_bytes(4, "big")
 
@@ -217,7 +217,7 @@ def _host_bits(born_host: bytes, store_host: bytes) -> int:
 
 
 class Knowledge(Enum):
-    """What a producer may conclude from its answer."""
+    """The knowledge of a producer after its answer."""
 
     ACKNOWLEDGED = "acknowledged"
     REFUSED = "refused"
@@ -233,12 +233,12 @@ _STORED_OR_NOT = (
 
 
 class Detour(NamedTuple):
-    """Where a record waits: for its time, or for its transaction to be decided."""
+    """The place where a record waits for its time, or for the decision of its transaction."""
 
     place: tuple[str, int]
     """Topic and queue."""
     delay_ms: int | None = None
-    """How long after it was stored it is due, if it waits for its time."""
+    """The delay after the store time, None for a half message."""
 
 
 @dataclass(slots=True, eq=False)
@@ -261,21 +261,21 @@ class PutEntry:
     physical_offset: int | None = None
     queue_offset: int | None = None
     is_durable: bool = False
-    """Whether even a power cut may not take it any more."""
+    """Whether it must survive a power cut."""
     detour: Detour | None = field(default=None, compare=False)
-    """Where its record waits, if it does not go straight to its queue."""
+    """The detour of its record, None if it goes straight to its queue."""
     light_names: tuple[str, ...] = field(default=(), compare=False)
-    """The light queues it is to enter beside its own, as it names them."""
+    """The light queues that it names in addition to its own queue."""
     wrote_bytes: int | None = None
     """Size of its record, once known."""
     given: PutContent = field(default=PLAIN, compare=False)
-    """What else its producer handed in."""
+    """The other fields of its producer."""
     stored_ms: int | None = None
-    """When it was stored, as the answer said, or a record of it."""
+    """The store time in its answer, or in its record."""
     over_in: int | None = field(default=-1, compare=False)
     """The life of the store in which its client stopped waiting; None: it still waits. A later life cannot store it."""
     knows_port: bool = field(default=True, compare=False)
-    """Whether the port in its born host is known. A client's system chooses it, and the first record tells."""
+    """Whether the port in its born host is known. The client's system chooses it, and the first record shows it."""
     _head: Head | None = field(default=None, init=False, repr=False, compare=False)
     _sys_flag: int = field(default=0, init=False, repr=False, compare=False)
 
@@ -286,25 +286,25 @@ class PutEntry:
 
     @property
     def delay_ms(self) -> int | None:
-        """Return how long after it was stored it is due, if it is to be delivered later."""
+        """Return its delay after the store time, None without a delay."""
         return None if self.detour is None else self.detour.delay_ms
 
     @property
     def head(self) -> Head:
-        """Return what its record must have beside its place, its message and its store time."""
+        """Return the head that its record must have."""
         if self._head is None:
             self._head = self.given.head(self.body)
             self._sys_flag = self.given.stored_sys_flag
         return self._head
 
     def is_kept_by(self, record: LogRecord) -> bool:
-        """Return whether a record, of no committed message, has what was handed in beside the message's text."""
+        """Return whether a record has its head and sysFlag. The record is not that of a committed message."""
         return record.head == self.head and record.sys_flag == self._sys_flag
 
     def differences(
         self, record: LogRecord, *, is_committed: bool = False, tears: bool = False
     ) -> Iterator[FieldDifference]:
-        """Yield every field of a record of this message that has not what was handed in, or answered."""
+        """Yield every field of a record of this message that differs from the put or from its answer."""
         answered_ms = self.stored_ms if record.physical_offset == self.physical_offset else None
         given, head = self.given, self.head
         if not self.knows_port:
@@ -313,20 +313,20 @@ class PutEntry:
         return differences(record, given, head, is_committed=is_committed, stored_ms=answered_ms, tears=tears)
 
     def learn_port(self, record: LogRecord) -> None:
-        """Take the port of its born host from its record; other records of the message must have the same one."""
+        """Take the port of its born host from its record. Other records of the message must have the same port."""
         self.given = self.given.with_port_of(record)
         self.knows_port, self._head = True, None
 
     @property
     def record_bytes(self) -> int:
-        """Return the size of its record; of one that is not redirected it is known beforehand."""
+        """Return the size of its record. Without a detour it is known before the put."""
         if self.wrote_bytes is not None:
             return self.wrote_bytes
         return self.given.record_bytes(self.body, self.topic, self.properties)
 
     @property
     def knowledge(self) -> Knowledge:
-        """Return what the producer knows of it."""
+        """Return the knowledge of its producer."""
         if self.status is None or self.status in _STORED_OR_NOT:
             return Knowledge.UNKNOWN
         if self.status is PutMessageStatus.PUT_OK:

@@ -1,4 +1,4 @@
-"""A recovered store, read once for all checkers, and the digest that recovering again must not change."""
+"""Recovered store: the content of a store for all checkers, and a digest that another recovery must not change."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from .put_entry import PutEntry
 from .reader import ENTRY, ENTRY_BYTES, Known, LogRecord, UnreadableError, walk
 
 LONG_HISTORY_PUTS = 10_000
-"""From how many puts on it pays to keep the bytes of records only once."""
+"""The number of puts from which on records share the bytes of their puts."""
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ Entry = tuple[int, int, int]
 
 
 class DecodedEntries(Sequence[Entry]):
-    """Entries as a queue's files have them, decoded when looked at: tuples would take nine times as much."""
+    """The entries of a queue's files, decoded on access. Tuples would take nine times the memory."""
 
     __slots__ = ("_raw",)
 
@@ -61,7 +61,7 @@ class DecodedEntries(Sequence[Entry]):
 
 @dataclass(slots=True)
 class FoundQueue:
-    """The entries of one queue from its first file's first to its last."""
+    """The entries of all files of one queue."""
 
     topic: str
     queue_id: int
@@ -75,7 +75,7 @@ class FoundQueue:
 
 @dataclass(slots=True)
 class RecoveredStore:
-    """The log and the queues, as they are in the page cache."""
+    """The log and the queues in the page cache."""
 
     records: list[FoundRecord] = field(default_factory=list)
     by_offset: dict[int, FoundRecord] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class RecoveredStore:
     delivered_to: dict[int, int] = field(default_factory=dict)
     """Progress of delayed delivery: level -> queue offset of the next entry to deliver."""
     damage: UnreadableError | None = None
-    """What stopped the walk over the log before its end: nothing may."""
+    """The error that stopped the walk over the log before its end, None without one."""
     index: FoundIndex | None = None
     """The key index, if there is one."""
 
@@ -97,10 +97,10 @@ def read_store(
     *,
     known: Known | None = None,
 ) -> RecoveredStore:
-    """Read a store whose services stand still, through damage that is known.
+    """Read a store whose services are idle. Known damage is undone.
 
-    puts: by properties, to keep only once what is as it was put. known: what was read of earlier lives, which need not
-    be decoded again; it is not kept of long histories.
+    puts: by properties, to share equal bytes with them. known: records that were decoded before, unused for long
+    histories.
     """
     found = RecoveredStore(min_offset=store.log.min_offset, max_offset=store.log.max_offset)
     found.delivered_to = dict(store.schedule.offsets)
@@ -130,7 +130,7 @@ def read_store(
 
 
 def keep_once(found: FoundRecord, puts: Mapping[bytes, PutEntry]) -> None:
-    """Let a record share the bytes of its put as far as they are equal."""
+    """Let a record share equal bytes with its put."""
     put = puts.get(found.record.properties)
     if put is not None:
         head = put.head if found.record.head == put.head else found.record.head
@@ -150,10 +150,10 @@ def _records(store: MessageStore, known_damage: KnownDamage | None, known: Known
 
 
 def content_digest(store: MessageStore) -> str:
-    """Return a digest of the bytes of every file of log and queues, by path, and of the index: names of those change.
+    """Return a digest of the files of log and queues by path, and of the index without the names of its files.
 
-    It is what recovering again must not change. Of an index whose beginning has expired that is what still leads into
-    the log: the file that is made anew each time leaves out the rest.
+    Another recovery must not change it. If the log's beginning has expired, only index entries into the log count,
+    because each rebuild leaves out the others.
     """
     digest = _digest_of_rows(store)
     log_min_offset = store.log.min_offset

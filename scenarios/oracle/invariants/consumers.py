@@ -1,6 +1,6 @@
-"""Consumers: READ (all that a subscription matches, each once, in queue order) and VIS (it stays there).
+"""Consumers: READ (all matching messages, once each, in queue order) and VIS (consumed messages stay).
 
-Tags that share a hash pass the store's filter; the workload's tags do not.
+Tags with equal hashes would pass the store's filter. The workload has no such tags.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,16 +17,16 @@ from ..reader import LogRecord
 from ..recovered import RecoveredStore
 
 _FAR = 1_000_000
-"""Queue offsets that no queue here ever gets to."""
+"""A queue offset beyond every queue of a run."""
 
 _TRIMMED = "".join(map(chr, range(0x21)))
-"""The characters that do not count at the ends of a tag that is subscribed to."""
+"""The characters that are trimmed from the ends of a tag in a subscription."""
 
 
 def check_read(ledger: Ledger, store: RecoveredStore) -> Iterator[Violation]:
-    """READ: yield every walk of this life that missed something, repeated it, or was given what it did not ask for.
+    """READ: yield every walk of this life with a missing, repeated or unwanted message.
 
-    A record that is damaged may be given or not. store: as it is at the end of the same life, before any crash.
+    A damaged record may be there or not. store: at the end of the same life, before a crash.
     """
     for pull in ledger.pulls:
         tried("READ")
@@ -48,14 +48,14 @@ def check_read(ledger: Ledger, store: RecoveredStore) -> Iterator[Violation]:
 
 
 def unknown(shown: str) -> Violation:
-    """Return the violation of VIS by a record that a consumer was given and nobody put."""
+    """Return the VIS violation for a consumed record without a put."""
     return Violation("VIS", "a consumer was given a record that nobody put", "", -1, "record", "a put", shown)
 
 
 def check_given(ledger: Ledger, put: PutEntry, record: LogRecord) -> Iterator[Violation]:
-    """READ: yield every field of a record that a client was given and that is not as its message was put.
+    """READ: yield every field of a consumed record that differs from its put.
 
-    put: the one whose record it is, or a copy. The body and the properties are those of the put, or it were none of it.
+    The record is that of the put or a copy. Body and properties are equal, because the put was found by them.
     """
     tried("READ")
     is_committed = put.detour is not None and put.delay_ms is None
@@ -92,7 +92,7 @@ def check_bounds(
     (low, going_on, high), (position, begin, following) = bounds, given
     is_next = going_on >= following if passes_over else going_on == following
     begins = low <= begin or ledger.expired_to > 0  # else its messages may expire while they are read
-    # the end of the queue is read before the entries, of which the first ones may be passed over
+    # maxOffset is read before the entries, and the first entries may be passed over
     if not (begins and is_next and (position if passes_over else begin) < high):
         expected = f"minOffset <= {begin}, nextBeginOffset {'>= ' * passes_over}{following}, maxOffset > {begin}"
         found = f"{low}, {going_on}, {high}"
@@ -100,9 +100,9 @@ def check_bounds(
 
 
 def check_skipped(ledger: Ledger, queue: Queue, begin: int, end: int) -> Iterator[Violation]:
-    """CLEAN: yield the first message in [begin, end) of a queue that a consumer is sent past though it has not expired.
+    """CLEAN: yield the first message in [begin, end) of a queue that is skipped although it has not expired.
 
-    The answer that does so is of the present life: an earlier one does not know the bounds of a queue that came later.
+    The answer is of the present life, because an earlier life does not know later bounds of a queue.
     """
     tried("CLEAN")
     owed = {
@@ -121,9 +121,9 @@ def check_skipped(ledger: Ledger, queue: Queue, begin: int, end: int) -> Iterato
 def check_dealt_with(
     ledger: Ledger, group: GroupDelivery, store: RecoveredStore, wants: Callable[[bytes], bool]
 ) -> Iterator[Violation]:
-    """LIVE: yield every message that is there and that a group wants, is past, and has never dealt with.
+    """LIVE: yield every wanted message in the log that the group has never handled.
 
-    wants: says so by a message's properties.
+    wants: decides by a message's properties.
     """
     for place, found in user_places(store.records):
         tried("LIVE")
@@ -149,7 +149,7 @@ def _wanted(pull: Pull, ledger: Ledger, store: RecoveredStore) -> list[str]:
         if offset is None or record.physical_offset in ledger.known_damage.unreadable:
             continue
         put = ledger.seen_in(record)
-        # PREFIX has seen every record of an earlier life, this one's are all puts
+        # PREFIX has checked the records of earlier lives; those of this life are all puts
         assert put is not None, record
         if ledger.may_be_removed(put):
             continue
@@ -159,7 +159,7 @@ def _wanted(pull: Pull, ledger: Ledger, store: RecoveredStore) -> list[str]:
 
 
 def check_beyond(store: MessageStore, topic: str, queue_id: int) -> Iterator[Violation]:
-    """READ: yield what is wrong with the answer to a pull behind a queue's end: where to go on is the end, or 0."""
+    """READ: pull beyond the end of a queue; yield an answer with messages or with a next offset beyond the end."""
     tried("READ")
     result = store.get_message(topic, queue_id, _FAR)
     ends = (0, store.get_max_offset_in_queue(topic, queue_id))
@@ -176,9 +176,9 @@ def check_beyond(store: MessageStore, topic: str, queue_id: int) -> Iterator[Vio
 
 
 def check_look_up(store: MessageStore, ledger: Ledger, put: PutEntry) -> Iterator[Violation]:
-    """READ, by log offset: yield what is wrong with the answer to a look-up of a put's record.
+    """READ: look up a put's record at the log offset in its answer; yield a missing or different record.
 
-    It is found where the answer to its put said, as it was put. Not judged: one whose place is unknown.
+    A put with an unknown offset is not judged.
     """
     offset = put.physical_offset
     if offset is None or put.name in ledger.gone:
@@ -205,7 +205,7 @@ def _wrong_record(put: PutEntry, field: str, expected: str, found: str) -> Viola
 
 
 def check_vis(evidence: Evidence) -> Iterator[Violation]:
-    """VIS: yield everything seen that is gone or replaced, unless retention or a fault may have taken it."""
+    """VIS: yield every consumed message that is gone or replaced, unless retention or a fault excuses it."""
     store = evidence.store
     if evidence.ledger.stable:
         tried("VIS")

@@ -1,7 +1,7 @@
-"""Delivery in time and again: SCHED (delayed messages are delivered, and not early), REDEL (how often again).
+"""Delivery: SCHED (delayed messages are delivered, not early), REDEL (limits of redelivery), META of groups.
 
-After each recovery the copies of delayed messages are held against their records. As a run goes, consumers look at
-the clock when they are given one, and a start compares where consumer groups begin with where they were.
+After each recovery the copies of delayed messages are compared with their records. Consumers compare the clock with the
+delay of each message. The offset of a group is compared with its commits at each start and in each answer.
 """
 
 from bisect import bisect_left
@@ -16,16 +16,15 @@ from ..recovered import FoundRecord
 from ..returned import RETURNED
 
 _OTHER_MS = 40
-"""How long a record that is put meanwhile may take, when it needs a segment: a few syncs on a disk as slow as any."""
+"""How long another put may take if it needs a segment: a few syncs of the slowest disk."""
 
 
 def check_sched(evidence: Evidence) -> Iterator[Violation]:
-    """SCHED: yield every copy without its record or too early, and every record that was passed over.
+    """SCHED: yield every copy without its record or too early, and every skipped record.
 
-    Every copy has the record it was made of in front of it, and was stored no earlier than that was and its delay,
-    unless the clock has read that and was set back since; every record that progress has passed has a copy. That
-    progress gets to the end of each level, so that all are delivered, is LIVE's; that nothing else comes where copies
-    do, and all that a copy keeps of its message, are PREFIX's; how many copies there may be is REDEL's.
+    Every copy has its record before it, and was stored at least the delay after it, unless the clock was set back.
+    Every record that progress has passed has a copy. LIVE checks that progress reaches the end of each level, PREFIX
+    the content of copies, and REDEL their number.
     """
     if not any(topic == SCHEDULE_TOPIC for topic, _ in evidence.store.queues):
         return
@@ -68,9 +67,9 @@ def check_sched(evidence: Evidence) -> Iterator[Violation]:
 def _check_late(
     ledger: Ledger, found: FoundRecord, put: PutEntry, due_ms: int, stored_ms: list[int]
 ) -> Iterator[Violation]:
-    """Yield a copy that was made long after it was due, for no reason; stored_ms: the times of all records up to it.
+    """Yield a copy that was made late without a reason. stored_ms: the times of all records up to it.
 
-    It is late from when it was due or its life began. Each record that was put meanwhile may have needed a segment.
+    Lateness counts from the due time, or from the start of its life. Each put meanwhile may have needed a segment.
     """
     delivery = ledger.deliveries[ledger.delivery_of(found.record.physical_offset)] if ledger.deliveries else None
     if delivery is None or delivery.late_ms_max is None:
@@ -84,9 +83,9 @@ def _check_late(
 
 
 def check_delivered(evidence: Evidence) -> Iterator[Violation]:
-    """SCHED: yield every delayed message that was not delivered, and every returned one that is not given again.
+    """SCHED: yield every delayed message without a delivery, and every returned one without a redelivery.
 
-    To be asked when the time of each is over.
+    All delays must have ended before.
     """
     ledger, records = evidence.ledger, evidence.store.records
     delivered = {put.name for one in records if (put := ledger.copied_by(one.record)) is not None}
@@ -111,7 +110,7 @@ def check_delivered(evidence: Evidence) -> Iterator[Violation]:
 
 
 def check_seen(put: PutEntry, now_ns: int) -> Iterator[Violation]:
-    """SCHED: yield a delayed message that a consumer is given at now_ns, sooner than its delay after it was put."""
+    """SCHED: yield a delayed message that is consumed at now_ns, before its delay has ended."""
     assert put.delay_ms is not None, put.name
     tried("SCHED")
     waited_ms = now_ns // 1_000_000 - put.asked_ns // 1_000_000  # store times are whole ms
@@ -121,11 +120,10 @@ def check_seen(put: PutEntry, now_ns: int) -> Iterator[Violation]:
 
 
 def check_redel(evidence: Evidence) -> Iterator[Violation]:
-    """REDEL: yield every copy of a delayed message that should not have been made, or is about to be made again.
+    """REDEL: yield every copy of a delayed message that is a wrong repetition, or will be repeated.
 
-    Each life of a store delivers one copy at most, and none of what the progress it began with has passed. After a
-    clean stop that persisted its progress, that has passed all that the life before it delivered. What progress a
-    crash leaves is META's.
+    Each life of a store makes at most one copy of a message, and no copy of messages before its initial progress. After
+    a clean stop with persisted progress, that progress is past all deliveries. META checks progress after a crash.
     """
     ledger, store = evidence.ledger, evidence.store
     if not any(topic == SCHEDULE_TOPIC for topic, _ in store.queues):
@@ -142,7 +140,7 @@ def check_redel(evidence: Evidence) -> Iterator[Violation]:
         put = ledger.copied_by(record)
         own = None if put is None else waiting.get(put.name)
         if put is None or own is None:
-            continue  # SCHED's, if it is a delayed one's
+            continue  # a delayed one is checked by SCHED
         life = ledger.delivery_of(record.physical_offset)
         lives = delivered_in.setdefault(put.name, set())
         level, offset = own.record.queue_id + 1, own.record.queue_offset
@@ -167,10 +165,10 @@ def check_redel(evidence: Evidence) -> Iterator[Violation]:
 
 
 def check_group(commits: GroupCommits, group: Group, offset: int, *, asked_in: int | None) -> Iterator[Violation]:
-    """META, REDEL: yield what is wrong with the offset of a consumer group in an answer, or at a start.
+    """META, REDEL: yield a wrong offset of a consumer group in an answer, or at a start.
 
-    asked_in: the life that was asked. An earlier life does not know later commits, nor what a recovery has taken back;
-    its answer may arrive late. None: a slave was asked, which may be behind at any time.
+    asked_in: the life that was asked. Its answer may arrive late, and then misses later commits and recoveries. None:
+    a slave was asked, which may lag at any time.
     """
     tried("META")
     is_of_now = asked_in == commits.life

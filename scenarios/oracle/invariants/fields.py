@@ -1,7 +1,6 @@
-"""Checked fields: what each invariant compares, and in which kinds of runs.
+"""Checked fields: the fields that each invariant compares, and the kinds of runs in which it does.
 
-A field of a record that no invariant names here is not checked at all, and neither is one in a kind of run that no
-invariant with that field is checked in. Fields of records have the names of the format.
+A field of a record that is missing here is not checked. Fields of records have the names of the format.
 """
 
 from typing import NamedTuple
@@ -11,7 +10,7 @@ STORE, CLUSTER, BROKER = "store", "cluster", "broker"
 RUNS = (STORE, CLUSTER, BROKER)
 
 MESSAGE = ("topic", "queueId", "body", "properties")
-"""What a producer puts, and what says where to. Tags, keys and delays are properties."""
+"""The content and the target of a message. Tags, keys and delays are properties."""
 HEAD = (
     *("magicCode", "bodyCRC", "flag", "sysFlag", "bornTimestamp", "bornHost", "storeTimestamp", "storeHost"),
     *("reconsumeTimes", "preparedTransactionOffset"),
@@ -19,7 +18,7 @@ HEAD = (
 
 
 class CheckedFields(NamedTuple):
-    """What one invariant compares."""
+    """The fields that one invariant compares."""
 
     fields: tuple[str, ...]
     runs: tuple[str, ...] = RUNS
@@ -54,4 +53,4 @@ CHECKED: dict[str, CheckedFields] = {
     "REP": CheckedFields(("bytes of the log", "reported offset", "divergence", "tables of a slave"), (CLUSTER, BROKER)),
     "IDEMPOTENT": CheckedFields(("bytes of log, queues and index",), (STORE,)),
 }
-"""What each invariant compares, in which runs. `tests/scenarios/oracle/invariants/test_fields.py` holds both."""
+"""The fields and runs of each invariant. `tests/scenarios/oracle/invariants/test_fields.py` checks both."""

@@ -1,9 +1,7 @@
-"""LIVE: while nothing is broken, every put is answered and every record becomes visible within a bounded time.
+"""LIVE: without faults, every put is answered and every record becomes visible within a bounded time.
 
-A broker answers each send when its time is over, and has forgotten each client whose connection has ended soon after.
-It holds no pull for which there is a message.
-
-Deadlocks, runs without progress and services that die are LIVE violations too; the kernel reports those.
+A broker answers each send by its timeout, forgets a client soon after its connection has ended, and holds no pull that
+has a message. Deadlocks, runs without progress and services that die are LIVE violations, too; the kernel reports them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,46 +27,44 @@ if TYPE_CHECKING:
     from ....store.broker.long_polling import HeldPull
 
 _MOMENT_MS = 20
-"""What tasks that wait for each other need beside syncs: on the simulated clock computing takes no time at all."""
+"""Time for tasks that wait for each other, in addition to syncs. Computing takes no virtual time."""
 _REQUEST_MS = 1_000
-"""What a broker's tasks need for a request beside time-outs: a heartbeat may have topics to make durable."""
+"""Time for a request to a broker, in addition to timeouts. A heartbeat may have to make topics durable."""
 _SYNCS_PER_FILE = 2
-"""Its bytes, and the directory that has its name."""
+"""One for its bytes, one for its directory."""
 _FILES_BESIDE = 10
 """Checkpoint, marker, side files and their directories."""
 
 RETRY_MS_MAX = 2 * DISPATCH_RETRY_MS + DELIVERY_RETRY_MS
-"""How much longer it may take after errors, which were met in the midst of it and are behind it now: who met one waits
-that long before it tries again."""
+"""The additional time after errors, because a service pauses before each retry."""
 
 _STEPS_BACK_MAX = 10
-"""How many of the longest steps a clock is never further behind, all taken together."""
+"""The sum of all steps back of a clock, in longest steps."""
 _CHANCES = {field.name for field in fields(FaultPlan) if field.name.endswith("_chance")}
 _slowing_chances = attrgetter(*(kind.row.knob for kind in FaultKind if kind.row.excuses and kind.row.knob in _CHANCES))
 _disturbing = attrgetter(*(path for kind in FaultKind if Excuse.PAUSE in kind.row.excuses for path in paths_of(kind)))
 
 
 def answer_ms_max(plan: Plan) -> int | None:
-    """Return how long a put may take in ms, pauses left out; None if the plan breaks or slows the disk.
+    """Return the limit for a put in ms, without pauses; None if the plan makes the disk fail or slow.
 
-    Every put that is ahead in line, and every segment it needs, may cost a few syncs; so may those that
-    overtake it, for which see `segment_ms_max`.
+    Every earlier put and every new segment may cost a few syncs. For puts that overtake it see `segment_ms_max`.
     """
     return None if may_slow(plan) else calm_answer_ms_max(plan)
 
 
 def calm_answer_ms_max(plan: Plan) -> int:
-    """Return the same of a life in which nothing breaks or slows the disk, whatever the plan has for others."""
+    """Return the limit for a life without disk faults, whatever the plan has for other lives."""
     return _MOMENT_MS + plan.sync_ms_max * 8 * (plan.producers + 1) + _slave_ms_max(plan)
 
 
 def is_calm(plan: Plan) -> bool:
-    """Return whether nothing in a plan breaks or slows a disk, or makes tasks wait."""
+    """Return whether a plan has neither disk faults nor pauses."""
     return not may_slow(plan) and not may_disturb(plan)
 
 
 def start_ms_max(plan: Plan) -> int:
-    """Return how long a store may take, in ms, from when it has recovered until its services work, or for a file."""
+    """Return how long a store may take in ms from its recovery until its services work, or for one file."""
     return _MOMENT_MS + plan.sync_ms_max * _SYNCS_PER_FILE * _FILES_BESIDE
 
 
@@ -78,25 +74,25 @@ def _slave_ms_max(plan: Plan) -> int:
 
 
 def may_slow(plan: Plan) -> bool:
-    """Return whether anything in a plan fails operations, makes them wait, or forces branches that cost time."""
+    """Return whether a plan has failed or slow operations, or forced branches that cost time."""
     return plan.memory.error_chance > 0 or plan.forced_branch_chance > 0 or any(_slowing_chances(plan.faults))
 
 
 def may_disturb(plan: Plan) -> bool:
-    """Return whether anything in a plan makes tasks wait."""
+    """Return whether a plan pauses tasks."""
     return any(_disturbing(plan))
 
 
 def clock_ms_max(plan: Plan) -> int:
-    """Return how much later something may come that is due by the wall clock, in ms: that may have been set back."""
+    """Return how much later a step may come in ms because the wall clock was set back."""
     disturbances = plan.disturbances
     return _STEPS_BACK_MAX * disturbances.clock_step_ms_max if disturbances.clock_step_chance else 0
 
 
 def work_ms_max(plan: Plan, store: MessageStore) -> int:
-    """Return how long a store may take to do what is due, in ms, when nothing is broken: a sync of each of its files.
+    """Return how long a store without faults may take for pending work in ms: a sync of each of its files.
 
-    On a slow disk the end of a segment waits with the put that needs the next one, and a queue's file may be slow too.
+    On a slow disk the end of a segment waits with the put that needs the next one, and a queue's file may be slow, too.
     """
     index_files = 0 if store.index is None else len(store.index.table.files)
     files = len(store.log.segments) + sum(len(queue.queue.segments) for queue in store.queues.all()) + index_files
@@ -104,28 +100,27 @@ def work_ms_max(plan: Plan, store: MessageStore) -> int:
 
 
 def delivery_ms_max(plan: Plan) -> int:
-    """Return how late the copy of a delayed message may be in ms, but for what else is put meanwhile.
+    """Return how late the copy of a delayed message may be in ms, without the time for other puts.
 
-    It is put as any message is, when the task of delivery has seen the entry of its message; in the beginning that has
-    to start.
+    Delivery puts it like any message after it has seen its queue entry. At first delivery itself has to start.
     """
     return calm_answer_ms_max(plan) + start_ms_max(plan)
 
 
 def held_up_ms_max(plan: Plan) -> int:
-    """Return for how long what is slow or paused in a plan may hold a store up beyond that, in ms."""
+    """Return the additional delay by slow operations and pauses of a plan in ms."""
     slow_ms = pauses_ms_max(plan)
     return ALLOCATE_WAIT_MS + slow_ms if slow_ms else 0
 
 
 def paused_ms_max(plan: Plan) -> int:
-    """Return how long a pause of a task may yet last that had begun before tasks were left in peace, in ms."""
+    """Return how long the last pause of a task may still last after disturbances have ended, in ms."""
     disturbances = plan.disturbances
     return disturbances.paused_task_ms_max if disturbances.paused_task_chance else 0
 
 
 def pauses_ms_max(plan: Plan) -> int:
-    """Return for how long a slow disk and paused tasks may hold up what a store does, in ms."""
+    """Return how long a slow disk and pauses may delay a step of a store in ms."""
     faults, disturbances = plan.faults, plan.disturbances
     return int(
         (faults.slow_sync_chance and faults.slow_sync_ms_max)
@@ -137,31 +132,31 @@ def pauses_ms_max(plan: Plan) -> int:
 
 
 def request_ms_max(plan: Plan) -> int:
-    """Return how long a broker may take for a request in ms, beside what that waits for, be it slow or paused."""
+    """Return how long a broker may take for a request in ms, without the waits of the request itself."""
     return pauses_ms_max(plan) + _REQUEST_MS
 
 
 def overtaken_ms_max(plan: Plan) -> int:
-    """Return how much longer a question about a half message may take for each that is put back before it, in ms.
+    """Return how much longer a question about a half message may take for each one put back before it, in ms.
 
-    Each may need a segment, which is a file and a name to sync, behind another that is being made.
+    Each may need a new segment, with a sync for the file and one for its name, after another segment.
     """
     return 2 * segment_ms_max(plan)
 
 
 def segment_ms_max(plan: Plan) -> int:
-    """Return how much longer a put may take for each segment that the log grows by while it waits, in ms.
+    """Return how much longer a put may take for each segment that the log grows by meanwhile, in ms.
 
-    The put lock is not fair: whoever comes by while it is free takes it, also the store itself, which puts back half
-    messages and delivers delayed ones, one after the other, and some of these need a segment.
+    The put lock is not fair, so other puts may overtake, also those of the store itself, which puts back half messages
+    and delivers delayed ones. Some of these need a segment.
     """
     return plan.sync_ms_max * _SYNCS_PER_FILE
 
 
 def check_answer(limit_ms: int | None, put: PutEntry, more_ms: int = 0) -> Sequence[Violation]:
-    """Return a put that took longer than limit_ms, which is what answer_ms_max gave, and for no good reason.
+    """Return a put that took longer than limit_ms, the result of answer_ms_max.
 
-    more_ms: what the segments may have cost that others were given while it waited.
+    more_ms: additional time for the segments of other puts.
     """
     if limit_ms is None or put.answered_ns is None:
         return ()
@@ -175,10 +170,10 @@ def check_answer(limit_ms: int | None, put: PutEntry, more_ms: int = 0) -> Seque
 
 
 def check_flush_wait(plan: Plan, put: PutEntry, result: PutMessageResult, now_ms: int) -> Sequence[Violation]:
-    """Return a put, just answered by a store that runs, that was in the log for longer than it may wait for its flush.
+    """Return a put, just answered by a running store, that waited for its flush beyond the timeout.
 
-    However slow the disk is. Who opens a segment has waited for that, too, and when clocks step nobody knows. now_ms:
-    by the wall clock, less what of pauses there was meanwhile.
+    This holds on slow disks, too. A put that opens a segment has another wait, and clock steps hide the time. now_ms:
+    the wall clock without pauses.
     """
     append = result.append
     if append is None or not put.wait or not plan.sync_flush or plan.disturbances.clock_step_chance:
@@ -195,9 +190,9 @@ def check_flush_wait(plan: Plan, put: PutEntry, result: PutMessageResult, now_ms
 
 
 def check_left_over(plan: Plan, put: PutEntry, stopped_ns: int) -> Sequence[Violation]:
-    """Return a put, just answered, that a store left waiting when it had stopped.
+    """Return a put, just answered, that a store left waiting after its stop.
 
-    stopped_ns: when that was. Nothing has paused tasks since, but a pause may have been going on.
+    stopped_ns: the end of the stop. No pause began after it, but one may have been under way.
     """
     if may_slow(plan) or put.answered_ns is None or put.asked_ns >= stopped_ns:
         return ()
@@ -225,7 +220,7 @@ def check_waiting(plan: Plan, asked_ns: Iterable[int], now_ns: int) -> Iterator[
 
 
 def timed_out(timeout_ms: int, error: OSError) -> Iterator[Violation]:
-    """Yield a consumer's request that is not answered in time, when all is well. error: what its client raised."""
+    """Yield a consumer's request that was not answered in time, after all faults. error: of its client."""
     tried("LIVE")
     if isinstance(error, TimeoutError):
         summary = f"a request of a consumer is not answered in {timeout_ms} ms"
@@ -233,10 +228,10 @@ def timed_out(timeout_ms: int, error: OSError) -> Iterator[Violation]:
 
 
 def check_held(store: MessageStore, pull: "HeldPull") -> Iterator[Violation]:
-    """Yield a pull that a master has just begun to hold although dispatch is done with a message that it wants.
+    """Yield a pull that a master has just begun to hold although dispatch is past a message for it.
 
-    Dispatch wakes those who wait for a record before it goes on behind it: of what it is done with it wakes nobody any
-    more. To be called at one moment. What records say of messages is not looked at, nor a disk that cannot be read.
+    Dispatch wakes the pulls for a record before it goes on, and never again. The check runs at one moment. It does not
+    read records, and ignores a disk that cannot be read.
     """
     queue = store.queues.find(*pull.queue)
     if queue is None or pull.wanted.reads_records or store.config.broker_role is BrokerRole.SLAVE:
@@ -252,7 +247,7 @@ def check_held(store: MessageStore, pull: "HeldPull") -> Iterator[Violation]:
         except OSError:
             return
         if unit is None and is_ext_address(entry.tags_code):
-            continue  # its tags are unknown here; who announced it has seen the record
+            continue  # its tags are unknown here, only dispatch has read them
         if not pull.wanted.matches_queue(entry.tags_code if unit is None else unit.tags_code, unit):
             continue
         summary = f"a pull of {pull.queue[0]}/{pull.queue[1]} is held although there is a message for it"
@@ -262,9 +257,9 @@ def check_held(store: MessageStore, pull: "HeldPull") -> Iterator[Violation]:
 
 
 def check_members(plan: Plan, ended_ns: Iterable[int], now_ns: int) -> Iterator[Violation]:
-    """Yield what is wrong with members of a broker's groups whose connections have ended.
+    """Yield members of a broker's groups whose connections ended too long ago.
 
-    ended_ns: when the broker was done with each of these. A heartbeat that is dealt with may have noted one since.
+    ended_ns: when the broker had handled the end of each connection. A late heartbeat may have added a member since.
     """
     limit_ms = request_ms_max(plan)
     for each_ns in ended_ns:

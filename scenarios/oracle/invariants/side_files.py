@@ -1,9 +1,8 @@
-"""Side files: META (progress is found as it was last durable, or newer) and CKPT (the checkpoint).
+"""Side files: META (a start finds the last durable progress, or newer) and CKPT (the checkpoint).
 
-A side file is replaced as a whole, and its versions are noted as they come and go. So persisted progress never goes
-back over a crash. What is loaded is never ahead of what was reported, and is brought into what the crash left of the
-queues before anybody uses it. That one complete version can be read at all is seen where a store is opened. What is in
-the files beyond offsets is not looked at.
+A side file is replaced as a whole, and each version is noted. Persisted progress never goes back over a crash. Loaded
+offsets are limited to the queues before their first use. A load fails if no complete version is readable. Other content
+of the files is not checked.
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping
@@ -26,16 +25,16 @@ _SHOWN_BYTES = 120
 
 
 class WatchedSideFile(SideFile):
-    """A side file whose versions are noted as they come and go."""
+    """A side file that notes its versions."""
 
     def __init__(self, files: Files, versions: Versions, on_begin: Callable[[], None]) -> None:
-        """Watch the file at the versions' path; on_begin is called before a version is made that is a new one."""
+        """Watch the file at the versions' path. on_begin is called before a new version is written."""
         super().__init__(files, versions.path)
         self._versions = versions
         self._on_begin = on_begin
 
     def load(self, parse: Callable[[bytes, str], Value]) -> Value | None:
-        """Return what `SideFile.load` does, and note which version that is."""
+        """Load like `SideFile.load`, and note the version."""
         parsed: list[bytes] = []
 
         def note(raw: bytes, file: str) -> Value:
@@ -48,7 +47,7 @@ class WatchedSideFile(SideFile):
         return loaded
 
     def store(self, content: bytes) -> bool:
-        """Do what `SideFile.store` does, and note that it was begun and, if it returns, that it is durable."""
+        """Store like `SideFile.store`, and note the version as begun, then as durable."""
         versions = self._versions
         if content != versions.durable:
             self._on_begin()
@@ -62,11 +61,11 @@ class WatchedSideFile(SideFile):
         return written
 
 
-# -- what a start finds ----------------------------------------------------------------------------
+# -- versions at a start ---------------------------------------------------------------------------
 
 
 def check_version(versions: Versions) -> Iterator[Violation]:
-    """META: yield a file of which another version was found than can be."""
+    """META: yield a file with an impossible version."""
     if not versions.is_known:
         return
     if versions.durable is not None:
@@ -88,7 +87,7 @@ def _shown(content: bytes | None) -> str:
 
 
 def check_damage(store: MessageStore, ledger: Ledger) -> Iterator[Violation]:
-    """META: yield a damaged file of progress that the load did not report."""
+    """META: yield a damaged progress file that the load did not report."""
     path, ledger.unreported_damage = ledger.unreported_damage, ""
     report = store.last_recovery
     if path and (report is None or all(finding.file != path for finding in report.findings)):
@@ -96,7 +95,7 @@ def check_damage(store: MessageStore, ledger: Ledger) -> Iterator[Violation]:
 
 
 def check_levels(store: MessageStore) -> Iterator[Violation]:
-    """META: yield every delay level of a store just loaded whose progress is outside of its queue."""
+    """META: yield every delay level with a progress outside of its queue, after a load."""
     for level, offset in store.schedule.offsets.items():
         queue = store.queues.find(SCHEDULE_TOPIC, level - 1)
         least, most = (0, 0) if queue is None else (queue.min_offset, queue.max_offset)
@@ -113,7 +112,7 @@ def check_levels(store: MessageStore) -> Iterator[Violation]:
 
 
 def check_clamped(store: MessageStore, found: Mapping[Group, int], clamped: Mapping[Group, int]) -> Iterator[Violation]:
-    """META: yield every group that was not brought to where its queue ends, or was moved without need."""
+    """META: yield every group that was not limited to the end of its queue, or was moved without need."""
     for group, offset in found.items():
         name, topic, queue_id = group
         wanted = min(offset, store.get_max_offset_in_queue(topic, queue_id))
@@ -122,17 +121,16 @@ def check_clamped(store: MessageStore, found: Mapping[Group, int], clamped: Mapp
             yield Violation("META", summary, field="offset", expected=str(wanted), found=str(clamped[group]))
 
 
-# -- what the checkpoint claims --------------------------------------------------------------------
+# -- checkpoint ------------------------------------------------------------------------------------
 
 
 def check_checkpoint(store: MessageStore, disk: Disk, ledger: Ledger | None = None) -> Iterator[Violation]:
     """CKPT: yield every time in the checkpoint that is ahead of the disk, for log, queues or full index files.
 
-    The times in memory are judged, for they may reach the disk at any moment. The disk is asked about bytes, not
-    about the names of their files; records of the very millisecond that is claimed are left out, as recovery does
-    with its margin of seconds.
+    The times in memory are judged, because they may reach the disk at any moment. Only bytes must be durable, not the
+    names of files. Records of the claimed millisecond itself are left out, as recovery has a margin of seconds.
 
-    ledger says what retention may have removed from the disk, and not from memory yet: that is not looked at.
+    ledger: tells which segments retention may have removed from the disk. They are not checked.
     """
     claimed = store.checkpoint.values
     if any(claimed):
@@ -164,12 +162,12 @@ def check_checkpoint(store: MessageStore, disk: Disk, ledger: Ledger | None = No
 
 
 def _is_durable(segment: Segment, disk: Disk) -> bool:
-    """Return whether nothing that could be claimed of a segment is wrong: most are, and need no look at the log."""
+    """Return whether a whole segment is durable. Most are, and need no look at the log."""
     return disk.is_durable(segment.file.path, 0, segment.size_bytes)
 
 
 def _end_of_records_before(store: MessageStore, disk: Disk, timestamp_ms: int) -> int:
-    """Return the log offset behind the last record stored before a time; store times never fall along the log."""
+    """Return the end of the last record stored before a time. Store times never decrease along the log."""
     end = store.log.min_offset
     if timestamp_ms <= 0:
         return end
@@ -185,18 +183,18 @@ def _end_of_records_before(store: MessageStore, disk: Disk, timestamp_ms: int) -
                     return end
                 end = record.physical_offset + record.size_bytes
         except UnreadableError:
-            return end  # PREFIX says what is wrong there
+            return end  # PREFIX reports the error
     return end
 
 
 def _end_of_entries_below(segment: Segment, disk: Disk, log_end: int) -> int:
-    """Return the position behind a queue segment's last entry for a record below log_end."""
+    """Return the end of a queue segment's last entry for a record below log_end."""
     raw = disk.content(segment.file.path)[: segment.wrote.get()]
     end = 0
     while end < len(raw):
         entry = ENTRY.unpack_from(raw, end)
         if not leads_to_a_record(*entry) or entry[0] >= log_end:
-            break  # of a blank entry nothing says when it was written; CQ-VALID says that it must not be there
+            break  # the write time of a blank entry is unknown; CQ-VALID reports it
         end += ENTRY.size
     return end
 
@@ -217,7 +215,7 @@ def _ahead(field: str, file: str, end: int, timestamp_ms: int) -> Violation:
 
 
 def check_topic(ledger: Ledger, topic: str) -> Iterator[Violation]:
-    """META: yield an answer that there is no such topic: a broker makes it before anything is put to it."""
+    """META: yield an answer that a topic is missing although messages were put to it."""
     tried("META")
     if topic in ledger.topics:
         summary = f"{topic} has messages, and the broker does not know it"
@@ -225,9 +223,9 @@ def check_topic(ledger: Ledger, topic: str) -> Iterator[Violation]:
 
 
 def check_tables(ledger: Ledger, topics: Mapping[str, int], groups: Container[str]) -> Iterator[Violation]:
-    """META: yield every topic and group that a broker made for an answered client and does not know after its load.
+    """META: yield every topic and group that a broker created for an answered client and does not have after its load.
 
-    topics: how many queues each has that it knows; groups: those that it knows.
+    topics: the loaded topics with their numbers of queues; groups: the loaded groups.
     """
     for topic, queue_id in sorted(ledger.topics.items()):
         tried("META")

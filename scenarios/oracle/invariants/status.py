@@ -1,9 +1,9 @@
-"""STATUS: the answer to a put is truthful at the moment it is given, and a store that must refuse puts does.
+"""STATUS: the answer to a put is true when it is given, and a store that must refuse puts does so.
 
-OK under SYNC_FLUSH means that the disk has every byte, which the simulated disk is asked at once; a time-out means that
-the time was really up, or that a sync failed. An error that the plan gives no reason for is a lie too. Who refuses puts
-for good has met an error that is no want of room; dispatch the same one again and again. A store that was stopped
-cleanly gives no answers at all, and leaves no marker of an unclean exit.
+OK under SYNC_FLUSH means that every byte is durable on the simulated disk. A timeout means that the time was over, or
+that a sync failed. An error needs a fault as a reason. A store refuses puts for good only after an error other than a
+full disk, and dispatch gives up only after repeated errors. A cleanly stopped store answers no request, and leaves no
+marker of an unclean exit.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +21,7 @@ from ..evidence import Violation, error_text, tried
 from ..put_entry import PutEntry
 
 LOOK_MS_MAX = 15_000
-"""How long a store may take to notice that its disk has room again: an interval, and a pass of cleaning."""
+"""How long a store may take to notice room on its disk: an interval, and a pass of cleaning."""
 _LENGTH_BYTES = 4
 _NOBODYS_TOPIC = "nobody's"
 
@@ -38,11 +38,11 @@ def check(
     expired_to: int = 0,
     stopping: bool = False,
 ) -> Sequence[Violation]:
-    """Return what is untrue about one answer, just given.
+    """Return the violations of one answer, just given.
 
-    refusal: how a message is to be refused that no store could hold, None for one that can be stored.
-    room: what the disk had, if there may have been an end to it. expired_to: log offset up to which segments may have
-    been removed, which CLEAN has seen durable then. stopping: whether the store has been asked to stop by now.
+    refusal: the required refusal, None for a message that can be stored. room: that of a limited disk. expired_to: log
+    offset up to which segments may be removed; CLEAN has checked that they were durable. stopping: whether the store
+    is being stopped.
     """
     tried("STATUS")
     status = result.status
@@ -62,7 +62,7 @@ def check(
     ):
         return _early_time_out(plan, disk, put.name, status, _waited_ms(put), stopping=stopping)
     elif status is PutMessageStatus.SLAVE_NOT_AVAILABLE and plan.cluster.sync_master:
-        return ()  # how a slave is doing is no secret to its master
+        return ()  # a master knows the state of its slaves
     elif status.is_final:
         if status is not refusal:
             expected = "PUT_OK" if refusal is None else refusal.value
@@ -70,12 +70,12 @@ def check(
     elif _is_excused(status, disk, stopping=stopping):
         return ()
     elif room is not None and _is_for_want_of_room(status, put, room):
-        return ()  # the disk was full, or the store has not looked at it since
+        return ()  # the disk was full, or the store has not noticed the new room
     elif status is PutMessageStatus.CREATE_MAPEDFILE_FAILED and allowances.delays(disk, plan):
         if _waited_ms(put) < ALLOCATE_WAIT_MS:
             return _lie(put, f"no segment after {_waited_ms(put)} ms", f"{ALLOCATE_WAIT_MS} ms", status)
     elif status is PutMessageStatus.OS_PAGECACHE_BUSY and allowances.delays(disk, plan):
-        return ()  # a put before it waits for a segment that the slow disk does not make
+        return ()  # an earlier put waits for a segment on the slow disk
     else:
         return _lie(put, "refused without a reason", "PUT_OK", status)
     return ()
@@ -101,7 +101,7 @@ def check_response(
     *,
     expired_to: int,
 ) -> Iterator[Violation]:
-    """Yield what is untrue about a broker's response to a send, just made. It has put records at some log offsets."""
+    """Yield the violations of a broker's response to a send, just made. log_offsets: of its records."""
     tried("STATUS")
     if status is PutMessageStatus.PUT_OK and plan.sync_flush:
         for log_offset in log_offsets:
@@ -112,7 +112,7 @@ def check_response(
 
 
 def check_busy(store: MessageStore) -> Sequence[Violation]:
-    """Return whether a store is at odds with its own lock over whether puts are to be turned away."""
+    """Return a violation if the busy state of a store contradicts the age of its put lock."""
     begin_ms = store.commit_log.begin_time_in_lock_ms
     held_ms = store.world.clock.now_ms() - begin_ms if begin_ms else 0
     is_busy = held_ms > store.config.os_page_cache_busy_time_out_ms
@@ -124,7 +124,7 @@ def check_busy(store: MessageStore) -> Sequence[Violation]:
 
 
 def check_refusing(store: MessageStore) -> Sequence[Violation]:
-    """Return whether a store takes puts although its disk has been too full for longer than LOOK_MS_MAX."""
+    """Return a violation if a store accepts puts although its disk was too full for longer than LOOK_MS_MAX."""
     if not store.flags.is_writeable:
         return ()
     summary = "puts are taken although the disk is too full"
@@ -132,7 +132,7 @@ def check_refusing(store: MessageStore) -> Sequence[Violation]:
 
 
 def check_taking(store: MessageStore) -> Sequence[Violation]:
-    """Return whether a store refuses puts for want of room although it has had some for longer than LOOK_MS_MAX."""
+    """Return a violation if a store refuses puts although its disk has had room for longer than LOOK_MS_MAX."""
     tried("STATUS")
     if not store.flags.bits & Refusal.DISK_FULL:
         return ()
@@ -141,31 +141,31 @@ def check_taking(store: MessageStore) -> Sequence[Violation]:
 
 
 def check_lasting(store: MessageStore, disk: Disk) -> Iterator[Violation]:
-    """Yield a refusal that only a restart ends, and that nothing the disk has done explains."""
+    """Yield a permanent refusal that no disk fault explains."""
     tried("STATUS")
     if store.flags.has_failed and not allowances.errors(disk) and not disk.damage:
         reasons = str(Refusal(store.flags.bits))
         yield Violation("STATUS", "puts are refused for good without an error", "", -1, "flags", "writeable", reasons)
     given_up = store.flags.bits & Refusal.WRITE_LOGICS_QUEUE_ERROR
     if given_up and not allowances.cannot_pass(disk) and not disk.damage:
-        # Each attempt may fail by a chance of its own, and some thirty in a row never do.
+        # Each attempt fails with its own chance, and some thirty attempts in a row never fail.
         summary, last = "dispatch has given up although each error it met could pass", store.dispatch.last_error
         found = "set" if last is None else f"set; last met: {error_text(last)}"
         yield Violation("STATUS", summary, "", -1, "flags", "without WRITE_LOGICS_QUEUE_ERROR", found)
 
 
 def check_stopped(store: MessageStore, disk: Disk) -> Iterator[Violation]:
-    """Yield the marker of an unclean exit if a clean stop left it, and an answer if the stopped store gives one.
+    """Yield the marker of an unclean exit after a clean stop, and an answer of the stopped store.
 
-    The marker would cost the next start a recovery for nothing; an answer would be taken from maps that are given back.
+    The marker would cause a needless recovery. An answer would read closed maps.
     """
     tried("STATUS")
     marker = store.config.abort_path
-    with disk.with_faults(failed_lookup_chance=0.0):  # who judges sees well
+    with disk.with_faults(failed_lookup_chance=0.0):  # the judge's look-ups must not fail
         if store.world.files.status(marker) is not None:
             yield Violation("STATUS", "a clean stop left the marker", marker, 0, "file", "none", "there")
     try:
-        result = store.get_message(_NOBODYS_TOPIC, 0, 0)  # no map has anything to do with it
+        result = store.get_message(_NOBODYS_TOPIC, 0, 0)  # needs no map
     except StoreNotReadableError:
         return
     summary = "a store that was stopped still answers"
@@ -173,7 +173,7 @@ def check_stopped(store: MessageStore, disk: Disk) -> Iterator[Violation]:
 
 
 def _is_excused(status: PutMessageStatus, disk: Disk, *, stopping: bool) -> bool:
-    """Return whether an error of the disk, or a stop that has begun, explains that a put was refused."""
+    """Return whether a disk fault, or a stop that has begun, explains a refusal."""
     if status is PutMessageStatus.SERVICE_NOT_AVAILABLE:
         return stopping or allowances.errors(disk) > 0
     if status is PutMessageStatus.CREATE_MAPEDFILE_FAILED and allowances.wants_of_space(disk):
@@ -182,7 +182,7 @@ def _is_excused(status: PutMessageStatus, disk: Disk, *, stopping: bool) -> bool
 
 
 def _is_for_want_of_room(status: PutMessageStatus, put: PutEntry, room: Room) -> bool:
-    """Return whether a put could be refused because the disk was full: until the store has looked at it again."""
+    """Return whether a full disk explains a refusal, also until the store looks at the disk again."""
     if status is PutMessageStatus.SERVICE_NOT_AVAILABLE:
         return room.was_short(put.asked_ns, LOOK_MS_MAX * 1_000_000)
     return status is PutMessageStatus.CREATE_MAPEDFILE_FAILED and room.was_short(put.asked_ns)
@@ -202,7 +202,7 @@ def _is_durable(store: MessageStore, disk: Disk, log_offset: int, size_bytes: in
 
 
 def _size_at(store: MessageStore, log_offset: int) -> int:
-    """Return the size of the record at a log offset, 0 if no segment has it."""
+    """Return the size of the record at a log offset, 0 without a segment."""
     segment = store.log.find(log_offset)
     if segment is None:
         return 0
@@ -218,7 +218,7 @@ def _too_early(name: str, log_offset: int) -> Violation:
 def _early_time_out(
     plan: Plan, disk: Disk, name: str, status: PutMessageStatus, waited_ms: int, *, stopping: bool = False
 ) -> Sequence[Violation]:
-    """Return whether a time-out came before its time. A failed sync excuses one of the disk, a stop one of slaves."""
+    """Return a timeout that came early. A failed sync excuses one of the disk, a stop one of slaves."""
     limit_ms, excused = plan.cluster.slave_timeout_ms, stopping
     if status is PutMessageStatus.FLUSH_DISK_TIMEOUT:
         limit_ms, excused = plan.flush.sync_timeout_ms, allowances.sync_errors(disk) > 0
