@@ -50,94 +50,78 @@ class SentState:
     """The name of the broker that did not answer SUCCESS the last time; empty if it did."""
 
 
+@dataclass(frozen=True, slots=True)
 class RemotingDoor:
     """The door of one producer's machine."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        producer: Producer,
-        drawing: Drawing,
-        state: SentState,
-        world: World,
-        machine: ClientMachine,
-        routes: Routes,
-        accounts: Mapping[str, BrokerAccount],
-        listener: TransactionListener | None,
-        report: Callable[[Iterable[Violation]], None],
-        answered_us: list[int],
-    ) -> None:
-        """Make a door.
-
-        routes: to brokers; accounts: of each broker, by name; answered_us: gets the duration of each send answered
-        SUCCESS.
-        """
-        self._plan = plan
-        self._producer = producer
-        self._drawing = drawing
-        self._state = state
-        self._world = world
-        self._machine = machine
-        self._routes = routes
-        self._accounts = accounts
-        self._listener = listener
-        self._report = report
-        self._answered_us = answered_us
-        self._host = Host.of_address(f"{machine.host}:0")
+    plan: Plan
+    producer: Producer
+    drawing: Drawing
+    state: SentState
+    world: World
+    machine: ClientMachine
+    routes: Routes
+    accounts: Mapping[str, BrokerAccount]
+    """The account of each broker, by name."""
+    listener: TransactionListener | None
+    report: Callable[[Iterable[Violation]], None]
+    answered_us: list[int]
+    """Gets the duration of each send answered SUCCESS."""
 
     def draw(self, stream: Stream, name: str) -> Draft:
         """Draw the next message or batch."""
-        return self._drawing.draw(stream, name, self._world.clock.now_ms())
+        return self.drawing.draw(stream, name, self.world.clock.now_ms())
 
     def put(self, draft: Draft) -> bool:
         """Send a draft once, to its queue or to the next in turn. Return False if it needs another send."""
-        clock, state = self._world.clock, self._state
-        broker = self._routes.to_send(draft.topic, state.turn, state.failed)
+        clock, state = self.world.clock, self.state
+        broker = self.routes.to_send(draft.topic, state.turn, state.failed)
         if broker is None:
             return False
-        account = self._accounts[broker.broker]
+        account = self.accounts[broker.broker]
         account.hits["sent to another broker"] += state.failed not in ("", broker.broker)
         state.failed = broker.broker
         queue_id = draft.queue_id
-        if self._drawing.skew == EVEN:
-            queue_id, state.turn = state.turn % self._plan.queues_per_topic, state.turn + 1
+        if self.drawing.skew == EVEN:
+            queue_id, state.turn = state.turn % self.plan.queues_per_topic, state.turn + 1
         draft.sends += 1
-        began_ns, host = clock.monotonic_ns(), Host.of_address(broker.address)
-        puts = [self._put(draft, each, queue_id, began_ns, host) for each in draft.messages]
-        ledger, refusal = account.ledger, draft.refusal(puts, self._plan)
+        began_ns = clock.monotonic_ns()
+        hosts = Host.of_address(f"{self.machine.host}:0"), Host.of_address(broker.address)
+        puts = [self._put(draft, each, queue_id, began_ns, hosts) for each in draft.messages]
+        ledger, refusal = account.ledger, draft.refusal(puts, self.plan)
         for put in puts:
             ledger.ask(put)
         if draft.behaviour is not None:
-            ledger.transactions.prepare(puts[0].name, draft.behaviour).is_insisted_on = self._producer.insists
+            ledger.transactions.prepare(puts[0].name, draft.behaviour).is_insisted_on = self.producer.insists
         asked_in = ledger.life
         try:
-            self._machine.may_die("in a send")
-            command = send_command(draft, puts, self._plan.queues_per_topic)
-            response = self._routes.client(broker).invoke(command, self._plan.broker.send_timeout_ms)
+            self.machine.may_die("in a send")
+            command = send_command(draft, puts, self.plan.queues_per_topic)
+            response = self.routes.client(broker).invoke(command, self.plan.broker.send_timeout_ms)
         except OSError:
             return False
         finally:
             for put in puts:
                 put.over_in = ledger.life
         now_ns = clock.monotonic_ns()
-        self._report(note_answer(account, puts, response, refusal, asked_in=asked_in, now_ns=now_ns))
+        self.report(note_answer(account, puts, response, refusal, asked_in=asked_in, now_ns=now_ns))
         if refusal is not None and response.code == ResponseCode.MESSAGE_ILLEGAL:
             account.hits["refused for good"] += 1
             return True
         if response.code != ResponseCode.SUCCESS:
             return False
         state.failed = ""
-        self._answered_us.append((now_ns - began_ns) // 1000)
+        self.answered_us.append((now_ns - began_ns) // 1000)
         if draft.behaviour is not None and draft.behaviour.own_after_ms is not None:
-            assert self._listener is not None, "there are half messages"
+            assert self.listener is not None, "there are half messages"
             _, log_offset = decode_message_id(response.ext_fields["msgId"])
-            self._listener.decide(puts[0].name, int(response.ext_fields["queueOffset"]), log_offset, asked=False)
+            self.listener.decide(puts[0].name, int(response.ext_fields["queueOffset"]), log_offset, asked=False)
         return True
 
     def _put(
-        self, draft: Draft, message: DrawnMessage, queue_id: int, now_ns: int, store_host: tuple[bytes, int]
+        self, draft: Draft, message: DrawnMessage, queue_id: int, now_ns: int, hosts: tuple[Host, Host]
     ) -> PutEntry:
-        """Return the put of one message in one send."""
+        """Return the put of one message in one send. hosts: of the client and of the broker."""
         name = put_name(message.name, draft.sends)
         if draft.in_batch:
             shared = in_map_order({"WAIT": "true" if draft.wait else "false", **_CLUSTER}).decode()
@@ -145,7 +129,7 @@ class RemotingDoor:
         else:
             named = properties_of(sent_properties(draft, name).encode())
             properties = in_map_order(named | _CLUSTER)
-        given = message.given._replace(born_host=self._host, store_host=store_host)
+        given = message.given._replace(born_host=hosts[0], store_host=hosts[1])
         put = draft.put(message, name, properties, now_ns, queue_id, given)
         put.knows_port, put.over_in = False, None
         return put

@@ -1,6 +1,7 @@
 """How lives of a broker end, and what is asked of it then."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -11,13 +12,16 @@ from tornlog.scenarios.claims.catalogue.brokers import BROKER
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.oracle import allowances
 from tornlog.scenarios.oracle.evidence import Violation
+from tornlog.scenarios.oracle.group_delivery import is_of_users
 from tornlog.scenarios.oracle.invariants import side_files
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.runs.broker.run import BrokerRun
 from tornlog.scenarios.runs.marks import RunMarks
 from tornlog.scenarios.runs.outcome import RunOutcome
 from tornlog.scenarios.runs.run_of import simulation_of
+from tornlog.scenarios.workload.drawing import TAGS
 from tornlog.store.broker.broker import Broker
+from tornlog.store.formats.messages import PutMessageStatus
 from tornlog.store.message_store import MessageStore
 
 STOPPING = Scenario(
@@ -97,3 +101,29 @@ def test_what_had_begun_in_the_trouble_is_over_before_all_has_to_be_well(monkeyp
         assert BrokerRun(plan, simulation_of(plan, choices)).execute().violations == []
     assert left_ns
     assert max(left_ns) < 0
+
+
+def test_producers_of_brokers_send_all_kinds_of_messages_that_the_protocol_allows() -> None:
+    choices, plan = draw(STOPPING, 1)
+    plan = plan.replace(
+        producers=2,
+        commit_log_bytes=2048,
+        messages={
+            "body_bytes_max": 300,
+            "property_bytes_max": 700,
+            "batch_chance": 0.4,
+            "illegal_chance": 1.0,
+            "no_wait_chance": 0.4,
+            "equal_sizes": False,
+        },
+        lives=tuple(replace(life, messages_each=12) for life in plan.lives),
+    )
+    outcome = BrokerRun(plan, simulation_of(plan, choices)).execute()
+    assert outcome.violations == []
+    assert outcome.ledger is not None
+    puts = outcome.ledger.puts
+    assert {put.name.count(".") for put in puts} == {2, 3}, "alone and in batches"
+    assert {put.wait for put in puts} == {True, False}
+    assert {put.status for put in puts} >= {PutMessageStatus.PUT_OK, PutMessageStatus.MESSAGE_ILLEGAL}
+    assert all(is_of_users(put.topic) for put in puts), "clients check topics themselves"
+    assert {put.tags for put in puts} > set(TAGS), "some tags are odd"
