@@ -56,6 +56,7 @@ class GroupCommits:
     @contextmanager
     def committing(self, group: Group, offset: int, now_ns: Callable[[], int]) -> Iterator[Commit]:
         """Note a commit, and after the block its answer. Its consumer may die meanwhile."""
+        assert offset >= 0, (group, offset)
         commit = Commit(group, offset, self.life)
         self.at[group] = offset
         self.final.pop(group, None)
@@ -102,6 +103,7 @@ class GroupCommits:
         self.kept_by_crash.clear()
         self.final |= {group: answered[-1][1] for group, answered in self.answered.items()}
         self.final = {group: offset for group, offset in self.final.items() if not self._pending(group)}
+        assert all(offset <= self.furthest[group] for group, offset in self.final.items()), (self.final, self.furthest)
 
     def note_crash(self, persisted_within_ms: int | None, died_ns: int) -> None:
         """Note that a machine died then. persisted_within_ms: after how long a commit is durable, None if unknown.
@@ -112,6 +114,7 @@ class GroupCommits:
         for group in self.kept_by_crash:
             del self.kept[group]
         self.kept_by_crash.clear()
+        assert all(each.given_up_in in (None, self.life) for each in self._unanswered), "pending commits only"
         if persisted_within_ms is None:
             return
         durable_until_ns = died_ns - persisted_within_ms * 1_000_000

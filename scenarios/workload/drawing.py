@@ -102,6 +102,8 @@ class Draft:
 
     def refusal(self, puts: Sequence[PutEntry], plan: Plan) -> PutMessageStatus | None:
         """Return how its puts have to be refused, None if they can be stored."""
+        assert len(puts) == len(self.messages), self.messages[0].name
+        assert self.in_batch or len(puts) == 1, "several messages are a batch"
         content = self.batch_body(put.name for put in puts) if self.in_batch else puts[0].body
         if self.behaviour is not None:
             fits = transaction_traffic.fits(puts[0], plan)

@@ -39,6 +39,7 @@ class Producer:
 
     def produce(self, door: PutDoor, sleep: Callable[[int], None]) -> None:
         """Send all messages, and pause now and then."""
+        assert self._next is None or self.names, "a message that was begun is still to be sent"
         while self.names:
             stream = self._stream.within(self.names[0])
             if self._next is None:

@@ -122,6 +122,7 @@ class StoreDoor:
         """
         plan = self.plan
         answer, append = result
+        assert append is None or len(append.record_starts) == len(puts), puts[0].name
         if append is not None and plan.producers == 1:
             self.drawing.log_end = append.wrote_offset + append.wrote_bytes
         now_ns = self.kernel.now_ns
