@@ -110,7 +110,7 @@ def test_an_unknown_version_or_a_version_with_a_mutant_is_refused(
     assert reason in result.stderr
 
 
-# what is printed
+# printed reports
 
 
 @pytest.fixture

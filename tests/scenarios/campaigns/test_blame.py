@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 EARLY, UNSYNCED = MUTANTS["ack-before-flush"], MUTANTS["config-rename-without-sync"]
 TWO = (EARLY, UNSYNCED)
-"""Bugs of parts that have nothing to do with each other."""
+"""Bugs of unrelated parts."""
 VERSION = "rocketmq-4.9.8"
 
 

@@ -1,4 +1,4 @@
-"""What a campaign has never reached, over the sums of all its scenarios."""
+"""Coverage of a campaign: faults and marks that no scenario reached."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""A witness is told seeds, and tells what came of them."""
+"""Determinism witness: reads seeds and writes their results."""
 
 import io
 import pickle

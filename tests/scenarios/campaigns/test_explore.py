@@ -1,4 +1,4 @@
-"""Exploring one run: everything is tried, nothing is judged twice, and what is broken is found and can be replayed."""
+"""Exploring one run: every state is tried and judged once, and every failure can be replayed."""
 
 from dataclasses import replace
 from typing import Any
@@ -106,7 +106,7 @@ _ONE_IN_FOUR = [
 @pytest.mark.ci
 @pytest.mark.parametrize("name", _ONE_IN_FOUR)
 def test_a_crash_in_a_run_of_any_scenario_can_be_explored(name: str) -> None:
-    for seed in range(1, 20):  # a disk that fails at once leaves nothing to be cut off
+    for seed in range(1, 20):  # a disk that fails at once leaves no operations to leave out
         situation, broken = first_situation(SCENARIOS[name], seed, first_life(SCENARIOS[name], seed, 1))
         assert situation is not None, broken
         if situation.points:

@@ -1,4 +1,4 @@
-"""Other Pythons are found, and given what they need to run this very code."""
+"""Other Pythons: search, and the environment to run this code."""
 
 import os
 import sys
@@ -51,7 +51,7 @@ def test_pythons_on_the_path_and_in_pyenv_are_found_once_per_version(
 
 
 def test_another_python_runs_the_code_under_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "requirements", list)  # nothing to fetch: only the link is looked at
+    monkeypatch.setattr(module, "requirements", list)  # no download: the test only checks the link
     commands: list[list[str]] = []
     monkeypatch.setattr(module.subprocess, "run", lambda command, **_: commands.append(command))
     monkeypatch.setattr(module, "ask", lambda python: ("3.99.0", python))

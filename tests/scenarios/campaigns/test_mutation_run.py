@@ -1,4 +1,4 @@
-"""Mutation runs: one mutant or many, in this process or others, and what is said of each."""
+"""Mutation runs: one mutant or many, in one or more processes, and their reports."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Many seeds: none is lost, none is counted twice, and how they are cut up leaves no trace."""
+"""Runner: counts each seed once, with the same result for any split into jobs."""
 
 import os
 from collections.abc import Sequence

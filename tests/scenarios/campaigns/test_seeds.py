@@ -1,4 +1,4 @@
-"""One seed, and that its digest depends on nothing but itself."""
+"""One seed: its digest depends only on the seed."""
 
 import subprocess
 import sys

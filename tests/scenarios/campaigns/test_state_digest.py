@@ -1,4 +1,4 @@
-"""Equal standings judge alike: whatever a judge looks at makes a difference, and a put nobody has answered none."""
+"""State digest: depends on all input of checkers, and not on unanswered puts."""
 
 from collections.abc import Callable
 

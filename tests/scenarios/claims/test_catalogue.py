@@ -35,7 +35,7 @@ def injected(tallies: dict[str, Tally]) -> Counter[str]:
 
 @pytest.fixture(scope="module")
 def injected_anywhere() -> Counter[str]:
-    """Return what is injected in many seeds of all scenarios, and in scenarios narrowed to rare faults."""
+    """Return the faults injected in many seeds of all scenarios, and in scenarios narrowed to rare faults."""
     every = run_batches(batches_of(list(SCENARIOS.values()), range(SEEDS_OF_FAULTS)))
     narrowed = {
         # Recovery removes segments and crashes: an unlink that is undone is rare elsewhere.

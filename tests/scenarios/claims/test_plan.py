@@ -1,4 +1,4 @@
-"""What a seed decides before anything runs."""
+"""Plans: the choices of a seed before the run."""
 
 import json
 from typing import Any

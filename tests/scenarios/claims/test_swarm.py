@@ -1,4 +1,4 @@
-"""The swarm: a seed draws first what takes part, then what it is."""
+"""Swarm: a seed draws first the features of a run, then their values."""
 
 from collections import Counter
 

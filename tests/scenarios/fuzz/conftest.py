@@ -14,7 +14,7 @@ from tornlog.scenarios.fuzz.targets import TARGETS
 
 
 class MadeTarget(Target):
-    """A target whose judging a test gives; parts are the pieces between semicolons."""
+    """A target with the check of a test; its parts are separated by semicolons."""
 
     name = "made"
     size_bytes_max = 64

@@ -1,4 +1,4 @@
-"""Bugs that are put in are found, each with a few inputs of a fixed seed; without them the same inputs find nothing."""
+"""Planted bugs: each is found by a few inputs of a fixed seed, which pass without the bug."""
 
 from collections.abc import Callable
 

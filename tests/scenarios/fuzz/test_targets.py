@@ -21,7 +21,7 @@ def test_valid_inputs_are_accepted(name: str) -> None:
     target, draw = TARGETS[name](), Draw("valid")
     for _ in range(20 if name == "directory" else 200):
         raw = target.valid(draw)
-        assert target.check(raw).accepted or name == "consumequeue", raw  # zeros behind entries are none
+        assert target.check(raw).accepted or name == "consumequeue", raw  # zeros after the last entry are not entries
         shape = target.shape(raw)
         assert all(0 <= start < end <= len(raw) for start, end in shape.parts)
         assert all(one.end <= other.start for one, other in pairwise(sorted(shape.parts)))

@@ -1,4 +1,4 @@
-"""Mutants of a file, as somebody brings them who has the store and not its catalogue: three, and one without teeth."""
+"""Mutants of a user's file outside the catalogue: three that break a promise, and one that breaks none."""
 
 from typing import Any
 

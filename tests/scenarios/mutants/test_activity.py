@@ -1,4 +1,4 @@
-"""Reached and bit: calls of what a mutant puts in are counted, and so is what it reports itself."""
+"""Activity of mutants: counted calls of their code, and effects that they report."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Deviations whose loss only shows together with others: each does what it says, and the store does not."""
+"""Deviations that lose data only together with others: each does as described, and the store does not."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext

@@ -1,4 +1,4 @@
-"""Mutants of a file: found by its path in every process and from a failure file, and wrong ones say what is wrong."""
+"""Mutants of a file: found by its path in every process and from a failure file; errors name the cause."""
 
 import json
 import re

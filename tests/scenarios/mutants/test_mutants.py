@@ -29,13 +29,13 @@ ORIGINAL = attributes()
 
 
 def parameters(attribute: Any) -> list[str]:
-    """Return the names of what a function or a property's getter takes."""
+    """Return the parameter names of a function or a property's getter."""
     function = attribute.fget if isinstance(attribute, property) else attribute
     return list(inspect.signature(function).parameters)
 
 
 def takes_anything(replacement: Any) -> bool:
-    """Return whether a function passes on by `**` what it does not name."""
+    """Return whether a function passes on other keyword arguments by `**`."""
     kinds = [] if isinstance(replacement, property) else inspect.signature(replacement).parameters.values()
     return any(parameter.kind is parameter.VAR_KEYWORD for parameter in kinds)
 

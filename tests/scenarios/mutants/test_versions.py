@@ -20,7 +20,7 @@ def attributes(mutant: Mutant) -> list[object]:
 
 
 def in_effect(mutant: Mutant) -> list[object]:
-    """Return what stands behind the counting of calls."""
+    """Return the function that the call counter wraps."""
     found: list[object] = []
     for attribute in attributes(mutant):
         function = attribute.fget if isinstance(attribute, property) else attribute

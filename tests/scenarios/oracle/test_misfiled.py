@@ -1,4 +1,4 @@
-"""What a power cut may do to a record's place without anybody seeing it, and what it may not."""
+"""Misfiled records: which changes of a record's place a power cut may cause unnoticed."""
 
 from collections.abc import Iterator
 
@@ -48,7 +48,7 @@ def log_of(*messages: tuple[int, int]) -> tuple[bytes, list[int]]:
 
 
 def judged(log: bytes, *, tears: bool) -> list[Violation]:
-    """Return what is found broken in a store of which a power cut has left a log and no queues."""
+    """Return the violations in a store whose queues a power cut has lost, but not its log."""
     kernel, disk = store_on(Image({LOG: FileImage(log, 0)}, (ROOT, f"{ROOT}/commitlog")))
     machine = kernel.machine("one")
 
@@ -68,7 +68,7 @@ def judged(log: bytes, *, tears: bool) -> list[Violation]:
 
 
 def torn(log: bytes, record_at: int, kept_bytes: int) -> bytes:
-    """Return a log whose record at a position has been torn: zeros from some byte on to the end of the sector."""
+    """Return a log with a torn record at a position: zeros from some byte to the end of the sector."""
     at, end = record_at + kept_bytes, record_at - record_at % SECTOR + SECTOR
     return log[:at] + bytes(end - at) + log[end:]
 

@@ -1,4 +1,4 @@
-"""The oracle's reader agrees with the format's own test vector, and with nothing that is broken."""
+"""Oracle reader: accepts the test vector of the format and rejects every broken record."""
 
 import pytest
 

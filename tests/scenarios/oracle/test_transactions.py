@@ -1,4 +1,4 @@
-"""What may not be lost of transactions, row by row of the table of promises."""
+"""Transactions: the records that must not be lost, by the rows of the table of promises."""
 
 from typing import Any
 

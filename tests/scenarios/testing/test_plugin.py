@@ -131,7 +131,7 @@ ENDINGS = {
     "simulation.live('one', lambda world: open('/etc/hostname'))": "test_it.py:9",
     "SEEN.append(1); assert len(SEEN) != 3, 'sometimes'": "the run cannot be repeated",
 }
-"""What ends a run -> what is told of it."""
+"""End of a run -> its report."""
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ TEST = "tests/test_wal.py::test_what_was_appended_is_there"
 
 
 def story_in(output: str) -> str:
-    """Return what a failed test says, but for the command that shows it again."""
+    """Return the output of a failed test without the command that repeats it."""
     begin = output.index("seed ")
     return output[begin : output.index("  again ", begin)]
 

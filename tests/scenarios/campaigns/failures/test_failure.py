@@ -1,4 +1,4 @@
-"""A failure is an artefact: it says what happened, and can be read by whoever finds it."""
+"""Failure files: contents, and reading them without the run."""
 
 import json
 from typing import Any

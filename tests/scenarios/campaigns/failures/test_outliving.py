@@ -1,7 +1,7 @@
-"""Stored failures outlive the code they were found in: they come back, or it is said which decision is gone.
+"""Stored failures of older code: each replays, or the missing decision is named.
 
-What lies in `failures/` was left by `tornlog mutants ID… --shrink --out DIR`. Digests change with the code; these tests
-ask for the breach.
+The files in `failures/` were written by `tornlog mutants ID… --shrink --out DIR`. Digests change with the code; these
+tests ask for the violation.
 """
 
 from collections.abc import Callable, Iterator
@@ -46,7 +46,7 @@ def comes_back(breach: FailingRun, replayed: RunReplay) -> bool:
 
 
 def those_lost(found: dict[str, tuple[FailingRun, RunReplay]]) -> list[str]:
-    """Return the failures that do not come back; each of them has to say what is gone, or is not what it was."""
+    """Return the failures that no longer replay. Each must name the missing parts or differ from the stored run."""
     lost = [name for name, (breach, replayed) in found.items() if not comes_back(breach, replayed)]
     assert [name for name in lost if not (found[name][1].gone or found[name][1].changed)] == []
     return lost

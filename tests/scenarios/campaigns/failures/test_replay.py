@@ -1,4 +1,4 @@
-"""A record is followed as far as the code allows, and what is gone is named."""
+"""Replay: follows a record as far as the code allows and names its missing parts."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -35,7 +35,7 @@ def replay_with_its_mutant(failure: Failure) -> RunReplay:
 
 @pytest.fixture(scope="module")
 def mutant_result() -> Callable[[str], Failure]:
-    """Hunt a mutant and return what was left of the first seed that saw it."""
+    """Search for a mutant and return the failure of the first seed that finds it."""
 
     def hunt(mutant: str) -> Failure:
         scenario = narrowed_scenario(mutant_named(mutant))
@@ -83,7 +83,7 @@ def test_the_story_ends_at_the_violation(failure: Failure) -> None:
 def test_the_story_of_a_crash_has_the_crash_and_the_recovery(monkeypatch: pytest.MonkeyPatch, quiet: Ranges) -> None:
     monkeypatch.setattr(Recovery, "finish_queues", lambda self: None)
     ranges = quiet.replace(endings=("crash at rest",), disk=("strict-posix",), producers=(1,))
-    ranges = ranges.replace(index={"slots": (0,)})  # what the recovery of an index stores would fill the story
+    ranges = ranges.replace(index={"slots": (0,)})  # index recovery stores so much that the story would be too long
     failure = run_seed(Scenario("crash", "a crash takes nothing", ranges), 1).failure
     assert failure is not None
     story = failure.original.story

@@ -16,7 +16,7 @@ from tornlog.sim.errors import ReplayDivergedError
 pytestmark = pytest.mark.ci
 
 SAMPLE = ("ack-before-flush", "flush-advance-on-io-error", "group-commit-swap-race", "props-outside-crc")
-"""Mutants whose failures are of one kind each: a plain one, a fault, a switch, a torn record."""
+"""Mutants with one kind of failure each: a plain one, a fault, a switch, a torn record."""
 REST_OF_SAMPLE = (
     "blank-marker-offset-check",
     "clean-exit-with-backlog",
@@ -94,7 +94,7 @@ def test_a_shrunk_torn_record_keeps_one_loss(shrunk: dict[str, Failure]) -> None
     torn = shrunk["props-outside-crc"].smallest
     lost = [decision.label for decision in torn.record.decisions if decision.stream.startswith("disk-")]
     assert len(lost) == 1
-    assert "/store/commitlog/" in lost[0]  # by a crash in a store, or of what a page has of it
+    assert "/store/commitlog/" in lost[0]  # by a crash during a write, or by a page with a part of it
     assert torn.size.sectors <= 1
     assert torn.size.faults == 0
 

@@ -18,7 +18,7 @@ LIVES = tuple(Life(LifeEnding.CRASH_AT_REST, "strict-posix", -1, "after", count)
 def smallest(
     plan: Plan, still_fails: Callable[[Plan], bool], shrink: Callable[[Search[RunRecord]], None] = shrink_workload
 ) -> Plan:
-    """Shrink a record of a plan alone that fails under plans of some kind, until nothing more comes of it."""
+    """Shrink a record with only a plan, which fails under a kind of plans, until it gets no smaller."""
     best, before = Record((), (), (), plan), None
     while best != before:
         before = best
@@ -106,7 +106,7 @@ def test_a_plan_keeps_the_parts_that_it_needs(quiet_plan: Plan) -> None:
 
 
 def test_files_are_filled_by_fewer_larger_messages(quiet_plan: Plan) -> None:
-    """Here it takes 1500 bytes of bodies, whoever puts them."""
+    """The failure needs bodies of 1500 bytes in all, from any producer."""
 
     def still_fails(plan: Plan) -> bool:
         puts = plan.producers * plan.lives[0].messages_each - sum(name.startswith("m0.") for name in plan.left_out)

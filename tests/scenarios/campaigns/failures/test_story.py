@@ -20,7 +20,7 @@ def event(number: int, task: str, kind: str, text: str) -> TraceEvent:
 
 
 def drowned(*told: TraceEvent) -> list[TraceEvent]:
-    """Return events, all early, with hundreds of others behind them."""
+    """Return early events, followed by hundreds of others."""
     others = [event(1000 + number, "life-0/index", "store", "/store/index/1 [0, 4)") for number in range(500)]
     return [*told, *others]
 

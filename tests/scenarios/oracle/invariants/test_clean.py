@@ -282,7 +282,7 @@ def test_a_queue_that_begins_with_removed_messages_is_found(store: MessageStore,
 
 
 def with_a_log_that_begins_at(store: MessageStore, position: int) -> list[str]:
-    """Return what is said of files that lead to nothing if the log began with so many of its segments gone."""
+    """Return the violations of useless files if that many first segments of the log were removed."""
     segments = store.log.segments
     store.log.segments = segments[position:]
     found = summaries(clean.check_leading(store))

@@ -133,7 +133,7 @@ def test_a_last_file_without_entries_is_found(indexed: Evidence) -> None:
         (">i", 32, "hashSlotCount"),
         (">i", 40, "slot"),
         (">i", 44, "slot"),
-        (">i", 48, "keyHash"),  # of entry 0, which nobody uses
+        (">i", 48, "keyHash"),  # of entry 0, which is unused
         (">i", 48 + 20 + 12, "timeDiff"),
         (">i", 48 + 40 + 16, "previous"),
     ],

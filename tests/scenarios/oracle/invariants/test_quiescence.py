@@ -1,4 +1,4 @@
-"""QUIET: each cursor of a store that has nothing left to do is at its end, and one that is not is named."""
+"""QUIET: in an idle store each cursor is at its end; a violation names the cursor that is not."""
 
 from types import SimpleNamespace
 

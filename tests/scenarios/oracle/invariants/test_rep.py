@@ -42,7 +42,7 @@ class Stores:
         return store
 
     def slave(self, data: bytes, first: int = 0) -> MessageStore:
-        """Return a store whose log has that data from an offset on."""
+        """Return a store with that data in its log from an offset on."""
         store = self._open(f"slave-{len(self._made)}")
         assert not data or store.commit_log.append_replicated(first, data, 0)
         return store

@@ -22,7 +22,7 @@ _LATER_MS = 5_000
 def loaded_again(
     store: MessageStore, disk: Disk, *, stops: bool, whole: bool = False, lost: str = ""
 ) -> list[Violation]:
-    """Fill a store, end it and load another on its files; return what is wrong with how that has read the log."""
+    """Fill and stop a store, load another on its files and return the violations of its scan."""
     for topic in ("T0", "T1"):
         for _ in range(MESSAGES // 2):
             assert store.put_message(Message(topic, bytes(100), 0, "KEYS\1k")).append is not None

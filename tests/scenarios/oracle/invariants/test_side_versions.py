@@ -188,7 +188,7 @@ def test_a_durable_version_that_is_lost_gives_way_to_the_one_that_was_kept() -> 
     ("loaded", "begun", "kept"),
     [
         (b"two", (), b"one"),
-        (b"one", (), None),  # what was kept is the durable one by now
+        (b"one", (), None),  # the kept version is durable by now
         (b"two", (b"three",), None),  # the renames of the third may have put the second in the backup's place
         (b"three", (b"three",), None),
     ],

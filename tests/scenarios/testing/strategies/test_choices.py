@@ -70,7 +70,7 @@ def test_whole_runs_of_any_plan_hold_what_was_promised() -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Generating overly large repr")  # of a whole run, before it is shrunk
 def test_a_run_is_shrunk_to_the_plainest_that_does_it(crash_plan: Plan, execute: Callable[..., RunOutcome]) -> None:
-    """What it is to do: lose something at the crash. One loss is left of it, and no switch of tasks."""
+    """The run must lose data at the crash. It shrinks to one loss without a switch of tasks."""
 
     def lost(run: tuple[Choices, RunOutcome]) -> bool:
         return run[1].injected["page lost"] > 0
