@@ -96,7 +96,7 @@ class MutantResult:
     is_expected: bool = True
     """Whether the first find is by one of the invariants that the mutant expects."""
     clean_violation: str = ""
-    """A violation of the store without the mutant, on a seed that broke a promise with it. Such a seed is no find."""
+    """A violation of the store without the mutant, on a seed that broke a promise with it. This is not a find."""
     error: str = ""
     failure: Failure | None = None
     shrunk: dict[str, Any] | None = None
@@ -157,8 +157,8 @@ def _seeds(number: int) -> str:
 def core_seconds_texts(results: Sequence[MutantResult]) -> dict[str, str]:
     """Return within how many core-seconds mutants were found: the median, 95 % and the maximum.
 
-    Mutants that were not found count as slower than all others. A figure that depends on them is given as over the
-    longest run.
+    Mutants that were not found count as slower than all others. A figure that falls on
+    one of them is given as "over" the longest run.
     """
     found = sorted(result.core_seconds for result in results if result.found)
     longest = max((result.core_seconds for result in results), default=0.0)

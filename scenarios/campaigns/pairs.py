@@ -87,7 +87,7 @@ _Place = tuple[str, str]
 
 
 class Limit(NamedTuple):
-    """The only places in which some names can take part."""
+    """The only runs and disks in which some names can occur."""
 
     names: Collection[str]
     runs: Collection[str]

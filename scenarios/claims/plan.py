@@ -56,7 +56,7 @@ class LifeEnding(StrEnum):
 DAMAGING = frozenset(
     ending for ending in LifeEnding if " and " in ending.value or ending is LifeEnding.CRASH_ON_OLD_BLOCKS
 )
-"""Endings after which files are not as the store left them."""
+"""Endings after which files differ from those that the store left."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,7 +131,7 @@ class Fuzzer:
             yield mutate(parent, shape, draw, others)
 
     def _judge_all(self, inputs: Iterable[bytes]) -> None:
-        """Judge inputs one after the other. After a hanging one, continue with the next."""
+        """Judge inputs one after the other. After an input that hangs, continue with the next one."""
         left = iter(inputs)
         has_left = True
         while has_left and self._hangs < HANGS_MAX:

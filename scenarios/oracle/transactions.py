@@ -93,7 +93,7 @@ class Transaction:
     decisions: list[TransactionDecision] = field(default_factory=list)
     questions: int = 0
     is_insisted_on: bool = False
-    """Whether it was prepared after all faults had ended, so that giving it up is not excused."""
+    """Whether it was prepared after all faults had ended. Giving it up is then a violation."""
     asked_times: set[str] = field(default_factory=set)
     may_be_asked_again: bool = False
     """Whether the check has lost progress since the prepare. Each of its copies may then be asked about."""

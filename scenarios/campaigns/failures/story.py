@@ -43,7 +43,7 @@ def story_of(
 
 
 def concern_of(violations: Sequence[Violation], config: StoreConfig, ledger: Ledger | None) -> Concern:
-    """Return what violations concern. The ledger gives the places of messages that they name."""
+    """Return the parts of the store that violations name. The ledger maps messages to places."""
     concern, root = Concern(), config.store_path_root_dir
     for violation in violations[:1]:
         _add_place(concern, violation, config)

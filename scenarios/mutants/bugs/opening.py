@@ -103,7 +103,7 @@ def _never_extend(self: QueueSegments, base_offset: int) -> bool:
 )
 @needs(directories={"root": ("mq", "/data/new/store")}, sync_flush=(True,), disk=("strict-posix",))
 def sync_last_parent(files: Files, path: str, *, below: str = "", once_made: Callable[[], None] = lambda: None) -> None:
-    """A power cut takes a level of a new root, and with it the store and its acknowledged messages."""
+    """A power cut removes a level of a new root, and with it the store and its acknowledged messages."""
     files.make_directories(path)
     once_made()
     parent = path.rpartition("/")[0] or "/"
