@@ -67,7 +67,7 @@ class FollowedLog:
         if end == begin == start["to"]:
             self._planned = end, start.get("latest_ms", 0)
             return PlannedPart(start, 0, 0)
-        known = KnownRecords.in_front_of(walk, end, oldest)
+        known = KnownRecords.before(walk, end, oldest)
         self._planned = end, known.latest_ms
         return PlannedPart(_offset(begin, end, known), end - begin, rows)
 

@@ -69,7 +69,7 @@ class KnownRecords(NamedTuple):
         return cls(offset["first"], offset["last"], bytes.fromhex(offset["digest"]), offset["latest_ms"], marks)
 
     @classmethod
-    def in_front_of(cls, walk: LogWalk, to: int, oldest: int) -> "KnownRecords":
+    def before(cls, walk: LogWalk, to: int, oldest: int) -> "KnownRecords":
         """Return the records from `oldest`, where a record begins, to a log offset where a batch ends."""
         back_bytes = _LOOK_BACK_BYTES
         while True:

@@ -133,7 +133,7 @@ def test_a_log_that_is_left_out_ends_the_stream_and_is_named(stores: tuple[Path,
     many, few, idle = stores
     *_, (_, start) = batches_of(many, few)
     for reader in (LogStream(options_of(many, idle)), LogStream(SourceOptions.of({"path": str(many)}))):
-        with pytest.raises(ValueError, match=f"^{few}: the stream has read this log too"):
+        with pytest.raises(ValueError, match=f"^{few}: the stream has read this log before"):
             reader.latestOffset(start, ReadAllAvailable())
         with pytest.raises(ValueError, match=f"^{few}: "):
             reader.partitions(start, start)

@@ -110,8 +110,8 @@ def test_a_segment_made_when_it_is_needed_stalls_the_put_that_needs_it() -> None
     slowest_us = {one.name: max(one.series.latencies_ns) / 1_000 for one in rollover("hdd", 800)}
 
     assert slowest_us["created on demand"] > 10_000
-    assert slowest_us["made ahead"] < 2_000
-    assert slowest_us["made and warmed ahead"] < 2_000
+    assert slowest_us["created ahead"] < 2_000
+    assert slowest_us["created and warmed ahead"] < 2_000
 
 
 @pytest.mark.ci

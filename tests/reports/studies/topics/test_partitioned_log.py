@@ -206,7 +206,7 @@ def test_after_a_failed_sync_nothing_is_stored_any_more(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="the disk is gone"):
         log.put(Message.of("T", body(1)))
     files.fails = False
-    with pytest.raises(OSError, match="nothing is known to be durable"):
+    with pytest.raises(OSError, match="the durable end is unknown"):
         log.put(Message.of("T", body(2)))
     log.put(Message.of("Other", body(3)))
     log.shutdown()
