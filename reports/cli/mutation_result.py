@@ -182,6 +182,7 @@ def _mutants_table(results: MutationResults) -> ResultTable:
         rows,
         only_bad=not results.is_named,
         is_stacked=True,
+        folded_as=("mutant as expected", "mutants as expected"),
     )
 
 

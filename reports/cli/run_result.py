@@ -222,7 +222,8 @@ def _scenarios_table(results: RunResults) -> ResultTable:
     rows += [Row((TableCell(name, SCENARIOS[name].claim), "not run", "-", "-", "-"), is_open=True) for name in not_run]
     on = On.TERMINAL | On.VERBOSE | On.SUMMARY | On.PAGE
     figures = ("seeds", "crash\npoints", "faults", "broken")
-    return ResultTable("Scenarios", on, "scenarios", "", ("scenario",), figures, rows, only_bad=True)
+    folded = ("scenario without a broken promise", "scenarios without a broken promise")
+    return ResultTable("Scenarios", on, "scenarios", "", ("scenario",), figures, rows, only_bad=True, folded_as=folded)
 
 
 def _broken_table(results: RunResults) -> ResultTable:
@@ -286,7 +287,14 @@ def _version_table(version: Version) -> ResultTable:
     ]
     note = f"{version.summary}. {next(_bugs(version)).partition(': ')[2]}."
     return ResultTable(
-        "The version", On.PAGE, "version", note, ("bug", "the version", "applied", "why"), rows=rows, only_bad=True
+        "The version",
+        On.PAGE,
+        "version",
+        note,
+        ("bug", "the version", "applied", "why"),
+        rows=rows,
+        only_bad=True,
+        folded_as=("bug", "bugs and deviations"),
     )
 
 

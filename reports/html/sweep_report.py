@@ -30,6 +30,7 @@ _OUTCOMES = ("seeds", "held", "violated", "other")
 _WORST_SHOWN = 20
 _WITHOUT = "-"
 """Shown instead of a disk that was not drawn before the seed's process died."""
+_HELD = ("scenario without a broken promise", "scenarios without a broken promise")
 _RATE_COLUMNS = ("seeds", "broken", "no verdict", "held, %")
 Fields = dict[str, Any]
 
@@ -179,7 +180,9 @@ def _rates(whose: str, rows: Sequence[Fields], on: On) -> Iterator[ResultTable]:
         for name, some in sorted(by_scenario.items())
     ]
     title = f"{whose} by scenario"
-    yield ResultTable(title, on, "", "", ("scenario",), _RATE_COLUMNS, scenarios, only_bad=True, is_titled=True)
+    yield ResultTable(
+        title, on, "", "", ("scenario",), _RATE_COLUMNS, scenarios, only_bad=True, is_titled=True, folded_as=_HELD
+    )
     disks, policies = (sorted({cell[number] for cell in of_cells}) for number in (0, 1))
     grid = [Row((disk, *(_rate_cell(of_cells.get((disk, policy))) for policy in policies))) for disk in disks]
     columns = [f"{policy}, %" for policy in policies]

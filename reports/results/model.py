@@ -114,6 +114,8 @@ class ResultTable(ResultBlock):
     """Whether a terminal has the further texts below the first, for rows that are longer than 80 columns."""
     is_titled: bool = False
     """Whether a terminal shows the title."""
+    folded_as: tuple[str, str] = ("row", "rows")
+    """Words for the folded rows, in singular and plural."""
 
     def __post_init__(self) -> None:
         width = len(self.texts) + len(self.figures)
