@@ -89,7 +89,6 @@ class NetworkFaults(LinkConditions):
         return Mishap.NONE
 
     def refuses(self, source: str, target: str) -> bool:
-        """Return whether a possible connection is refused."""
         return source != target and self._inject_if(FaultKind.REFUSED_CONNECTION, f"{source}>{target}")
 
     def fails_poll(self, machine: str) -> bool:
@@ -101,15 +100,12 @@ class NetworkFaults(LinkConditions):
         return self._inject_if(FaultKind.SILENT_DEATH, host, None if forced is None else float(forced))
 
     def is_reset_at_death(self, host: str) -> bool:
-        """Return whether a connection of a dying process is reset."""
         return self._inject_if(FaultKind.RESET_AT_DEATH, host)
 
     def pieces_lost(self, host: str, under_way: int) -> int:
-        """Return how many of the pieces in flight are lost with a machine that is off."""
         return self._stream.below(under_way + 1, f"pieces lost with {host}")
 
     def heal(self) -> None:
-        """End all faults."""
         self.use(healed(self._plan))
         self._blocked_until_ns.clear()
         self._slow_until_ns.clear()

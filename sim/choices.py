@@ -233,5 +233,4 @@ def recorded(decisions: Iterable[Decision]) -> dict[str, list[list[Any]]]:
 
 
 def decisions_of(record: Mapping[str, Iterable[Sequence[Any]]]) -> list[Decision]:
-    """Return the decisions written by `recorded`."""
     return [Decision(stream, *entry) for stream, entries in record.items() for entry in entries]

@@ -53,7 +53,6 @@ def _find_difference(run: Traced) -> str:
 
 
 def record(run: Traced) -> TraceRecording:
-    """Call run with a trace and return the recording."""
     trace = Trace(to_compare=True)
     run(trace)
     return trace.recording()

@@ -43,7 +43,6 @@ class DisturbancePlan:
 
     @property
     def is_quiet(self) -> bool:
-        """Return whether all disturbances are off."""
         return not (self.paused_task_chance or self.paused_machine_chance or self.clock_step_chance)
 
 

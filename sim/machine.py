@@ -160,7 +160,6 @@ class SimLock(Waiting):
             kernel.wake(self._waiters.pop(0))
 
     def describe(self) -> str:
-        """Name the lock and its holder."""
         return self.label if self._holder is None else f"{self.label} held by {self._holder.name}"
 
 
@@ -256,7 +255,6 @@ class SimCell:
     _value: int
 
     def get(self) -> int:
-        """Return the value."""
         kernel = self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
@@ -264,7 +262,6 @@ class SimCell:
         return self._value
 
     def set(self, value: int) -> None:
-        """Replace the value."""
         kernel = self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
@@ -368,15 +365,12 @@ class SimTasks:
             kernel.park(_SLEEP, kernel.now_ns + ms * 1_000_000)
 
     def lock(self, name: str) -> SimLock:
-        """Make a mutex."""
         return SimLock(self._kernel, name)
 
     def signal(self, name: str) -> SimSignal:
-        """Make a signal."""
         return SimSignal(self._kernel, name)
 
     def cell(self, name: str, value: int = 0) -> SimCell:
-        """Make a cell."""
         return SimCell(self._kernel, name, value)
 
 

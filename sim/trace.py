@@ -98,7 +98,6 @@ class Trace:
         self._digest: RollingDigest | None = None
 
     def attach(self, kernel: Scheduler, digest: RollingDigest) -> None:
-        """Connect the trace to a kernel and its digest. The kernel calls it."""
         self._kernel, self._digest = kernel, digest
         if self._words_before is not None:
             digest.keep_words()

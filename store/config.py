@@ -251,7 +251,6 @@ class StoreConfig:
 
     @property
     def commit_log_directory(self) -> str:
-        """Return the first directory of the log."""
         return self.commit_log_directories[0]
 
     consume_queue_directory = _Below("consumequeue")

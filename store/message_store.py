@@ -488,7 +488,6 @@ class MessageStore:
         return -1 if queue is None else queue.min_offset
 
     def get_offset_in_queue_by_time(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
-        """Return the queue offset of the message stored nearest to a time."""
         self._require_readable()
         queue = self.queues.find_or_create(topic, queue_id)
         try:

@@ -60,7 +60,6 @@ class RunningFlags:
         return self._lasting != 0
 
     def refuse(self, reason: Refusal) -> None:
-        """Add a reason."""
         assert reason, "a refusal needs a reason"
         with self._lock:
             self._set(self._bits.get() | int(reason))

@@ -21,18 +21,18 @@ _COVER = Struct(">II")
 class Tasks(Protocol):
     """Tasks, and the objects by which they synchronize."""
 
-    def spawn(self, name: str, body: Any) -> Any: ...  # noqa: D102
-    def lock(self, name: str) -> AbstractContextManager[None]: ...  # noqa: D102
-    def signal(self, name: str) -> Any: ...  # noqa: D102
+    def spawn(self, name: str, body: Any) -> Any: ...
+    def lock(self, name: str) -> AbstractContextManager[None]: ...
+    def signal(self, name: str) -> Any: ...
 
 
 class World(Protocol):
     """The environment of the store: threads and files on a real machine, simulated ones in a test."""
 
     @property
-    def tasks(self) -> Tasks: ...  # noqa: D102
+    def tasks(self) -> Tasks: ...
     @property
-    def files(self) -> Any: ...  # noqa: D102
+    def files(self) -> Any: ...
 
 
 class KvLog:

@@ -60,12 +60,10 @@ class CrashState:
 
     @property
     def lost(self) -> Lost:
-        """Return the changes that are lost."""
         return self._variant.lost
 
     @property
     def page_outcomes(self) -> list[PageOutcome]:
-        """Return the outcomes of the dirty pages."""
         pages = self._variant.pages
         return [page.page_outcomes[number] for page, number in zip(pages, self._chosen, strict=True)]
 
@@ -95,7 +93,6 @@ class SurvivingCache:
     pages: tuple[PageOutcomes, ...] = ()
 
     def image(self, _: Chosen) -> Image:
-        """Return the image."""
         return self.whole
 
 
@@ -157,7 +154,6 @@ class MetadataVariant:
                 yield self.state(chosen)
 
     def state(self, chosen: Chosen) -> CrashState:
-        """Return the state of one choice."""
         return CrashState(self, chosen, self._digest(chosen))
 
     def drawn(self, page_outcomes: Iterable[PageOutcome]) -> Chosen:
@@ -194,7 +190,6 @@ class MetadataVariant:
                 yield (*nothing[:index], number, *nothing[index + 1 :])
 
     def image(self, chosen: Chosen) -> Image:
-        """Return the image of a choice."""
         assert len(chosen) == len(self.pages), (chosen, len(self.pages))
         files = dict(self._durable)
         for path, indexes in self._pages_of.items():
@@ -298,7 +293,6 @@ class CrashStates:
         return variant.state(chosen)
 
     def taken(self, state: CrashState) -> CrashLosses:
-        """Return the losses of a state."""
         lost = state.lost
         changes = tuple((change, lost[change.number]) for change in self._unsure if change.number in lost)
         return CrashLosses(changes, tuple(zip(state.dirty_pages, state.page_outcomes, strict=True)))

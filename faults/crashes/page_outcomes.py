@@ -69,7 +69,6 @@ class SectorFaults(NamedTuple):
 
     @property
     def is_possible(self) -> bool:
-        """Return whether any is possible."""
         return self.torn_bytes_chance > 0.0 or self.garbage_chance > 0.0
 
 
@@ -107,7 +106,6 @@ class PageOutcomes:
         self._known: dict[PageOutcome, int] = {}
 
     def number(self, page_outcome: PageOutcome) -> int:
-        """Return the number of the content of an outcome."""
         number = self._known.get(page_outcome)
         if number is None:
             content = self._lay(page_outcome)

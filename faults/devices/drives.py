@@ -52,7 +52,6 @@ class Spread:
         return cls(found)
 
     def draw(self, stream: Stream, label: str) -> int:
-        """Draw one of the durations."""
         return self.ns[stream.below(len(self.ns), label)]
 
     def quantile(self, share: float) -> int:

@@ -56,11 +56,9 @@ class Elevator:
         machine.tasks.spawn("elevator", self._serve)
 
     def read(self, runs: Sequence[Run]) -> IoRequest:
-        """Queue reads."""
         return self._queue(self._reads, runs)
 
     def write(self, runs: Sequence[Run]) -> IoRequest:
-        """Queue writes."""
         return self._queue(self._writes, runs)
 
     def flush(self) -> IoRequest:

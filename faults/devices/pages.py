@@ -32,7 +32,6 @@ class FileBlocks:
     """Number of reserved blocks from there on."""
 
     def block_of(self, page: int) -> int | None:
-        """Return the block of a page, or None."""
         return self.placed.get(page) if self.ahead is None else self.ahead + page
 
 

@@ -43,7 +43,6 @@ class StorageSystem:
         self._files: dict[str, FilePages] = {}
 
     def file(self, path: str) -> FilePages:
-        """Return the pages and blocks of a file."""
         found = self._files.get(path)
         if found is None:
             found = self._files[path] = FilePages(path, Gate(self._kernel, f"write-back of {path}"))
@@ -93,7 +92,6 @@ class TimedFiles:
         return TimedDescriptor(self._files.open(path), self.pages(path))
 
     def write(self, path: str, data: bytes) -> None:
-        """Write a small file."""
         self._files.write(path, data)
         self.pages(path).dirtied(0, len(data))
 
@@ -103,7 +101,6 @@ class TimedFiles:
         self.pages(path).synced(0, _WHOLE_FILE)
 
     def sync_directory(self, path: str) -> None:
-        """Make the names in one directory durable."""
         self._files.sync_directory(path)
         if self.is_timed:
             self._system.write_back.sync_names()

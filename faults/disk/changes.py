@@ -130,7 +130,6 @@ class Change(ABC):
         """Apply the remains of a lost change. kept_bytes: surviving part of a file's growth."""
 
     def lost_as(self, kept_bytes: int = 0) -> FaultKind:
-        """Return the kind of the loss."""
         return self.lost
 
     def moved(self, where: Callable[[str], str]) -> Self:
@@ -161,7 +160,6 @@ class Link(Change):
     file: int
 
     def apply(self, entries: MetadataState) -> None:
-        """Add the name."""
         entries.names[self.path] = self.file
         self.lose(entries)
 
@@ -211,7 +209,6 @@ class Extend(_FileChange):
             entries.written[self.identity] = self.number
 
     def lose(self, entries: MetadataState, kept_bytes: int = 0) -> None:
-        """Keep a part of the growth."""
         assert 0 <= kept_bytes < self.grown_bytes, (kept_bytes, self.grown_bytes)
         if kept_bytes:
             grown = self.before_bytes + kept_bytes
@@ -279,11 +276,9 @@ class _Renaming(Change):
 
     @property
     def directory(self) -> str:
-        """Return the directory of the new name."""
         return parent_of(self.target)
 
     def moved(self, where: Callable[[str], str]) -> Self:
-        """Return the change with the paths before later renames of directories."""
         twin = Change.moved(self, where)
         twin.target = where(self.target)
         return twin
@@ -319,7 +314,6 @@ class RenameDirectory(_Renaming):
         return below(path, self.path, self.target)
 
     def before(self, path: str) -> str:
-        """Map a path after the change to the one before it."""
         return below(path, self.target, self.path)
 
 
@@ -364,7 +358,6 @@ class MakeDirectory(Change):
     lost = FaultKind.DIRECTORY_LOST
 
     def apply(self, entries: MetadataState) -> None:
-        """Add the directory."""
         entries.directories.add(self.path)
 
 
@@ -376,5 +369,4 @@ class RemoveDirectory(Change):
     lost = FaultKind.REMOVAL_UNDONE
 
     def apply(self, entries: MetadataState) -> None:
-        """Remove the directory."""
         entries.directories.discard(self.path)

@@ -26,7 +26,6 @@ class SparseBytes:
 
     @classmethod
     def of(cls, content: "Content") -> "SparseBytes":
-        """Return a sparse copy of content."""
         if isinstance(content, SparseBytes):
             return content.copy()
         made = cls(len(content))
@@ -34,7 +33,6 @@ class SparseBytes:
         return made
 
     def copy(self) -> "SparseBytes":
-        """Return a copy."""
         twin = SparseBytes(self._size_bytes, self._pages)
         if self._size_bytes > _FLAT_BYTES_MAX:
             twin._sum = self._summed()  # computed once here instead of in each of many copies

@@ -126,7 +126,6 @@ class Disk:
 
     @property
     def directories(self) -> list[str]:
-        """Return its directories, sorted."""
         return sorted(self._names.current.directories)
 
     @property

@@ -200,7 +200,6 @@ class SimFiles:
         self._syncs = syncs
 
     def status(self, path: str) -> SimulatedFileStatus | None:
-        """Return the status of a path, or None."""
         self._injector.pause_for_device(self._machine, "status", path)
         self._injector.check_look_up(path)
         inode = self._names.current.inode(path)
@@ -210,7 +209,6 @@ class SimFiles:
         return SimulatedFileStatus(0, 0, True) if path in self._names.current.directories else None
 
     def list_directory(self, path: str) -> list[str]:
-        """Return the names in a directory, sorted."""
         self._injector.pause_for_device(self._machine, "list", path)
         self._injector.check_look_up(path)
         return self._names.children(path)
@@ -400,7 +398,6 @@ class SimFiles:
         injector.carry_out(self._machine, "unlink", path, self._names.unlink, path)
 
     def remove_directory(self, path: str) -> None:
-        """Remove an empty directory."""
         self._injector.pause(self._machine, "remove directory")
         if self._names.children(path):
             raise os_error(errno.ENOTEMPTY, path)

@@ -137,7 +137,6 @@ class RotPlan:
 
     @property
     def is_possible(self) -> bool:
-        """Return whether any decay is possible."""
         return self != RotPlan()
 
 

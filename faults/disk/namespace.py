@@ -250,7 +250,6 @@ class Namespace:
         self._add_child(path)
 
     def remove_directory(self, number: int, path: str) -> None:
-        """Remove an empty directory."""
         assert not self._children[path], (path, self._children[path])
         self._record(RemoveDirectory(number, path))
         self._changed_at.pop(path, None)

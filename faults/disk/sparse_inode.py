@@ -35,11 +35,9 @@ class SparseInode(Inode):
         return cast(SparseBytes, self._durable)
 
     def content(self) -> Content:
-        """Return the bytes as readers see them."""
         return self._sparse_cache.copy() if self._frozen is None else self._frozen.held
 
     def durable_bytes(self, size_bytes: int) -> Content:
-        """Return the bytes that are surely durable, cut or filled with zeros to size_bytes."""
         if self.loaded is not None and len(self.loaded.held) == size_bytes:
             return self.loaded.held
         found = self._sparse_durable.copy() if self.loaded is None else SparseBytes.of(self.loaded.held)
@@ -47,7 +45,6 @@ class SparseInode(Inode):
         return found
 
     def thaw(self, size_bytes: int) -> bytearray:
-        """Return the writable page cache, filled with zeros to size_bytes if it is shorter."""
         if self._frozen is not None:
             self._keep(SparseBytes.of(self._frozen.held), self._sparse_durable)
             self._frozen = None

@@ -32,7 +32,6 @@ def probed_json(
     places: Places,
     allowed: list[str],
 ) -> dict[str, Any]:
-    """Return the document of a probe."""
     stories = {one.signature: one for one in findings}
     return {
         "format": FORMAT,

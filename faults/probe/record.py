@@ -156,7 +156,6 @@ class ProgramRecord:
         return replace(self, steps=self.steps[:steps], unseen=(), unended="")
 
     def to_json(self) -> dict[str, Any]:
-        """Return the record as a document."""
         document: dict[str, Any] = {"format": FORMAT, **msgspec.to_builtins(self)}
         for named, step in zip(document["steps"], self.steps, strict=True):
             named["from"] = step.stack  # written even if it is 0, because readers expect it
@@ -181,7 +180,6 @@ class ProgramRecord:
         return record
 
     def dumps(self) -> str:
-        """Return the record as text."""
         return json.dumps(self.to_json())
 
 

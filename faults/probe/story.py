@@ -28,7 +28,6 @@ class Loss(NamedTuple):
 
     @property
     def step(self) -> int:
-        """Return the first of the steps."""
         return self.steps[0]
 
 

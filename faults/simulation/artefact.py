@@ -107,7 +107,6 @@ def checked(values: object, document: type[T], place: str) -> T:
 
 
 def document_of(record: Record[Setup]) -> RecordDocument:
-    """Return the document of a record."""
     decisions = {
         stream: [(label, nth, options, value) for label, nth, options, value in entries]
         for stream, entries in recorded(record.decisions).items()

@@ -22,7 +22,6 @@ Rot = Callable[[str, Image], tuple[Image, list[DamagedRange]]]
 
 
 def no_rot(_: str, image: Image) -> tuple[Image, list[DamagedRange]]:
-    """Return the image unchanged."""
     return image, []
 
 

@@ -82,7 +82,6 @@ class OperationCount:
     violations: int = 0
 
     def add(self, other: "OperationCount") -> None:
-        """Add another count to this one."""
         for name in OperationCount.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
@@ -107,7 +106,6 @@ class ExplorationCounts(Generic[Setup]):
     samples: list[StateSample[Setup]] = field(default_factory=list)
 
     def add(self, other: "ExplorationCounts[Setup]", samples_max: int = 0) -> None:
-        """Add the counts of another exploration."""
         for key, count in other.counts.items():
             self.counts.setdefault(key, OperationCount()).add(count)
         self.images |= other.images

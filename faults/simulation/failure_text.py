@@ -69,7 +69,6 @@ def step_lines(lines: Sequence[TextLine]) -> list[str]:
 
 
 def print_failure(console: Console, failure: FailureText) -> None:
-    """Print a failure."""
     title = ", ".join(filter(None, (failure.title, failure.about)))
     console.print(f"\n[red]{failure.heading}[/red]: {escape(title)}", soft_wrap=True)
     for kind, text in failure.lines:

@@ -185,7 +185,6 @@ class Simulation:
         self._armed[crash.life] = _Armed(disk, crash)
 
     def disk_of(self, life: str) -> Disk:
-        """Return the disk of an armed life."""
         return self._armed[life].disk
 
     def note_crash(self, crash: Crash) -> None:

@@ -43,7 +43,6 @@ class Concern:
         return _TASK if machine in self.machines or not self.tasks.isdisjoint((event.task, task)) else _OTHER
 
     def add_paths(self, events: Iterable[TraceEvent], texts: Iterable[str]) -> None:
-        """Add each path of the events that occurs in one of the texts."""
         text = "\n".join(texts)
         for path in {_place(event.text)[0] for event in events}:
             # The name of a file in a directory does not name the directory, and a longer file name does not name its

@@ -93,7 +93,6 @@ class Wire:
         self.ended_ns = None
 
     def hasten(self, arrives_ns: int) -> None:
-        """Make everything arrive by arrives_ns."""
         self._pieces = deque((min(due_ns, arrives_ns), data) for due_ns, data in self._pieces)
         if self.ended_ns is not None:
             self.ended_ns = min(self.ended_ns, arrives_ns)
@@ -254,7 +253,6 @@ class SimConnection:
             self.peer.learn(now_ns + self._delay_ns(0))
 
     def learn(self, broken_ns: int) -> None:
-        """Make this end learn by broken_ns that the connection is broken."""
         self.broken_ns = broken_ns if self.broken_ns is None else min(self.broken_ns, broken_ns)
         self.changed()
 

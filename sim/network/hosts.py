@@ -137,7 +137,6 @@ class HostNetwork:
         return mine
 
     def poller(self) -> SimPoller:
-        """Make a poller."""
         self._pollers += 1
         number = "" if self._pollers == 1 else f"#{self._pollers}"
         return SimPoller(self._medium, self._machine, f"poll {self.host}{number}")

@@ -51,7 +51,6 @@ class LinkConditions:
         return False
 
     def fails_poll(self, machine: str) -> bool:
-        """Return whether a poll fails."""
         return False
 
     def is_silent_death(self, host: str, forced: bool | None) -> bool:

@@ -30,7 +30,6 @@ class RandomWalk:
         self._quanta = _quanta(mean_quantum)
 
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
-        """Return a random index."""
         return int(self._draw() * len(runnable))
 
     def quantum(self, chosen: SimTask, step: int) -> int:

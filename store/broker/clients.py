@@ -282,7 +282,6 @@ class RebalanceLockManager:
             self._drop_empty(group)
 
     def forget_expired(self) -> None:
-        """Drop expired locks."""
         with self._lock:
             now_ns = self._clock.monotonic_ns()
             for group, locks in list(self._groups.items()):

@@ -139,7 +139,6 @@ class Connections(Service):
 
     @property
     def count(self) -> int:
-        """Return the number of connections."""
         return len(self._sessions)
 
     @property
@@ -172,7 +171,6 @@ class Connections(Service):
         self._poller.wake()
 
     def ended(self, session: Session, ending: Ending) -> None:
-        """Release the connection of a session that has ended."""
         self._counts.ended(ending)
         self._poller.forget(session.connection)
         session.connection.close()

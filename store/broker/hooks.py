@@ -116,7 +116,6 @@ class MessageHooks:
         self.consume: list[ConsumeMessageHook] = []
 
     def register_send_message_hook(self, hook: SendMessageHook) -> None:
-        """Add a hook for sends."""
         self.send.append(hook)
 
     def register_consume_message_hook(self, hook: ConsumeMessageHook) -> None:
@@ -124,7 +123,6 @@ class MessageHooks:
         self.consume.append(hook)
 
     def before_send(self, context: SendMessageContext) -> None:
-        """Run the hooks before a send."""
         self._run(((hook.hook_name, hook.send_message_before) for hook in self.send), context)
 
     def after_send(self, context: SendMessageContext, response: RemotingCommand) -> RemotingCommand:

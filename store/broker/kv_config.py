@@ -42,7 +42,6 @@ class KVConfig:
             self._namespaces = self.file.load(_parse) or {}
 
     def get(self, namespace: str, key: str) -> str | None:
-        """Return a value, or None."""
         return self._namespaces.get(namespace, {}).get(key)
 
     def namespace(self, name: str) -> Mapping[str, str] | None:

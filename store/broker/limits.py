@@ -160,7 +160,6 @@ def listen_options_of(others: Mapping[str, str]) -> ListenOptions:
 
 
 def settings_of_sockets(options: ListenOptions) -> dict[str, str]:
-    """Return the socket options by key."""
     return {key: str(getattr(options, name)) for key, (name, _) in _SOCKET_KEYS.items()}
 
 

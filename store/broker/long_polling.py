@@ -69,7 +69,6 @@ class HeldPulls:
         return queue in self._of_queue
 
     def add(self, pull: HeldPull) -> None:
-        """Hold a pull."""
         assert pull not in self._of_queue.get(pull.queue, ()), pull
         self._of_queue.setdefault(pull.queue, {})[pull] = None
         self._of_channel.setdefault(pull.channel, {})[pull] = None
@@ -93,11 +92,9 @@ class HeldPulls:
         return taken
 
     def of_queue(self, queue: Queue) -> list[HeldPull]:
-        """Return the pulls of a queue."""
         return list(self._of_queue.get(queue, ()))
 
     def of_channel(self, channel: Channel) -> Sequence[HeldPull]:
-        """Return the pulls of a connection."""
         return list(self._of_channel.get(channel, ()))
 
     def count_of(self, channel: Channel) -> int:
@@ -106,7 +103,6 @@ class HeldPulls:
 
     @property
     def queues(self) -> list[Queue]:
-        """Return the queues with held pulls."""
         return list(self._of_queue)
 
     def take_due(self, now_ns: int) -> list[HeldPull]:
@@ -155,7 +151,6 @@ class PullRequestHoldService(Service):
 
     @property
     def held_count(self) -> int:
-        """Return the number of held pulls."""
         return self._held.count
 
     def hold(self, pull: HeldPull) -> bool:
@@ -182,7 +177,6 @@ class PullRequestHoldService(Service):
         return (topic, queue_id) in self._held
 
     def waiting(self, channel: Channel) -> Sequence[HeldPull]:
-        """Return the held pulls of a connection."""
         return self._held.of_channel(channel)
 
     def on_arriving(self, arrival: MessageArrival) -> None:

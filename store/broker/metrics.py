@@ -61,7 +61,6 @@ def _by_group(name: str, meaning: str, kind: Kind, values: Mapping[tuple[str, st
 
 
 def metrics_of(broker: Broker, server: RemotingServer) -> Iterator[Metric]:
-    """Yield all metrics of a broker and its server."""
     yield from _of_store(broker)
     yield from _of_delivery(broker)
     yield from _of_topics_and_groups(broker)

@@ -80,7 +80,6 @@ class NameServer:
         return next((each for each in masters if each.name == broker.name), None)
 
     def unregister(self, name: str, broker_id: int) -> None:
-        """Remove a broker."""
         with self._lock:
             self._others.pop((name, broker_id), None)
             self._forget_read_only()

@@ -36,14 +36,12 @@ class LogLine(str):
 
     @classmethod
     def of(cls, level: Level, text: str) -> "LogLine":
-        """Return a text as a line of a level."""
         line = cls(text)
         line.level = level
         return line
 
 
 def level_of(line: str) -> Level:
-    """Return the level of a line."""
     return line.level if isinstance(line, LogLine) else Level.INFO
 
 

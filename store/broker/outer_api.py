@@ -85,7 +85,6 @@ class BrokerRegistration(Service):
             self.signal.wait(self._parts.config.register_name_server_period_ms - APART_MS)
 
     def finish(self) -> None:
-        """Unregister."""
         try:
             _ask(self._client, RequestCode.UNREGISTER_BROKER, REGISTER_TIMEOUT_MS, self._fields())
         except _FAILURES as error:

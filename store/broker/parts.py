@@ -95,7 +95,6 @@ class BrokerParts:
 
     @property
     def is_slave(self) -> bool:
-        """Return whether this broker is a slave."""
         return self.store.config.broker_role is BrokerRole.SLAVE
 
     def next_turn(self, queues: int) -> int:

@@ -148,7 +148,6 @@ class _Link:
         self._expected: dict[int, Invocation] = {}
 
     def expect(self, opaque: int) -> Invocation:
-        """Register an opaque and return its invocation."""
         invocation = Invocation(self, opaque)
         with self._guard:
             if self.is_broken:

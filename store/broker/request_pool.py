@@ -86,7 +86,6 @@ class RequestPool:
         self._tasks: list[Task] = []
 
     def start(self) -> None:
-        """Start the tasks."""
         for number in range(self.limits.tasks):
             self._tasks.append(self._world.tasks.spawn(f"{self._name} {number}", self._run))
 
@@ -102,7 +101,6 @@ class RequestPool:
         return all(ended)
 
     def refuse_rest(self) -> None:
-        """Refuse all queued requests."""
         now_ns = self._world.clock.monotonic_ns()
         with self._lock:
             for queue in (self._awaited, self._pipelined):
@@ -153,7 +151,6 @@ class RequestPool:
 
     @property
     def name(self) -> str:
-        """Return the kind of requests."""
         return self._pool.value
 
     def head_wait_ms(self, now_ns: int) -> int:

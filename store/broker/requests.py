@@ -167,7 +167,6 @@ class ExtFields:
         self._fields = fields
 
     def text(self, name: str, default: str | None = None) -> str:
-        """Return a field as a string."""
         value = self._fields.get(name, default)
         if value is None:
             refuse_field(name, "a text", None)

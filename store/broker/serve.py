@@ -328,7 +328,6 @@ def network_of(certificate: str | None, key: str | None, *, is_required: bool, o
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host is a loopback address."""
     if host == "localhost":
         return True
     parts = address_parts(host)

@@ -132,7 +132,6 @@ class RemotingServer:
 
     @property
     def pools(self) -> Iterable[RequestPool]:
-        """Return all pools."""
         return self._pools.values()
 
     # -- in the task of the connections ------------------------------------------------------------

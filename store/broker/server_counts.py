@@ -49,12 +49,10 @@ class ServerCounts:
         self.accept_failures = 0
 
     def ended(self, ending: Ending) -> None:
-        """Count an ended connection."""
         with self._lock:
             self.endings[ending] += 1
 
     def refused(self, refusal: RequestRefusal) -> None:
-        """Count a refused request."""
         with self._lock:
             self.refusals[refusal] += 1
 

@@ -131,7 +131,6 @@ class Session:
         return True
 
     def close(self) -> None:
-        """Close the connection."""
         self.end(Ending.BY_PROCESSOR)
 
     def end(self, ending: Ending) -> None:
@@ -199,7 +198,6 @@ class Session:
         self._keeper.hold(len(data))
 
     def began_request(self, size_bytes: int) -> None:
-        """Count a pending request."""
         assert size_bytes > 0, size_bytes
         counted_bytes = max(size_bytes, self._keeper.limits.request_bytes_least)
         if self._requests_bytes.add(counted_bytes) == counted_bytes:  # atomic: only one task may be the first

@@ -44,7 +44,6 @@ def wanted_settings(body: bytes) -> dict[str, str]:
 
 
 def properties_text(settings: Mapping[str, str]) -> bytes:
-    """Return settings as a .properties body."""
     return "".join(f"{key}={value}\n" for key, value in sorted(settings.items())).encode()
 
 

@@ -115,7 +115,6 @@ class BrokerStatistics:
             count.size_bytes += sum(map(len, records))
 
     def sent_back(self, topic: str, group: str) -> None:
-        """Count a message that a group sent back."""
         count = _count_of(self._sent_back, f"{topic}@{group}")
         if count is not None:
             count.total += 1

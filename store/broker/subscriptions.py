@@ -54,7 +54,6 @@ class SubscriptionData:
 
     @property
     def is_tag(self) -> bool:
-        """Return whether this is a filter by tags."""
         return self.expression_type in (TAG, "")
 
     @property

@@ -46,12 +46,10 @@ PERM_READ_WRITE = PERM_READ | PERM_WRITE
 
 
 def topic_fault(topic: str) -> str | None:
-    """Return the fault of a topic name, or None."""
     return _fault("topic", topic, MAX_TOPIC_BYTES)
 
 
 def group_fault(group: str) -> str | None:
-    """Return the fault of a group name, or None."""
     return _fault("group", group, GROUP_CHARACTERS_MAX)
 
 

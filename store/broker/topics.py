@@ -55,7 +55,6 @@ class TopicConfig(TableEntry):
 
     @property
     def queue_nums(self) -> int:
-        """Return the number of queues."""
         return max(self.read_queue_nums, self.write_queue_nums)
 
 

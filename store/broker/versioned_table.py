@@ -74,7 +74,6 @@ class VersionedTable(Generic[Entry]):
     """One table and its file. Thread-safe."""
 
     def __init__(self, world: World, path: str, name: str, entry: type[Entry]) -> None:
-        """`name` is the name of the table in the file."""
         self.file = SideFile(world.files, path)
         self.on_changed: Callable[[], None] | None = None
         """Called after each change in the task of the change. It must not block."""
@@ -101,7 +100,6 @@ class VersionedTable(Generic[Entry]):
         return DataVersion.of(members.inner("dataVersion")), table
 
     def get(self, name: str) -> Entry | None:
-        """Return an entry, or None."""
         return self._state[1].get(name)
 
     @property
@@ -111,7 +109,6 @@ class VersionedTable(Generic[Entry]):
 
     @property
     def version(self) -> DataVersion:
-        """Return the current version."""
         return self._state[0]
 
     @property

@@ -120,7 +120,6 @@ def constant(value: Value) -> SqlNode:
 
 
 def property_of(name: str) -> SqlNode:
-    """Build the value of a property."""
     return SqlNode(PartKind.PROPERTY, lambda properties: properties.get(name))
 
 
@@ -143,7 +142,6 @@ def as_condition(part: SqlNode) -> SqlNode:
 
 
 def negation(part: SqlNode) -> SqlNode:
-    """Build NOT part."""
     evaluate = as_condition(part).evaluate
 
     def negated(properties: Properties) -> Value:
@@ -180,7 +178,6 @@ disjunction = partial(_joined, decisive=True)
 
 
 def equality(left: SqlNode, right: SqlNode) -> SqlNode:
-    """Build left = right."""
     if any(part.kind is PartKind.BOOLEAN_CONSTANT and part.value is None for part in (left, right)):
         raise ValueError("NULL cannot be compared: use IS NULL")
     if left.kind is PartKind.BOOLEAN_CONSTANT and right.kind is PartKind.CONSTANT:
@@ -189,7 +186,6 @@ def equality(left: SqlNode, right: SqlNode) -> SqlNode:
 
 
 def is_null(part: SqlNode) -> SqlNode:
-    """Build part IS NULL."""
     return _equal(part, constant(None))
 
 
@@ -241,7 +237,6 @@ def _is_above(low: str | bool | int | float, high: str | bool | int | float) -> 
 
 
 def not_between(part: SqlNode, low: SqlNode, high: SqlNode) -> SqlNode:
-    """Build part NOT BETWEEN low AND high."""
     return disjunction([ordering(part, "<", low), ordering(part, ">", high)])
 
 

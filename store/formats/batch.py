@@ -39,7 +39,6 @@ class BatchUnit(NamedTuple):
 
 
 def encode_batch(units: Iterable[BatchUnit]) -> bytes:
-    """Encode a batch body."""
     parts = []
     for flag, body, properties in units:
         parts.append(_HEAD.pack(UNIT_BYTES_MIN + len(body) + len(properties), flag, len(body)))

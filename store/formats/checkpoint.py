@@ -38,7 +38,6 @@ def encode_checkpoint(values: CheckpointValues) -> bytes:
 
 
 def encode_checkpoint_file(values: CheckpointValues) -> bytes:
-    """Encode a whole file."""
     return encode_checkpoint(values).ljust(CHECKPOINT_FILE_BYTES, b"\0")
 
 

@@ -178,7 +178,6 @@ class PlainRecords:
         return number
 
     def forget_queues(self) -> None:
-        """Forget all queues."""
         self._numbers.clear()
         self.queues.clear()
 

@@ -135,7 +135,6 @@ def address_of(offset: int) -> int:
 
 
 def offset_of(address: int) -> int:
-    """Return the offset of the unit with an address."""
     assert is_ext_address(address), address
     return address + (1 << 63)
 

@@ -107,7 +107,6 @@ def entries_at(slots: int) -> int:
 
 
 def index_file_bytes(slots: int, entries_max: int) -> int:
-    """Return the length of a file."""
     return entries_at(slots) + ENTRY_BYTES * entries_max
 
 
@@ -145,7 +144,6 @@ def used_slots_defects(header: IndexHeader, used_slots: int, path: str) -> Itera
 
 
 def header_error(path: str, field: str, expected: object, found: object) -> CorruptFileError:
-    """Return the error for a wrong header field."""
     return CorruptFileError(path, FIELDS_AT[field], field, expected, found)
 
 

@@ -35,7 +35,6 @@ class FrameHeader(NamedTuple):
 
     @property
     def is_heartbeat(self) -> bool:
-        """Return whether the frame has no data."""
         return self.size_bytes == 0
 
 
@@ -54,7 +53,6 @@ def decode_report(raw: bytes | bytearray | memoryview, *, stream: str, position:
 
 
 def encode_frame_header(log_offset: int, size_bytes: int) -> bytes:
-    """Encode the header for size_bytes of log."""
     assert log_offset >= 0, log_offset
     assert size_bytes >= 0, size_bytes
     return _FRAME.pack(log_offset, size_bytes)
@@ -84,7 +82,6 @@ class TransferPiece(NamedTuple):
 
     @property
     def is_heartbeat(self) -> bool:
-        """Return whether the piece has no data."""
         return not self.data
 
 
@@ -92,7 +89,6 @@ class FrameReader:
     """Splits a stream into pieces. It buffers only incomplete headers; data is passed on as received."""
 
     def __init__(self, segment_bytes: int, stream: str) -> None:
-        """`stream` is the name in errors."""
         self._segment_bytes = segment_bytes
         self._stream = stream
         self._position = 0

@@ -45,7 +45,6 @@ class IndexFiles:
         self._names_are_durable = True
 
     def path(self, name: str) -> str:
-        """Return a file's path."""
         return f"{self._directory}/{name}"
 
     def load(self) -> list[CorruptFileError]:
@@ -121,7 +120,6 @@ class IndexFiles:
             self._sync([file for file in self.files if not file.is_durable and file.is_full])
 
     def make_durable(self) -> None:
-        """Sync all files that are not durable."""
         with self._syncing:
             self._sync([file for file in self.files if not file.is_durable])
 

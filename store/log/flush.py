@@ -94,7 +94,6 @@ class FlushCommitLogService(Service):
         return moved
 
     def finish(self) -> None:
-        """Flush everything."""
         self.flush_to(self.queue.max_offset)
 
 
@@ -115,7 +114,6 @@ class FlushRealTimeService(FlushCommitLogService):
         super().start()
 
     def begin_durable(self, end_offset: int, *, wait: bool, on_known: Callable[[], None] | None = None) -> None:
-        """Promise only the page cache."""
         if self.woken_by_puts:
             self.signal.notify()
 
@@ -221,7 +219,6 @@ class GroupCommitService(FlushCommitLogService):
         self.commit(self.take_requests())
 
     def take_requests(self) -> list[GroupCommitRequest]:
-        """Take all pending requests."""
         with self._lock:
             taken, self._requests = self._requests, []
         return taken

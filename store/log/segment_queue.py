@@ -34,7 +34,6 @@ class SegmentDirectories:
 
     @classmethod
     def of_commit_log(cls, files: Files, config: StoreConfig) -> "SegmentDirectories":
-        """Return the directories of a store's log."""
         return cls(
             files,
             config.writable_commit_log_directories,
@@ -43,7 +42,6 @@ class SegmentDirectories:
         )
 
     def present(self) -> list[str]:
-        """Return the directories that exist."""
         return [directory for directory in self.all if self._files.status(directory) is not None]
 
     def paths(self) -> list[str]:
@@ -53,7 +51,6 @@ class SegmentDirectories:
         return sorted(found, key=name_of)
 
     def path(self, base_offset: int, segment_bytes: int) -> str:
-        """Return the path of the segment at base_offset, or the path at which to create it."""
         name = segment_name(base_offset)
         if len(self.all) == 1:
             return f"{self.all[0]}/{name}"
@@ -147,7 +144,6 @@ class SegmentQueue:
     # -- reading -----------------------------------------------------------------------------------
 
     def find(self, offset: int) -> Segment | None:
-        """Return the segment that contains offset."""
         segments = self.segments
         if not segments or offset < segments[0].base_offset:
             return None
@@ -195,7 +191,6 @@ class SegmentQueue:
     # -- growing -----------------------------------------------------------------------------------
 
     def path(self, base_offset: int) -> str:
-        """Return the path of the segment at base_offset, or the path at which to create it."""
         return self._directories.path(base_offset, self.segment_bytes)
 
     def create(self, base_offset: int) -> Segment:
@@ -208,7 +203,6 @@ class SegmentQueue:
         return segment
 
     def add(self, segment: Segment) -> Segment:
-        """Append a segment."""
         assert segment.size_bytes == self.segment_bytes, (segment.size_bytes, self.segment_bytes)
         assert segment.base_offset % self.segment_bytes == 0, (segment.base_offset, self.segment_bytes)
         with self._row_lock:
@@ -479,7 +473,6 @@ class SegmentQueue:
         return dirty
 
     def remove_all(self) -> None:
-        """Durably remove all segments."""
         while self.segments:
             self._remove_last()
         self.flushed_where.set(0)

@@ -94,18 +94,15 @@ class BufferedSegment(Segment):
 
     @property
     def readable_store_timestamp_ms(self) -> int:
-        """Return a store time that is not newer than the bytes below `committed`."""
         return self._readable_store_timestamp_ms
 
     def append(self, position: int, data: bytes | bytearray | memoryview) -> None:
-        """Append data to the buffer. The caller is the only writer and has checked the room."""
         end = position + len(data)
         assert 0 <= position <= end <= len(self._buffer), (position, end, len(self._buffer))
         self._buffer[position:end] = data
         self.wrote.set(end)
 
     def close_with(self, position: int, blank: bytes) -> None:
-        """Append the blank record to the buffer, and mark the segment as full."""
         self._used_bytes = position + len(blank)
         assert 0 <= position <= self._used_bytes <= len(self._buffer), (position, self._used_bytes)
         self._buffer[position : self._used_bytes] = blank

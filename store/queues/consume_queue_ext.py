@@ -30,7 +30,6 @@ class ExtSegments(SegmentQueue):
     """The files of one extension. They never prevent a start, because entries work without units."""
 
     def is_stray(self, path: str) -> bool:
-        """Return True for any entry."""
         return True
 
     def is_expendable(self, base_offset: int) -> bool:
@@ -147,7 +146,6 @@ class ConsumeQueueExt:
     # -- reading -----------------------------------------------------------------------------------
 
     def get(self, address: int) -> ExtUnit | None:
-        """Return the unit at an address, or None."""
         offset = offset_of(address)
         segment = self.queue.find(offset)
         if segment is None:

@@ -349,7 +349,6 @@ class LightQueueDispatcher:
         self._lmq = lmq
 
     def dispatch(self, record: ScannedRecord) -> None:
-        """Index one record in its light queues, if any."""
         if LIGHT_MARK not in record.properties or not is_queued(record):
             return
         code = record_tags_code(record, self._delays_ms)

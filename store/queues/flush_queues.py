@@ -41,7 +41,6 @@ class FlushConsumeQueueService(Service):
         self._thorough_ns = world.clock.monotonic_ns()
 
     def step(self) -> None:
-        """Wait one interval, then flush."""
         self.signal.wait(self._config.flush_interval_consume_queue_ms)
         self.on_interval()
         now_ns = self.world.clock.monotonic_ns()

@@ -60,11 +60,9 @@ class RealFile(_Descriptor):
 
     @property
     def size_bytes(self) -> int:
-        """See `File.size_bytes`."""
         return os.fstat(self._descriptor).st_size
 
     def read(self, at: int, size_bytes: int) -> bytes:
-        """See `File.read`."""
         found = b""
         while len(found) < size_bytes:  # Linux reads at most 0x7ffff000 bytes in one call
             more = os.pread(self._descriptor, size_bytes - len(found), at + len(found))
@@ -74,7 +72,6 @@ class RealFile(_Descriptor):
         return found
 
     def write(self, at: int, data: bytes) -> int:
-        """See `File.write`."""
         return os.pwrite(self._descriptor, data, at)
 
     def allocate(self, size_bytes: int) -> None:
@@ -82,7 +79,6 @@ class RealFile(_Descriptor):
         _extend(self._descriptor, size_bytes)
 
     def truncate(self, size_bytes: int) -> None:
-        """See `File.truncate`."""
         os.ftruncate(self._descriptor, size_bytes)
 
     def sync(self) -> None:
@@ -188,7 +184,6 @@ class RealFiles:
     __slots__ = ()
 
     def status(self, path: str) -> RealFileStatus | None:
-        """See `Files.status`."""
         try:
             found = os.stat(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -196,11 +191,9 @@ class RealFiles:
         return RealFileStatus(found.st_size, found.st_mtime_ns // 1_000_000, stat.S_ISDIR(found.st_mode))
 
     def list_directory(self, path: str) -> list[str]:
-        """See `Files.list_directory`."""
         return sorted(os.listdir(path))
 
     def make_directories(self, path: str) -> None:
-        """See `Files.make_directories`."""
         os.makedirs(path, exist_ok=True)
 
     def map(self, path: str, size_bytes: int) -> RealMappedFile:
@@ -237,25 +230,20 @@ class RealFiles:
         return pages
 
     def read(self, path: str) -> bytes:
-        """See `Files.read`."""
         with open(path, "rb") as file:
             return file.read()
 
     def write(self, path: str, data: bytes) -> None:
-        """See `Files.write`."""
         with open(path, "wb") as file:
             file.write(data)
 
     def sync(self, path: str) -> None:
-        """See `Files.sync`."""
         _sync_opened(path, os.O_RDONLY)
 
     def sync_directory(self, path: str) -> None:
-        """See `Files.sync_directory`."""
         _sync_opened(path, os.O_RDONLY | os.O_DIRECTORY)
 
     def rename(self, old: str, new: str) -> None:
-        """See `Files.rename`."""
         os.rename(old, new)
 
     def open(self, path: str) -> RealFile:
@@ -267,11 +255,9 @@ class RealFiles:
         os.link(path, new)
 
     def unlink(self, path: str) -> None:
-        """See `Files.unlink`."""
         os.unlink(path)
 
     def remove_directory(self, path: str) -> None:
-        """Remove an empty directory."""
         os.rmdir(path)
 
     def lock(self, path: str) -> RealFileLock:

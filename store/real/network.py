@@ -116,7 +116,6 @@ class SocketPoller:
         self._epoll.register(self._woken, EPOLLIN)
 
     def watch(self, what: Connection | Listener, *, receives: bool, sends: bool) -> None:
-        """See `Poller.watch`."""
         assert isinstance(what, SocketConnection | SocketListener), what
         with self._lock:
             entry = self._watched.get(what)
@@ -164,7 +163,6 @@ class SocketPoller:
             self._waker.send(b"\0")
 
     def close(self) -> None:
-        """See `Poller.close`."""
         with self._lock:
             if self._is_closed:
                 return
@@ -331,7 +329,6 @@ class RealNetwork:
         self._trusting = None if tls_trust is None else tls_trust.context()
 
     def listen(self, address: str) -> SocketListener:
-        """See `Network.listen`."""
         return SocketListener(address, self._make_stream, self._options)
 
     def connect(self, address: str, timeout_ms: int) -> SocketConnection:
@@ -349,7 +346,6 @@ class RealNetwork:
         raise failure
 
     def poller(self) -> SocketPoller:
-        """Make a poller."""
         return SocketPoller()
 
     def _open(self, found: SocketAddress, address: str, deadline: Deadline) -> SocketConnection:

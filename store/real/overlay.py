@@ -35,7 +35,6 @@ class OverlayContent:
         self.locked = False
 
     def status(self) -> RealFileStatus:
-        """Return the status of the file."""
         return RealFileStatus(self.size_bytes, self.mtime_ms, is_directory=False)
 
     def extend(self, size_bytes: int) -> None:
@@ -114,7 +113,6 @@ class OverlayLock:
         self._content = content
 
     def release(self) -> None:
-        """Release the lock."""
         self._content.locked = False
 
 
@@ -157,13 +155,11 @@ class OverlayFiles:
         """Directory -> its names in the table."""
 
     def status(self, path: str) -> RealFileStatus | None:
-        """See `Files.status`."""
         with self._guard:
             found = self._at(os.path.normpath(path))
         return found.status() if isinstance(found, OverlayContent) else found
 
     def list_directory(self, path: str) -> list[str]:
-        """See `Files.list_directory`."""
         with self._located(path) as path:
             return self._names_in(path)
 
@@ -203,7 +199,6 @@ class OverlayFiles:
         return buffer_pages(size_bytes)
 
     def read(self, path: str) -> bytes:
-        """See `Files.read`."""
         with self._located(path) as path:
             if path not in self._changed:
                 return self._disk.read(path)

@@ -69,7 +69,6 @@ class SocketConnection:
                 deadline.wait(self.shared.descriptor, select.POLLOUT)
 
     def close(self) -> None:
-        """See `Connection.close`."""
         with suppress(OSError), self.shared as carrier, self._lock or nullcontext():
             self._say_goodbye(carrier)
         self.shared.close()
@@ -199,7 +198,6 @@ class SocketListener:
             return connection
 
     def close(self) -> None:
-        """See `Listener.close`."""
         self.shared.close()
         self._reserve.give_back()
 

@@ -28,7 +28,6 @@ class RealClock:
     __slots__ = ()
 
     def now_ms(self) -> int:
-        """See `Clock.now_ms`."""
         return time.time_ns() // 1_000_000
 
     monotonic_ns = staticmethod(time.monotonic_ns)
@@ -54,21 +53,17 @@ class ThreadCell:
         self._lock = threading.Lock()
 
     def get(self) -> int:
-        """Return the value."""
         return self._value
 
     def set(self, value: int) -> None:
-        """Replace the value."""
         self._value = value
 
     def add(self, delta: int) -> int:
-        """See `Cell.add`."""
         with self._lock:
             self._value = value = self._value + delta
         return value
 
     def compare_and_set(self, expected: int, value: int) -> bool:
-        """See `Cell.compare_and_set`."""
         with self._lock:
             if self._value != expected:
                 return False
@@ -132,7 +127,6 @@ class ThreadSignal:
                 self._gate.release()
 
     def wait(self, timeout_ms: int | None) -> bool:
-        """See `Signal.wait`."""
         if not self._gate.acquire(timeout=-1 if timeout_ms is None else _seconds(timeout_ms)):
             return False
         self._notified = False
@@ -170,23 +164,18 @@ class ThreadTasks:
     __slots__ = ()
 
     def spawn(self, name: str, body: Callable[[], None]) -> ThreadTask:
-        """Start body as a thread of that name."""
         return ThreadTask(name, body)
 
     def sleep(self, ms: int) -> None:
-        """Sleep for at least ms."""
         time.sleep(ms / 1000)
 
     def lock(self, name: str) -> ThreadLock:
-        """See `Tasks.lock`."""
         return ThreadLock()
 
     def signal(self, name: str) -> ThreadSignal:
-        """Make a signal."""
         return ThreadSignal()
 
     def cell(self, name: str, value: int = 0) -> ThreadCell:
-        """Make a cell."""
         return ThreadCell(value)
 
 

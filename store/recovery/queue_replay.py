@@ -70,7 +70,6 @@ class SkippedRanges:
         ends.append(end)
 
     def hold(self, entry: QueueEntry | None) -> bool:
-        """Return whether an entry points into a skipped range."""
         if entry is None or not is_valid(entry):
             return False
         number = bisect_right(self._starts, entry.physical_offset) - 1

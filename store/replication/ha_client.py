@@ -53,7 +53,6 @@ class HAClient(Service):
 
     @property
     def state(self) -> str:
-        """Return one of STATES."""
         if self.diverged is not None:
             return DIVERGED
         if self._connection is None:

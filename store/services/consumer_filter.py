@@ -119,7 +119,6 @@ class BloomFilter:
 
 
 def set_bits(bit_map: bytearray, positions: tuple[int, ...]) -> None:
-    """Set bits of a map."""
     assert max(positions) < 8 * len(bit_map), (positions, len(bit_map))
     for position in positions:
         bit_map[position // 8] |= 1 << position % 8
@@ -214,7 +213,6 @@ class ConsumerFilterManager:
                 self._by_topic[topic] = kept
 
     def of_topic(self, topic: str) -> tuple[ConsumerFilterData, ...]:
-        """Return the registrations of a topic."""
         return self._by_topic.get(topic, ())
 
     def bit_map_of(self, record: ScannedRecord) -> bytes:
@@ -244,7 +242,6 @@ class SqlMessageFilter:
 
     @classmethod
     def of_consumer(cls, consumer: ConsumerFilterData) -> "SqlMessageFilter":
-        """Return the filter of a registered consumer."""
         return cls(consumer.expression, consumer)
 
     @classmethod
@@ -277,7 +274,6 @@ class SqlMessageFilter:
         return self._expression.matches(decode_properties(text))
 
     def matches_properties(self, properties: Mapping[str, str]) -> bool:
-        """Return whether the expression matches the properties."""
         return self._expression.matches(properties)
 
 

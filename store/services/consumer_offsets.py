@@ -77,7 +77,6 @@ class ConsumerOffsetManager(Service):
         return sorted(topic for topic, one in self._pairs() if one == group)
 
     def groups_of(self, topic: str) -> list[str]:
-        """Return the groups that have offsets in a topic, sorted."""
         return sorted(group for one, group in self._pairs() if one == topic)
 
     def _pairs(self) -> list[tuple[str, str]]:
@@ -92,7 +91,6 @@ class ConsumerOffsetManager(Service):
         return [(*key.rpartition(_SEPARATOR)[::2], offsets) for key, offsets in tables]
 
     def remove_group(self, group: str) -> None:
-        """Remove all offsets of a group."""
         ending = f"{_SEPARATOR}{group}"
         with self._lock:
             for table in (self._offsets, self._light_offsets):

@@ -204,7 +204,6 @@ class Decisions:
         return first_offset in self._put_back
 
     def was_given_up(self, half: HalfMessage) -> None:
-        """Record that a half message was given up."""
         self._given_up.add(half.first_offset)
 
     def is_given_up(self, first_offset: int) -> bool:

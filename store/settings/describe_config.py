@@ -129,7 +129,6 @@ class Setting(NamedTuple):
 
     @property
     def differs(self) -> bool:
-        """Return whether the value differs from the default."""
         return self.value != self.default
 
 

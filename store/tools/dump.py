@@ -79,7 +79,6 @@ class Selection:
         return self.queue_id is None and self.end is not None and log_offset >= self.end
 
     def wants(self, record: ScannedRecord) -> bool:
-        """Return whether a record is selected."""
         if self.topic is not None and record.topic != self.topic:
             return False
         if self.queue_id is not None and record.queue_id != self.queue_id:

@@ -177,7 +177,6 @@ def _copy_tree(source: Files, old: str, files: Files, new: str) -> list[CorruptF
 
 
 def too_long_side_file(path: str, size_bytes: int) -> CorruptFileError:
-    """Return the error for a side file that is too long for a store."""
     return CorruptFileError(path, 0, "file size", f"{SIDE_JSON_BYTES_MAX} or less", size_bytes)
 
 

@@ -47,7 +47,6 @@ class RawSegment:
         return self._near[begin : begin + size_bytes]
 
     def zeros_from(self, position: int) -> bool:
-        """Return whether all bytes from a position on are zero."""
         for at in range(position, self.size_bytes, _GIVE_BACK_BYTES):
             end = min(at + _GIVE_BACK_BYTES, self.size_bytes)
             if first_nonzero(self.view[at:end]) is not None:

@@ -115,7 +115,6 @@ class LinkJudgement:
     entries_max: int
 
     def __call__(self, files: Files, core: Core | None, file: IndexFileFacts) -> list[IndexFinding]:
-        """Return the violations."""
         file_bytes = index_file_bytes(self.slots, self.entries_max)
         view = files.map(file.path, file_bytes).view(0, file_bytes)
         findings = Findings(self.root, unclean_exit=False)  # only names files
@@ -186,7 +185,6 @@ class _Index:
         self._durable_end = self._last = -1
 
     def examined(self, spread: PartSpread) -> IndexFacts:
-        """Return the facts of all files, examined by spread."""
         names = index_names_in_order(self._files.list_directory(self._directory))
         sizes = {name: self._size_of(name) for name in names}
         file_bytes = index_file_bytes(self._slots, self._entries_max)

@@ -214,7 +214,6 @@ class _IndexCursor:
 
     @property
     def file(self) -> IndexFileFacts:
-        """Return the file of `next`."""
         return self._seen[self._block][0]
 
     @property
@@ -240,7 +239,6 @@ class _IndexCursor:
         self._block, self._marked = 0, self._position
 
     def back(self) -> None:
-        """Return to the mark."""
         self._block, self._position = 0, self._marked
         self._fill()
 

@@ -96,7 +96,6 @@ class LogVerifier:
         """The findings of each range, and the log's end known after it."""
 
     def take(self, log_range: LogPart, found: RangeFacts) -> None:
-        """Add a range."""
         facts = self.facts
         if found.records:
             self._findings.violations += self._zero_tails  # records follow the zeros

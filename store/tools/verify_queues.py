@@ -102,7 +102,6 @@ class _QueueListing:
         self._findings = findings
 
     def of(self, directory: str) -> list[tuple[str, int, str]]:
-        """Return the queues in a directory of topics."""
         found: list[tuple[str, int, str]] = []
         for topic, status in self._named_in(directory):
             path = f"{directory}/{topic}"
@@ -191,7 +190,6 @@ class _QueueVerifier:
         self.findings.violated(_VALID, file, offset, field, expected, found)
 
     def verify(self, queue: QueueToJudge) -> None:
-        """Check one queue."""
         segments = self._reader.read([queue.directory])
         self.ext.read(queue.topic, queue.queue_id)
         records, settled = queue.unsettled, _SettledRecords(self._queue_files, queue)

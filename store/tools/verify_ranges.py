@@ -103,7 +103,6 @@ class RangeJudgement:
     index: IndexFacts
 
     def __call__(self, files: Files, core: Core | None, log_range: LogPart) -> RangeFacts:
-        """Read the range."""
         segment = RawSegment(log_range.path, log_range.base_offset, files.map(log_range.path, log_range.segment_bytes))
         begin: int | None = log_range.start
         if not log_range.is_known:

@@ -62,7 +62,6 @@ class QueuedRecords:
         return len(self.queue_offsets)
 
     def add(self, queue_offset: int, entry: bytes, stored_ms: int, *, damaged: bool) -> None:
-        """Add a record."""
         assert len(entry) == ENTRY_BYTES, len(entry)
         if damaged:
             self.damaged.add(len(self))
@@ -78,7 +77,6 @@ class QueuedRecords:
         self.entries += others.entries
 
     def entry(self, position: int) -> QueueEntry:
-        """Return the expected entry of a record."""
         at = position * ENTRY_BYTES
         return decode_entry(bytes(self.entries[at : at + ENTRY_BYTES]), 0)
 

@@ -44,7 +44,6 @@ class CheckOutcome(NamedTuple):
 
     @property
     def is_broken(self) -> bool:
-        """Return whether the outcome is not HELD."""
         return self.outcome != HELD
 
     @property

@@ -45,7 +45,6 @@ class CommandCheck(Check):
         self._running: subprocess.Popen[bytes] | None = None
 
     def judge(self, root: Path, acknowledged: list[str], seconds_max: float) -> CheckOutcome:
-        """Run the command in the program's directory."""
         end = monotonic() + seconds_max
         try:
             process = self._running = self._start(root, acknowledged)
@@ -79,7 +78,6 @@ class CommandCheck(Check):
         return ["/bin/sh", "-c", 'exec "$0" < "$1"', self.name, str(promises)]
 
     def close(self) -> None:
-        """Kill its process."""
         if self._running is not None:
             _end_group(self._running)
             self._running = None
@@ -214,7 +212,6 @@ class CheckServer(Check):
             self.close()
 
     def close(self) -> None:
-        """Kill the server."""
         if self._server is not None:
             _end_group(self._server)
             self._server = None

@@ -96,7 +96,6 @@ class OsCalls:
         dst_dir_fd: int | None = None,
         follow_symlinks: bool = True,
     ) -> None:
-        """Replace os.link."""
         old, new = self._disk_path(src, src_dir_fd), self._disk_path(dst, dst_dir_fd)
         with self._lock:
             follow = {} if follow_symlinks else {"follow_symlinks": False}
@@ -142,7 +141,6 @@ class OsCalls:
             return written
 
     def sendfile(self, out_fd: int, in_fd: int, offset: int | None, count: int, *others: Any, **named: Any) -> int:
-        """Replace os.sendfile."""
         file = self._file_of(out_fd)
         if file is None:
             return _sendfile(out_fd, in_fd, offset, count, *others, **named)
@@ -156,7 +154,6 @@ class OsCalls:
     def copy_file_range(
         self, src: int, dst: int, count: int, offset_src: int | None = None, offset_dst: int | None = None
     ) -> int:
-        """Replace os.copy_file_range."""
         file = self._file_of(dst)
         if file is None:
             return _copy_file_range(src, dst, count, offset_src, offset_dst)
@@ -191,7 +188,6 @@ class OsCalls:
         return None
 
     def ftruncate(self, fd: int, length: int, /) -> None:
-        """Replace os.ftruncate."""
         file = self._file_of(fd)
         with self._lock:
             self._call(_ftruncate, fd, length)
@@ -199,7 +195,6 @@ class OsCalls:
                 self._recorder.add(TRUNCATE, file=file, at=length)
 
     def posix_fallocate(self, fd: int, offset: int, length: int, /) -> None:
-        """Replace os.posix_fallocate."""
         file = self._file_of(fd)
         with self._lock:
             _posix_fallocate(fd, offset, length)
@@ -214,7 +209,6 @@ class OsCalls:
         _close(fd)
 
     def closerange(self, fd_low: int, fd_high: int, /) -> None:
-        """Replace os.closerange."""
         self._recorder.generation += 1
         _closerange(fd_low, fd_high)
 
@@ -231,7 +225,6 @@ class OsCalls:
         self._sync(_fsync, fd, "")
 
     def fdatasync(self, fd: Any) -> None:
-        """Replace os.fdatasync."""
         self._sync(_fdatasync, fd, DATA)
 
     def _sync(self, real: Callable[[Any], None], fd: Any, target: str) -> None:

@@ -130,7 +130,6 @@ class ProgramRecorder:
         return path[len(self._root) :]
 
     def is_directory(self, path: str) -> bool:
-        """Return whether a path on the disk is a directory."""
         return path in self._directories
 
     def file_of(self, descriptor: int) -> int | None:
@@ -221,7 +220,6 @@ class ProgramRecorder:
         self.add(steps.MAKE_DIRECTORY, path)
 
     def removed_directory(self, path: str) -> None:
-        """Record a removed directory."""
         self._directories.discard(path)
         self.add(steps.REMOVE_DIRECTORY, path)
 
@@ -289,7 +287,6 @@ class ProgramRecorder:
         return self.busy == get_ident()
 
     def record(self, program: list[str], code: int) -> ProgramRecord:
-        """Return the record."""
         noted = [Step(*step) for step in self._steps]
         kept = only_promises(noted, self._printed)
         unseen = tuple(self._unseen.values())

@@ -41,7 +41,6 @@ class Request(NamedTuple):
     at: int
 
     def set_buffer(self, thread: int, buffer: int) -> None:
-        """Set the buffer of the request."""
         ptrace.write_memory(thread, self.address + _BUFFER_AT, buffer.to_bytes(8, "little"))
 
 

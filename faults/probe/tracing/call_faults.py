@@ -153,7 +153,6 @@ class CallFaults:
         return name == "syncfs" or self._is_file_sync(thread, call, name) or self._is_synced_write(thread, call, name)
 
     def _is_synced_write(self, thread: TracedThread, call: EnteredCall, name: str) -> bool:
-        """Return whether a write syncs its data."""
         if name not in _MAY_SYNC or not self._is_write(thread, call, name):
             return False
         asks = name == "pwritev2" and call.arguments[5] & _RWF_SYNCS

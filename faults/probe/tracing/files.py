@@ -39,7 +39,6 @@ class KnownFile:
 
     @property
     def size_bytes(self) -> int:
-        """Return the length of the file."""
         return os.fstat(self.descriptor).st_size
 
 
@@ -88,7 +87,6 @@ class KnownFiles:
         self._outputs[status.st_dev, status.st_ino] = name
 
     def of(self, status: os.stat_result) -> KnownFile | None:
-        """Return the recorded file with a status."""
         return self._files.get((status.st_dev, status.st_ino))
 
     def adopt(self, path: str) -> KnownFile:

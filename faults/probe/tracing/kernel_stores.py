@@ -78,7 +78,6 @@ class KernelStores:
         self._maps.close_pages(thread)
 
     def forget_thread(self, thread: int) -> None:
-        """Forget the call of a thread."""
         self._opened.pop(thread, None)
 
 

@@ -375,7 +375,6 @@ class MapCalls:
             self._shadows[file.number].refresh()
 
     def forget_thread(self, thread: int) -> None:
-        """Forget the call of a thread."""
         for page in self._open.values():
             page.users.discard(thread)
 

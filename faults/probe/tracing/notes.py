@@ -28,12 +28,10 @@ class ProgramNotes:
         self._stack = 0
 
     def new_task(self, process: int, thread: int, name: str) -> int:
-        """Return a new task number for a thread."""
         self._tasks.append(ProgramTask(process, thread, name))
         return len(self._tasks) - 1
 
     def has_stepped(self, task: int) -> bool:
-        """Return whether a task has a step."""
         return task in self._stepped
 
     def rename(self, task: int, name: str) -> None:
@@ -95,7 +93,6 @@ class ProgramNotes:
         return [*lines, begun][-SHOWN_LINES_MAX:] if begun else lines
 
     def record(self, program: Sequence[str], code: int) -> ProgramRecord:
-        """Return the record."""
         kept = only_promises(self.steps, self._printed)
         unseen = tuple(Unseen(event, detail, 0) for event, detail in self._unseen)
         tasks = tuple(self._tasks) or (ProgramTask(0, 0, ""),)

@@ -164,7 +164,6 @@ _left = struct.Struct("<24xq")
 
 
 def entered(thread: int) -> EnteredCall:
-    """Return the call that a thread is about to make."""
     if CORE is not None:
         return EnteredCall(*CORE.entered(thread))
     if _ptrace(_CALL_INFO, thread, 88, _info_at) < 0:

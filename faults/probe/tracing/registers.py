@@ -39,7 +39,6 @@ class RegisterSet(NamedTuple):
 
 
 def register(registers: RegisterSet, index: int) -> int:
-    """Return one general register of a set."""
     found: int = _word.unpack_from(registers.general, index * _word.size)[0]
     return found
 
@@ -57,7 +56,6 @@ class Registers:
         self._extended = _Buffer(_XSTATE_BYTES)
 
     def get(self, thread: int) -> RegisterSet:
-        """Return all registers."""
         if ptrace.CORE is not None:
             return RegisterSet(ptrace.CORE.registers(thread, NT_PRSTATUS), self._get_vectors(thread))
         return RegisterSet(self._general.filled(thread, NT_PRSTATUS), self._get_vectors(thread))

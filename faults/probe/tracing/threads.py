@@ -142,7 +142,6 @@ class CallInjector:
         return found
 
     def cancel_call(self, thread: TracedThread) -> None:
-        """Cancel the call that a thread is about to make."""
         if self.machine.takes_number_apart:
             self.registers.set_number(thread.id, -1)
         else:

@@ -195,7 +195,6 @@ class AddressPattern:
     rows: tuple[tuple[Container[int], ...], ...] | None
 
     def matches(self, parts: Parts | None) -> bool:
-        """Return whether the pattern matches an address."""
         if self.rows is None:
             return True
         return parts is not None and any(

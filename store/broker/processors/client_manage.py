@@ -76,7 +76,6 @@ class ClientManageProcessor:
         return of_group and self._parts.config.notify_consumer_ids_changed_enable
 
     def unregister(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Unregister a client from the groups that it names."""
         parts, fields = self._parts, ExtFields(request.ext_fields)
         fields.text("clientID")
         producer_group = fields.text("producerGroup", "")
@@ -145,7 +144,6 @@ class ClientManageProcessor:
         return success(request, {"lockOKMQSet": locked})
 
     def unlock(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Unlock queues."""
         wish = LockRequest.of(request)
         self._parts.locks.unlock(wish.group, wish.queues, wish.client_id)
         return success(request)

@@ -87,7 +87,6 @@ class GroupAdminProcessor:
         return info
 
     def producer_connections(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the members of a producer group."""
         group = ExtFields(request.ext_fields).text("producerGroup")
         clients = self._parts.producers.clients(group)
         if not clients:
@@ -95,7 +94,6 @@ class GroupAdminProcessor:
         return success(request, {"connectionSet": [client.members for client in clients]})
 
     def all_producers(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the members of all producer groups."""
         groups = self._parts.producers.groups
         data = {group: [self._producer(client) for client in clients] for group, clients in groups.items()}
         return success(request, {"data": data})

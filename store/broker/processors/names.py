@@ -40,7 +40,6 @@ class NameServerProcessor:
         self._name_server = name_server
 
     def route(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the route of a topic."""
         fields = ExtFields(request.ext_fields)
         topic = fields.text("topic")
         quoted = fields.boolean("acceptStandardJsonOnly", False) or request.version >= STANDARD_JSON_VERSION
@@ -90,7 +89,6 @@ class NameServerProcessor:
         return success(request, None if ordered is None else {"table": ordered}, **known)
 
     def unregister(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Unregister a broker."""
         fields = ExtFields(request.ext_fields)
         self._name_server.unregister(fields.text("brokerName"), fields.int64("brokerId"))
         return success(request)

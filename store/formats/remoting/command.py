@@ -115,7 +115,6 @@ class RemotingCommand:
 
     @property
     def is_response(self) -> bool:
-        """Return whether this is a response."""
         return bool(self.flag & RESPONSE_FLAG)
 
     @property

@@ -42,7 +42,6 @@ class MessageQueue(NamedTuple):
 
     @property
     def members(self) -> dict[str, str | int]:
-        """Return the queue as an object."""
         return {"brokerName": self.broker_name, "queueId": self.queue_id, "topic": self.topic}
 
 
@@ -108,7 +107,6 @@ class Members:
 
     @property
     def names(self) -> list[str]:
-        """Return the names of all members."""
         return list(self._members)
 
     def text(self, name: str, default: str | None = None) -> str:
@@ -120,7 +118,6 @@ class Members:
         return _text_of(self._found(name))
 
     def texts(self) -> dict[str, str]:
-        """Return all members with a value as texts."""
         texts = {name: _text_of(value) for name, value in self._members.items()}
         return {name: text for name, text in texts.items() if text is not None}
 
