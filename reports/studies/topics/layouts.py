@@ -66,7 +66,7 @@ class TopicsSetup:
     around_faults: bool = True
     """Whether a fault on a map, of the shared log or its queues, also reads the pages around it.
 
-    Linux does so unless it is told that reads are random (MADV_RANDOM).
+    Linux does so unless MADV_RANDOM says that reads are random.
     """
     flushes: bool = True
     """Whether async flush flushes, or leaves write-back to the kernel."""
