@@ -1,7 +1,7 @@
-"""The index of every golden store: what RocketMQ saw in it, and what it answered to queries by key.
+"""The index of every golden store against RocketMQ's own files and answers.
 
-Where RocketMQ answers with records that do not have the key, twice with one record, or not at all for a record stored
-in the very first second of the time asked for, this store does not; nothing else may differ.
+Only three differences are allowed. RocketMQ also returns records without the key, may return a record twice, and misses
+records stored in the very first second of the requested time.
 """
 
 from collections import Counter

@@ -216,7 +216,7 @@ KEYS = [(number * number % 7, 100 * number, T + 700 * number) for number in rang
 
 
 class Noted:
-    """A mapped file, and what was stored in it: (position, size) in order."""
+    """A mapped file that records its stores as (position, size), in order."""
 
     def __init__(self, file: Any) -> None:
         self.stores: list[tuple[int, int]] = []
