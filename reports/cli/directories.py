@@ -75,7 +75,6 @@ class _GeometryOptions:
 
     @property
     def geometry(self) -> Geometry:
-        """Return the geometry of the options."""
         queue_bytes, slots, entries = self.consume_queue_size, self.hash_slots, self.index_entries
         return _geometry_options(self.config, self.commit_log_size, queue_bytes, slots, entries)
 
@@ -381,7 +380,6 @@ class ConfigOptions:
 
 
 def show_config(asked: ConfigOptions) -> None:
-    """Show the settings."""
     config, json_file = asked.config, asked.json_file
     root = os.path.expanduser("~/store")
     with _usage_errors(config):

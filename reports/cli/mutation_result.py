@@ -55,7 +55,6 @@ class MutationResults:
 
     @property
     def found(self) -> list[MutantResult]:
-        """Return the mutants that a scenario found."""
         return [one for one in self.mutant_results if one.found]
 
 

@@ -52,7 +52,6 @@ class FailureLinks:
 
 
 def signature_of(failure: Failure) -> str:
-    """Return the signature of a failure."""
     return failure.signature
 
 

@@ -58,7 +58,6 @@ class LogLevel(Enum):
 
     @property
     def level(self) -> Level:
-        """Return the level of the log."""
         return Level[self.name]
 
 

@@ -75,7 +75,6 @@ class SweepResults:
 
 
 def sweep_result(results: SweepResults, headline: str = "", exit_code: int = 0, document: Any = None) -> Result:
-    """Return the result."""
     mutants = {row["mutant"] for row in results.pass_rates}
     mutant = mutants.pop() if len(mutants) == 1 else None
     verdict = _verdict(results)

@@ -59,7 +59,6 @@ class _Hdfs(HdfsFileSystem):
         return _timed(super().info(path, **options))
 
     def ls(self, path: str, detail: bool = True, **options: Any) -> list[Any]:
-        """List a directory."""
         return [one if isinstance(one, str) else _timed(one) for one in super().ls(path, detail, **options)]
 
 

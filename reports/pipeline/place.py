@@ -42,12 +42,10 @@ def open_place(place: str) -> tuple[fs.FileSystem, str]:
 
 
 def is_local(system: fs.FileSystem) -> bool:
-    """Return whether a file system is that of this machine."""
     return isinstance(system, fs.LocalFileSystem)
 
 
 def is_object_store(place: str) -> bool:
-    """Return whether the URI of a place is that of an object store."""
     return place.partition("://")[0] in ("s3", "gs", "gcs", "abfs", "abfss") and "://" in place
 
 

@@ -12,7 +12,6 @@ _LINES_MAX = 20
 
 
 def append_summary(file: Path, result: Result) -> None:
-    """Append the summary of a result to a file, and make the directories of the file."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a", encoding="utf-8") as page:
         page.writelines(f"{line}\n" for line in _lines(result))

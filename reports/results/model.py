@@ -60,7 +60,6 @@ class TableCell(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Return the value for a reader."""
         return f"{self.value:,}" if isinstance(self.value, int) else self.value
 
 
@@ -74,7 +73,6 @@ class Row(NamedTuple):
 
     @property
     def full_cells(self) -> list[TableCell]:
-        """Return all cells in full."""
         return [one if isinstance(one, TableCell) else TableCell(one) for one in self.cells]
 
 
@@ -97,7 +95,6 @@ class ResultBlock:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether the block has no content."""
         return False
 
 
@@ -128,7 +125,6 @@ class ResultTable(ResultBlock):
 
     @property
     def folded_rows(self) -> Sequence[Row]:
-        """Return the other rows."""
         return [row for row in self.rows if not (row.is_bad or row.is_open)] if self.only_bad else ()
 
     @property
@@ -253,7 +249,6 @@ class Failures(ResultBlock):
 
     @property
     def is_empty(self) -> bool:
-        """Return whether there are no failures."""
         return not any(group.failures for group in self.groups)
 
 
@@ -268,7 +263,6 @@ class Lines(ResultBlock):
 
     @property
     def is_empty(self) -> bool:
-        """Return whether there are no lines."""
         return not self.lines
 
 

@@ -17,7 +17,6 @@ from .model import Bars, Failures, Lines, On, Result, ResultBlock, ResultTable, 
 
 
 def print_result(result: Result, json_file: str | None, paths: Sequence[Path] = (), *, verbose: bool = False) -> None:
-    """Print a result, and the paths of the files that hold it."""
     is_shown = json_file != "-"
     wanted = On.ALARM
     if is_shown:
@@ -38,7 +37,6 @@ def print_result(result: Result, json_file: str | None, paths: Sequence[Path] = 
 
 
 def print_block(console: Console, block: ResultBlock, *, verbose: bool = False) -> None:
-    """Print a block that is not empty."""
     match block:
         case ResultTable():
             _print_table(console, block, verbose=verbose)

@@ -57,7 +57,6 @@ _CHANGES_SHOWN_MAX = 8
 
 
 def timeline_page(run: RunRecording) -> str:
-    """Return the HTML page of one run."""
     here = files(__package__)
     return (
         environment_of(__package__)

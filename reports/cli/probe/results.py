@@ -42,7 +42,6 @@ class ProbeResults:
 
     @property
     def all_findings(self) -> list[ProbeFinding]:
-        """Return the findings of all kinds."""
         return [*self.findings, *self.recovered, *self.differing]
 
     @property
@@ -110,5 +109,4 @@ def _breach(finding: ProbeFinding, group: ViolationGroup) -> ProbeBreach:
 
 
 def kinds_of_breach(count: int) -> str:
-    """Return a count of kinds in words."""
     return counted(count, "kind of breach", "kinds of breach")

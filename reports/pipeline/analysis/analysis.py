@@ -304,7 +304,6 @@ def _put_latency(rows: DataFrame) -> pa.Table:
 
 
 def detections(rows: DataFrame) -> pa.Table:
-    """Return the table of detections."""
     return _until_found(rows, ("mutant", "scenario"), ("seed",)).drop("first_scenario").toArrow()
 
 

@@ -28,7 +28,6 @@ _BY = ("code", "began", "mutant", "scenario")
 
 
 def trends(spark: SparkSession, sweeps: list[Sweep]) -> pa.Table:
-    """Return the table of trends."""
     first_used: dict[str, str] = {}
     for sweep in sorted(sweeps, key=lambda sweep: sweep.begun.began):
         first_used.setdefault(sweep.begun.code, sweep.begun.began)

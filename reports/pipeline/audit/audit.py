@@ -67,7 +67,6 @@ def some_of(violations: Sequence[DirectoryViolation], limit: int) -> list[Direct
 
 
 def fields_of_violation(violation: DirectoryViolation) -> dict[str, Any]:
-    """Return a violation as plain values."""
     return violation._asdict() | {"promise": violation.promise.value}
 
 

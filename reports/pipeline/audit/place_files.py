@@ -52,7 +52,6 @@ class PlaceFiles:
         return RealFileStatus(found.size or 0, (found.mtime_ns or 0) // 1_000_000, is_directory)
 
     def list_directory(self, path: str) -> list[str]:
-        """Return the names in a directory, sorted."""
         with _named(path):
             return sorted(found.base_name for found in self._system.get_file_info(fs.FileSelector(path)))
 

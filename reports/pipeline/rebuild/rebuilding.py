@@ -93,7 +93,6 @@ class _Rebuilding:
         self._last_ms = self._newest_ms = 0
 
     def run(self, local_ms: int) -> Rebuilt:
-        """Do all of it."""
         segments = self._segments()
         self._begin()
         self._read_checkpoint()

@@ -26,14 +26,12 @@ class Checkpoint:
         self.schema = pa.schema(options.chosen(FIELDS))
 
     def partitions(self, directory: StoreDirectory, conditions: RowConditions) -> Sequence[StoreFile]:
-        """Return the checkpoint file, if it exists."""
         found = directory.file("checkpoint")
         return [] if found is None else [found]
 
     def batches(
         self, directory: StoreDirectory, partition: StoreFile, conditions: RowConditions
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the one row."""
         row: dict[str, object] = {"file": partition.path}
         try:
             row |= _values(directory, partition)._asdict()

@@ -34,7 +34,6 @@ DAMAGE = pa.field("damage", pa.struct(fields_of("field string, expected string, 
 
 
 def batch_of(schema: pa.Schema, columns: Mapping[str, Any]) -> pa.RecordBatch:
-    """Return a batch with the columns of the schema."""
     arrays = [pa.array(columns[field.name], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -103,15 +102,12 @@ class RowConditions:
         return bool(self._all)
 
     def on(self, column: str) -> list[Condition]:
-        """Return the conditions on one column."""
         return [one for one in self._all if one.column == column]
 
     def without(self, column: str) -> "RowConditions":
-        """Return the conditions on other columns."""
         return RowConditions(one for one in self._all if one.column != column)
 
     def allow(self, column: str, value: Any) -> bool:
-        """Return whether a value of a column is allowed."""
         return all(one.holds(value) for one in self.on(column))
 
     def bounds(self, column: str) -> tuple[int, int]:

@@ -57,7 +57,6 @@ class IndexEntries:
     def batches(
         self, directory: StoreDirectory, partition: StoreFile, conditions: RowConditions
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a file."""
         view = directory.content(partition)
         slots = slots_in(self._options, len(view), lambda: view)
         if slots is None and _is_used(view):

@@ -121,7 +121,6 @@ class RangeStart:
         self._queues: dict[tuple[str, int], QueueArray] = {}
 
     def find(self, log_range: LogRange) -> FirstRecord:
-        """Return the first record at or after the start of the range."""
         start = log_range.start
         if start == log_range.known:
             return FirstRecord(start, is_sound=True)

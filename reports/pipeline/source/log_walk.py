@@ -52,7 +52,6 @@ class BatchLimits:
         return replace(self, rows=rows, size_bytes=None if self.size_bytes is None else max(self.size_bytes // logs, 1))
 
     def less(self, rows: int, size_bytes: int) -> "BatchLimits":
-        """Return the limits that remain."""
         rows_left = None if self.rows is None else self.rows - rows
         return replace(
             self, rows=rows_left, size_bytes=None if self.size_bytes is None else self.size_bytes - size_bytes
@@ -100,7 +99,6 @@ class LogWalk:
         self._start = RangeStart(directory)
 
     def end_of_batch(self, begin: int, limits: BatchLimits) -> BatchEnd:
-        """Return the end of the batch that begins at a log offset."""
         end, rows, stop = begin, 0, limits.stop(begin)
         for segment in self.segments:
             segment_end = segment.base_offset + segment.size_bytes

@@ -36,7 +36,6 @@ class RocketMQSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name for `format`."""
         return "rocketmq"
 
     def schema(self) -> StructType:
@@ -52,11 +51,9 @@ class RocketMQSource(DataSource):
         return columns
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader of the table."""
         return TableReader(self._options(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """Return the stream of the logs."""
         return LogStream(self._options(schema))
 
     def _options(self, schema: StructType) -> SourceOptions:

@@ -106,7 +106,6 @@ class SegmentSlice:
 
     @cached_property
     def bodies(self) -> Spans:
-        """Return the spans of the bodies."""
         begins = self.starts + self._hosts_extra + _HEAD_BYTES
         return Spans(begins, begins + self.number("bodyLength"))
 

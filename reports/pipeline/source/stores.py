@@ -60,11 +60,9 @@ class StoreRows(Generic[_Table]):
         self._options = options
 
     def directory(self, store: str) -> StoreDirectory:
-        """Return the directory of a store."""
         return StoreDirectory(store, self._options.commit_log)
 
     def batches(self, part: StorePart, conditions: RowConditions) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one part."""
         rows = self.table.batches(self.directory(part.store), part.value, conditions.without(STORE.name))
         for batch in rows:
             columns = {name: batch.column(name) for name in self.table.schema.names}

@@ -61,7 +61,6 @@ class SameCodeFunction(Generic[Item, Result]):
     code: str
 
     def __call__(self, item: Item) -> tuple[str, Result | None]:
-        """Return the code here, and the result of the function if the code is the same."""
         here = code_here()
         return here, self.function(item) if here == self.code else None
 

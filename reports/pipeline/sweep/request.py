@@ -58,7 +58,6 @@ class SeedSpan:
 
     @property
     def file_name(self) -> str:
-        """Return the name of its file of rows."""
         return f"{self.scenario}-{self.first:010d}-{self.count}.parquet"
 
 
@@ -77,7 +76,6 @@ class SweepRequest:
 
     @property
     def seeds(self) -> int:
-        """Return the total of seeds."""
         return len(self.scenarios) * (self.last - self.first)
 
     def sizes(self, seconds_a_seed: Mapping[str, float], cores: int) -> dict[str, int]:
@@ -176,12 +174,10 @@ class Block:
 
     @property
     def span(self) -> SeedSpan:
-        """Return its seeds."""
         return SeedSpan(self.scenario, self.first, self.count)
 
     @property
     def file_name(self) -> str:
-        """Return the name of its file of rows."""
         return self.span.file_name
 
     def batch(self) -> Batch:

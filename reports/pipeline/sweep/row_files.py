@@ -66,7 +66,6 @@ class RowFiles:
         return cls(frozenset(whole), frozenset(covered), damaged, held)
 
     def holds(self, span: SeedSpan) -> bool:
-        """Return whether whole files have all seeds of a span."""
         return _in(self._held, span)
 
     def within(self, span: SeedSpan) -> list[str]:

@@ -116,7 +116,6 @@ def row_of(result: SeedResult, mutant: str | None) -> Row:
 
 
 def batch_of(rows: Iterable[Row]) -> pa.RecordBatch:
-    """Return rows as an Arrow batch."""
     return pa.RecordBatch.from_pylist(list(rows), schema=SCHEMA)
 
 

@@ -99,7 +99,6 @@ class SweepSums:
 
 
 def summed(table: Table) -> SweepSums:
-    """Return the sums of all rows of a sweep."""
     sums = SweepSums()
     for rows in table.batches(_COLUMNS):
         sums.add(rows)

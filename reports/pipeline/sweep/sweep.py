@@ -49,7 +49,6 @@ class BlockResult:
 
     @property
     def seeds(self) -> int:
-        """Return its number of seeds."""
         return self.outcomes.total()
 
     def watch(self, rows: Iterable[Row]) -> Iterator[Row]:
@@ -159,7 +158,6 @@ class SweepProgress:
         return not self.left
 
     def add(self, block: BlockResult) -> None:
-        """Add a block."""
         self.done += block.seeds
         assert self.left >= 0, f"{self.done_before} and {self.done} of {self.seeds} seeds"
         self.outcomes += block.outcomes

@@ -143,7 +143,6 @@ class Table:
         yield from self._rows([name]).to_batches(batch_readahead=2)
 
     def failure_text(self, scenario: str, seed: int) -> str:
-        """Return the failure artefact of a seed that has one."""
         names = may_hold(self.files().whole, scenario, seed)
         wanted = (ds.field("scenario") == scenario) & (ds.field("seed") == seed)
         (text,) = self._rows(names).to_table(["failure"], filter=wanted)["failure"].to_pylist()

@@ -87,21 +87,17 @@ class ClockedFiles:
         return getattr(self._files, name)
 
     def map(self, path: str, size_bytes: int) -> "ClockedMappedFile":
-        """Map a file."""
         return ClockedMappedFile(self._files.map(path, size_bytes), self)
 
     def begin(self) -> None:
-        """Forget all notes."""
         del self.log_syncs_ns[:]
         self.stalls = FileStalls()
 
     def sync(self, path: str) -> None:
-        """Sync a file, or sleep."""
         if not self._sleep():
             self._files.sync(path)
 
     def sync_directory(self, path: str) -> None:
-        """Sync a directory, or sleep."""
         if not self._sleep():
             self._files.sync_directory(path)
 

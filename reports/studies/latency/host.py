@@ -88,7 +88,6 @@ class FileStalls:
     others: Stalls = field(default_factory=Stalls)
 
     def of(self, path: str) -> Stalls:
-        """Return the sequence for a file."""
         return self.log if "/commitlog/" in path else self.others
 
     def again(self) -> "FileStalls":
@@ -164,7 +163,6 @@ class TouchedFiles:
         return getattr(self._files, name)
 
     def map(self, path: str, size_bytes: int) -> "TouchedMappedFile":
-        """Map a file."""
         return TouchedMappedFile(self._files.map(path, size_bytes), self)
 
     def pay(self, path: str, pages: int) -> None:

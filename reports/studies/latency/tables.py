@@ -26,7 +26,6 @@ _AGREES = 0.25
 
 
 def grid_rows(measured: Iterable[LatencySeries]) -> list[Row]:
-    """Return a row for each series of the grid."""
     return [
         _row("simulated", one.disk, setup.flush, setup.producers, setup.rate, one.series.latencies_ns)
         for one in measured
@@ -58,7 +57,6 @@ def here_curves(comparisons: Iterable[LatencyComparison]) -> Iterator[Row]:
 
 
 def variant_rows(effect: str, variants: Iterable[EffectSeries]) -> list[Row]:
-    """Return a row for each variant of one effect."""
     return [(effect, one.name, *_figures(one.series.latencies_ns)) for one in variants]
 
 

@@ -41,7 +41,6 @@ class Setup:
     seed: int = 0
 
     def config(self, directory: str) -> StoreConfig:
-        """Return the settings of a store in a directory."""
         return config_of(self.flush, directory, self.segment_bytes, warm_mapped_file_enable=self.warm)
 
 
@@ -93,7 +92,6 @@ def produce(
 
 
 def message_of(setup: Setup) -> Message:
-    """Return the message to put."""
     return Message.of("Latency", bytes(setup.body_bytes))
 
 

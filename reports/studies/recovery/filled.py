@@ -101,7 +101,6 @@ class SteppingClock(RealClock):
 
 
 def message(body_bytes: int, queue_id: int = 0) -> Message:
-    """Return a message with a tag."""
     return Message.of(TOPIC, b"x" * body_bytes, queue_id=queue_id, tags="TagA")
 
 

@@ -62,7 +62,6 @@ class RecoveryTime(NamedTuple):
 
 
 def cases_by_size() -> list[RecoveryCase]:
-    """Return the cases of every size."""
     return [RecoveryCase(clean, whole) for clean in (False, True) for whole in (True, False)]
 
 

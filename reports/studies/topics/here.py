@@ -220,7 +220,6 @@ class RealGrowingFile:
         return os.pwrite(self.descriptor, data, at)
 
     def read(self, at: int, size_bytes: int) -> bytes:
-        """Return up to size_bytes."""
         return os.pread(self.descriptor, size_bytes, at)
 
     def sync(self) -> None:
@@ -228,5 +227,4 @@ class RealGrowingFile:
         os.fdatasync(self.descriptor)
 
     def close(self) -> None:
-        """Close the descriptor."""
         os.close(self.descriptor)

@@ -66,7 +66,7 @@ class TopicsSetup:
     around_faults: bool = True
     """Whether a fault on a map, of the shared log or its queues, also reads the pages around it.
 
-    Linux does so unless MADV_RANDOM says that reads are random.
+    Linux does so by default; MADV_RANDOM switches it off.
     """
     flushes: bool = True
     """Whether async flush flushes, or leaves write-back to the kernel."""
@@ -79,7 +79,6 @@ class TopicsSetup:
         return replace(config, mapped_file_size_consume_queue=_QUEUE_BYTES)
 
     def messages(self) -> list[Message]:
-        """Return the message of each topic."""
         body = bytes(self.body_bytes)
         return [Message.of(f"topic-{topic}", body) for topic in range(self.topics)]
 

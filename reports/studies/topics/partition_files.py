@@ -62,7 +62,6 @@ class PartitionSegment:
         self._unindexed_bytes = 0
 
     def append(self, record: bytes) -> None:
-        """Append a record."""
         if self._unindexed_bytes > INDEX_EVERY_BYTES:
             self._add_entry()
         _write_all(self._log, self.size_bytes, record)
@@ -80,7 +79,6 @@ class PartitionSegment:
         self._unindexed_bytes = 0
 
     def read(self, offset: int, records_max: int) -> list[bytes]:
-        """Return up to records_max records from an offset of this segment on."""
         assert offset >= self.base_offset, (offset, self.base_offset)
         at, number = self._floor(offset)
         assert number <= offset, (number, offset)  # a later start would leave records out

@@ -40,7 +40,6 @@ class Partition:
 
     @property
     def next_offset(self) -> int:
-        """Return the offset of the next record."""
         return self.segments[-1].next_offset if self.segments else 0
 
     def append(self, record: bytearray, store_timestamp_ms: int) -> int:
@@ -138,7 +137,6 @@ class Partition:
             raise OSError(f"{self._directory}: {text}")
 
     def close(self) -> None:
-        """Close all descriptors."""
         for segment in self.segments:
             segment.close()
 
@@ -232,7 +230,6 @@ class PartitionedLog:
             partition.make_durable(end_bytes)
 
     def read(self, topic: str, queue_id: int, offset: int, records_max: int) -> list[bytes]:
-        """Return up to records_max records of a partition from an offset on."""
         return self.partition(topic, queue_id).read(offset, records_max)
 
     def partition(self, topic: str, queue_id: int) -> Partition:

@@ -33,7 +33,6 @@ _NOTHING = ("",) * 4
 
 
 def grid_rows(rows: Iterable[LayoutResult]) -> list[TableRow]:
-    """Return a row for each result of the grid."""
     found: list[TableRow] = []
     for row in rows:
         sustained, late = row.at_full
@@ -61,7 +60,6 @@ def here_rows(found: Iterable[MeasuredHere]) -> list[TableRow]:
 
 
 def checked_rows(found: Iterable[AssumptionResult]) -> list[TableRow]:
-    """Return a row for each assumption and layout."""
     return [
         (one.assumption, one.layout, one.topics, _rounded(puts_per_s, 1), _consumed(one.few_lag)[0])
         for one in found

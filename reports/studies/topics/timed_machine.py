@@ -133,7 +133,6 @@ class SimGrowingFile:
         self._descriptor = timed.open(path)
 
     def write(self, at: int, data: bytes) -> int:
-        """Write at a position."""
         return self._descriptor.write(at, data)
 
     def read(self, at: int, size_bytes: int) -> bytes:

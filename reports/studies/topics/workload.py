@@ -125,7 +125,6 @@ def topics_of(machine: TimedMachine, number: int) -> Callable[[], int]:
 
 
 def share_of(whole: int, parts: int, number: int) -> int:
-    """Return the size of one part of a whole."""
     return whole // parts + (number < whole % parts)
 
 

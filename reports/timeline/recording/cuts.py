@@ -146,11 +146,9 @@ class Faults:
         self._known: Counter[str] = Counter()
 
     def struck(self, kind: str, about: str) -> None:
-        """Record a fault."""
         self.all.append(Fault(self._moments.mark(), kind, about))
 
     def begin(self, disk: Disk) -> None:
-        """Count the faults of a disk from here on."""
         self._known = Counter(disk.injected)
 
     def look(self, disk: Disk | None, operations: Operations) -> None:

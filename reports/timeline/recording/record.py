@@ -68,7 +68,6 @@ class TaskRecord:
 
     @property
     def machine(self) -> str:
-        """Return the name of its machine."""
         return self.name.partition("/")[0]
 
 

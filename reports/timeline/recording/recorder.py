@@ -80,12 +80,10 @@ class RunRecorder(WorldTrace):
             self._operations.done(kind, text)
 
     def parked(self, why: Waiting) -> None:
-        """Record that the current task blocks."""
         if self._goes_on():
             self._tasks.parked(why)
 
     def made_ready(self, task: SimTask) -> None:
-        """Record that a blocked task can run again."""
         if self._goes_on():
             self._tasks.made_ready(task)
 
@@ -141,7 +139,6 @@ class RunRecorder(WorldTrace):
     # -- what is seen of a store's world -----------------------------------------------
 
     def watch(self, machine: SimMachine, disk: Disk, tasks: Any, files: Any) -> tuple[Any, Any]:
-        """Return the watched tasks and files of a machine that has mounted a disk."""
         if self._broken:
             return tasks, files
         began = self._tasks.tasks[self._tasks.current()].begin

@@ -96,7 +96,6 @@ class RecordedLedger(Ledger):
         self._puts = puts
 
     def ask(self, entry: PutEntry) -> None:
-        """Record a put before it is made."""
         super().ask(entry)
         self._puts.asked(entry)
 

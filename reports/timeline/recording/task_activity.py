@@ -23,7 +23,6 @@ class Moments:
 
     @property
     def kernel(self) -> Scheduler:
-        """Return the kernel of the moments."""
         assert self._kernel is not None, "a recording belongs to a kernel"
         return self._kernel
 
@@ -83,7 +82,6 @@ class TaskSpans:
         return number
 
     def started(self, name: str) -> None:
-        """Record the start of a task."""
         self._enter(self._number(name), RUNNING, self._moments.mark())
 
     def switched(self, name: str) -> None:

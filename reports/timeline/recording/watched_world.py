@@ -63,7 +63,6 @@ class WatchedCell:
         self.get = cell.get
 
     def set(self, value: int) -> None:
-        """Replace the value."""
         self._cell.set(value)
         self._now(value)
 
@@ -102,7 +101,6 @@ class WatchedTasks:
         return WatchedLock(self._tasks.lock(name), name, self._locks, self._watcher)
 
     def cell(self, name: str, value: int = 0) -> WatchedCell:
-        """Create a cell."""
         return WatchedCell(self._tasks.cell(name, value), value, self._watcher)
 
 
@@ -131,7 +129,6 @@ class WatchedFiles:
             self._files.write(path, data)
 
     def map(self, path: str, size_bytes: int) -> "WatchedMappedFile":
-        """Map a file."""
         with self._watcher.under_way("map", path, 0, size_bytes):
             file = self._files.map(path, size_bytes)
         return WatchedMappedFile(file, self._watcher)
