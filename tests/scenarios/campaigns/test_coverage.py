@@ -18,7 +18,7 @@ def tallies_of(scenario: Scenario, names: list[str]) -> list[Tally]:
     ]
 
 
-def test_nothing_was_injected_and_nothing_was_hit_where_nothing_ran(quiet_scenario: Scenario) -> None:
+def test_without_runs_no_fault_was_injected_and_no_mark_reached(quiet_scenario: Scenario) -> None:
     assert never_injected([]) == []
     assert never_injected([Tally(quiet_scenario)]) == list(faults_in([quiet_scenario]))
     assert never_injected(Tally(scenario) for scenario in SCENARIOS.values()) == list(FAULTS)

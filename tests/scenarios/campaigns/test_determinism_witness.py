@@ -14,7 +14,7 @@ from tornlog.scenarios.claims.catalogue import SCENARIOS
 NAME = "crash-in-recovery"
 
 
-def test_seeds_are_run_in_the_order_told_whatever_the_batches() -> None:
+def test_seeds_run_in_the_given_order_for_any_batches() -> None:
     seeds = [(NAME, 2), (NAME, 0), (NAME, 1)]
     told = list(attest(Runs(seeds, 2)))
     assert [(one.scenario, one.seed) for one in told] == seeds

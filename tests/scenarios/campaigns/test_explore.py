@@ -89,7 +89,7 @@ def test_equal_states_are_judged_once(clean: Exploration) -> None:
 
 
 @pytest.mark.slow
-def test_the_same_seed_is_explored_alike_in_one_process_and_in_two(clean: Exploration) -> None:
+def test_exploring_a_seed_has_the_same_result_in_one_process_and_in_two(clean: Exploration) -> None:
     for jobs in (1, 2):
         again = explore_seed(SYNC, 3, SMALL, jobs=jobs)
         assert again.found.images == clean.found.images

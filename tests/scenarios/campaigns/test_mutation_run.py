@@ -119,7 +119,7 @@ def test_a_run_ends_when_its_core_seconds_are_used_up() -> None:
 
 
 @pytest.mark.ci
-def test_a_run_that_finds_nothing_has_run_all_seeds_of_all_scenarios() -> None:
+def test_a_run_without_a_find_has_run_all_seeds_of_all_scenarios() -> None:
     equivalent = mutant_named("tests.mutation:drop-write:message_store.MessageStore._lock_directory#1")
     result = run_mutant(equivalent, within(15, PLAIN.name, OTHER.name))
     assert (result.found, result.invariant, result.scenario, result.seeds) == (False, "", "", 30)

@@ -50,7 +50,7 @@ def test_batches_cover_exactly_the_requested_seeds(seeds: range) -> None:
     assert all(0 < batch.count <= BATCH_SEEDS for batch in batches)
 
 
-def test_rounds_of_all_scenarios_go_on_without_end_and_start_small() -> None:
+def test_rounds_of_all_scenarios_are_endless_and_start_small() -> None:
     batches = [batch for batch, _ in zip(batches_of(TWO, None), range(18), strict=False)]
     counts = [1, 1, 2, 4, 8, 16, BATCH_SEEDS, BATCH_SEEDS, BATCH_SEEDS]
     assert [batch.count for batch in batches[::2]] == counts

@@ -35,11 +35,11 @@ def standing(ledger: Ledger, damage: tuple[DamagedRange, ...] = ()) -> str:
     return state_digest_of(ledger, damage)
 
 
-def test_the_same_ledger_made_twice_stands_alike() -> None:
+def test_equal_ledgers_have_the_same_digest() -> None:
     assert standing(a_ledger()) == standing(a_ledger())
 
 
-def test_a_put_that_nobody_has_answered_makes_no_difference_until_something_is_known_of_it() -> None:
+def test_an_unanswered_put_changes_the_digest_only_once_its_place_is_known() -> None:
     ledger = a_ledger()
     before = standing(ledger)
     put = entry("m3")
@@ -97,7 +97,7 @@ def test_versions_of_side_files_and_damage_make_a_difference() -> None:
     assert len(found) == 5
 
 
-def test_a_ledger_that_is_restored_knows_what_it_knew_and_nothing_newer() -> None:
+def test_a_restored_ledger_has_its_earlier_facts_and_no_newer_ones() -> None:
     ledger = a_ledger()
     ledger.watch_queue_ends(lambda place: None)
     before, savepoint = standing(ledger), ledger.savepoint()

@@ -152,7 +152,7 @@ def test_a_file_that_is_no_finding_is_a_usage_error(tmp_path: Path) -> None:
     assert run("--replay", str(path)).exit_code == 2
 
 
-def test_without_atheris_its_engine_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_atheris_its_engine_names_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "is_installed", lambda: False)
     result = run("checkpoint", "--engine", "atheris")
 
@@ -178,7 +178,7 @@ def test_atheris_finds_a_planted_bug_and_keeps_a_corpus(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not is_installed(), reason="needs atheris")
-def test_atheris_finds_nothing_where_nothing_is_broken() -> None:
+def test_atheris_reports_no_violation_without_a_bug() -> None:
     code, document = result_of("index", "--inputs", "2000", "--engine", "atheris")
 
     assert code == 0

@@ -110,7 +110,7 @@ def test_a_summary_that_begins_with_a_name_keeps_its_capital_letter() -> None:
     assert own.summary == "RocketMQ loses a put"
 
 
-def test_each_application_counts_anew() -> None:
+def test_each_application_has_its_own_counts() -> None:
     mutant = mutant_of(Patch(Derived, "own", reports_by_helper))
     counts = []
     for calls in (2, 1):
@@ -121,7 +121,7 @@ def test_each_application_counts_anew() -> None:
     assert counts == [(2, 2), (1, 1)]
 
 
-def test_a_bite_outside_of_any_mutant_is_nobodys() -> None:
+def test_a_bite_outside_of_a_mutant_is_not_counted() -> None:
     assert bit()
     assert not bit(False)
 
@@ -134,7 +134,7 @@ def test_a_constant_is_replaced_and_has_no_reach() -> None:
     assert (Derived.LIMIT, activity.reached) == (7, 0)
 
 
-def test_an_inherited_attribute_is_overridden_in_its_class_alone_and_the_override_goes() -> None:
+def test_an_inherited_attribute_is_overridden_in_one_class_and_restored() -> None:
     with mutant_of(Patch(Derived, "inherited", lambda self: "derived")).applied():
         assert (Derived().inherited(), Sibling().inherited(), Base().inherited()) == ("derived", "base", "base")
     assert "inherited" not in vars(Derived)

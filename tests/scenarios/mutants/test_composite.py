@@ -20,7 +20,7 @@ def test_every_member_is_in_for_as_long_as_the_block_lasts() -> None:
     assert (vars(GroupCommitService)["submit"], vars(FlushCommitLogService)["_flush_once"]) == before
 
 
-def test_a_composite_expects_what_its_members_do_once_each() -> None:
+def test_a_composite_expects_the_invariants_of_its_members_once_each() -> None:
     both = composed("both", "two bugs", (FIRST, SECOND))
     assert both.found_by == ("STATUS", "DUR", "POS")
     assert (both.id, both.summary, both.needs) == ("both", "two bugs", Ranges())
@@ -39,13 +39,13 @@ def test_two_members_that_replace_the_same_function_of_a_module_are_refused() ->
         composed("both", "", (first, second))
 
 
-def test_members_that_replace_one_name_in_different_classes_go_together() -> None:
+def test_members_may_replace_the_same_name_in_different_classes() -> None:
     index, segment = MUTANTS["flush-jumps-to-new-file"], MUTANTS["flush-advance-on-io-error"]
     assert {patch.name for patch in (*index.patches, *segment.patches)} == {"flush"}
     assert len(composed("both", "", (index, segment)).patches) == 2
 
 
-def test_a_composite_of_none_changes_nothing() -> None:
+def test_a_composite_without_members_has_no_effect() -> None:
     before = dict(vars(GroupCommitService))
     with composed("none", "", ()).applied():
         assert dict(vars(GroupCommitService)) == before

@@ -124,7 +124,7 @@ def test_fuzzing_takes_a_mutant_of_a_file(tornlog: Tornlog) -> None:
     assert result.exit_code == 0
 
 
-def test_a_mark_of_pytest_says_what_is_wrong_with_a_file() -> None:
+def test_a_pytest_mark_reports_the_error_of_a_file() -> None:
     with pytest.raises(WrongMark, match=r"mutant: gone\.py: no such file"):
         scenario_wanted(MarkArguments(scenario="anything-goes", mutant="gone.py"))
 
@@ -141,7 +141,7 @@ def test_what_it_breaks_replays_from_the_failure_file_alone(tornlog: Tornlog, tm
         assert json.loads(replayed.stdout)["same"]
 
 
-def test_a_failure_file_whose_mutant_is_gone_says_so(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_a_failure_file_with_a_missing_mutant_names_it(tornlog: Tornlog, tmp_path: Path) -> None:
     moved = tmp_path / "bugs.py"
     moved.write_text(BROUGHT.read_text())
     name = f"{moved}:recovered-queue-one-short"

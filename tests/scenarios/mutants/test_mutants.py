@@ -60,7 +60,7 @@ def test_mutants_are_sorted_by_id_and_in_modules_of_several_components() -> None
 
 
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=list(MUTANTS))
-def test_a_replacement_takes_what_the_original_takes(mutant: Mutant) -> None:
+def test_a_replacement_has_the_parameters_of_the_original(mutant: Mutant) -> None:
     for patch in mutant.patches:
         original = vars(patch.owner)[patch.name]
         assert takes_anything(patch.replacement) or parameters(patch.replacement) == parameters(original), patch

@@ -43,7 +43,7 @@ def test_the_table_has_a_verdict_and_a_reason_for_every_entry_of_the_catalogue()
     assert all(fact.reason for fact in VERSION.facts)
 
 
-def test_only_a_bug_that_the_version_has_for_certain_is_on() -> None:
+def test_only_certain_bugs_of_a_version_are_active() -> None:
     on = {fact.id for fact in VERSION.facts if fact.is_on}
     for fact in VERSION.facts:
         if fact.verdict is not BugPresence.HAS:
@@ -76,7 +76,7 @@ def test_a_version_without_one_member_has_all_others(member: str) -> None:
     assert member in rest.id
 
 
-def test_a_version_lies_apart_from_what_it_does_not_have() -> None:
+def test_a_version_without_a_bug_that_it_lacks_is_unknown() -> None:
     assert find_mutant(f"{VERSION.id}-without-ack-before-flush") is None
     assert find_mutant("rocketmq-1.0-without-stale-tail-after-truncate") is None
     assert find_mutant("config-rename-without-sync") is MUTANTS["config-rename-without-sync"]

@@ -134,7 +134,7 @@ def test_a_new_fault_stops_when_the_disk_heals_unless_it_is_no_error_of_an_opera
     }
 
 
-def test_a_disk_that_heals_fails_nothing_more_and_still_lies_and_tears() -> None:
+def test_a_healed_disk_has_no_more_errors_but_still_lies_and_tears() -> None:
     faults = FaultPlan(failed_map_chance=0.5, slow_io_chance=0.5, lying_sync_chance=0.5, torn_bytes_chance=0.5)
 
     assert healed(faults) == FaultPlan(lying_sync_chance=0.5, torn_bytes_chance=0.5)

@@ -29,7 +29,7 @@ def test_the_first_damaged_byte_of_the_log_counts_from_where_the_log_begins(
     assert damaged_log_offset(CONFIG, iter(damage)) == expected
 
 
-def test_damage_beside_the_log_is_none_of_it() -> None:
+def test_damage_of_other_files_is_not_damage_of_the_log() -> None:
     beside = [
         DamagedRange(f"{ROOT}/consumequeue/T0/0/{0:020d}", 0, 512, "lost write"),
         DamagedRange(f"{ROOT}/commitlog-old/{0:020d}", 0, 512, "lost write"),

@@ -5,12 +5,12 @@ import json
 from tornlog.scenarios.oracle.evidence import Violation
 
 
-def test_a_violation_in_a_file_says_where_what_was_expected_and_what_is_there() -> None:
+def test_a_violation_in_a_file_has_its_place_and_the_expected_and_found_values() -> None:
     violation = Violation("DUR", "m1 is gone", "commitlog", 4096, "record", "m1", "nothing")
     assert str(violation) == "DUR: m1 is gone (commitlog @ 4096): record: expected m1, found nothing"
 
 
-def test_a_violation_without_a_place_says_what_there_is_to_say() -> None:
+def test_a_violation_without_a_place_has_its_other_parts() -> None:
     assert str(Violation("LIVE", "dispatch died")) == "LIVE: dispatch died"
 
 

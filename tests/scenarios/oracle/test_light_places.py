@@ -26,7 +26,7 @@ def test_a_repeated_name_or_the_own_queue_gives_no_second_place() -> None:
 
 
 @pytest.mark.parametrize("offsets", ["3,x", "3,", "-1,2", "0\0\0,1", "\udc80,1"])
-def test_a_record_whose_offsets_a_disk_has_changed_has_no_place(offsets: str) -> None:
+def test_a_record_with_offsets_changed_by_the_disk_has_no_place(offsets: str) -> None:
     assert light_places(record("%LMQ%a,M", offsets)) == {}
 
 

@@ -108,7 +108,7 @@ def test_a_record_elsewhere_in_its_sector_has_to_be_in_its_place() -> None:
     assert {each.invariant for each in judged(bytes(moved), tears=True)} == {"CQ-VALID", "QOFF"}
 
 
-def test_only_records_whose_sector_ends_behind_their_queue_id_may_be_misfiled() -> None:
+def test_only_records_with_a_sector_end_after_their_queue_id_may_be_misfiled() -> None:
     lie_so = [position for position in range(2 * SECTOR) if may_be_misfiled(position, tears=True)]
 
     assert lie_so == [*range(477, 500), *range(989, 1012)]

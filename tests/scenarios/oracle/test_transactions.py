@@ -64,7 +64,7 @@ def test_a_clean_stop_keeps_every_copy_for_good(committed: History, quiet_plan: 
     assert kept(committed) == {"waited": [1000], "hasty": [2000]}
 
 
-def test_what_only_the_page_cache_knew_may_go_with_the_next_power_cut(committed: History, quiet_plan: Plan) -> None:
+def test_records_in_the_page_cache_only_may_be_lost_in_the_next_power_cut(committed: History, quiet_plan: Plan) -> None:
     ledger = committed.evidence.ledger
     guarantees.note_crash(ledger, quiet_plan, KILL, 0)
     ledger.begin_life()
@@ -73,7 +73,7 @@ def test_what_only_the_page_cache_knew_may_go_with_the_next_power_cut(committed:
 
 
 @pytest.mark.parametrize("durable", [True, False])
-def test_what_a_recovery_found_stays_and_what_it_found_decided_is_settled(
+def test_recovered_records_stay_and_recovered_decisions_are_settled(
     committed: History, quiet_plan: Plan, durable: bool
 ) -> None:
     ledger, store = committed.evidence.ledger, committed.evidence.store
@@ -87,7 +87,7 @@ def test_what_a_recovery_found_stays_and_what_it_found_decided_is_settled(
     assert kept(committed) == ({"waited": [1000], "hasty": [2000]} if durable else {})
 
 
-def test_damage_takes_the_copies_behind_it_and_the_certainty_that_anybody_asks(committed: History) -> None:
+def test_damage_excuses_lost_later_copies_and_missing_checks(committed: History) -> None:
     ledger = committed.evidence.ledger
     guarantees.note_stop(ledger)
     guarantees.note_damage(ledger, 1999)

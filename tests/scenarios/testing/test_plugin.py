@@ -180,7 +180,7 @@ def test_without_what_it_must_have(simulation): run(simulation)
 NEVER = "could have happened, and never did in 3 seeds: failed read"
 
 
-def test_a_fault_that_was_never_injected_proves_nothing(tests_of: Callable[..., Done]) -> None:
+def test_a_fault_that_was_never_injected_fails_the_test(tests_of: Callable[..., Done]) -> None:
     done = tests_of(FAULTY)
 
     assert "2 failed, 2 passed, 1 warning" in done.stdout
@@ -201,7 +201,7 @@ def test_where_warnings_are_errors_a_fault_that_was_never_injected_is_one_withou
 
 
 @pytest.mark.slow
-def test_of_fewer_seeds_than_the_mark_asks_for_nobody_expects_that_all_is_injected(
+def test_with_fewer_seeds_than_the_mark_sets_missing_faults_are_no_failure(
     tests_of: Callable[..., Done],
 ) -> None:
     done = tests_of(FAULTY, "-W error --tornlog-seed 1")
@@ -285,7 +285,7 @@ def test_nothing_of_tornlog_is_there():
 """
 
 
-def test_a_session_that_asks_for_nothing_loads_nothing(tests_of: Callable[..., Done]) -> None:
+def test_a_session_without_marks_loads_no_engine(tests_of: Callable[..., Done]) -> None:
     done = tests_of(UNTOUCHED, "-p no:hypothesispytest")
 
     assert done.returncode == 0, done.stdout
@@ -333,7 +333,7 @@ def test_without_a_simulation():
 
 
 @pytest.mark.slow
-def test_short_records_are_torn_within_the_default_seeds_and_what_never_was_is_said(
+def test_short_records_are_torn_within_the_default_seeds_and_missing_faults_are_named(
     tests_of: Callable[..., Done],
 ) -> None:
     done = tests_of(SHORT_RECORDS)

@@ -141,7 +141,7 @@ def test_a_failure_does_not_reproduce_without_its_mutant(failure: Failure) -> No
     assert not is_same_run(replayed, failure.original)
 
 
-def test_a_trace_of_a_replay_changes_nothing(failure: Failure) -> None:
+def test_tracing_a_replay_does_not_change_it(failure: Failure) -> None:
     trace = Trace()
     with applied_mutant(failure.mutant):
         assert is_same_run(replay(failure.original.record, trace), failure.original)

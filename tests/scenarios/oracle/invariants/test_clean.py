@@ -40,7 +40,7 @@ def test_a_store_without_its_removed_front_holds(evidence: Evidence) -> None:
         assert list(check(evidence)) == [], check
 
 
-def test_a_store_whose_removed_front_is_back_holds(evidence: Evidence) -> None:
+def test_a_store_with_its_removed_front_restored_holds(evidence: Evidence) -> None:
     evidence.ledger.expired_to = evidence.store.records[2].record.physical_offset
     for check in (clean.check, dur.check, prefix.check, consume_queues.check_qoff, consumers.check_vis):
         assert list(check(evidence)) == [], check
@@ -55,7 +55,7 @@ def test_a_log_that_begins_after_the_removed_front_is_found(evidence: Evidence, 
     assert (violation.expected, violation.found) == (f"<= {asked_for}", str(begins))
 
 
-def test_a_log_whose_first_segment_was_never_created_holds(evidence: Evidence) -> None:
+def test_a_log_without_its_never_created_first_segment_holds(evidence: Evidence) -> None:
     begins = expire(evidence, 3)
     evidence.ledger.expired_to = 0
     for put in evidence.ledger.puts:

@@ -124,7 +124,7 @@ def test_an_answer_from_another_time_is_found(
 
 
 @on_an_indexed_store
-def test_an_answer_that_nobody_put_is_found(
+def test_an_answer_that_was_never_put_is_found(
     store: MessageStore, disk: Disk, unasked: Callable[[int], PutEntry]
 ) -> None:
     assert answer(store, unasked, forget=True) == ["an answer that nobody put"]

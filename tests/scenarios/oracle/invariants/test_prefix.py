@@ -82,7 +82,7 @@ def test_a_missing_record_between_others_is_a_hole(evidence: Evidence) -> None:
     ("tears", "address", "fields"),
     [(True, b"\0\0\0\1", []), (True, b"\x7f\0\0\2", ["bornHost"]), (False, b"\0\0\0\1", ["bornHost"])],
 )
-def test_a_field_that_nothing_checks_may_have_zeros_where_power_cuts_tear_sectors(
+def test_an_unchecked_field_may_have_zeros_where_power_cuts_tear_sectors(
     evidence: Evidence, tears: bool, address: bytes, fields: list[str]
 ) -> None:
     found = evidence.store.records[2]

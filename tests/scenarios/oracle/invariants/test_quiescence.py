@@ -44,15 +44,13 @@ def test_every_cursor_of_an_idle_store_is_at_its_end(store: MessageStore, disk: 
 
 
 @on_an_indexed_store
-def test_queues_and_checkpoint_are_behind_until_their_interval_is_over(
-    store: MessageStore, disk: Disk, plan: Plan
-) -> None:
+def test_queues_and_checkpoint_lag_until_their_interval_is_over(store: MessageStore, disk: Disk, plan: Plan) -> None:
     behind = {name for name, cursor in cursors(store, plan, disk).items() if cursor.is_behind}
     assert behind == {"queue T0/0", "physicMsgTimestamp", "logicsMsgTimestamp"}
 
 
 @on_an_indexed_store
-def test_an_index_that_misses_the_last_record_is_behind(
+def test_an_index_without_the_last_record_lags(
     store: MessageStore, disk: Disk, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert store.index is not None

@@ -73,7 +73,7 @@ def test_a_record_with_other_properties_is_none_of_a_message_that_was_sent_back(
 @pytest.mark.parametrize(
     ("profile", "sync_flush", "is_owed"), [("strict-posix", False, False), ("strict-posix", True, True)]
 )
-def test_a_power_cut_under_async_flush_may_take_what_was_sent_back(
+def test_a_power_cut_under_async_flush_may_lose_returned_messages(
     evidence: Evidence, quiet_plan: Plan, profile: str, *, sync_flush: bool, is_owed: bool
 ) -> None:
     ledger = evidence.ledger

@@ -23,7 +23,7 @@ def run(seed: str = "judgements") -> list[Violation]:
     return Run(plan, simulation_of(plan, choices)).execute().violations
 
 
-def test_a_sound_store_breaks_nothing() -> None:
+def test_a_sound_store_has_no_violation() -> None:
     assert run() == []
 
 

@@ -79,7 +79,7 @@ def test_a_version_that_fails_is_begun_and_no_more() -> None:
     assert not bench.versions.is_persisted
 
 
-def test_a_version_whose_machine_dies_is_begun_and_no_more() -> None:
+def test_a_version_is_only_begun_if_its_machine_dies() -> None:
     bench = Bench()
     bench.live(lambda file, files: file.store(b"one"))
     bench.disk.crash_at(bench.disk.operations + 2, "before")
@@ -89,7 +89,7 @@ def test_a_version_whose_machine_dies_is_begun_and_no_more() -> None:
     assert (bench.versions.durable, bench.versions.begun) == (b"one", [b"two"])
 
 
-def test_what_a_start_found_is_what_the_next_one_has_to_find() -> None:
+def test_the_version_that_a_start_found_must_be_found_by_the_next_one() -> None:
     bench = Bench()
     bench.versions.begun = [b"one", b"two"]
 
@@ -104,7 +104,7 @@ def test_what_a_start_found_is_what_the_next_one_has_to_find() -> None:
     assert (bench.versions.durable, bench.versions.begun) == (b"one", [])
 
 
-def test_the_backup_is_what_was_found_if_the_file_is_damaged() -> None:
+def test_the_backup_is_found_if_the_file_is_damaged() -> None:
     bench = Bench()
 
     def body(file: WatchedSideFile, files: Files) -> None:
@@ -139,7 +139,7 @@ def backup(files: Files) -> bytes | None:
     return None if status is None else files.read(f"{PATH}.bak")
 
 
-def test_the_version_before_the_durable_one_is_kept_and_is_what_the_backup_holds() -> None:
+def test_the_version_before_the_durable_one_is_kept_in_the_backup() -> None:
     bench = Bench()
 
     def body(file: WatchedSideFile, files: Files) -> list[tuple[bytes | None, bytes | None]]:

@@ -18,7 +18,7 @@ from tornlog.sim.policies.replay import Replay
 QUICK = settings(database=None, derandomize=True, max_examples=25)
 
 
-def test_nothing_but_zeros_is_the_plainest_run_there_is(crash_plan: Plan) -> None:
+def test_zeros_draw_the_plainest_run(crash_plan: Plan) -> None:
     plain = Run(crash_plan, simulation_of(crash_plan, DrawnChoices(lambda options: 0), Replay())).execute()
     replayed = Run(crash_plan, simulation_of(crash_plan, Choices.replaying(()), Replay())).execute()
 
@@ -26,7 +26,7 @@ def test_nothing_but_zeros_is_the_plainest_run_there_is(crash_plan: Plan) -> Non
     assert plain.digest == replayed.digest
 
 
-def test_what_was_drawn_can_be_replayed_without_who_drew_it(crash_plan: Plan) -> None:
+def test_drawn_choices_can_be_replayed_without_hypothesis(crash_plan: Plan) -> None:
     numbers = iter(range(1, 100_000))
     drawn = DrawnChoices(lambda options: next(numbers) % options)
 
@@ -58,7 +58,7 @@ def test_streams_about_one_subject_draw_from_the_same_hand() -> None:
     assert drawn.stream("s") is stream
 
 
-def test_whole_runs_of_any_plan_hold_what_was_promised() -> None:
+def test_whole_runs_of_any_plan_keep_every_promise() -> None:
     @QUICK
     @given(plan=plans(), drawn=choices(), schedule=schedules())
     def check(plan: Plan, drawn: Choices, schedule: Replay) -> None:
@@ -87,7 +87,7 @@ def test_a_run_is_shrunk_to_the_plainest_that_does_it(crash_plan: Plan, execute:
     assert len([decision for decision in losses if "writes lost" in decision.label]) == 1
 
 
-def test_without_a_surprise_all_is_plain_and_the_boldest_leaves_nothing_as_it_was() -> None:
+def test_no_surprise_draws_plain_values_and_the_most_surprise_changes_all() -> None:
     hand = Surprises()
 
     assert [hand(10) for _ in range(50)] == [0] * 50

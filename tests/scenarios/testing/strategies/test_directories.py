@@ -12,7 +12,7 @@ from tornlog.store.real.world import real_world
 
 
 @pytest.mark.ci
-def test_a_real_store_opens_whatever_is_left_and_finds_what_it_recovers() -> None:
+def test_a_real_store_opens_any_directory_and_recovers_its_messages() -> None:
     seen = []
 
     @settings(database=None, derandomize=True, max_examples=30)

@@ -36,7 +36,7 @@ def steps_of(error: BaseException) -> list[str]:
     return re.findall(r"^state\.(?!begin|teardown)(\w+)\(", shown, re.MULTILINE)
 
 
-def test_the_store_keeps_its_promises_whatever_hypothesis_does_to_it() -> None:
+def test_the_store_keeps_its_promises_under_all_steps_of_hypothesis() -> None:
     run_state_machine_as_test(StoreMachine, settings=QUIET)
 
 
