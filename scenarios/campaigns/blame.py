@@ -194,5 +194,4 @@ def likeliest_names(row: ViolationKind) -> list[str]:
 
 
 def cause_text(cause: Cause) -> str:
-    """Return the evidence for a cause."""
     return f"{cause.id}: without it {cause.mended} of {cause.tries} hold, alone it breaks {cause.enough}"

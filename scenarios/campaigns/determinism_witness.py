@@ -57,7 +57,6 @@ def attest(job: Runs) -> Iterator[Statement]:
 
 
 def record_run(job: OneRun) -> TraceRecording:
-    """Run one seed and return its trace."""
     return record(partial(digest_of, SCENARIOS[job.scenario], job.seed))
 
 

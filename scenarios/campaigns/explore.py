@@ -114,7 +114,6 @@ def first_situation(scenario: Scenario, seed: int, plan: Plan) -> tuple[Situatio
 
 
 def explorable_of(plan: Plan, settings: ExploreSettings) -> Explorable[Plan]:
-    """Return how a plan is explored."""
     if plan.is_alone:
         return StoreRuns(settings.limit, heal=settings.heal)
     return WholeRuns(run_plan, settings.limit)

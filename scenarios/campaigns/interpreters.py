@@ -83,7 +83,6 @@ def _environment(python: str, directory: Path) -> str:
 
 
 def requirements() -> list[str]:
-    """Return the requirements of this package."""
     return [line for line in requires("tornlog") or () if "extra ==" not in line]
 
 

@@ -103,7 +103,6 @@ class MutantResult:
 
     @property
     def found(self) -> bool:
-        """Return whether a scenario found it."""
         return bool(self.finds)
 
     @property
@@ -130,7 +129,6 @@ class MutantResult:
         return f"{ran}ran otherwise in {differing} of {_seeds(compared)} compared{', not seen' if differing else ''}"
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result as JSON values."""
         return {
             "id": self.id,
             "found": self.found,

@@ -204,12 +204,10 @@ def _can_meet(first: str, second: str) -> bool:
 
 @cache
 def pairs_that_can_meet() -> frozenset[Pair]:
-    """Return every pair of names that can meet."""
     return frozenset(pair for pair in combinations(NAMES, 2) if _can_meet(*pair))
 
 
 def features_of(plan: Plan) -> tuple[str, ...]:
-    """Return the features that a plan enables."""
     return tuple(name for name, feature in FEATURES.items() if feature.is_on(plan))
 
 

@@ -62,7 +62,6 @@ class Batch:
 
     @property
     def seeds(self) -> range:
-        """Return the seeds to run."""
         return range(self.first, self.first + self.count)
 
 
@@ -99,7 +98,6 @@ class Tally(RunCounts):
         return folded
 
     def add(self, result: SeedResult) -> None:
-        """Add the result of the next seed."""
         assert result.scenario == self.scenario.name, (result.scenario, self.scenario.name)
         self.seeds += 1
         self.add_counts(result)

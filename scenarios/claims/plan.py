@@ -175,7 +175,6 @@ class Plan:
         return self.replace(**changes)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the plan as JSON values."""
         return asdict(self)
 
     @classmethod

@@ -34,7 +34,6 @@ class FuzzSettings:
 
     @property
     def corpus_directory(self) -> Path | None:
-        """Return the directory of the corpus."""
         return None if self.out is None else self.out / "corpus" / self.name
 
 

@@ -35,7 +35,6 @@ class DirectoryContent:
     entries: Mapping[str, bytes | None]
 
     def image(self, root: str, mtime_ms: int) -> Image:
-        """Return the disk image that has the directory at root."""
         directories, files = {root}, {}
         for path, content in self.entries.items():
             names = path.split("/")
@@ -47,7 +46,6 @@ class DirectoryContent:
 
 
 def directory_of_image(image: Image, root: str, settings: int) -> DirectoryContent:
-    """Return the contents of an image below root."""
     below = f"{root}/"
     entries: dict[str, bytes | None] = dict.fromkeys(image.directories)
     entries |= {path: file.content for path, file in image.files.items()}
@@ -56,7 +54,6 @@ def directory_of_image(image: Image, root: str, settings: int) -> DirectoryConte
 
 
 def pack(directory: DirectoryContent) -> bytes:
-    """Return a directory as bytes."""
     parts = [MAGIC, bytes([directory.settings])]
     for path, content in directory.entries.items():
         name = path.encode()

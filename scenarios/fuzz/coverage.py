@@ -24,7 +24,6 @@ _LAST_WORDS = 4_000
 
 
 def is_installed() -> bool:
-    """Return whether atheris is installed."""
     return find_spec("atheris") is not None
 
 

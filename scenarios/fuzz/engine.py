@@ -178,7 +178,6 @@ def read_inputs(directory: Path) -> Iterator[bytes]:
 
 
 def write_inputs(corpus: Corpus, directory: Path) -> None:
-    """Write the inputs of a corpus that the directory lacks."""
     directory.mkdir(parents=True, exist_ok=True)
     for raw in corpus.inputs:
         path = directory / f"{blake2b(raw, digest_size=8).hexdigest()}.bin"

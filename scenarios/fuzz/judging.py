@@ -107,7 +107,6 @@ def hang_of(target: Target) -> FuzzViolation:
 
 
 def breach_of(error: Exception) -> FuzzViolation:
-    """Return an error as a violation."""
     most = _TEXT_CHARACTERS_MAX
     if isinstance(error, TargetViolation):
         return FuzzViolation(error.kind, error.expected[:most], error.found[:most])

@@ -34,7 +34,6 @@ _BODY_BYTES = (0, 1, 5, 5, 16, 64, 300)
 
 @cache
 def body_of(size_bytes: int) -> bytes:
-    """Return the body of that length."""
     return bytes((31 * number + size_bytes) & 0xFF for number in range(size_bytes))
 
 

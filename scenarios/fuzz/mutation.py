@@ -30,21 +30,17 @@ class Draw:
         return int(self.unit() * options)
 
     def between(self, low: int, high: int) -> int:
-        """Draw low <= x <= high."""
         assert low <= high, (low, high)
         return low + int(self.unit() * (high - low + 1))
 
     def pick(self, options: Sequence[T]) -> T:
-        """Draw one of options."""
         assert options, "nothing to draw from"
         return options[int(self.unit() * len(options))]
 
     def chance(self, probability: float) -> bool:
-        """Draw True with that probability."""
         return self.unit() < probability
 
     def raw(self, size_bytes: int) -> bytes:
-        """Draw bytes."""
         count = -(-size_bytes // 6)
         pieces = [int(self.unit() * (1 << _POOL_BITS)).to_bytes(7, "big")[1:] for _ in range(count)]
         return b"".join(pieces)[:size_bytes]

@@ -51,7 +51,6 @@ def settings_of(settings: int) -> StoreConfig:
 
 
 def made_store(draw: Draw) -> DirectoryContent:
-    """Return the directory of one of the stores."""
     return _made(draw.below(STORES))
 
 

@@ -63,7 +63,6 @@ class Target(ABC):
         """Judge an input. Raises TargetViolation, or an undocumented error of the code under test."""
 
     def shape(self, raw: bytes) -> Shape:
-        """Return the shape of an input."""
         return shape_of_file(self.file, raw)
 
     def mend(self, data: bytearray) -> None:  # noqa: B027 - most formats need no correction

@@ -66,7 +66,6 @@ class Room:
             self._disk.capacity_bytes = self._disk.used_bytes * 100 // used_percent + 1
 
     def limit(self, capacity_bytes: int) -> None:
-        """Limit the capacity of the disk."""
         assert capacity_bytes > 0, capacity_bytes
         self._disk.capacity_bytes = capacity_bytes
 

@@ -54,7 +54,6 @@ class Violation:
         return _NO_NAME.sub("-", f"{self.invariant}-{self.field or 'broken'}".lower())
 
     def to_json(self) -> dict[str, Any]:
-        """Return the violation as JSON values."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -115,7 +114,6 @@ def place_of(error: BaseException) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """Return an error with its place."""
     place = place_of(error)
     return f"{type(error).__name__}: {error}" + (f" ({place})" if place else "")
 

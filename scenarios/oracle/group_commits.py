@@ -145,7 +145,6 @@ class GroupCommits:
         self.final = {group: min(offset, limits[group]) for group, offset in self.final.items()}
 
     def _lower(self, limits: Mapping[Group, int]) -> None:
-        """Lower the bounds of groups to limits."""
         for group, limit in limits.items():
             assert limit >= 0, (group, limit)
             self.furthest[group] = min(self.furthest[group], max([limit, *self._pending(group)]))

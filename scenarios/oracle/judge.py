@@ -146,7 +146,6 @@ class Judge:
             guarantees.note_damage(self._ledger, self._damaged_from)
 
     def claims(self, store: MessageStore, disk: Disk) -> None:
-        """Judge the durability claims of a store by its disk."""
         self._claims(store, disk, self._ledger)
 
     def claims_of_all(self, store: MessageStore, disk: Disk) -> None:
@@ -225,11 +224,9 @@ class Judge:
             return []
 
     def answers_of_the_removed(self, store: MessageStore) -> None:
-        """Judge the answers of a store about removed messages."""
         self.report(clean.check_answers(store, self._ledger))
 
     def clean_stop(self, store: MessageStore, disk: Disk, machine: Machine) -> None:
-        """Judge a clean stop."""
         self.claims(store, disk)
         self.report(idx.check_stopped(store, disk))
         self.report(status.check_stopped(store, disk))

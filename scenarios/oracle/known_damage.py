@@ -64,7 +64,6 @@ class KnownDamage:
         return {offset for offset in self.offsets if offset is not None} - self.unreadable
 
     def note(self, flaw: Flaw, *, unreadable: bool, unfit: bool = False) -> None:
-        """Note the damage of a record."""
         assert len(flaw.was) == len(flaw.became), flaw
         self.flaws.append(flaw)
         if unfit:

@@ -203,7 +203,6 @@ class Ledger:
         return pickle.dumps(known, pickle.HIGHEST_PROTOCOL)
 
     def restore(self, savepoint: bytes) -> None:
-        """Return to a savepoint of this or another ledger."""
         vars(self).update(pickle.loads(savepoint))
 
     def watch_queue_ends(self, on_queue_end: Callable[[tuple[str, int]], None]) -> None:

@@ -109,7 +109,6 @@ class PutContent(NamedTuple):
         return self.record_bytes(b"", "", b"") - _LENGTHS_BYTES
 
     def record_bytes(self, body: bytes, topic: str, properties: bytes) -> int:
-        """Return the size of a record for a topic."""
         ipv6 = (len(self.born_host[0]) > 4) + (len(self.store_host[0]) > 4)
         return _FIXED_BYTES + ipv6 * _IPV6_EXTRA_BYTES + len(body) + len(topic) + len(properties)
 
@@ -195,7 +194,6 @@ def _bytes_of(value: int | bytes) -> bytes:
 
 
 def _position(record: LogRecord, field: str) -> int:
-    """Return the position of a field in a record."""
     at = _AT[field]
     at += len(record.head.born_host) - _IPV4_BYTES if at > _AT["bornHost"] else 0
     return at + (len(record.head.store_host) - _IPV4_BYTES if _AT[field] > _AT["storeHost"] else 0)
@@ -326,7 +324,6 @@ class PutEntry:
 
     @property
     def knowledge(self) -> Knowledge:
-        """Return the knowledge of its producer."""
         if self.status is None or self.status in _STORED_OR_NOT:
             return Knowledge.UNKNOWN
         if self.status is PutMessageStatus.PUT_OK:

@@ -28,7 +28,6 @@ class ReportedRange:
 
     @property
     def size_bytes(self) -> int:
-        """Return the length of the range."""
         return len(self.data)
 
     @property

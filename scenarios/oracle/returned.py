@@ -51,7 +51,6 @@ class Returned:
             self.kept.clear()
 
     def note_recovery(self, found: Collection[str], *, durable: bool, sync_flush: bool) -> None:
-        """Note the names that a recovery found."""
         if durable:
             self.durable = set(found)
         elif sync_flush:

@@ -18,12 +18,10 @@ class RunCounts:
     steps: int = counted("steps")
 
     def add_counts(self, other: "RunCounts") -> None:
-        """Add the counts of another run."""
         for one in COUNTED:
             setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
 
     def counts(self) -> dict[str, int]:
-        """Return each count by its meaning."""
         return {one.meaning: getattr(self, one.name) for one in COUNTED}
 
 

@@ -44,7 +44,6 @@ HEAL = Life(LifeEnding.STOP, "nothing-lost", -1, "after", HEAL_MESSAGES_EACH)
 
 
 def life_name(number: int) -> str:
-    """Return the name of a life of a plan."""
     return f"life-{number}"
 
 

@@ -43,7 +43,6 @@ class Node:
 
     @property
     def is_alive(self) -> bool:
-        """Return whether its machine is on."""
         return self._life is not None and self._life.machine.alive
 
     @property
@@ -59,7 +58,6 @@ class Node:
         return self.store
 
     def power_on(self, life: PoweredOn) -> None:
-        """Begin a life."""
         assert not self.is_alive, f"{self.name} is on"
         self._life = life
         self.store = None

@@ -62,7 +62,6 @@ class Facts:
         self.injected.update({name: times for name, times in injected.items() if not name.startswith(CRASH)})
 
     def enable(self, kinds: Iterable[str]) -> None:
-        """Note enabled faults."""
         self.enabled.update(dict.fromkeys(kinds))
 
     def never_injected(self) -> list[str]:
@@ -156,7 +155,6 @@ def summary_of(facts: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def write_report(facts: Iterable[dict[str, Any]], out: Path) -> None:
-    """Write the document."""
     document = {"format": FORMAT, "tests": sorted(facts, key=lambda one: str(one["id"]))}
     keep_file(out / "report.json", json.dumps(document, indent=1) + "\n")
 

@@ -130,7 +130,6 @@ class SessionResults:
             self._facts.append(facts)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Write the summary of the session."""
         if self._is_unmet_replay:
             file = self._config.getoption("--tornlog-replay")
             terminalreporter.write_line(f"{file}: none of the tests that were run is the one that it is of")

@@ -139,7 +139,6 @@ class Consumer:
         return True
 
     def _take(self, pull: Pull, result: GetMessageResult) -> None:
-        """Take the messages of an answer."""
         answered: list[tuple[int | None, Reading]] = []
         for raw, queue_offset in zip(result.records, result.queue_offsets, strict=True):
             try:

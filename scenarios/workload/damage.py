@@ -143,7 +143,6 @@ def damaged_checkpoint(content: bytes, stream: Stream) -> bytes:
 
 
 def log_files(image: Image, store: MessageStore) -> dict[str, FileImage]:
-    """Return the files of a store's log."""
     directories = tuple(f"{directory}/" for directory in store.config.commit_log_directories)
     return {path: file for path, file in image.files.items() if path.startswith(directories)}
 

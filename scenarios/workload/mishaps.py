@@ -44,7 +44,6 @@ class _ShortSignal:
         self.signal.notify()
 
     def wait(self, timeout_ms: int | None) -> bool:
-        """Wait, or fail."""
         self.waits -= 1
         if self.waits == -1:
             self.injected[OUT_OF_MEMORY] += 1
@@ -65,7 +64,6 @@ class _ShortTasks:
         return getattr(self.tasks, name)
 
     def signal(self, name: str) -> Any:
-        """Make a signal."""
         signal = self.tasks.signal(name)
         return _ShortSignal(signal, self.waits, self.injected) if name == self.victim else signal
 

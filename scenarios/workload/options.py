@@ -146,7 +146,6 @@ def message_of(
 
 @lru_cache(maxsize=1024)
 def _host(host: tuple[bytes, int]) -> Host:
-    """Return a host as a message has it."""
     return Host(*host)
 
 

@@ -224,6 +224,5 @@ class Traffic:
 
 
 def message_names(plan: Plan, life: int, producer: int, messages_each: int) -> list[str]:
-    """Return the names of the messages of one producer in one life, in order."""
     names = [f"m{life}.{producer}.{count}" for count in range(messages_each)]
     return [name for name in names if name not in plan.left_out] if plan.left_out else names

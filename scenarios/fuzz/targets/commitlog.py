@@ -39,7 +39,6 @@ class CommitLogTarget(Target):
         return raw
 
     def mend(self, data: bytearray) -> None:
-        """Correct the places and checksums of records."""
         mend_records(data, BASE_OFFSET)
 
     def check(self, raw: bytes) -> InputOutcome:

@@ -63,7 +63,6 @@ class SideJsonTarget(Target):
     memory_bytes_max = 8 << 20
 
     def valid(self, draw: Draw) -> bytes:
-        """Make one of the files."""
         name = draw.pick(NAMES)
         return f"{name}\n".encode() + _content(name, draw)
 

@@ -59,7 +59,6 @@ class Version:
         return catalogue | {mutant.id: mutant for mutant in self.deviations}
 
     def mutant(self, *, without: str | None = None) -> Mutant:
-        """Return the version as one mutant, with all members or without one."""
         assert without is None or without in self.members, without
         members = [mutant for name, mutant in self.members.items() if name != without]
         name, summary = self.id, self.summary

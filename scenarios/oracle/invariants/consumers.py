@@ -135,7 +135,6 @@ def check_dealt_with(
 
 
 def wanted_tags(subscription: str | None) -> set[str] | None:
-    """Return the tags that a subscription wants, None for all."""
     return None if subscription is None else {tag.strip(_TRIMMED) for tag in subscription.split("||")}
 
 

@@ -52,7 +52,6 @@ class Cursor(NamedTuple):
 
     @property
     def is_behind(self) -> bool:
-        """Return whether it is not at its end."""
         return self.at != self.end
 
 
@@ -134,7 +133,6 @@ def _is_new(store: MessageStore, record: LogRecord) -> bool:
 
 
 def _last_record(store: MessageStore, readings: Known, *, keyed: bool = False) -> LogRecord | None:
-    """Return the last record of a log, or the last one with a key in the index."""
     for segment in reversed(store.log.segments):
         for record in reversed(list(_records(segment, readings))):
             if not keyed or indexed_keys(record):

@@ -168,7 +168,6 @@ class BrokerNode(Node):
         self._take_part(self.identity._replace(address=master), others)
 
     def power_on(self, life: PoweredOn) -> None:
-        """Begin a life."""
         assert self.is_put_away, f"{self.name}: what its last life left is kept"
         super().power_on(life)
         self.is_put_away = False
@@ -265,7 +264,6 @@ class BrokerNode(Node):
         broker.topics.add_missing((name, TopicConfig(name, queues, queues)) for name in names)
 
     def stop(self) -> None:
-        """Stop the broker cleanly."""
         machine, disk, _ = self.life
         assert self._server is not None, "it has been started"
         assert self._broker is not None, "it has been started"

@@ -67,7 +67,6 @@ class ClientMachine:
 
     @property
     def is_on(self) -> bool:
-        """Return whether its machine is on."""
         return self._life is not None and self._life[0].alive
 
     def may_die(self, moment: str) -> None:

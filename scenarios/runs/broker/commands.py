@@ -76,12 +76,10 @@ def end_transaction_command(
 
 
 def producer_heartbeat(client_id: str) -> RemotingCommand:
-    """Return a heartbeat of a producer."""
     return _heartbeat(client_id, producers=[{"groupName": PRODUCER_GROUP}])
 
 
 def consumer_heartbeat(client_id: str, topics: Iterable[str], wanted_of_each: Subscription) -> RemotingCommand:
-    """Return a heartbeat of a consumer."""
     expression = {"subString": wanted_of_each.text, "expressionType": wanted_of_each.kind, "subVersion": 0}
     wanted = [{"topic": topic, **expression} for topic in topics]
     return _heartbeat(client_id, consumers=[{"groupName": CONSUMER_GROUP, "subscriptionDataSet": wanted}])
@@ -133,7 +131,6 @@ def query_offset_command(topic: str, queue_id: int) -> RemotingCommand:
 
 
 def update_offset_command(topic: str, queue_id: int, offset: int) -> RemotingCommand:
-    """Return a commit."""
     fields = {**_of_group(topic, queue_id), "commitOffset": str(offset)}
     return RemotingCommand(RequestCode.UPDATE_CONSUMER_OFFSET, 0, ext_fields=fields)
 
@@ -152,7 +149,6 @@ def send_back_command(topic: str, log_offset: int, delay_level: int) -> Remoting
 
 
 def route_command(topic: str) -> RemotingCommand:
-    """Return a query for the route of a topic."""
     fields = {"topic": topic, "acceptStandardJsonOnly": "true"}
     return RemotingCommand(RequestCode.GET_ROUTEINFO_BY_TOPIC, 0, ext_fields=fields)
 

@@ -39,7 +39,6 @@ _SUBSCRIPTIONS = (
 
 
 def draw_subscription(stream: Stream, plan: Plan) -> Subscription:
-    """Draw the subscription of the group."""
     return stream.pick(_SUBSCRIPTIONS, "subscription") if plan.consuming.filtered else EVERYTHING
 
 
@@ -49,5 +48,4 @@ def put_name(message: str, tries: int) -> str:
 
 
 def message_of(put: str) -> str:
-    """Return the name of the message that a put sends."""
     return put.partition("~")[0]

@@ -41,7 +41,6 @@ class BrokerAddress(NamedTuple):
 
     @property
     def is_slave(self) -> bool:
-        """Return whether it is a slave."""
         return self.broker_id != MASTER_ID
 
 
@@ -83,7 +82,6 @@ class Routes:
             self._world.tasks.spawn("routes", self._poll)
 
     def client(self, broker: BrokerAddress) -> RemotingClient:
-        """Return the connection to a broker."""
         return self._client(broker.address)
 
     def ask(self, broker: BrokerAddress, command: RemotingCommand, timeout_ms: int) -> tuple[RemotingCommand, int]:

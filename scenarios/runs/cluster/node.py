@@ -36,7 +36,6 @@ class ClusterNode(Node):
         return self.host == MASTER
 
     def power_on(self, life: PoweredOn) -> None:
-        """Begin a life."""
         super().power_on(life)
         self.ha = None
         self.has_logged_divergence = False

@@ -64,7 +64,6 @@ class DrawnChoices(Choices):
         return "choices()"
 
     def stream(self, name: str) -> Stream:
-        """Return the stream of that name, the same object each time."""
         if name not in self._streams:
             self._streams[name] = DrawnStream(name, self._draw)
         return self._streams[name]

@@ -71,7 +71,6 @@ class StoreSession:
 
     @property
     def is_running(self) -> bool:
-        """Return whether the store is open."""
         return self._machine is not None
 
     def close(self) -> None:

@@ -111,7 +111,6 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule()
     def stop(self) -> None:
-        """Stop the store cleanly."""
         self._use(StoreSession.stop)
 
     @rule(after=st.integers(0, _OPERATIONS_IN_USE), moment=st.sampled_from(MOMENTS))
