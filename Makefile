@@ -40,7 +40,7 @@ lowest: $(DEV)  ## quick tests with the lowest versions that pyproject.toml allo
 	$(BIN)/uv venv --quiet --python $(BIN)/python $(LOWEST)
 	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --editable '.[test]'
 	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python pytest-timeout trustme
-	$(LOWEST)/bin/tornlog run rollover-at-a-crash --seeds 2
+	$(LOWEST)/bin/tornlog run segment-rollover-crash --seeds 2
 	$(LOWEST)/bin/python -m pytest -p no:cacheprovider -m "$(TIER)" tests/test_command_line.py tests/sim \
 		tests/store/formats tests/faults/simulation tests/scenarios/claims tests/scenarios/testing/strategies
 
@@ -111,11 +111,11 @@ docs: $(DEV)  ## the site, in build/site
 hooks:  ## a check of commit titles before each commit: `component: do this`, at most 72 characters
 	ln -sf "$(CURDIR)/.ci/commit-msg" "$$(git rev-parse --git-path hooks)/commit-msg"
 
-LOST := rollover-at-a-crash-dur-record
+LOST := segment-rollover-crash-dur-record
 
 pictures: $(DEV)  ## the pictures of docs/commands.md; the second needs Chromium
 	$(BIN)/tornlog plot latency --out out
-	-$(BIN)/tornlog run rollover-at-a-crash --mutant no-dir-fsync-on-rollover --seeds 50 --out out
+	-$(BIN)/tornlog run segment-rollover-crash --mutant no-dir-fsync-on-rollover --seeds 50 --out out
 	-$(BIN)/tornlog replay --original out/failures/$(LOST).json --timeline out/lost.html
 	cp out/latency.png docs/pictures/latency.png
 	$(BIN)/python docs/site/screenshot.py out/lost.html docs/pictures/timeline.png

@@ -34,9 +34,9 @@ class Scenario:
         return self.stream or self.name
 
     @classmethod
-    def of(cls, name: str, claim: str, **chosen: Options | Mapping[str, Options]) -> "Scenario":
+    def of(cls, name: str, claim: str, *, stream: str = "", **chosen: Options | Mapping[str, Options]) -> "Scenario":
         """Return a scenario of `Ranges(**chosen)`."""
-        return cls(name, claim, Ranges(**chosen))
+        return cls(name, claim, Ranges(**chosen), stream)
 
     @property
     def can_run(self) -> bool:

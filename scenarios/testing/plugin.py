@@ -2,7 +2,7 @@
 
     def test_saved_data_is_there(simulation): ...                      run for every seed, each in a world of its own
 
-    @pytest.mark.tornlog(scenario="rollover-at-a-crash", seeds=50)
+    @pytest.mark.tornlog(scenario="segment-rollover-crash", seeds=50)
     def test_our_segments(tornlog_tally): ...                          run once, after 50 seeds of a scenario
 
 pytest loads this module in every session of an environment with tornlog. So it imports nothing else of tornlog before a

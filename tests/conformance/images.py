@@ -26,13 +26,13 @@ _DISKS = {
 }
 _CRASHES = (LifeEnding.CRASH_IN_TRAFFIC, LifeEnding.CRASH_AT_REST, LifeEnding.CRASH_IN_LOAD)
 _SCENARIOS = (
-    *("sync-flush-survives-power-loss", "async-flush-keeps-a-prefix", "process-kill-loses-nothing"),
-    *("rollover-at-a-crash", "crash-during-allocation", "crash-in-recovery", "clean-stop-loses-nothing"),
-    *("a-kill-takes-only-what-was-not-committed", "tag-filtered-reads-stay-exact"),
-    "cut-records-never-return",
-    *("checkpoint-never-leads", "torn-records-are-dropped", "retention-takes-only-the-oldest"),
-    *("every-key-is-found", "index-files-roll-over-at-a-power-cut", "light-queues-hold-every-message-once"),
-    *("transactions-are-decided-once-and-never-lost", "delayed-messages-arrive-and-never-early"),
+    *("sync-flush-power-cut", "async-flush-prefix", "process-kill"),
+    *("segment-rollover-crash", "segment-allocation-crash", "crash-in-recovery", "clean-shutdown"),
+    *("write-buffer-kill", "tag-filter-exact"),
+    "truncated-record-returns",
+    *("checkpoint-order", "torn-record", "retention-oldest-first"),
+    *("index-lookup", "index-rollover-power-cut", "light-queue-dispatch"),
+    *("transaction-outcome", "delayed-delivery"),
 )
 """Scenarios whose directories the real store can open."""
 

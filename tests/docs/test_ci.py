@@ -15,7 +15,7 @@ import yaml
 Done = subprocess.CompletedProcess[str]
 _BLOCK = re.compile(r"^```yaml\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 _INPUT = re.compile(r"\$\{\{ inputs\.([\w-]+) \}\}")
-_FAST = {"scenarios": "rollover-at-a-crash\n  clean-stop-loses-nothing", "seeds": "3", "jobs": "1"}
+_FAST = {"scenarios": "segment-rollover-crash\n  clean-shutdown", "seeds": "3", "jobs": "1"}
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +130,7 @@ def test_the_action_writes_its_files_and_fails_like_the_command(
     assert outputs["status"] == "0"
     assert outputs["directory"].endswith("pip")
     assert re.fullmatch(r"tornlog-pip-Linux-3\.\d+\.\d+-[0-9a-f]{16}", outputs["key"])
-    assert "| rollover-at-a-crash | 3 |" in runner.summary.read_text()
+    assert "| segment-rollover-crash | 3 |" in runner.summary.read_text()
     out = runner.workspace / "tornlog-out"
     report = json.loads((out / "report.json").read_text())
     assert [one["name"] for one in report["scenarios"]] == _FAST["scenarios"].split()

@@ -34,7 +34,7 @@ SMALLER = {
     "--as rocketmq-4.9.8 --seeds 20": "--as rocketmq-4.9.8 --seeds 1",
     "fuzz commitlog --time 30s --out": "fuzz commitlog --time 1s --out",
     "fuzz --time 60s --jobs 2": "fuzz --inputs 50 --jobs 2",
-    "explore rollover-at-a-crash --messages 2": "explore rollover-at-a-crash --messages 1 --limit 4",
+    "explore segment-rollover-crash --messages 2": "explore segment-rollover-crash --messages 1 --limit 4",
     "--delays 1 --limit 1000": "--delays 1 --limit 10",
     "--time 60s --jobs 2 --out": "--time 1s --out",
     "fuzz commitlog --time 30s --engine": "fuzz commitlog --time 1s --engine",

@@ -28,7 +28,7 @@ def run(place: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     "words",
     [
         ["list"],
-        ["run", "clean-stop-loses-nothing", "--seeds", "1", "--out", "out"],
+        ["run", "clean-shutdown", "--seeds", "1", "--out", "out"],
         ["fuzz", "checkpoint", "--inputs", "10"],
         ["config"],
     ],

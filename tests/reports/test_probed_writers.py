@@ -202,11 +202,11 @@ def test_a_sweep_that_has_ended_has_its_rows(tmp_path: Path) -> None:
             if acknowledged and (rows != 1 or not (place / "sweep.json").read_text()):
                 yield f"{rows} rows"
         """
-    arguments = ["SWEPT", "sweep", "--seeds", "1", "--scenario", "second-start-is-refused", "--out", "new/sweep"]
+    arguments = ["SWEPT", "sweep", "--seeds", "1", "--scenario", "second-start-refused", "--out", "new/sweep"]
     probe(tmp_path, COMMAND, check, [*arguments, "--master", "in-process"])
 
 
-FAILING = ["sync-flush-survives-power-loss", "--mutant", "ack-before-flush"]
+FAILING = ["sync-flush-power-cut", "--mutant", "ack-before-flush"]
 IS_FAILURE = """
     import json
     def failures(directory):

@@ -5,17 +5,19 @@ from ..scenario import Scenario
 SCENARIOS: tuple[Scenario, ...] = (
     # Stops the store after all traffic has ended.
     Scenario.of(
-        "clean-stop-loses-nothing",
+        "clean-shutdown",
         "after a clean stop in any flush mode every message is present, and the next start finds no abort marker and "
         "changes no file",
+        stream="clean-stop-loses-nothing",
         endings=("stop",),
         lives=(1, 2),
         consumers=(0, 1),
     ),
     # Cuts the power right after a clean stop. The next start reads three segments, in which few queues have a record.
     Scenario.of(
-        "a-clean-stop-leaves-no-queue-to-the-page-cache",
+        "queue-fsync-at-shutdown",
         "after a clean stop a power cut loses no queue entry, also in queues that the next start does not check",
+        stream="a-clean-stop-leaves-no-queue-to-the-page-cache",
         endings=("stop",),
         disk=("strict-posix", "ext4-ordered", "xfs", "btrfs"),
         recover_whole_log=(False,),
@@ -31,8 +33,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # Stops the store while producers put, consumers pull and users look messages up.
     Scenario.of(
-        "a-stop-under-load-keeps-every-answer",
+        "shutdown-under-load",
         "after a clean stop under load every put answered OK is present and no refused put is",
+        stream="a-stop-under-load-keeps-every-answer",
         memory={"transient_pool": (False, True, True), "warm_files": (False, True)},
         producers=(2, 3),
         consumers=(0, 1, 2),
@@ -46,8 +49,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # Puts go to a buffer of the process. Writes are short or fail, and the process is killed or loses power.
     Scenario.of(
-        "a-kill-takes-only-what-was-not-committed",
+        "write-buffer-kill",
         "after a kill of a store with a write buffer only uncommitted messages are lost, and none that a consumer saw",
+        stream="a-kill-takes-only-what-was-not-committed",
         sync_flush=(False,),
         memory={"transient_pool": (True,), "warm_files": (False, True)},
         disk=("process-kill", "process-kill", "nothing-lost", "strict-posix", "ext4-ordered"),
@@ -64,8 +68,9 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("crash in traffic", "crash in traffic", "crash at rest", "crash in load", "stop"),
     ),
     Scenario.of(
-        "slow-sync-times-out-truthfully",
+        "slow-fsync-timeout",
         "after a slow sync OK still means durable, and a timeout is answered only after the timeout has passed",
+        stream="slow-sync-times-out-truthfully",
         sync_flush=(True,),
         faults={"slow_sync_chance": (0.1, 0.4), "slow_sync_ms_max": (100, 3000)},
         flush={"sync_timeout_ms": (20, 200)},
@@ -74,8 +79,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # A sync fails once, and the kernel drops the dirty pages.
     Scenario.of(
-        "failed-sync-is-never-acknowledged",
+        "failed-fsync-not-acknowledged",
         "after a failed sync no put is answered OK unless its message is durable",
+        stream="failed-sync-is-never-acknowledged",
         sync_flush=(True, True, False),
         faults={"failed_sync_chance": (0.0, 0.02, 0.1), "failed_write_back_chance": (0.02, 0.1)},
         endings=("crash in traffic", "crash at rest", "stop"),
@@ -83,9 +89,10 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # Producers put properties near the longest that a record can hold, counted in bytes or in characters.
     Scenario.of(
-        "properties-are-kept-to-their-last-byte",
+        "longest-properties",
         "after puts of long properties the longest legal ones are stored whole, longer ones are refused with the "
         "reason, and no other message is affected",
+        stream="properties-are-kept-to-their-last-byte",
         commit_log_bytes=(131_072,),
         producers=(1, 2),
         consumers=(0, 1),
@@ -101,8 +108,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # Consumers with subscriptions read queues that grow and survive crashes.
     Scenario.of(
-        "tag-filtered-reads-stay-exact",
+        "tag-filter-exact",
         "before and after a crash a consumer gets exactly the messages that its subscription matches",
+        stream="tag-filtered-reads-stay-exact",
         consumers=(1, 2),
         consuming={"filtered": (True,)},
         messages={"equal_sizes": (False,)},
@@ -110,8 +118,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # Consumers read as close to the producers as the store allows.
     Scenario.of(
-        "consumers-never-see-what-can-vanish",
+        "consumed-message-durable",
         "after a power cut under sync flush every message that a consumer saw is present",
+        stream="consumers-never-see-what-can-vanish",
         sync_flush=(True,),
         disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
         consumers=(1, 2),
@@ -121,8 +130,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # Syncs fail, the file system falls back to the data on disk, and consumers read late.
     Scenario.of(
-        "what-a-failed-sync-took-is-given-to-nobody",
+        "reads-after-failed-fsync",
         "after a failed sync a later consumer reads none of the dropped bytes and skips no message",
+        stream="what-a-failed-sync-took-is-given-to-nobody",
         disk=("btrfs",),
         sync_flush=(False, False, True),
         faults={"failed_sync_chance": (0.1, 0.3), "failed_write_back_chance": (0.0, 0.0, 0.1)},

@@ -57,14 +57,15 @@ BROKER = Ranges(
 SCENARIOS: tuple[Scenario, ...] = (
     # The broker's machine dies between a send and its answer, and restarts.
     Scenario(
-        "a-broker-keeps-what-it-answered",
+        "broker-crash",
         "after a crash that may not lose them, messages that a broker answered SUCCESS or gave to a consumer are "
         "present",
         BROKER.replace(flush={"sync_timeout_ms": (50, 5_000)}).replace(faults={"slow_sync_chance": (0.0, 0.0, 0.2)}),
+        stream="a-broker-keeps-what-it-answered",
     ),
     # Connections break, and clients repeat requests that were not answered.
     Scenario(
-        "retries-explain-every-duplicate",
+        "producer-retry-duplicates",
         "after network faults a message is stored at most once per send, and no other message is stored",
         BROKER.replace(
             attribute_points=(False, False, False, True),
@@ -75,10 +76,11 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "clock_step_chance": (0.0, 0.0, 0.1),
             },
         ),
+        stream="retries-explain-every-duplicate",
     ),
     # Consumers pull over a faulty network from a broker that crashes, and restart from their committed offsets.
     Scenario(
-        "consumers-get-everything-in-order",
+        "consumer-order",
         "after all faults end, every consumer receives every message of every queue in order",
         BROKER.replace(
             consumers=(1, 2),
@@ -86,10 +88,11 @@ SCENARIOS: tuple[Scenario, ...] = (
             network={**TROUBLED, "failed_poll_chance": (0.0, 0.002, 0.02)},
             broker={"consumer_restart_chance": (0.0, 0.5, 1.0), "cpp_clients": (False, False, True)},
         ),
+        stream="consumers-get-everything-in-order",
     ),
     # Consumers send messages back for a retry, and the broker's machine dies.
     Scenario(
-        "what-is-sent-back-is-given-again",
+        "consumer-retry",
         "after the broker acknowledged a message that a consumer sent back, it is delivered again when its delay is "
         "over",
         BROKER.replace(
@@ -101,10 +104,11 @@ SCENARIOS: tuple[Scenario, ...] = (
             faults={"failed_creation_chance": (0.0, 0.3, 0.6)},
             broker={"send_back_chance": (0.3, 1.0), "rest_ms_max": (8_000,)},
         ),
+        stream="what-is-sent-back-is-given-again",
     ),
     # Check requests are lost until the broker gives up; operators then resume the checks.
     Scenario(
-        "what-was-given-up-can-be-decided-after-all",
+        "transaction-check-resumed",
         "after an operator resumes a half message that was given up, it is checked again and its decision takes effect",
         BROKER.replace(
             producers=(1, 2),
@@ -115,10 +119,11 @@ SCENARIOS: tuple[Scenario, ...] = (
             heals=(True,),
             broker={"resumes_checks": (True,), "rest_ms_max": (30_000,), "client_death_chance": (0.0, 0.3)},
         ),
+        stream="what-was-given-up-can-be-decided-after-all",
     ),
     # Producers end transactions over a faulty network, and the broker checks those whose decision was lost.
     Scenario(
-        "transactions-survive-the-network",
+        "transaction-network-faults",
         "after network faults no rolled back message is visible, and every message to be committed is visible or was "
         "given up only after checks",
         BROKER.replace(
@@ -128,10 +133,11 @@ SCENARIOS: tuple[Scenario, ...] = (
             transactions={"chance": (0.3, 1.0)},
             network=TROUBLED,
         ),
+        stream="transactions-survive-the-network",
     ),
     # The broker's disk fails, is slow or is full while clients send, pull and end transactions, and its machine dies.
     Scenario(
-        "a-broker-on-a-failing-disk-answers-truthfully",
+        "broker-disk-errors",
         "after any disk error a broker answers SUCCESS only for messages that it has, and it works again as soon as "
         "the disk does",
         BROKER.replace(
@@ -159,10 +165,11 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "stall_chance": (0.0, 0.0, 0.01),
             },
         ),
+        stream="a-broker-on-a-failing-disk-answers-truthfully",
     ),
     # Mixes filters, delays, transactions and the write buffer with plain messages over a faulty network.
     Scenario(
-        "a-group-gets-what-it-wants-when-it-is-due",
+        "filtered-and-delayed-delivery",
         "after crashes and pauses a group receives exactly the messages that it subscribed to, and delayed ones not "
         "before their time",
         BROKER.replace(
@@ -175,10 +182,11 @@ SCENARIOS: tuple[Scenario, ...] = (
             transactions={"chance": (0.0, 0.0, 0.3)},
             network={"broken_chance": (0.0, 0.0, 0.05), "partition_chance": (0.0, 0.0, 0.01)},
         ),
+        stream="a-group-gets-what-it-wants-when-it-is-due",
     ),
     # Old log segments expire while consumers read them or before consumers start.
     Scenario(
-        "consumers-are-moved-past-what-expired-alone",
+        "consumer-offset-expired",
         "after its next messages expired a consumer continues at the oldest that is left and skips no other",
         BROKER.replace(
             heals=(True, True, False),
@@ -197,10 +205,11 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "work_ms": (50, 500, 2_000),
             },
         ),
+        stream="consumers-are-moved-past-what-expired-alone",
     ),
     # Slaves of the broker die and serve pulls; the broker sends its consumers to them and back.
     Scenario(
-        "slaves-give-what-their-master-has",
+        "slave-reads",
         "after pulls from a master or its slaves a consumer has every message of every queue in order, and in the end "
         "a slave has the same messages as its master and can replace it",
         BROKER.replace(
@@ -224,10 +233,11 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "off_ms_max": (1_000, 10_000, 30_000),
             },
         ),
+        stream="slaves-give-what-their-master-has",
     ),
     # A topic has queues at two masters. While one is off, producers use the other, and clients fetch new routes.
     Scenario(
-        "clients-go-on-at-another-master",
+        "client-failover",
         "after one master goes down clients use the other's name server and send there, and every message that either "
         "acknowledged is present and delivered",
         BROKER.replace(
@@ -238,5 +248,6 @@ SCENARIOS: tuple[Scenario, ...] = (
             cluster={"slaves": (0, 0, 1)},
             broker={"masters": (2,), "slaves_are_read": (True, False), "off_ms_max": (1_000, 10_000, 30_000)},
         ),
+        stream="clients-go-on-at-another-master",
     ),
 )

@@ -47,7 +47,7 @@ TROUBLED = CLUSTER.replace(
 SCENARIOS: tuple[Scenario, ...] = (
     # The master's disk is lost at the end of the run. Syncs may fail on either side.
     Scenario(
-        "sync-replication-survives-a-lost-master",
+        "sync-replication-master-lost",
         "after a sync master is lost every message that it acknowledged is on a slave that flushes before it reports",
         CLUSTER.replace(
             cluster={"sync_master": (True,), "slave_sync_flush": (True,)},
@@ -55,16 +55,18 @@ SCENARIOS: tuple[Scenario, ...] = (
             attribute_points=(False, False, False, True),
             disk=("strict-posix", "strict-posix", "ext4-ordered", "xfs", "btrfs", "process-kill"),
         ),
+        stream="sync-replication-survives-a-lost-master",
     ),
     # Combines all roles and flush modes with crashes and failed syncs on either side.
     Scenario(
-        "a-replica-is-a-prefix-of-its-master",
+        "replica-prefix-of-master",
         "after any machine crashes a slave's log is a prefix of its master's, and its queues cover every message in it",
         CLUSTER.replace(cluster={"flipped_bit_chance": (0.0, 0.5)}, faults={"failed_sync_chance": (0.0, 0.0, 0.1)}),
+        stream="a-replica-is-a-prefix-of-its-master",
     ),
     # The master loses the end of its log, the slave does not.
     Scenario(
-        "a-longer-replica-is-never-believed",
+        "replica-ahead-of-master",
         "after a master loses the end of its log a slave with a longer log confirms no put, changes no file and "
         "reports the conflict",
         CLUSTER.replace(
@@ -74,16 +76,18 @@ SCENARIOS: tuple[Scenario, ...] = (
             disk=("strict-posix", "ext4-ordered", "xfs", "btrfs"),
             cluster={"slaves": (1,), "sync_master": (True, True, False)},
         ),
+        stream="a-longer-replica-is-never-believed",
     ),
     # Partitions, one-way links, broken or silent connections, and crashes in between.
     Scenario(
-        "network-trouble-costs-time-not-messages",
+        "replication-network-faults",
         "after network faults no acknowledged message is missing, and slaves catch up once the network works",
         TROUBLED,
+        stream="network-trouble-costs-time-not-messages",
     ),
     # Disks fail or are slow and connections break while a slave catches up, so it resumes or starts at another offset.
     Scenario(
-        "a-slave-on-a-failing-disk-follows-its-master",
+        "slave-disk-errors",
         "after disk errors or stalls during catch-up a slave has the same log as its master as soon as its disk works",
         TROUBLED.replace(
             commit_log_bytes=(1024, 1024, 2048),
@@ -96,5 +100,6 @@ SCENARIOS: tuple[Scenario, ...] = (
                 "slow_sync_ms_max": (3_000, 12_000, 12_000),
             },
         ),
+        stream="a-slave-on-a-failing-disk-follows-its-master",
     ),
 )

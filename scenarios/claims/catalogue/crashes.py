@@ -4,16 +4,18 @@ from ..scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario.of(
-        "sync-flush-survives-power-loss",
+        "sync-flush-power-cut",
         "after a power cut every message that was answered OK under sync flush is present",
+        stream="sync-flush-survives-power-loss",
         sync_flush=(True,),
         disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
         endings=("crash in traffic",),
         consumers=(0,),
     ),
     Scenario.of(
-        "async-flush-keeps-a-prefix",
+        "async-flush-prefix",
         "after a power cut under async flush the log is a prefix of the writes and includes all flushed data",
+        stream="async-flush-keeps-a-prefix",
         sync_flush=(False,),
         disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
         endings=("crash in traffic", "crash at rest"),
@@ -21,14 +23,16 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # Kills the process; the page cache survives.
     Scenario.of(
-        "process-kill-loses-nothing",
+        "process-kill",
         "after a process kill every acknowledged message is present, also if the power fails after the restart",
+        stream="process-kill-loses-nothing",
         disk=("process-kill", "process-kill", "strict-posix"),
         lives=(1, 2, 3),
     ),
     Scenario.of(
-        "rollover-at-a-crash",
+        "segment-rollover-crash",
         "after a crash near the end of a segment every acknowledged message on either side of it is present",
+        stream="rollover-at-a-crash",
         commit_log_bytes=(1024, 2048),
         messages={"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
         messages_each=(6, 12),
@@ -37,8 +41,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # The crash happens while segments are created, extended and synced.
     Scenario.of(
-        "crash-during-allocation",
+        "segment-allocation-crash",
         "after a crash during the allocation of a segment the store opens without repair by hand",
+        stream="crash-during-allocation",
         disk=("strict-posix", "ext4-ordered", "xfs", "process-kill"),
         commit_log_bytes=(1024,),
         messages={"body_bytes_max": (800,), "property_bytes_max": (0,), "batch_chance": (0.0,), "equal_sizes": (True,)},

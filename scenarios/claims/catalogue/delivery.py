@@ -17,22 +17,25 @@ _TRANSACTIONS = Ranges(
 SCENARIOS: tuple[Scenario, ...] = (
     # Producers end transactions at once, late or only after a check. The store dies in between.
     Scenario(
-        "transactions-are-decided-once-and-never-lost",
+        "transaction-outcome",
         "after any crash a committed message is delivered, a rolled back one is never visible, and an open one is "
         "checked until it is decided or given up",
         _TRANSACTIONS,
+        stream="transactions-are-decided-once-and-never-lost",
     ),
     # Queues skip numbers at restarts, as after a start of 4.9.8. This affects half and op messages too.
     Scenario(
-        "a-gap-in-the-numbers-hides-no-transaction",
+        "half-message-offset-gap",
         "after a queue skips numbers its later half messages are decided or checked like all others",
         _TRANSACTIONS.replace(starts={"skipped_numbers_max": (1, 3)}, lives=(2, 3)),
+        stream="a-gap-in-the-numbers-hides-no-transaction",
     ),
     # The store dies while delayed messages wait or are delivered, and puts fail.
     Scenario.of(
-        "delayed-messages-arrive-and-never-early",
+        "delayed-delivery",
         "after any crash every stored delayed message arrives, never before its time, and twice only because of a "
         "crash",
+        stream="delayed-messages-arrive-and-never-early",
         delay={"chance": (0.3, 0.8)},
         consumers=(0, 1),
         pauses={"chance": (0.2, 0.5)},
@@ -45,8 +48,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # The disk loses and flips bits of delayed messages: in their topics, records and queue entries.
     Scenario.of(
-        "what-rots-while-it-waits-holds-up-nothing-else",
+        "delayed-entry-corrupted",
         "after a delayed message becomes unreadable or its entry is wrong every later one is still delivered",
+        stream="what-rots-while-it-waits-holds-up-nothing-else",
         delay={"chance": (0.8, 1.0)},
         disk=("dying-disk",),
         recover_whole_log=(True, False, False),
@@ -61,8 +65,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # The machine dies while the offsets of consumer groups and of delivery are persisted.
     Scenario.of(
-        "progress-survives-every-crash",
+        "consumer-offset-durable",
         "after any crash persisted offsets are found again, and consumers continue from them",
+        stream="progress-survives-every-crash",
         sync_flush=(True, False, False),
         consuming={"commits_offsets": (True,)},
         delay={"chance": (0.0, 0.4)},

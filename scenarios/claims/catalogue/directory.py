@@ -5,8 +5,9 @@ from ..scenario import Scenario
 SCENARIOS: tuple[Scenario, ...] = (
     # Old segments are deleted again and again, and the machine dies in between.
     Scenario.of(
-        "retention-takes-only-the-oldest",
+        "retention-oldest-first",
         "after segments expire only the oldest whole segments are missing, also after a crash",
+        stream="retention-takes-only-the-oldest",
         retention={"deletes_segments": (True,), "deletes_queues": (True, True, False)},
         transactions={"chance": (0.0, 0.3)},
         queues_per_topic=(1, 2, 4),
@@ -26,8 +27,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # A pass of the transaction check pauses while its messages and their op messages are deleted.
     Scenario.of(
-        "what-has-expired-is-asked-about-no-more",
+        "transaction-expired",
         "after the messages of a transaction are deleted during its check it is not put back or checked again",
+        stream="what-has-expired-is-asked-about-no-more",
         retention={"deletes_segments": (True,), "deletes_queues": (True, True, False)},
         transactions={"chance": (0.3, 0.6)},
         topics=(1,),
@@ -45,8 +47,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # After a crash, whole records of an older segment that used the same sectors appear after the end of the log.
     Scenario.of(
-        "old-blocks-are-never-records",
+        "stale-block-reuse",
         "after a crash valid bytes of an older segment past the end of the log are not taken for records",
+        stream="old-blocks-are-never-records",
         endings=("crash on old blocks",),
         disk=("ext4-ordered", "xfs", "strict-posix", "nothing-lost"),
         commit_log_bytes=(2048, 4096),
@@ -56,9 +59,10 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # A segment before others loses its last sector while the store is off. A start is attempted before it is repaired.
     Scenario.of(
-        "odd-segments-are-refused-not-forgotten",
+        "wrong-segment-size",
         "after a segment before others gets a wrong size the store refuses it unchanged, and opens with all messages "
         "once repaired",
+        stream="odd-segments-are-refused-not-forgotten",
         endings=("stop and odd file",),
         commit_log_bytes=(1024, 2048),
         messages={"body_bytes_max": (300, 700)},
@@ -83,9 +87,10 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # While the store is off, foreign files appear, a queue's file is truncated or the checkpoint is damaged.
     Scenario.of(
-        "what-is-not-the-stores-is-left-alone",
+        "foreign-and-damaged-files",
         "after foreign files appear or derived files are damaged the store opens with all messages and leaves foreign "
         "files alone",
+        stream="what-is-not-the-stores-is-left-alone",
         endings=("stop and strays", "stop and strays", "crash in load", "crash in traffic"),
         lives=(1, 2, 3),
         commit_log_bytes=(1024, 2048, 4096),
@@ -97,9 +102,10 @@ SCENARIOS: tuple[Scenario, ...] = (
     # Queues are truncated while the store is off, a load rebuilds them and crashes, and the power fails after the next
     # load.
     Scenario.of(
-        "a-load-that-died-vouches-for-nothing",
+        "crash-in-load",
         "after a load crashes the next one writes the entries again that it had not synced, even if an earlier stop "
         "was clean",
+        stream="a-load-that-died-vouches-for-nothing",
         endings=("stop and strays", "stop and strays", "crash in load", "crash in load", "crash at rest"),
         lives=(3, 4),
         recover_whole_log=(False,),
@@ -140,8 +146,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # Starts the store a second time while it runs.
     Scenario.of(
-        "second-start-is-refused",
+        "second-start-refused",
         "after a second start on a live directory is refused no file has changed",
+        stream="second-start-is-refused",
         starts={"second": (True,)},
         consumers=(0,),
         lives=(1, 2),

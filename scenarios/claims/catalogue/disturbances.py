@@ -8,8 +8,9 @@ _UNSOUND = ("lying-disk", "dying-disk")
 SCENARIOS: tuple[Scenario, ...] = (
     # Tasks and machines pause, one task starves, and the wall clock jumps.
     Scenario.of(
-        "pauses-and-clock-steps-change-no-answer",
+        "pauses-and-clock-steps",
         "after pauses, starvation and clock steps no message is missing and no answer is wrong; only time is lost",
+        stream="pauses-and-clock-steps-change-no-answer",
         disturbances={
             "paused_task_chance": (0.0, 0.1, 0.5),
             "paused_machine_chance": (0.0, 0.05),
@@ -23,9 +24,10 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # The kernel has evicted clean pages of mapped files. Reading them waits for the drive or fails.
     Scenario.of(
-        "what-cannot-be-read-just-now-is-not-missing",
+        "transient-read-error",
         'after a page-in is slow or fails once only time is lost: no data is truncated, no reader is answered "not '
         'found", and no service ends',
+        stream="what-cannot-be-read-just-now-is-not-missing",
         faults={"failed_page_in_chance": (0.05, 0.2), "slow_page_in_chance": (0.0, 0.1)},
         sync_flush=(True, True, False),
         recover_whole_log=(False, True),
@@ -60,8 +62,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # Uses every sound disk and draws another mix of its faults for every seed.
     Scenario.of(
-        "anything-goes",
+        "combined-faults",
         "after any mix of crashes, errors, delays and pauses on a disk that keeps synced data no promise is broken",
+        stream="anything-goes",
         disk=tuple(name for name in DISK_MODELS if name not in _UNSOUND),
         faults={
             "failed_sync_chance": (0.0, 0.0, 0.0, 0.02),

@@ -5,8 +5,9 @@ from ..scenario import Scenario
 SCENARIOS: tuple[Scenario, ...] = (
     # Creating a file sometimes fails for lack of room.
     Scenario.of(
-        "full-disk-refuses-cleanly",
+        "full-disk-puts-refused",
         "after a segment cannot be created only the puts that need it fail, and every acknowledged message is present",
+        stream="full-disk-refuses-cleanly",
         faults={"failed_creation_chance": (0.2, 0.5)},
         commit_log_bytes=(1024, 2048),
         messages={"body_bytes_max": (300, 700), "property_bytes_max": (0,)},
@@ -16,8 +17,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     # The disk fills up, and room returns later or after retention deletes old segments. Or it is full when the store
     # starts and must build queues.
     Scenario.of(
-        "a-full-disk-recovers-when-space-returns",
+        "full-disk-space-returns",
         "after a disk fills up only the puts without room fail, and none fails once room returns",
+        stream="a-full-disk-recovers-when-space-returns",
         capacity_bytes=(10_000, 16_000, 24_000),
         retention={"deletes_segments": (False, True)},
         commit_log_bytes=(1024, 2048),
@@ -31,9 +33,10 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # An unexpected error ends the task of a service.
     Scenario.of(
-        "a-service-that-ends-says-so",
+        "service-died",
         "after a service has ended the store names it and accepts no puts, and every acknowledged message is present "
         "after a restart",
+        stream="a-service-that-ends-says-so",
         memory={"error_chance": (0.8,), "transient_pool": (False, True)},
         delay={"chance": (0.0, 0.0, 0.3)},
         consuming={"commits_offsets": (False, True)},
@@ -42,8 +45,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # For minutes half of all maps fail, and queue files hold one or two entries.
     Scenario.of(
-        "errors-at-many-places-do-not-add-up",
+        "dispatch-retry-count",
         "after errors at many places dispatch continues; it gives up only if the same step fails again and again",
+        stream="errors-at-many-places-do-not-add-up",
         faults={"failed_map_chance": (0.3, 0.5)},
         commit_log_bytes=(2048, 16_384),
         consume_queue_bytes=(20, 40),
@@ -56,8 +60,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # Segments of a sparse disk get their blocks when the pool's buffers are committed, which may be too late for some.
     Scenario.of(
-        "a-commit-waits-for-room",
+        "full-disk-commit-waits",
         "after a commit finds no room the data stays in the pool's buffers and is committed once there is room",
+        stream="a-commit-waits-for-room",
         sync_flush=(False,),
         memory={"transient_pool": (True,), "warm_files": (False,)},
         faults={"sparse": (True,)},

@@ -5,8 +5,9 @@ from ..scenario import Scenario
 SCENARIOS: tuple[Scenario, ...] = (
     # Messages share keys and users look them up. The index is small, so its files fill up often.
     Scenario.of(
-        "every-key-is-found",
+        "index-lookup",
         "after any crash the index has every key of every record exactly once and no other entry",
+        stream="every-key-is-found",
         index={"slots": (3, 7, 40), "entries": (4, 9, 60, 200), "keys_chance": (0.3, 0.7), "seekers": (0, 1, 2)},
         messages={"equal_sizes": (False,), "batch_chance": (0.0, 0.2)},
         consumers=(0,),
@@ -17,8 +18,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # Far more messages share a key than a lookup returns, so a lookup of an older one follows many entries.
     Scenario.of(
-        "the-newest-of-many-are-found",
+        "index-newest-first",
         "after many messages share a key a lookup returns the newest of them, up to its limit, across all index files",
+        stream="the-newest-of-many-are-found",
         index={"slots": (3, 40), "entries": (30, 400), "keys_chance": (1.0,), "seekers": (1,)},
         messages={
             "equal_sizes": (False,),
@@ -37,8 +39,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # The power fails while index files fill up one after another and the checkpoint says which are durable.
     Scenario.of(
-        "index-files-roll-over-at-a-power-cut",
+        "index-rollover-power-cut",
         "after any power cut an index file covered by the checkpoint is complete, and missing entries are rebuilt",
+        stream="index-files-roll-over-at-a-power-cut",
         disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
         recover_whole_log=(False, False, True),
         index={"slots": (3, 40), "entries": (4, 30, 60), "keys_chance": (0.5,), "seekers": (0, 1)},
@@ -53,8 +56,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # Several producers put to several queues, and their messages enter light queues that all of them share.
     Scenario.of(
-        "light-queues-hold-every-message-once",
+        "light-queue-dispatch",
         "after any crash a message is in each of its light queues exactly once, and light queues have no gaps",
+        stream="light-queues-hold-every-message-once",
         light_queues={"chance": (0.4, 0.9)},
         memory={"transient_pool": (False, False, True)},
         delay={"chance": (0.0, 0.0, 0.2)},

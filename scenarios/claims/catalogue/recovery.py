@@ -5,8 +5,9 @@ from ..scenario import Scenario
 SCENARIOS: tuple[Scenario, ...] = (
     # Repeated crashes with records of one size: a new record may end where a truncated one begins.
     Scenario.of(
-        "cut-records-never-return",
+        "truncated-record-returns",
         "after recovery truncated a record it does not reappear after a later crash",
+        stream="cut-records-never-return",
         sync_flush=(False, False, True),
         disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
         messages={
@@ -22,8 +23,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # Recovery starts at the checkpoint and no earlier.
     Scenario.of(
-        "checkpoint-never-leads",
+        "checkpoint-order",
         "after a crash the checkpoint covers no data that is not durable, so recovery rebuilds all missing entries",
+        stream="checkpoint-never-leads",
         recover_whole_log=(False,),
         disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
         commit_log_bytes=(1024, 2048),
@@ -35,8 +37,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # Records are long, and the body checksum does not cover most of their bytes.
     Scenario.of(
-        "torn-records-are-dropped",
+        "torn-record",
         "after a crash a partly written record is truncated, wherever it is torn",
+        stream="torn-records-are-dropped",
         sync_flush=(False,),
         disk=("ext4-ordered", "xfs", "btrfs", "strict-posix"),
         messages={"body_bytes_max": (0, 40, 900), "property_bytes_max": (700, 1500)},
@@ -46,8 +49,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # Drops the last sector of the log while the machine is off; the clock may step back before the restart.
     Scenario.of(
-        "lost-tail-is-cut-with-its-entries",
+        "lost-log-tail",
         "after the end of the log is lost recovery truncates the log there and removes queue entries beyond it",
+        stream="lost-tail-is-cut-with-its-entries",
         endings=("stop and damage",),
         lives=(1, 2, 3),
         consumers=(0,),
@@ -56,8 +60,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # Flips a bit in a record that the next start considers durable. The queues may be deleted too.
     Scenario.of(
-        "damage-hides-nothing-behind-it",
+        "corrupt-record",
         "after a record in the middle of the log is damaged only that record is missing in its segment",
+        stream="damage-hides-nothing-behind-it",
         endings=("stop and damaged record",),
         lives=(1,),
         recover_whole_log=(True,),
@@ -69,9 +74,10 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # Queues skip numbers at restarts, as after a start of 4.9.8, or a bit of a record's number flips.
     Scenario.of(
-        "a-gap-in-the-numbers-hides-no-message",
+        "queue-offset-gap",
         "after a queue skips numbers or a record has a wrong number no consumer misses a message, whatever crash "
         "follows",
+        stream="a-gap-in-the-numbers-hides-no-message",
         endings=("crash in traffic", "crash at rest", "crash in load", "stop", *("stop and flipped number",) * 2),
         starts={"skipped_numbers_max": (1, 2, 9)},
         lives=(2, 3, 4),
@@ -83,8 +89,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # The kernel fails to write back data of a dead process, and reports it once, to the next process that syncs.
     Scenario.of(
-        "recovery-vouches-for-nothing-unwritten",
+        "failed-writeback-before-start",
         "after the kernel failed to write back data before a start that start does not consider it durable",
+        stream="recovery-vouches-for-nothing-unwritten",
         sync_flush=(True, False),
         disk=("strict-posix", "ext4-ordered", "xfs", "btrfs", "process-kill"),
         faults={"failed_write_back_chance": (0.1, 0.3)},
@@ -95,8 +102,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     ),
     # Recovery crashes again and again while it removes truncated segments.
     Scenario.of(
-        "a-cut-that-is-cut-short-leaves-no-gap",
+        "crash-in-log-truncation",
         "after a crash during the removal of truncated segments the next recovery opens the rest",
+        stream="a-cut-that-is-cut-short-leaves-no-gap",
         sync_flush=(False,),
         disk=("strict-posix",),
         commit_log_bytes=(1024,),

@@ -226,22 +226,25 @@ _ALONE_MIX = (
 
 SCENARIOS: tuple[Scenario, ...] = (
     Scenario(
-        "any-mix-keeps-every-promise",
+        "swarm-store",
         "after any mix of features and faults a store keeps every promise that it gives for each of them",
         _ALONE_MIX.replace(disk=(*_HONEST_DISKS, *("strict-posix",) * 3)),
+        stream="any-mix-keeps-every-promise",
     ),
     Scenario(
-        "any-mix-on-a-lying-disk-leaves-one-store",
+        "swarm-lying-disk",
         "after any mix of features and faults on a lying disk queues and index cover every record that is left",
         _ALONE_MIX.replace(disk=("lying-disk",)).with_optional(**_LYING),
+        stream="any-mix-on-a-lying-disk-leaves-one-store",
     ),
     Scenario(
-        "any-mix-never-makes-a-dying-disk-worse",
+        "swarm-dying-disk",
         "after any mix of features on a dying disk every record before the first damage is present and no task hangs",
         _ALONE_MIX.replace(disk=("dying-disk",)).with_optional(0.25, **_DYING).with_optional(0.4, **_GARBAGE),
+        stream="any-mix-never-makes-a-dying-disk-worse",
     ),
     Scenario(
-        "any-mix-outlives-what-is-done-to-its-files",
+        "swarm-altered-files",
         "after any mix of features and faults in a store whose files were altered while it was off it opens with all "
         "of its messages or names the damaged file",
         _EVERYTHING.replace(
@@ -257,9 +260,10 @@ SCENARIOS: tuple[Scenario, ...] = (
         .with_optional(0.3, **_ALONE, **_TORN)
         .with_optional(0.2, **_SPOILT)
         .with_optional(0.25, **_EXCLUDING),
+        stream="any-mix-outlives-what-is-done-to-its-files",
     ),
     Scenario(
-        "any-mix-keeps-a-cluster-whole",
+        "swarm-cluster",
         "after any mix of features and faults in a cluster every answer is true, and slaves have the data of their "
         "master",
         CLUSTER.replace(
@@ -274,9 +278,10 @@ SCENARIOS: tuple[Scenario, ...] = (
         .with_optional(0.25, **_CLOCK, **_ODD_DISK, **_TORN)
         .with_optional(0.3, retention=_RETENTION)
         .with_optional(0.15, **_OF_CLUSTERS),
+        stream="any-mix-keeps-a-cluster-whole",
     ),
     Scenario(
-        "any-mix-keeps-a-broker-truthful",
+        "swarm-broker",
         "after any mix of features and faults every answer of a broker is true, and it works once the faults end",
         BROKER.replace(
             endings=(*("crash in traffic",) * 3, "crash at rest", "crash in load", "stop", *("stop in traffic",) * 2),
@@ -294,5 +299,6 @@ SCENARIOS: tuple[Scenario, ...] = (
         .with_optional(0.2, **_FAILING_DISK, **_TORN)
         .with_optional(0.2, slaves=_SLAVES)
         .with_optional(0.2, retention=_BROKER_RETENTION),
+        stream="any-mix-keeps-a-broker-truthful",
     ),
 )

@@ -112,7 +112,7 @@ def store_or_believe(self: SideFile, content: bytes) -> bool:
 
 
 @bug("sent-back-into-nothing", SendMessageProcessor, "_answer_back", found_by=("DUR",))
-@needs(SCENARIOS["what-is-sent-back-is-given-again"].ranges)
+@needs(SCENARIOS["consumer-retry"].ranges)
 def answer_back_at_any_rate(
     self: SendMessageProcessor, request: RemotingCommand, topic: str, group: str, put: PutMessageResult
 ) -> RemotingCommand:
@@ -124,7 +124,7 @@ def answer_back_at_any_rate(
 
 # A failure restores the old content in memory. If the old file already has its backup name, each retry fails.
 @bug("side-file-goes-on-from-the-old", SideFile, "store", found_by=("QUIET", "META"))
-@needs(SCENARIOS["progress-survives-every-crash"].ranges, faults={"failed_rename_chance": (0.3,)})
+@needs(SCENARIOS["consumer-offset-durable"].ranges, faults={"failed_rename_chance": (0.3,)})
 def store_from_the_old(self: SideFile, content: bytes) -> bool:
     """After a half-done replacement a side file is never replaced again."""
     old = self._content

@@ -64,7 +64,7 @@ def deliver_once(self: ScheduleMessageService, level: int, entry: QueueEntry) ->
 # Found in this store: a pull can exceed the end of the queue at the start of the pass, because skipped numbers make
 # pulls longer. A decision made during the pass is forgotten.
 @bug("check-meets-what-it-put-back", transaction_check, "pull_from", found_by=("LIVE", "TX"))
-@needs(SCENARIOS["a-gap-in-the-numbers-hides-no-transaction"].ranges)
+@needs(SCENARIOS["half-message-offset-gap"].ranges)
 def pull_to_the_end_of_answers(store: MessageStore, topic: str, begin: int, end: int) -> Iterator[PulledPlace]:
     """A pass of the transaction check meets half messages that it has put back itself."""
     at = begin - 1
@@ -99,7 +99,7 @@ def put_for_ever(self: ScheduleMessageService, message: Message) -> int:
 
 
 @bug("resumed-is-given-up-again", transaction_service, "resumed", found_by=("TX",))
-@needs(SCENARIOS["what-was-given-up-can-be-decided-after-all"].ranges)
+@needs(SCENARIOS["transaction-check-resumed"].ranges)
 def as_often_as_it_was(given_up: MessageRecord) -> Message:
     """A half message that an operator has resumed is given up at once."""
     bit()
@@ -108,7 +108,7 @@ def as_often_as_it_was(given_up: MessageRecord) -> Message:
 
 # Found in this store: a zero entry counts as reverted by a failed sync, but no restart restores it on a dying disk.
 @bug("delay-hole-blocks-level", ScheduleMessageService, "_pass_over_hole", found_by=("QUIET", "SCHED", "LIVE"))
-@needs(SCENARIOS["what-rots-while-it-waits-holds-up-nothing-else"].ranges)
+@needs(SCENARIOS["delayed-entry-corrupted"].ranges)
 def hold_back(self: ScheduleMessageService, queue: ConsumeQueue, offset: int) -> int:
     """A lost entry of a delay queue blocks all later ones of its level."""
     bit(queue.queue.sync_error is None)

@@ -54,7 +54,7 @@ def make_durable_in_two_tries(self: SegmentQueue, first: int) -> None:
 # blanks.
 @bug("pull-after-failed-sync", Puller, "get_message", found_by=("READ", "VIS"))
 @needs(
-    SCENARIOS["a-broker-on-a-failing-disk-answers-truthfully"].ranges,
+    SCENARIOS["broker-disk-errors"].ranges,
     disk=("btrfs",),
     sync_flush=(False,),
     pauses={"chance": (0.5,)},

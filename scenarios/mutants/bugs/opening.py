@@ -163,7 +163,7 @@ def remove_what_is_short(self: QueueSegments, base_offset: int) -> bool:
 
 # Found in this store: retention, which could make room, never runs.
 @bug("full-disk-ends-load", QueueReplay, "_place", found_by=("START",))
-@needs(SCENARIOS["a-full-disk-recovers-when-space-returns"].ranges)
+@needs(SCENARIOS["full-disk-space-returns"].ranges)
 def place_or_fail(self: QueueReplay, queue_offset: int, raw: bytes | bytearray) -> None:
     """A store does not open on a disk without room for its queues."""
     place_or_fail.original(self, queue_offset, raw)
@@ -179,7 +179,7 @@ def place_or_fail(self: QueueReplay, queue_offset: int, raw: bytes | bytearray) 
     "_note_queue_without_room",
     found_by=("STATUS", "QOFF", "CQ-COMPLETE", "QUIET", "READ", "LIVE"),
 )
-@needs(SCENARIOS["a-full-disk-recovers-when-space-returns"].ranges)
+@needs(SCENARIOS["full-disk-space-returns"].ranges)
 def note_without_count(self: Recovery, replay: QueueReplay, error: OSError) -> None:
     """After a load without room for queue files, queue offsets are given twice."""
     note_without_count.original(self, replay, error)

@@ -166,7 +166,7 @@ def remove_without_put_lock(self: CleanConsumeQueue, queue: ConsumeQueue, end: i
 
 # RocketMQ 4.9.8 takes such an entry for an expired one. For a blank entry it skips the first segment.
 @bug("hole-hides-segment", Puller, "_scan", found_by=("READ",))
-@needs(SCENARIOS["a-gap-in-the-numbers-hides-no-message"].ranges)
+@needs(SCENARIOS["queue-offset-gap"].ranges)
 def scan_over_holes(
     self: Puller,
     result: GetMessageResult,

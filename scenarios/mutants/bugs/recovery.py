@@ -115,7 +115,7 @@ def recover_with_early_offsets(self: MessageStore, *, clean_exit: bool) -> Recov
     return report
 
 
-_WITH_SKIPPED_NUMBERS = SCENARIOS["a-gap-in-the-numbers-hides-no-message"].ranges
+_WITH_SKIPPED_NUMBERS = SCENARIOS["queue-offset-gap"].ranges
 
 
 # A restart of RocketMQ 4.9.8 skips numbers without writing to the log.

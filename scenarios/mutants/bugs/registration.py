@@ -84,7 +84,7 @@ def replace_in_memory(self: VersionedTable, members: Members) -> bool:  # type: 
 
 # Its share of the queues stays unread for two minutes.
 @bug("heartbeat-of-the-dead", ClientManageProcessor, "heartbeat", found_by=("LIVE",))
-@needs(SCENARIOS["slaves-give-what-their-master-has"].ranges)
+@needs(SCENARIOS["slave-reads"].ranges)
 def heartbeat_without_second_look(
     self: ClientManageProcessor, request: RemotingCommand, channel: Channel
 ) -> RemotingCommand:
@@ -105,7 +105,7 @@ def heartbeat_without_second_look(
 
 # The version changes before the write.
 @bug("version-ahead-of-its-table", VersionedTable, "_store", found_by=("REP",))
-@needs(SCENARIOS["slaves-give-what-their-master-has"].ranges)
+@needs(SCENARIOS["slave-reads"].ranges)
 def store_version_first(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]
     """If a slave's disk fails during a copy of a table, the table counts as copied."""
     bit(table != self.table)

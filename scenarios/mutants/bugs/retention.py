@@ -26,7 +26,7 @@ _DELETING = Ranges(
     "_remove_first",
     found_by=("CKPT", "CLEAN", "DUR", "LIVE", "POS", "QUIET"),
 )
-@needs(SCENARIOS["retention-takes-only-the-oldest"].ranges)
+@needs(SCENARIOS["retention-oldest-first"].ranges)
 def remove_when_begun(self: CleanCommitLog) -> bool:
     """A segment is removed when only its first queue entries are durable."""
     first = self._log.segments[0]
@@ -39,7 +39,7 @@ def remove_when_begun(self: CleanCommitLog) -> bool:
 
 
 @bug("clean-pass-never-repeated", CleanConsumeQueue, "run", found_by=("CLEAN",))
-@needs(SCENARIOS["retention-takes-only-the-oldest"].ranges, heals=(True,), faults={"failed_removal_chance": (0.1,)})
+@needs(SCENARIOS["retention-oldest-first"].ranges, heals=(True,), faults={"failed_removal_chance": (0.1,)})
 def run_once(self: CleanConsumeQueue) -> None:
     """A failed removal of expired queue and index files is not retried."""
     log_min_offset, cleaned_to = self._log.min_offset, self._cleaned_to

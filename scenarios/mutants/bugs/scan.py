@@ -142,7 +142,7 @@ def scan_up_to_empty_body(
 
 # Existing entries stay. Rebuilt queues get none after the damage.
 @bug("damage-ends-segment", Recovery, "_pass_damage", found_by=("CQ-COMPLETE", "CQ-VALID", "VIS", "READ"))
-@needs(SCENARIOS["damage-hides-nothing-behind-it"].ranges)
+@needs(SCENARIOS["corrupt-record"].ranges)
 def give_up_segment(self: Recovery, segment: Segment, offset: int) -> int | None:
     """One damaged record hides the later ones of its segment when queues are rebuilt."""
     bit()

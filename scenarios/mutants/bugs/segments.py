@@ -134,7 +134,7 @@ def _make_from_leftover(self: AllocateMappedFileService, base_offset: int) -> Se
 # The zeros are only in the page cache, and the next recovery has no reason to sync them. A power cut then restores the
 # old entries.
 @bug("cut-believes-zeros", Segment, "clear_from", found_by=("POS",))
-@needs(SCENARIOS["a-gap-in-the-numbers-hides-no-message"].ranges)
+@needs(SCENARIOS["queue-offset-gap"].ranges)
 def clear_what_it_sees(self: Segment, position: int, *, syncs_zeros: bool = False) -> bool:
     """Records that a killed recovery truncated reappear after the next recovery."""
     cleared = clear_what_it_sees.original(self, position)

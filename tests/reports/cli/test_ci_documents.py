@@ -17,7 +17,7 @@ from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.scenario import Scenario
 
 Tornlog = Callable[..., Result]
-NAME, OTHER = "sync-flush-survives-power-loss", "clean-stop-loses-nothing"
+NAME, OTHER = "sync-flush-power-cut", "clean-shutdown"
 ALLOWED = {
     "testsuites": ({"name", "tests", "failures", "errors", "time"}, {"testsuite"}),
     "testsuite": (
@@ -127,7 +127,7 @@ def test_characters_that_xml_cannot_hold_are_replaced(tmp_path: Path, quiet_scen
 
 def test_mutants_fail_when_they_live_and_when_the_clean_store_broke(tmp_path: Path) -> None:
     survivor = "my.bugs:off-by-one"
-    find = Find("anything-goes", 2, "DUR", 3, 0.5)
+    find = Find("combined-faults", 2, "DUR", 3, 0.5)
     mutant_results = [
         MutantResult("found", (find,), 3, 0.5, reached=2, bit=1),
         MutantResult("lives", (), 500, 9.0, reached=0, bit=0),
@@ -149,7 +149,7 @@ def test_mutants_fail_when_they_live_and_when_the_clean_store_broke(tmp_path: Pa
     assert (root.get("failures"), root.get("errors")) == ("2", "1")
     properties = {one.get("name"): one.get("value") for one in root[0].iter("property")}
     assert properties == {
-        "scenario": "anything-goes",
+        "scenario": "combined-faults",
         "invariant": "DUR",
         "seeds": "3",
         "reached": "2",

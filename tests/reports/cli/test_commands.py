@@ -23,10 +23,10 @@ from tornlog.scenarios.mutants.versions import VERSIONS
 from tornlog.scenarios.oracle.invariants import INVARIANTS
 from tornlog.scenarios.runs.marks import MARKS
 
-NAME = "sync-flush-survives-power-loss"
-OTHER = "clean-stop-loses-nothing"
+NAME = "sync-flush-power-cut"
+OTHER = "clean-shutdown"
 FIND = Find(NAME, 2, "DUR", 3, 1.0)
-BUG, FINDS_BUG = "ack-before-flush", "consumers-never-see-what-can-vanish"
+BUG, FINDS_BUG = "ack-before-flush", "consumed-message-durable"
 
 Tornlog = Callable[..., Result]
 
@@ -70,7 +70,7 @@ def test_a_verbose_run_has_a_row_for_every_scenario(tornlog: Tornlog) -> None:
 
 
 def test_a_store_without_a_network_has_no_network_faults_to_miss(tornlog: Tornlog) -> None:
-    result = tornlog("run", "rollover-at-a-crash", "--seeds", 2, "--verbose")
+    result = tornlog("run", "segment-rollover-crash", "--seeds", 2, "--verbose")
     (never,) = [line for line in result.stdout.splitlines() if line.startswith("  faults that never occurred: ")]
     names = never.partition(": ")[2].split(", ")
     assert "rename undone" in names
@@ -330,12 +330,12 @@ def test_list_names_everything_there_is(tornlog: Tornlog) -> None:
 def test_list_takes_a_section_and_a_word(tornlog: Tornlog) -> None:
     document = document_of(tornlog("list", "scenarios", "Rollover", "--json", "-"))
     assert list(document) == ["scenarios"]
-    assert "rollover-at-a-crash" in document["scenarios"]
+    assert "segment-rollover-crash" in document["scenarios"]
     assert all("rollover" in f"{name} {text}".lower() for name, text in document["scenarios"].items())
 
     result = tornlog("list", "faults", "connection")
     assert result.exit_code == 0
-    assert "rollover-at-a-crash" not in result.stdout
+    assert "segment-rollover-crash" not in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -58,11 +58,11 @@ def test_a_replay_without_either_draws_nothing(tornlog: Tornlog, pen: None, stor
 
 def test_one_seed_of_one_scenario_can_be_drawn(tornlog: Tornlog, pen: None, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    result = tornlog("run", "clean-stop-loses-nothing", "--seed", 3, "--timeline", page, "--json", "-")
+    result = tornlog("run", "clean-shutdown", "--seed", 3, "--timeline", page, "--json", "-")
     assert result.exit_code == 0
     document = json.loads(result.stdout)
     assert document["drawn"] == [str(page)]
-    name = "clean-stop-loses-nothing"
+    name = "clean-shutdown"
     assert page.read_text() == f"{name} {digest_of(SCENARIOS[name], 3)}"
 
 
@@ -70,18 +70,16 @@ def test_the_seed_is_drawn_with_its_mutant_and_its_schedule(tornlog: Tornlog, pe
     page, schedule = tmp_path / "page.html", tmp_path / "schedule"
     schedule.write_text("life-0/main @ spawn #1 -> life-0/main\n")
     more = ("--seed", 1, "--timeline", page, "--json", "-")
-    plain = tornlog("run", "sync-flush-survives-power-loss", *more)
+    plain = tornlog("run", "sync-flush-power-cut", *more)
     first = page.read_text()
-    tornlog("run", "sync-flush-survives-power-loss", "--mutant", "ack-before-flush", *more)
+    tornlog("run", "sync-flush-power-cut", "--mutant", "ack-before-flush", *more)
     assert page.read_text() != first
-    result = tornlog("run", "sync-flush-survives-power-loss", "--schedule", schedule, *more)
+    result = tornlog("run", "sync-flush-power-cut", "--schedule", schedule, *more)
     assert page.read_text() != first
     assert (plain.exit_code, result.exit_code) == (0, 0)
 
 
-@pytest.mark.parametrize(
-    "arguments", [("clean-stop-loses-nothing", "--seeds", "2"), ("--seed", "1"), ("clean-stop-loses-nothing",)]
-)
+@pytest.mark.parametrize("arguments", [("clean-shutdown", "--seeds", "2"), ("--seed", "1"), ("clean-shutdown",)])
 def test_many_runs_cannot_be_one_picture(
     tornlog: Tornlog, pen: None, tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:

@@ -11,8 +11,8 @@ from tornlog.sim.errors import ReplayDivergedError
 pytestmark = pytest.mark.ci
 
 QUICK = ["--messages", "1", "--limit", "6", "--seed", "3"]
-SYNC = ["sync-flush-survives-power-loss", "--disk", "ext4-ordered"]
-BROKEN = ["rollover-at-a-crash", "--disk", "strict-posix", "--mutant", "no-dir-fsync-on-rollover"]
+SYNC = ["sync-flush-power-cut", "--disk", "ext4-ordered"]
+BROKEN = ["segment-rollover-crash", "--disk", "strict-posix", "--mutant", "no-dir-fsync-on-rollover"]
 BROKEN_QUICK = ["--messages", "2", "--limit", "6", "--seed", "1"]
 
 
@@ -80,7 +80,7 @@ def test_without_a_place_for_failures_it_is_said_how_to_get_them() -> None:
 
 @pytest.mark.slow
 def test_a_limit_that_is_too_small_is_told_of() -> None:
-    result = invoke("sync-flush-survives-power-loss", "--disk", "strict-posix", *QUICK)
+    result = invoke("sync-flush-power-cut", "--disk", "strict-posix", *QUICK)
 
     assert "not all that should have been (--limit)" in result.stdout
 

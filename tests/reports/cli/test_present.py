@@ -41,7 +41,7 @@ def printed_of(result: Result, *, verbose: bool = False) -> StringIO:
 
 
 def test_large_numbers_and_long_names_fit(quiet_scenario: Scenario) -> None:
-    scenario = replace(quiet_scenario, name="consumers-never-see-what-can-vanish")
+    scenario = replace(quiet_scenario, name="consumed-message-durable")
     tally = Tally(scenario, seeds=1_000_000, crash_points=2_500_000, violations=3)
     tally.injected["torn page"] = 1_234_567
     result = run_result(RunResults("", [tally], 3600.0))
@@ -95,10 +95,10 @@ def test_a_run_that_holds_is_told_in_five_lines(quiet_scenario: Scenario) -> Non
 
 def test_a_run_that_breaks_has_a_row_for_each_broken_scenario_only(quiet_scenario: Scenario) -> None:
     tallies = [Tally(quiet_scenario, seeds=5), Tally(replace(quiet_scenario, name="broke"), seeds=5, violations=1)]
-    not_run = ("crash-in-recovery", "rollover-at-a-crash")
+    not_run = ("crash-in-recovery", "segment-rollover-crash")
     printed = printed_of(run_result(RunResults("", tallies, 1.0, reach=Reach(4, not_run))))
 
-    assert "  not run  crash-in-recovery, rollover-at-a-crash" in lines(printed)
+    assert "  not run  crash-in-recovery, segment-rollover-crash" in lines(printed)
     assert lines(printed)[-1].split() == ["broke", "5", "0", "0", "1"]
     assert not [line for line in lines(printed) if line.startswith("quiet")]
 
@@ -188,7 +188,7 @@ def test_the_command_to_see_it_again_is_never_wrapped(failure: Failure) -> None:
 def test_a_bug_that_was_not_found_stands_out() -> None:
     printed = StringIO()
     coloured = Console(file=printed, width=80, force_terminal=True, color_system="standard")
-    found = MutantResult("ant", (Find("anything-goes", 8, "DUR", 9, 1.0),), 9, 1.0, reached=9, bit=None)
+    found = MutantResult("ant", (Find("combined-faults", 8, "DUR", 9, 1.0),), 9, 1.0, reached=9, bit=None)
     missed = MutantResult("stale-tail-after-truncate", (), 9, 1.0, reached=0, bit=0)
     found = replace(found, id="ack-before-flush")
     result = mutation_result(MutationResults("", [missed, found], 1.0, {}))

@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 from tornlog.reports.cli.options import command_line, was_given
 
 Tornlog = Callable[..., Result]
-NAME = "sync-flush-survives-power-loss"
+NAME = "sync-flush-power-cut"
 
 
 def test_json_of_a_run_has_disks_and_what_broke_there(tornlog: Tornlog, tmp_path: Path) -> None:

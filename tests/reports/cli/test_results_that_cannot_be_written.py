@@ -10,8 +10,8 @@ from tornlog.reports.cli import campaign
 from tornlog.scenarios.campaigns.failures.failure import Failure
 
 Tornlog = Callable[..., Result]
-BROKEN = ("run", "rollover-at-a-crash", "--mutant", "no-dir-fsync-on-rollover", "--seeds", "50")
-SCHEDULES = ("explore", "second-start-is-refused", "--schedules", "--limit", "2")
+BROKEN = ("run", "segment-rollover-crash", "--mutant", "no-dir-fsync-on-rollover", "--seeds", "50")
+SCHEDULES = ("explore", "second-start-refused", "--schedules", "--limit", "2")
 FULL = "/dev/full"
 
 
@@ -41,13 +41,13 @@ def test_a_full_disk_after_a_broken_promise_ends_with_1_and_reports_both(
     junit = tmp_path / "junit.xml"
     result = tornlog(*BROKEN, "--out", tmp_path, "--junit", junit)
     assert result.exit_code == 1
-    assert "again: tornlog run rollover-at-a-crash --seed" in result.output
+    assert "again: tornlog run segment-rollover-crash --seed" in result.output
     assert f"Invalid value for --out: {tmp_path}: {os.strerror(errno.ENOSPC)}" in result.output
     assert junit.exists()  # the other files are still written
 
 
 def test_a_full_disk_after_a_run_that_holds_is_a_usage_error(tornlog: Tornlog) -> None:
-    result = tornlog("run", "second-start-is-refused", "--seeds", "1", "--json", FULL)
+    result = tornlog("run", "second-start-refused", "--seeds", "1", "--json", FULL)
     assert result.exit_code == 2
     assert "every promise held" in result.output
 
@@ -80,7 +80,7 @@ def test_a_store_that_lost_its_log_is_damaged(tornlog: Tornlog, tmp_path: Path, 
 
 
 def test_a_python_that_is_not_there_is_reported_in_a_sentence(tornlog: Tornlog) -> None:
-    words = ("second-start-is-refused", "--seeds", "1", "--check-determinism", "--python", "/nope")
+    words = ("second-start-refused", "--seeds", "1", "--check-determinism", "--python", "/nope")
     result = tornlog("run", *words)
     assert result.exit_code == 3
     assert "/nope: expected a Python to start, found: No such file or directory" in result.output

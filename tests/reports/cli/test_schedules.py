@@ -11,8 +11,8 @@ from tornlog.reports.cli import explore
 
 pytestmark = pytest.mark.slow
 
-NAME = "second-start-is-refused"
-BROKEN = ["sync-flush-survives-power-loss", "--seed", "1", "--mutant", "ack-before-flush", "--limit", "3"]
+NAME = "second-start-refused"
+BROKEN = ["sync-flush-power-cut", "--seed", "1", "--mutant", "ack-before-flush", "--limit", "3"]
 
 Tornlog = Callable[..., Result]
 

@@ -9,12 +9,12 @@ from typer.testing import Result
 from tornlog.scenarios.campaigns.failures.failure import Failure
 
 Tornlog = Callable[..., Result]
-BUG = ("run", "rollover-at-a-crash", "--mutant", "no-dir-fsync-on-rollover")
+BUG = ("run", "segment-rollover-crash", "--mutant", "no-dir-fsync-on-rollover")
 
 
 def test_a_budget_without_seeds_prints_the_command_that_repeats_it(tornlog: Tornlog, tmp_path: Path) -> None:
     file = tmp_path / "run.json"
-    result = tornlog("run", "second-start-is-refused", "--time", "0.05s", "--json", str(file))
+    result = tornlog("run", "second-start-refused", "--time", "0.05s", "--json", str(file))
     again = re.search(r"again: tornlog (.*--first-seed (\d+))", result.output)
     assert again is not None, result.output
     first = json.loads(file.read_text())
@@ -23,12 +23,12 @@ def test_a_budget_without_seeds_prints_the_command_that_repeats_it(tornlog: Torn
     assert json.loads(file.read_text())["first_seed"] == first["first_seed"]
     (scenario,) = first["scenarios"]  # how many seeds fit into the time depends on the machine, their digest does not
     seeds = f"{first['first_seed']}:{first['first_seed'] + scenario['seeds']}"
-    tornlog("run", "second-start-is-refused", "--seeds", seeds, "--json", str(file))
+    tornlog("run", "second-start-refused", "--seeds", seeds, "--json", str(file))
     assert json.loads(file.read_text())["scenarios"][0]["digest"] == scenario["digest"]
 
 
 def test_a_first_seed_goes_with_no_seeds(tornlog: Tornlog) -> None:
-    assert tornlog("run", "second-start-is-refused", "--seeds", "3", "--first-seed", "1").exit_code == 2
+    assert tornlog("run", "second-start-refused", "--seeds", "3", "--first-seed", "1").exit_code == 2
 
 
 def test_a_kept_failure_is_tried_before_any_seed(tornlog: Tornlog, tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_a_kept_failure_of_a_mended_bug_is_reported_and_breaks_nothing(tornlog: 
     tornlog(*BUG, "--seeds", "50", "--out", str(tmp_path))
     (path, *_) = (tmp_path / "failures").glob("*.json")
     path.write_text(replace(Failure.from_json(path.read_text()), mutant=None).to_json())
-    result = tornlog("run", "rollover-at-a-crash", "--time", "0.000001s", "--out", str(tmp_path))
+    result = tornlog("run", "segment-rollover-crash", "--time", "0.000001s", "--out", str(tmp_path))
     assert result.exit_code == 0
     assert f"{path}: no longer breaks" in result.output
 
@@ -52,6 +52,6 @@ def test_a_kept_failure_of_a_mended_bug_is_reported_and_breaks_nothing(tornlog: 
 def test_a_file_that_holds_no_failure_is_named(tornlog: Tornlog, tmp_path: Path) -> None:
     (tmp_path / "failures").mkdir()
     (tmp_path / "failures" / "odd.json").write_text("{")
-    result = tornlog("run", "second-start-is-refused", "--time", "0.000001s", "--out", str(tmp_path))
+    result = tornlog("run", "second-start-refused", "--time", "0.000001s", "--out", str(tmp_path))
     assert result.exit_code == 0
     assert "odd.json: not tried again" in result.output

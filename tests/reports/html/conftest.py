@@ -14,7 +14,7 @@ from tornlog.scenarios.campaigns.runner import Batch, Tally, run_batches
 from tornlog.scenarios.campaigns.seeds import run_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 
-NAME = "sync-flush-survives-power-loss"
+NAME = "sync-flush-power-cut"
 SEVERAL_WAYS = "born-time-in-seconds"
 """A bug that breaks several promises within a few seeds."""
 
@@ -72,7 +72,7 @@ def broken(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFact
     """A run that broke several promises, with its JSON in `run.json`."""
     out = tmp_path_factory.mktemp("broken")
     options = ("--seeds", 20, "--mutant", SEVERAL_WAYS, "--out", out, "--json", out / "run.json")
-    assert tornlog("run", "anything-goes", NAME, *options).exit_code == 1
+    assert tornlog("run", "combined-faults", NAME, *options).exit_code == 1
     return out
 
 
@@ -88,7 +88,7 @@ def mutant_result(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempP
 @pytest.fixture(scope="session")
 def swept(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("swept") / "sweep"
-    options = ("--scenario", NAME, "--scenario", "clean-stop-loses-nothing", "--mutant", "ack-before-flush")
+    options = ("--scenario", NAME, "--scenario", "clean-shutdown", "--mutant", "ack-before-flush")
     assert (
         tornlog("sweep", "--seeds", 12, *options, "--master", "in-process", "--out", out, "--shrink", "1s").exit_code
         == 1
@@ -99,7 +99,7 @@ def swept(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture(scope="session")
 def swept_clean(tornlog: Callable[..., Result], tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("swept-clean") / "sweep"
-    options = ("--scenario", NAME, "--scenario", "async-flush-keeps-a-prefix", "--master", "in-process")
+    options = ("--scenario", NAME, "--scenario", "async-flush-prefix", "--master", "in-process")
     assert tornlog("sweep", "--seeds", 12, *options, "--out", out).exit_code == 0
     return out
 

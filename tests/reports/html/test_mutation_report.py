@@ -15,7 +15,7 @@ from tornlog.scenarios.campaigns.mutation_run import Find, MutantResult
 from tornlog.scenarios.mutants import MUTANTS
 
 Outlined = Callable[[str], Any]
-FIND = Find("anything-goes", 2, "STATUS", 3, 0.25)
+FIND = Find("combined-faults", 2, "STATUS", 3, 0.25)
 FOUND = MutantResult("ack-before-flush", (FIND,), 3, 0.25, reached=3, bit=None)
 MISSED = MutantResult("stale-tail-after-truncate", (), 500, 9.0, reached=400, bit=7)
 
@@ -86,10 +86,10 @@ def test_a_find_on_a_store_that_breaks_without_it_proves_nothing(outline: Outlin
 
 
 def test_what_was_found_says_where_and_by_what(outline: Outlined) -> None:
-    twice = replace(FOUND, finds=(FIND, replace(FIND, scenario="rollover-at-a-crash")), is_expected=False)
+    twice = replace(FOUND, finds=(FIND, replace(FIND, scenario="segment-rollover-crash")), is_expected=False)
     text = outline(mutation_page(results_of(twice))).text
-    assert "STATUS (not expected) in anything-goes" in text
-    assert "also rollover-at-a-crash" in text
+    assert "STATUS (not expected) in combined-faults" in text
+    assert "also segment-rollover-crash" in text
     assert "core-seconds until found, 95 %" in text
 
 

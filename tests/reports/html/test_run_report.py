@@ -22,7 +22,7 @@ from tornlog.scenarios.mutants.versions import VERSIONS
 from tornlog.scenarios.oracle.evidence import Violation
 from tornlog.scenarios.oracle.invariants import INVARIANTS
 
-NAME = "sync-flush-survives-power-loss"
+NAME = "sync-flush-power-cut"
 EVIL = '</pre><script>alert(1)</script><img src=x onerror=alert(2)>"\x1b[31m\ud800'
 
 Outlined = Callable[[str], Any]

@@ -10,7 +10,7 @@ from tornlog.reports.html.render import render
 from tornlog.reports.html.sweep_report import SweepResults, sweep_result
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 
-NAME = "sync-flush-survives-power-loss"
+NAME = "sync-flush-power-cut"
 Outlined = Callable[[str], Any]
 
 RATE = {

@@ -27,7 +27,7 @@ from tornlog.reports.pipeline.sweep.table import Table
 
 pytestmark = pytest.mark.slow
 
-NAME = "clean-stop-loses-nothing"
+NAME = "clean-shutdown"
 SECONDS_MAX = 120.0
 HADOOP = [f"org.apache.hadoop:hadoop-client-{part}:3.4.1" for part in ("minicluster", "api", "runtime")]
 OF_A_USER = {"AWS_ACCESS_KEY_ID": "user", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_EC2_METADATA_DISABLED": "true"}

@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 from tornlog.__main__ import application
 from tornlog.reports.cli.options import IN_PROCESS, absolute
 
-SWEEP = ["sweep", "--scenario", "clean-stop-loses-nothing", "--seeds", "1", "--out"]
+SWEEP = ["sweep", "--scenario", "clean-shutdown", "--seeds", "1", "--out"]
 REBUILD = ["rebuild", "store", "--to"]
 
 

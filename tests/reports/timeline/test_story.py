@@ -35,7 +35,7 @@ def test_a_message_whose_file_lost_its_name(lost: RunRecording) -> None:
 
 
 def test_a_record_is_written_by_the_write_that_holds_it_not_by_a_warm_up_of_its_page() -> None:
-    run = record_seed(SCENARIOS["rollover-at-a-crash"], 46, mutant="no-dir-fsync-on-rollover")
+    run = record_seed(SCENARIOS["segment-rollover-crash"], 46, mutant="no-dir-fsync-on-rollover")
     put = run.puts[run.broken[0].puts[0]]
     warm_up = next(
         one for one in run.operations if one.path == put.path and one.kind == "store" and one.begin > put.asked
@@ -51,7 +51,7 @@ def test_a_record_is_written_by_the_write_that_holds_it_not_by_a_warm_up_of_its_
 
 
 def test_a_write_that_was_cut_off_is_called_that() -> None:
-    runs = (record_seed(SCENARIOS["sync-flush-survives-power-loss"], seed) for seed in range(100))
+    runs = (record_seed(SCENARIOS["sync-flush-power-cut"], seed) for seed in range(100))
     cut_off = (
         [line.text for line in Storyteller(run).story(number)]
         for run in runs

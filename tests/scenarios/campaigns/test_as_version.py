@@ -22,8 +22,8 @@ from tornlog.scenarios.mutants.versions import VERSIONS
 pytestmark = pytest.mark.slow
 
 VERSION = "rocketmq-4.9.8"
-NAME = "sync-flush-survives-power-loss"
-OTHER = "second-start-is-refused"
+NAME = "sync-flush-power-cut"
+OTHER = "second-start-refused"
 
 Tornlog = Callable[..., Result]
 

@@ -11,7 +11,7 @@ from tornlog.sim.trace import TraceRecording
 
 pytestmark = pytest.mark.ci
 
-NAMES = ["crash-in-recovery", "sync-flush-survives-power-loss"]
+NAMES = ["crash-in-recovery", "sync-flush-power-cut"]
 
 
 class OtherWitness(WitnessProcess):

@@ -49,7 +49,7 @@ def explore(situation: Situation, number: int, settings: ExploreSettings) -> Exp
     return explore_some((situation, range(number, number + 1)), settings, None)
 
 
-SYNC = scenario("sync-flush-survives-power-loss", "ext4-ordered")
+SYNC = scenario("sync-flush-power-cut", "ext4-ordered")
 SMALL = ExploreSettings(limit=24, messages_each=1)
 
 
@@ -133,14 +133,14 @@ def test_progress_is_reported_until_all_operations_are_done() -> None:
     ("mutant", "name", "disk", "invariants"),
     [
         pytest.param(
-            *("no-dir-fsync-on-rollover", "rollover-at-a-crash", "strict-posix", {"DUR", "START"}),
+            *("no-dir-fsync-on-rollover", "segment-rollover-crash", "strict-posix", {"DUR", "START"}),
             marks=pytest.mark.slow,
         ),
         pytest.param(
-            *("checkpoint-before-data", "rollover-at-a-crash", "ext4-ordered", {"CKPT"}), marks=pytest.mark.slow
+            *("checkpoint-before-data", "segment-rollover-crash", "ext4-ordered", {"CKPT"}), marks=pytest.mark.slow
         ),
-        ("ack-before-flush", "sync-flush-survives-power-loss", "ext4-ordered", {"STATUS"}),
-        ("props-outside-crc", "torn-records-are-dropped", "strict-posix", {"PREFIX", "DUR", "READ"}),
+        ("ack-before-flush", "sync-flush-power-cut", "ext4-ordered", {"STATUS"}),
+        ("props-outside-crc", "torn-record", "strict-posix", {"PREFIX", "DUR", "READ"}),
     ],
 )
 def test_a_mutant_is_found_within_one_seed_and_each_failure_can_be_replayed(
@@ -186,7 +186,7 @@ def test_an_image_under_the_same_promises_is_always_judged_the_same(
     monkeypatch.setattr(explore_store, "RecoveringRun", Watched)
     settings = ExploreSettings(limit=12, messages_each=1)
     with applied_mutant(mutant):
-        situation = recorded(scenario("rollover-at-a-crash", "strict-posix"), 1, 1)
+        situation = recorded(scenario("segment-rollover-crash", "strict-posix"), 1, 1)
         pruned, whole = ExplorationCounts(), ExplorationCounts(judged=Forgetful())
         numbers = range(0, len(situation.points), 2)
         for found in (pruned, whole):
@@ -297,7 +297,7 @@ def test_a_moment_names_its_operation() -> None:
 def test_added_counts_keep_the_first_breach_of_each_kind() -> None:
     first, second = (
         explore_seed(
-            scenario("rollover-at-a-crash", "strict-posix"),
+            scenario("segment-rollover-crash", "strict-posix"),
             seed,
             ExploreSettings(limit=3, messages_each=2, nest=1),
             mutant="no-dir-fsync-on-rollover",

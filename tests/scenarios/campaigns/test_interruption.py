@@ -206,7 +206,7 @@ def test_interrupted_fuzzing_writes_its_results(tmp_path: Path, jobs: int) -> No
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_sigterm_keeps_the_results_so_far_and_leaves_no_hung_worker(tmp_path: Path, hang: str, jobs: str) -> None:
     out, file = tmp_path / "out", tmp_path / "run.json"
-    words = ("second-start-is-refused", "--seeds", "1000", "--mutant", hang, "--jobs", jobs)
+    words = ("second-start-refused", "--seeds", "1000", "--mutant", hang, "--jobs", jobs)
     with closing(Command("run", *words, "--out", str(out), "--json", str(file))) as command:
         command.wait_for("at work")
         printed, noise = command.end(signal.SIGTERM)
@@ -221,7 +221,7 @@ def test_sigterm_keeps_the_results_so_far_and_leaves_no_hung_worker(tmp_path: Pa
 
 
 def test_a_worker_ends_when_the_main_process_is_killed(hang: str) -> None:
-    words = ("second-start-is-refused", "--seeds", "1000", "--mutant", hang, "--jobs", "2")
+    words = ("second-start-refused", "--seeds", "1000", "--mutant", hang, "--jobs", "2")
     with closing(Command("run", *words)) as command:
         command.wait_for("at work")
         command.process.kill()
@@ -232,9 +232,9 @@ def test_a_worker_ends_when_the_main_process_is_killed(hang: str) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ("explore", "sync-flush-survives-power-loss"),
-        ("explore", "sync-flush-survives-power-loss", "--jobs", "2"),
-        ("explore", "sync-flush-survives-power-loss", "--schedules"),
+        ("explore", "sync-flush-power-cut"),
+        ("explore", "sync-flush-power-cut", "--jobs", "2"),
+        ("explore", "sync-flush-power-cut", "--schedules"),
         ("mutants", "--jobs", "2", "--seeds", "1000"),
     ],
     ids=" ".join,
@@ -254,7 +254,7 @@ def test_sigterm_ends_other_campaigns_with_results(tmp_path: Path, hang: str, wo
 def test_an_interrupted_shrink_keeps_the_smallest_run(tmp_path: Path) -> None:
     bug, result = tmp_path / "noisy.py", tmp_path / "result.json"
     bug.write_text(NOISY)
-    words = ("sync-flush-survives-power-loss", "--seeds", "20", "--mutant", str(bug), "--out", str(tmp_path))
+    words = ("sync-flush-power-cut", "--seeds", "20", "--mutant", str(bug), "--out", str(tmp_path))
     with closing(Command("run", *words)) as run:
         run.process.communicate()
         (failure, *_) = tmp_path.glob("failures/*.json")
@@ -313,7 +313,7 @@ def test_an_error_of_uninterrupted_work_is_raised() -> None:
 
 
 def test_an_interrupted_batch_keeps_its_first_seeds() -> None:
-    scenario, interruption = SCENARIOS["second-start-is-refused"], Interruption()
+    scenario, interruption = SCENARIOS["second-start-refused"], Interruption()
 
     def stop(tally: object, more: int) -> None:
         interruption.reason = "Ctrl-C"

@@ -32,7 +32,7 @@ NAMES = [
     "ack-before-flush",
     "tests.mutation:short-by-one:segment.Segment.set_positions#2",
 ]
-PLAIN, OTHER = SCENARIOS["sync-flush-survives-power-loss"], SCENARIOS["clean-stop-loses-nothing"]
+PLAIN, OTHER = SCENARIOS["sync-flush-power-cut"], SCENARIOS["clean-shutdown"]
 
 
 def within(seeds: int, *names: str, **options: Any) -> MutationSettings:
@@ -95,9 +95,9 @@ def test_a_find_names_scenario_invariant_and_cost() -> None:
 
 
 def test_all_scenarios_that_find_a_mutant_are_named_on_request() -> None:
-    settings = within(50, PLAIN.name, OTHER.name, "rollover-at-a-crash", all_scenarios=True)
+    settings = within(50, PLAIN.name, OTHER.name, "segment-rollover-crash", all_scenarios=True)
     result = run_mutant(MUTANTS["ack-before-flush"], settings)
-    assert {PLAIN.name, "rollover-at-a-crash"} <= {find.scenario for find in result.finds}
+    assert {PLAIN.name, "segment-rollover-crash"} <= {find.scenario for find in result.finds}
     assert [find.seeds for find in result.finds] == sorted(find.seeds for find in result.finds)
     assert result.seeds == result.finds[0].seeds
     assert result.reached is not None
@@ -227,7 +227,7 @@ def test_a_violation_of_the_clean_store_on_the_same_seed_is_reported(monkeypatch
 
 def test_mutants_that_were_not_found_count_as_the_slowest() -> None:
     def found(core_seconds: float) -> MutantResult:
-        find = Find("anything-goes", 0, "DUR", 1, core_seconds)
+        find = Find("combined-faults", 0, "DUR", 1, core_seconds)
         return MutantResult("x", (find,), 1, core_seconds, reached=1, bit=None)
 
     missed = MutantResult("y", (), 900, 60.0, reached=0, bit=None)

@@ -89,7 +89,7 @@ def test_every_pair_that_met_in_a_run_can_meet() -> None:
 
 
 def test_a_tally_counts_a_pair_once_a_seed() -> None:
-    scenario = SCENARIOS["a-replica-is-a-prefix-of-its-master"]
+    scenario = SCENARIOS["replica-prefix-of-master"]
     result = run_seed(scenario, 0)
     tally = Tally(scenario)
     for _ in range(2):

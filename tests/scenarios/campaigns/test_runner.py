@@ -11,7 +11,7 @@ from tornlog.scenarios.campaigns.seeds import SeedResult
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.scenario import Scenario
 
-TWO = [SCENARIOS["sync-flush-survives-power-loss"], SCENARIOS["clean-stop-loses-nothing"]]
+TWO = [SCENARIOS["sync-flush-power-cut"], SCENARIOS["clean-shutdown"]]
 
 
 def seeds_of(batches: Sequence[Batch], scenario: Scenario) -> list[int]:
@@ -62,8 +62,8 @@ def test_rounds_of_all_scenarios_are_endless_and_start_small() -> None:
 def test_a_round_begins_with_scenarios_that_have_rare_ranges() -> None:
     order = [batch.scenario.name for batch in batches_of(list(SCENARIOS.values()), range(1))]
     assert sorted(order) == sorted(SCENARIOS)
-    usual = order.index("clean-stop-loses-nothing")
-    for rare in ("second-start-is-refused", "a-lying-disk-leaves-one-store", "a-dying-disk-is-never-made-worse"):
+    usual = order.index("clean-shutdown")
+    for rare in ("second-start-refused", "recovery-on-lying-disk", "recovery-on-dying-disk"):
         assert order.index(rare) < usual
 
 

@@ -37,7 +37,7 @@ def test_a_seed_can_be_run_under_another_schedule(quiet_scenario: Scenario) -> N
 
 
 def test_a_seed_that_breaks_a_promise_leaves_a_failure() -> None:
-    scenario = SCENARIOS["sync-flush-survives-power-loss"]
+    scenario = SCENARIOS["sync-flush-power-cut"]
     result = run_seed(scenario, 0, mutant="ack-before-flush")
     assert result.outcome == "violated"
     failure = result.failure
@@ -64,7 +64,7 @@ def test_another_seed_scenario_or_range_makes_another_run() -> None:
         run_seed(scenario, 1).digest,
         run_seed(scenario, 2).digest,
         run_seed(scenario.narrowed(disk="process-kill"), 1).digest,
-        run_seed(SCENARIOS["rollover-at-a-crash"], 1).digest,
+        run_seed(SCENARIOS["segment-rollover-crash"], 1).digest,
     ]
     assert len(set(digests)) == 4
 
@@ -147,10 +147,10 @@ def test_digests_do_not_depend_on_the_hash_seed() -> None:
 
 
 def test_only_invariants_that_were_checked_on_something_are_tried() -> None:
-    scenario = SCENARIOS["sync-flush-survives-power-loss"]
+    scenario = SCENARIOS["sync-flush-power-cut"]
     result = run_seed(scenario, 0, mutant="ack-before-flush")
     assert (result.outcome, result.tried) == ("violated", ("STATUS",))
     tried = set(run_seed(scenario, 0).tried)
     assert {"DUR", "PREFIX", "CQ-VALID", "IDEMPOTENT"} <= tried
     assert tried.isdisjoint({"TX", "SCHED", "REDEL", "REP", "CLEAN", "ISO"})
-    assert "TX" in run_seed(SCENARIOS["transactions-are-decided-once-and-never-lost"], 0).tried
+    assert "TX" in run_seed(SCENARIOS["transaction-outcome"], 0).tried

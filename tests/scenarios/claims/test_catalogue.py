@@ -46,7 +46,7 @@ def injected_anywhere() -> Counter[str]:
             "messages": {"body_bytes_max": (300, 700)},
         },
         # Segments expire and whole queues are removed, and a crash undoes some of the removals.
-        "retention-takes-only-the-oldest": {
+        "retention-oldest-first": {
             "disk": ("strict-posix",),
             "endings": ("crash at rest",),
             "consumers": (0,),
@@ -55,8 +55,8 @@ def injected_anywhere() -> Counter[str]:
             "messages_each": (8,),
         },
         # Full and dying disks with segments of several pages.
-        "a-dying-disk-is-never-made-worse": {"disk": ("dying-disk",), "commit_log_bytes": (8192, 16384)},
-        "anything-goes": {"disk": ("full-disk",), "commit_log_bytes": (8192, 16384)},
+        "recovery-on-dying-disk": {"disk": ("dying-disk",), "commit_log_bytes": (8192, 16384)},
+        "combined-faults": {"disk": ("full-disk",), "commit_log_bytes": (8192, 16384)},
     }
     tallies = [*every.values()]
     for name, changes in narrowed.items():

@@ -17,11 +17,11 @@ def test_every_fault_is_possible_in_some_scenario() -> None:
 
 
 def test_a_store_alone_has_no_network_faults_and_a_sound_disk_no_bit_rot() -> None:
-    possible = possible_faults(SCENARIOS["rollover-at-a-crash"].ranges)
+    possible = possible_faults(SCENARIOS["segment-rollover-crash"].ranges)
 
     assert {"page lost", "name lost", "torn page", "power cut after a stop"} <= possible
     assert not possible & (NETWORK | {"bit rot", "lying sync", "lie exposed", "old blocks", "second start"})
-    assert possible_faults(SCENARIOS["network-trouble-costs-time-not-messages"].ranges) >= NETWORK - {
+    assert possible_faults(SCENARIOS["replication-network-faults"].ranges) >= NETWORK - {
         "reset at death",
         "failed poll",
     }

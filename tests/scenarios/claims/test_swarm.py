@@ -57,7 +57,7 @@ def test_seeds_of_a_swarm_have_different_features(name: str) -> None:
     ],
 )
 def test_features_of_a_store_meet_slaves(wanted: set[str], invariants: set[str]) -> None:
-    scenario = SCENARIOS["any-mix-keeps-a-cluster-whole"]
+    scenario = SCENARIOS["swarm-cluster"]
     tried: set[str] = set()
     for seed in range(120):
         if wanted <= {*features_of(draw(scenario, seed)[1])}:

@@ -86,7 +86,7 @@ def test_a_file_that_cannot_be_put_in_says_why(tornlog: Tornlog, tmp_path: Path,
     name = file_of(tmp_path, text)
     with pytest.raises(MutantFileError, match=re.escape(wrong)):
         find_mutant(name)
-    commands = (("mutants", "--mutant"), ("run", "anything-goes", "--mutant"), ("fuzz", "commitlog", "--mutant"))
+    commands = (("mutants", "--mutant"), ("run", "combined-faults", "--mutant"), ("fuzz", "commitlog", "--mutant"))
     for command in ((*words, name) for words in commands):
         result = tornlog(*command)
         assert result.exit_code == 2
@@ -101,7 +101,7 @@ def test_a_name_that_a_file_does_not_have_is_answered_with_those_that_it_has(tor
 
 
 def test_a_run_takes_one_mutant_and_says_so_of_a_file_with_several(tornlog: Tornlog) -> None:
-    result = tornlog("run", "anything-goes", "--mutant", BROUGHT)
+    result = tornlog("run", "combined-faults", "--mutant", BROUGHT)
     assert result.exit_code == 2
     assert "expected one of" in result.stderr
 
@@ -126,12 +126,12 @@ def test_fuzzing_takes_a_mutant_of_a_file(tornlog: Tornlog) -> None:
 
 def test_a_pytest_mark_reports_the_error_of_a_file() -> None:
     with pytest.raises(WrongMark, match=r"mutant: gone\.py: no such file"):
-        scenario_wanted(MarkArguments(scenario="anything-goes", mutant="gone.py"))
+        scenario_wanted(MarkArguments(scenario="combined-faults", mutant="gone.py"))
 
 
 def test_what_it_breaks_replays_from_the_failure_file_alone(tornlog: Tornlog, tmp_path: Path) -> None:
     name = f"{BROUGHT}:recovered-queue-one-short"
-    assert tornlog("run", "rollover-at-a-crash", "--mutant", name, "--seeds", 10, "--out", tmp_path).exit_code == 1
+    assert tornlog("run", "segment-rollover-crash", "--mutant", name, "--seeds", 10, "--out", tmp_path).exit_code == 1
     assert tornlog("mutants", "--mutant", name, "--seeds", 2, "--out", tmp_path).exit_code == 0
     failures = sorted((tmp_path / "failures").iterdir())
     assert len(failures) >= 2

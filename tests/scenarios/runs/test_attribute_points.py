@@ -16,7 +16,7 @@ from tornlog.scenarios.mutants import MUTANTS
 from tornlog.scenarios.runs.shared_modules import shared_modules
 from tornlog.sim.shared_attributes import shared_attributes
 
-KINDS = ("anything-goes", "retries-explain-every-duplicate", "sync-replication-survives-a-lost-master")
+KINDS = ("combined-faults", "producer-retry-duplicates", "sync-replication-master-lost")
 RACE = "group-commit-copies-then-clears"
 
 
@@ -49,15 +49,15 @@ def test_runs_have_several_times_the_points(name: str) -> None:
 
 
 def test_a_knob_that_is_off_draws_nothing() -> None:
-    scenario = SCENARIOS["every-key-is-found"]
+    scenario = SCENARIOS["index-lookup"]
     unnamed = replace(scenario, ranges=scenario.ranges.replace(attribute_points=None))
     assert digest_of(with_points(scenario.name, False), 3) == digest_of(unnamed, 3)
 
 
 def test_a_share_of_the_runs_of_scenarios_with_much_traffic_has_them() -> None:
     sharing = [name for name, scenario in SCENARIOS.items() if any(scenario.ranges["attribute_points"])]
-    assert {*KINDS, "retention-takes-only-the-oldest"} <= set(sharing)
-    drawn = [draw(SCENARIOS["anything-goes"], seed)[1].attribute_points for seed in range(200)]
+    assert {*KINDS, "retention-oldest-first"} <= set(sharing)
+    drawn = [draw(SCENARIOS["combined-faults"], seed)[1].attribute_points for seed in range(200)]
     assert 0.1 < sum(drawn) / len(drawn) < 0.4
 
 

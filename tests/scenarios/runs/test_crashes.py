@@ -42,10 +42,10 @@ def test_a_name_ends_a_life_where_its_number_does(delayed_plan: Plan) -> None:
 def test_an_operation_is_named_from_when_progress_is_persisted_if_its_number_counts_from_there() -> None:
     points = []
     for seed in range(12):
-        choices, plan = draw(SCENARIOS["progress-survives-every-crash"], seed)
+        choices, plan = draw(SCENARIOS["consumer-offset-durable"], seed)
         simulation = simulation_of(plan, choices)
         first = run_plan(plan, simulation)
-        again, plan = draw(SCENARIOS["progress-survives-every-crash"], seed)
+        again, plan = draw(SCENARIOS["consumer-offset-durable"], seed)
         assert run_plan(plan, recorded(plan, simulation.crashes, again)).digest == first.digest
         in_persist = {
             f"life-{number}" for number, life in enumerate(plan.lives) if life.ending is LifeEnding.CRASH_IN_PERSIST

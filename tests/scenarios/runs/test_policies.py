@@ -38,10 +38,10 @@ def test_a_run_under_any_policy_comes_out_the_same_twice(quiet_plan: Plan) -> No
 @pytest.mark.parametrize(
     "name",
     [
-        "sync-flush-survives-power-loss",
-        "consumers-never-see-what-can-vanish",
-        "transactions-are-decided-once-and-never-lost",
-        "delayed-messages-arrive-and-never-early",
+        "sync-flush-power-cut",
+        "consumed-message-durable",
+        "transaction-outcome",
+        "delayed-delivery",
     ],
 )
 def test_the_horizon_is_near_the_steps_that_runs_take(name: str) -> None:

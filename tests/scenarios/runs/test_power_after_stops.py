@@ -17,17 +17,17 @@ def power_cuts(scenario: Scenario) -> list[int]:
 
 
 def test_the_power_goes_after_some_stops_and_stays_on_after_others() -> None:
-    found = power_cuts(SCENARIOS["clean-stop-loses-nothing"].narrowed(disk="strict-posix"))
+    found = power_cuts(SCENARIOS["clean-shutdown"].narrowed(disk="strict-posix"))
     assert 0 < sum(times > 0 for times in found) < SEEDS
 
 
 def test_what_keeps_its_page_cache_loses_nothing_at_a_stop() -> None:
     assert PROFILES["process-kill"].page_cache_survives
-    assert sum(power_cuts(SCENARIOS["clean-stop-loses-nothing"].narrowed(disk="process-kill"))) == 0
+    assert sum(power_cuts(SCENARIOS["clean-shutdown"].narrowed(disk="process-kill"))) == 0
 
 
 def test_a_stop_on_a_disk_that_lies_is_followed_by_none() -> None:
-    scenario = SCENARIOS["a-lying-disk-leaves-one-store"]
+    scenario = SCENARIOS["recovery-on-lying-disk"]
     lies = [draw(scenario, seed)[1].faults.lying_sync_chance > 0 for seed in range(SEEDS)]
     cut = [times > 0 for times in power_cuts(scenario)]
     assert any(cut)

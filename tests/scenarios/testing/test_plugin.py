@@ -211,11 +211,11 @@ def test_with_fewer_seeds_than_the_mark_sets_missing_faults_are_no_failure(
 
 WRONG_MARKS = {
     "sceds=3": "sceds",
-    "seeds=0, scenario='rollover-at-a-crash'": "seeds: expected at least one seed, found 0",
+    "seeds=0, scenario='segment-rollover-crash'": "seeds: expected at least one seed, found 0",
     "scenario='no-such'": "no scenario no-such",
-    "scenario='rollover-at-a-crash', disk='floppy'": "disk: expected one of",
-    "scenario='rollover-at-a-crash', mutant='no-such'": "no mutant no-such",
-    "scenario='rollover-at-a-crash', ranges={'colour': (1,)}": "ranges: colour: no knob of a plan",
+    "scenario='segment-rollover-crash', disk='floppy'": "disk: expected one of",
+    "scenario='segment-rollover-crash', mutant='no-such'": "no mutant no-such",
+    "scenario='segment-rollover-crash', ranges={'colour': (1,)}": "ranges: colour: no knob of a plan",
     "disk='xfs'": "disk: only of a scenario",
     "must_inject=['rain']": "must_inject: no fault rain",
     "never_injected='shout'": "never_injected: expected one of ignore, warn, fail, found shout",
@@ -236,7 +236,7 @@ def test_a_mark_that_makes_no_sense_fails_its_test(tests_of: Callable[..., Done]
 def test_a_broken_promise_of_a_scenario_is_told_and_kept(
     tests_of: Callable[..., Done], shell: Callable[..., Done], tmp_path: Path
 ) -> None:
-    mark = "scenario='sync-flush-survives-power-loss', mutant='ack-before-flush', seeds=20"
+    mark = "scenario='sync-flush-power-cut', mutant='ack-before-flush', seeds=20"
     text = f"import pytest\n@pytest.mark.tornlog({mark})\ndef test_it(): ...\n"
 
     done = tests_of(text, "--tornlog-out out")

@@ -65,7 +65,7 @@ def test_in_two_processes_everything_is_the_same(repository: Path, shell: Callab
         assert one == other
     passed, failed = report_in(repository / "out")
     assert (failed["id"], failed["signature"]) == (TEST, "what was appended is there")
-    assert (passed["scenario"], passed["seeds"], passed["failure"]) == ("rollover-at-a-crash", 5, None)
+    assert (passed["scenario"], passed["seeds"], passed["failure"]) == ("segment-rollover-crash", 5, None)
 
 
 def out_and_kept(repository: Path) -> tuple[Path, Path]:

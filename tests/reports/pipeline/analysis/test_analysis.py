@@ -133,7 +133,7 @@ def test_a_run_that_two_sweeps_hold_counts_once(analysis: Analysis, sweep_of: An
 
 def test_tables_of_a_real_sweep_are_what_its_rows_say(analysis: Analysis, spark: SparkSession, tmp_path: Path) -> None:
     table = Table(str(tmp_path / "real"))
-    sweep(SweepRequest(("clean-stop-loses-nothing", "torn-records-are-dropped"), 0, 15), table, InProcess())
+    sweep(SweepRequest(("clean-shutdown", "torn-record"), 0, 15), table, InProcess())
     tables, rows = analysis(table.place), table.read().to_pylist()
 
     cells = Counter((row["scenario"], row["disk"], row["policy"]) for row in rows)

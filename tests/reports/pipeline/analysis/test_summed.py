@@ -11,7 +11,7 @@ from tornlog.reports.pipeline.sweep.summed import detections, summed
 from tornlog.reports.pipeline.sweep.sweep import sweep
 from tornlog.reports.pipeline.sweep.table import Table
 
-NAMES = ("sync-flush-survives-power-loss", "anything-goes", "a-dying-disk-is-never-made-worse")
+NAMES = ("sync-flush-power-cut", "combined-faults", "recovery-on-dying-disk")
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from tornlog.scenarios.claims.catalogue import SCENARIOS
 
 pytestmark = pytest.mark.slow
 
-NAME = "clean-stop-loses-nothing"
+NAME = "clean-shutdown"
 SMALL = {"spark.executor.memory": "512m", "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 SECONDS_MAX = 120.0
 Done = subprocess.CompletedProcess[str]

@@ -77,7 +77,7 @@ def test_the_first_way_works_as_written_and_names_what_is_missing(
     names = [name for name in packages_on(first_way) if name not in lacking]
     python = environment_with(names, tmp_path / "workers")
     changes = {
-        "--seeds 1000": "--seeds 20 --scenario clean-stop-loses-nothing",
+        "--seeds 1000": "--seeds 20 --scenario clean-shutdown",
         "file:///shared/sweep": f"file://{tmp_path}/sweep",
         "spark://head:7077": cluster.master,
         "dist/tornlog-*.whl": str(wheel),

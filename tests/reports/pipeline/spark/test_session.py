@@ -20,7 +20,7 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.mark.slow
 def test_rows_are_the_same_on_spark_and_in_this_process(spark: SparkSession, tmp_path: Path) -> None:
-    request = SweepRequest(("clean-stop-loses-nothing", "rollover-at-a-crash"), 0, 12, block_seeds=5)
+    request = SweepRequest(("clean-shutdown", "segment-rollover-crash"), 0, 12, block_seeds=5)
     tables = []
     for name, engine in (("spark", OnSpark(spark.sparkContext)), ("here", InProcess())):
         table = Table(str(tmp_path / name))

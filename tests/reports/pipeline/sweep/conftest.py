@@ -7,7 +7,7 @@ import pytest
 from tornlog.reports.pipeline.sweep.request import SweepRequest
 from tornlog.reports.pipeline.sweep.table import Table
 
-SCENARIOS = ("clean-stop-loses-nothing", "rollover-at-a-crash")
+SCENARIOS = ("clean-shutdown", "segment-rollover-crash")
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from tornlog.reports.pipeline.sweep.table import Table
 
 pytestmark = pytest.mark.slow
 
-NAME = "clean-stop-loses-nothing"
+NAME = "clean-shutdown"
 
 
 @pytest.fixture
@@ -98,14 +98,14 @@ def test_a_place_that_holds_another_sweep_exits_2(invoke: Any) -> None:
 
 
 def test_compacted_rows_are_in_one_file_and_the_same(invoke: Any, tmp_path: Path) -> None:
-    options = ("--seeds", 230, "--scenario", "crash-during-allocation", "--json", "-")
+    options = ("--seeds", 230, "--scenario", "segment-allocation-crash", "--json", "-")
     files = json.loads(invoke(*options).stdout)["files"]
     before = Table(str(tmp_path / "out")).read()
     compacted = json.loads(invoke(*options, "--compact").stdout)
 
     assert (files, compacted["files"], compacted["rows"]) == (None, 1, 230)
     assert [path.name for path in (tmp_path / "out" / "rows").iterdir()] == [
-        "crash-during-allocation-0000000000-230.parquet"
+        "segment-allocation-crash-0000000000-230.parquet"
     ]
     assert Table(str(tmp_path / "out")).read().equals(before)
 

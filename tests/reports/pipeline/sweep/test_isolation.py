@@ -12,7 +12,7 @@ from tornlog.scenarios.campaigns.runner import Batch
 from tornlog.scenarios.campaigns.seeds import SeedResult
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 
-BATCH = Batch(SCENARIOS["clean-stop-loses-nothing"], 10, 5)
+BATCH = Batch(SCENARIOS["clean-shutdown"], 10, 5)
 
 
 def without_times(rows: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -103,7 +103,7 @@ def test_a_damaged_merged_file_is_made_again_from_its_blocks(table: Table, reque
     sweep(request, table, InProcess())
     before = table.read().drop(["wall_seconds"])
     merge_table(table, InProcess())
-    damaged = Path(table.place) / "rows" / "clean-stop-loses-nothing-0000000000-8.parquet"
+    damaged = Path(table.place) / "rows" / "clean-shutdown-0000000000-8.parquet"
     damaged.write_bytes(damaged.read_bytes()[:-9])
 
     assert set(table.files().damaged) == {damaged.name}

@@ -46,7 +46,7 @@ def test_blocks_and_what_they_are_merged_to_hold_every_seed_once(seed: int, monk
 
 
 def test_sizes_are_measured_where_the_sweep_will_run() -> None:
-    name = "clean-stop-loses-nothing"
+    name = "clean-shutdown"
     asked: list[Block] = []
 
     class Noting(InProcess):
@@ -62,6 +62,6 @@ def test_sizes_are_measured_where_the_sweep_will_run() -> None:
 
 
 def test_a_seed_takes_some_time() -> None:
-    scenario, seconds = seconds_a_seed(Block("clean-stop-loses-nothing", 0, 3))
-    assert scenario == "clean-stop-loses-nothing"
+    scenario, seconds = seconds_a_seed(Block("clean-shutdown", 0, 3))
+    assert scenario == "clean-shutdown"
     assert 0 < seconds < 30

@@ -98,7 +98,7 @@ def _of(block: Any) -> Any:
 def test_a_file_that_was_not_finished_counts_for_nothing_and_goes(table: Table, request_of: RequestOf) -> None:
     table.begin(Begun(request_of()))
     rows_at = Path(table.place) / "rows"
-    orphan = rows_at / f".rollover-at-a-crash-0000000000-4.parquet.{'0' * 32}"
+    orphan = rows_at / f".segment-rollover-crash-0000000000-4.parquet.{'0' * 32}"
     orphan.write_bytes(b"PAR1")
 
     assert table.files() == RowFiles()
@@ -247,9 +247,9 @@ def test_what_is_no_description_of_a_sweep_is_refused(text: str, message: str) -
         Begun.from_json(text)
 
 
-@pytest.mark.parametrize("sizes", [{}, {"clean-stop-loses-nothing": 3, "rollover-at-a-crash": 7}])
+@pytest.mark.parametrize("sizes", [{}, {"clean-shutdown": 3, "segment-rollover-crash": 7}])
 def test_a_description_reads_as_it_was_written(request_of: RequestOf, sizes: dict[str, int]) -> None:
     begun = Begun(request_of(mutant="ack-before-flush"), sizes)
     assert Begun.from_json(begun.to_json()) == begun
     with pytest.raises(SweepFileError, match="seeds_a_block: expected more than 0"):
-        Begun.from_json(Begun(request_of(), {"rollover-at-a-crash": 0}).to_json())
+        Begun.from_json(Begun(request_of(), {"segment-rollover-crash": 0}).to_json())

@@ -152,7 +152,7 @@ def test_a_run_that_ends_at_its_crash_shows_what_was_not_durable(ended_at_its_cr
 
 
 def test_damage_between_lives_is_shown() -> None:
-    scenario = SCENARIOS["lost-tail-is-cut-with-its-entries"]
+    scenario = SCENARIOS["lost-log-tail"]
     for seed in range(20):
         run = record_seed(scenario, seed)
         if run.injected.get("lost sector"):

@@ -104,7 +104,7 @@ def test_machines_follow_one_another_and_say_how_they_ended(
 
 
 def test_disturbances_and_faults_are_told_once_for_each_that_is_counted() -> None:
-    scenario = SCENARIOS["failed-sync-is-never-acknowledged"]
+    scenario = SCENARIOS["failed-fsync-not-acknowledged"]
     told = counted = 0
     for seed in range(12):
         run = record_seed(scenario, seed)
@@ -112,7 +112,7 @@ def test_disturbances_and_faults_are_told_once_for_each_that_is_counted() -> Non
         counted += run.injected.get("failed sync", 0)
         assert all(fault.about for fault in run.faults if fault.kind == "failed sync")
     assert told == counted > 0
-    scenario = SCENARIOS["pauses-and-clock-steps-change-no-answer"]
+    scenario = SCENARIOS["pauses-and-clock-steps"]
     runs = [record_seed(scenario, seed) for seed in range(6)]
     for kind in ("paused task", "clock step"):
         told = sum(fault.kind == kind for run in runs for fault in run.faults)

@@ -18,7 +18,7 @@ OF_BROKERS = [name for name, scenario in SCENARIOS.items() if scenario.ranges.ha
 POWER = Scenario(
     "broker-power-cuts",
     "what was answered is there",
-    SCENARIOS["a-broker-keeps-what-it-answered"].ranges.replace(
+    SCENARIOS["broker-crash"].ranges.replace(
         sync_flush=(True,),
         disk=("strict-posix",),
         endings=("crash in traffic",),

@@ -87,7 +87,7 @@ def test_what_had_begun_in_the_trouble_is_over_before_all_has_to_be_well(monkeyp
     stalling = Scenario(
         "stalling",
         "a master's device stands still while its slave dies",
-        SCENARIOS["slaves-give-what-their-master-has"].ranges.replace(
+        SCENARIOS["slave-reads"].ranges.replace(
             endings=("crash at rest",),
             lives=(1,),
             heals=(True,),

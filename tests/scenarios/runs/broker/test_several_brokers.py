@@ -29,8 +29,8 @@ def outcomes_of(scenario: str, seeds: int) -> list[RunOutcome]:
 @pytest.mark.parametrize(
     ("scenario", "marks"),
     [
-        ("slaves-give-what-their-master-has", ("pulled from a slave", "another name server", "slave took over")),
-        ("clients-go-on-at-another-master", ("sent to another broker", "another name server")),
+        ("slave-reads", ("pulled from a slave", "another name server", "slave took over")),
+        ("client-failover", ("sent to another broker", "another name server")),
     ],
 )
 def test_clients_of_a_cluster_find_who_is_on(scenario: str, marks: tuple[str, ...]) -> None:
@@ -42,7 +42,7 @@ def test_clients_of_a_cluster_find_who_is_on(scenario: str, marks: tuple[str, ..
 
 
 def test_a_plan_names_a_master_its_slaves_and_then_the_other_masters() -> None:
-    _, plan = draw(SCENARIOS["clients-go-on-at-another-master"], 0)
+    _, plan = draw(SCENARIOS["client-failover"], 0)
     plan = plan.replace(cluster={"slaves": 2}, broker={"masters": 2})
 
     assert [(each.name, *each.address) for each in identities_of(plan)] == [

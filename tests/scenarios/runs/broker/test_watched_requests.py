@@ -17,10 +17,10 @@ from tornlog.store.broker.parts import BrokerParts
 from tornlog.store.broker.processors.client_manage import ClientManageProcessor
 from tornlog.store.broker.router import Channel
 
-PULLING = SCENARIOS["consumers-get-everything-in-order"]
+PULLING = SCENARIOS["consumer-order"]
 SENDING = replace(
-    SCENARIOS["a-broker-keeps-what-it-answered"],
-    ranges=SCENARIOS["a-broker-keeps-what-it-answered"].ranges.replace(
+    SCENARIOS["broker-crash"],
+    ranges=SCENARIOS["broker-crash"].ranges.replace(
         sync_flush=(True,),
         flush={"sync_timeout_ms": (50,)},
         producers=(2,),

@@ -91,7 +91,7 @@ def test_a_run_whose_machines_end_for_their_disks_between_two_lives_is_made_agai
 def test_puts_are_acknowledged_and_slaves_have_them() -> None:
     statuses, held_bytes = set(), 0
     for seed in range(8):
-        choices, plan = draw(SCENARIOS["sync-replication-survives-a-lost-master"], seed)
+        choices, plan = draw(SCENARIOS["sync-replication-master-lost"], seed)
         run = ClusterRun(plan, simulation_of(plan, choices))
         run.execute()
         statuses |= {put.status for put in run._ledger.puts}

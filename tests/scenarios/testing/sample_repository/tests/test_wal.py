@@ -30,7 +30,7 @@ def test_what_was_appended_is_there(simulation, directory):
 
 
 @pytest.mark.tornlog(
-    scenario="rollover-at-a-crash",
+    scenario="segment-rollover-crash",
     seeds=5,
     never_injected="ignore",
     disk="strict-posix",
