@@ -1,6 +1,6 @@
-"""Crash images: the page cache, the durable state, or after a power cut a mix of both.
+"""Crash images: the page cache, the durable state, or a mix of both after a power cut.
 
-This module applies losses that are already drawn; `sampling` draws them.
+This module applies losses that are already drawn. `sampling` draws them.
 """
 
 from collections import Counter
@@ -19,12 +19,12 @@ from .profiles import CrashProfile, Metadata
 
 
 def cache_image(entries: MetadataState, wall_start_ms: int) -> Image:
-    """Return the image if the page cache survives."""
+    """Return the image of a crash that the page cache survives."""
     return _image(entries, {path: inode.content() for path, inode in entries.contents()}, wall_start_ms)
 
 
 def durable_image(entries: MetadataState, upto: int, wall_start_ms: int) -> Image:
-    """Return the image if all dirty pages are written first. Data that failed syncs dropped is missing."""
+    """Return the image after all dirty pages are written back. Data that failed syncs dropped is missing."""
     contents = {}
     for path, inode in entries.contents():
         inode.make_durable(upto, 0, inode.size_bytes)
@@ -34,23 +34,23 @@ def durable_image(entries: MetadataState, upto: int, wall_start_ms: int) -> Imag
 
 @dataclass(slots=True, eq=False)
 class PowerCut:
-    """One loss of the page cache: metadata first, then dirty pages by path. It does not change the disk."""
+    """One loss of the page cache: metadata first, then dirty pages by path. The disk itself does not change."""
 
     _profile: CrashProfile
     _names: Namespace
     page_bytes: int
     _sector_bytes: int
     damage: list[DamagedRange] = field(default_factory=list)
-    """Sectors filled with garbage in images of this cut, including their synced bytes."""
+    """Sectors that this cut filled with garbage, with durable bytes among them."""
 
     @property
     def page_sectors(self) -> int:
-        """Return how many sectors of a page may have different versions; 0 if no page can be torn."""
+        """Return how many sectors a page has if it can be torn, else 0."""
         return 0 if self._profile.whole_pages else self.page_bytes // self._sector_bytes
 
     def unsure_changes(self) -> list[Change]:
-        """Return the metadata changes that may be lost, in order. Those that Metadata.is_in_order are lost only from
-        the end.
+        """Return the metadata changes that a crash may lose, in order. Changes for which Metadata.is_in_order holds
+        survive as a prefix.
         """
         metadata, names = self._profile.metadata, self._names
         unsynced = [change for change in names.journal if not change.synced]
@@ -64,10 +64,10 @@ class PowerCut:
         return [one for one in unsynced if one.number > names.committed or not metadata.is_in_order(one)]
 
     def entries_without(self, lost: Lost, injected: Counter[str]) -> MetadataState:
-        """Return names and sizes without the lost changes, and count the losses."""
+        """Return names and sizes without the lost changes, and count each loss in injected."""
         assert lost.keys() <= {change.number for change in self._names.journal}, lost
         entries = self._names.durable.copy()
-        undone: list[Change] = []  # lost renames of directories
+        undone: list[Change] = []  # lost renames of directories, which the paths of later changes must undo
         for recorded in self._names.journal:
             change = recorded
             for one in reversed(undone):
@@ -82,13 +82,15 @@ class PowerCut:
                     injected[FaultKind.LIE_EXPOSED] += 1
             else:
                 change.apply(entries)
-        entries.prune()  # entries of a lost directory are lost, too
+        entries.prune()  # the entries of a lost directory are lost with it
         return entries
 
     def dirty_pages(self, entries: MetadataState) -> list[DirtyPage]:
-        """Return the pages with several versions within each file's surviving size, under the file's first name."""
+        """Return the pages with several possible versions, within the surviving file sizes. A file is listed under its
+        first name.
+        """
         files = entries.contents()
-        # Reversed, so that the first of several names wins: under each name one page would be torn another way.
+        # Reversed, so that the first name wins. Under two names, one page could be torn in two ways.
         first_name = {inode.identity: path for path, inode in reversed(files)}
         return [
             page
@@ -102,7 +104,7 @@ class PowerCut:
         written = entries.written.get(inode.identity, -1) if self._profile.data_before_size else -1
         for page, writes in inode.dirty_pages(size_bytes):
             least = 0
-            # With data before size, a surviving length implies the data appended before it.
+            # If data is written before the size, a surviving size implies the data that was appended before it.
             while least < len(writes) and writes[least][0] <= written:
                 least += 1
             if inode.in_drive and self._profile.drive_cache_survives:
@@ -118,7 +120,7 @@ class PowerCut:
         injected: Counter[str],
         wall_start_ms: int,
     ) -> Image:
-        """Return the durable files with each dirty page as its outcome says; count the outcomes."""
+        """Return the durable files, with each dirty page as its outcome says. Count the outcomes in injected."""
         outcomes: dict[str, list[tuple[DirtyPage, PageOutcome]]] = {}
         for page, page_outcome in zip(dirty, page_outcomes, strict=True):
             outcomes.setdefault(page.path, []).append((page, page_outcome))
@@ -152,7 +154,7 @@ class PowerCut:
                     injected[FaultKind.GARBAGE_SECTOR] += tears.garbage
                     self.damage += self._garbage(page, page_outcome)
             else:
-                if version == len(page.writes):  # the visible version
+                if version == len(page.writes):  # the visible version of the page
                     content[:] = inode.readable[start : start + len(content)]
                 else:
                     lay_version(content, start, page.writes[:version])
@@ -171,7 +173,7 @@ class PowerCut:
     def _exposes_lie(
         self, inode: Inode, page: DirtyPage, page_outcome: PageOutcome, found: bytearray, durable: Content
     ) -> bool:
-        """Return whether the page would differ if all acknowledged writes had survived."""
+        """Return whether the page lacks data that the drive acknowledged."""
         least = inode.acknowledged_writes(page.page, page.writes)
         start = page.page * self.page_bytes
         honest = bytearray(durable[start : start + len(found)])
@@ -193,7 +195,7 @@ def _image(entries: MetadataState, contents: dict[str, Content], wall_start_ms: 
 
 
 def file_image(inode: Inode, content: Content, wall_start_ms: int) -> FileImage:
-    """Return a file of an image with that content, shared with the loaded image if unchanged."""
+    """Return the file of an image with the given content. An unchanged file is shared with the loaded image."""
     mtime_ms = inode.mtime_ms(wall_start_ms)
     if inode.loaded is not None and content is inode.loaded.held:
         return inode.loaded.touched(mtime_ms)
@@ -201,7 +203,7 @@ def file_image(inode: Inode, content: Content, wall_start_ms: int) -> FileImage:
 
 
 def fingerprint_of(names: Namespace) -> str:
-    """Return the digest of the durable state, of possible losses and of times."""
+    """Return a digest of the durable state, the possible losses and the times."""
     digest = blake2b(digest_size=16)
     inodes: dict[int, Inode] = {}
     for entries in (names.durable, names.current):

@@ -1,16 +1,16 @@
-"""Crash enumeration: every state that a crash may leave, or a selection if too many.
+"""Crash enumeration: lists every state that a crash may leave, or a selection.
 
-If the product of all losses (versions of pages, sectors, changes) is within a limit, all of it is tried. Otherwise
-these states are tried up to the limit:
+If the number of combinations (versions of pages, sectors, changes) is within a limit, all are tried. Otherwise these
+states are tried, up to the limit:
 
     no loss, and every loss; all changes after some operation lost
-    each page alone lost, alone kept, at each version in between, torn at every sector boundary
-    each metadata change alone lost, alone kept, each prefix of those that are in order; pages kept or lost
-    some drawn as a power cut of a run is drawn
+    only one page lost, or only one page kept; each version in between; one page torn at each sector boundary
+    only one metadata change lost, or only one kept; each prefix of the ordered changes; with all pages kept or lost
+    some states drawn in the same way as a power cut of a run
 
-A growth that is lost in part is tried with two lengths: one byte of it, and all but one. Tears inside sectors and
-garbage are only sampled; they come first if they are the main fault of the kind of crash. Most states equal others, so
-each has its digest at once, and its image on demand.
+A partly lost growth is tried with two lengths: one byte of it survives, or all but one. Tears inside sectors and
+garbage are only sampled. If they are the main fault of the kind of crash, they are tried first. Most states equal
+others, so the digest of a state is computed before its image, and the image only on demand.
 
 Sources: Pillai et al., "All File Systems Are Not Created Equal", OSDI 2014 (ALICE: prefixes, and single operations left
 out); Mohan et al., "Finding Crash-Consistency Bugs with Bounded Black-Box Crash Testing", OSDI 2018.
@@ -34,13 +34,13 @@ from .profiles import CrashProfile
 from .sampling import decide_lost_changes, draw_lost_changes, draw_page_outcomes, record_page_outcome
 
 DRAWN_STATES = 16
-"""Number of drawn states if not all can be tried."""
+"""Number of drawn states if there are too many states to try all."""
 Chosen = tuple[int, ...]
-"""For each dirty page, in order, the number of its outcome."""
+"""For each dirty page, in order, the number of the selected outcome."""
 
 
 class CrashLosses(NamedTuple):
-    """Losses of one state: changes, with the bytes left of a growth, and the outcome of each dirty page."""
+    """Losses of one state: changes with the surviving bytes of a growth, and the outcome of each dirty page."""
 
     changes: tuple[tuple[Change, int], ...]
     pages: tuple[tuple[DirtyPage, PageOutcome], ...]
@@ -53,7 +53,7 @@ class CrashState:
     _variant: "MetadataVariant | SurvivingCache"
     _chosen: Chosen
     digest: str
-    """Digest of its image. It is known before the image is built, because most states equal others."""
+    """Digest of the state's image. It is computed before the image, because most states equal others."""
 
     def __post_init__(self) -> None:
         assert len(self._chosen) == len(self._variant.pages), (self._chosen, len(self._variant.pages))
@@ -69,18 +69,18 @@ class CrashState:
 
     @property
     def dirty_pages(self) -> list[DirtyPage]:
-        """Return the dirty pages with several versions, in the order of their outcomes."""
+        """Return the dirty pages with several versions, in the order of `Chosen`."""
         return [page.page for page in self._variant.pages]
 
     @property
     def losses(self) -> int:
-        """Return the number of lost changes, and of pages that differ from their last version."""
+        """Return the number of lost changes plus the number of pages that are not at their latest version."""
         pages = zip(self._variant.pages, self._chosen, strict=True)
         return len(self.lost) + sum(number != page.latest for page, number in pages)
 
     @property
     def image(self) -> Image:
-        """Return the image, built anew each time."""
+        """Build and return the image."""
         return self._variant.image(self._chosen)
 
 
@@ -97,14 +97,14 @@ class SurvivingCache:
 
 
 class DurableFiles:
-    """The durable files and their digest pieces, by content and length, shared by all variants."""
+    """The durable files and their digest contributions, by content and length. All variants share them."""
 
     def __init__(self, wall_ms: int) -> None:
         self._wall_ms = wall_ms
         self._files: dict[tuple[str, int, int], tuple[FileImage, bytes]] = {}
 
     def file(self, path: str, inode: Inode, entries: MetadataState) -> tuple[FileImage, bytes]:
-        """Return a file with its surviving length, and its piece of a digest."""
+        """Return a file at its surviving length, and its contribution to a digest."""
         size_bytes = entries.sizes.get(inode.identity, 0)
         key = (path, inode.identity, size_bytes)
         known = self._files.get(key)
@@ -115,7 +115,7 @@ class DurableFiles:
 
 
 class MetadataVariant:
-    """Names and sizes after the loss of some changes, and all states of the pages with these."""
+    """The names and sizes after some changes are lost, and all states of the pages with these names and sizes."""
 
     def __init__(self, cut: PowerCut, lost: Lost, sector_faults: SectorFaults, durable_files: DurableFiles) -> None:
         page_bytes = cut.page_bytes
@@ -124,8 +124,8 @@ class MetadataVariant:
         self._directories = tuple(sorted(entries.directories - {"/"}))
         self._durable: dict[str, FileImage] = {}
         self._pieces = {path: directory_piece(path) for path in self._directories}
-        """Digest pieces of the durable state, by path, directories first."""
-        self._twins: dict[str, list[str]] = {}  # other names of a file, by its first name
+        """Digest contributions of the durable state, by path, directories first."""
+        self._twins: dict[str, list[str]] = {}  # for the first name of a file, its other names
         first: dict[int, str] = {}
         for path, file in sorted(entries.names.items()):
             if file in entries.symlinks:
@@ -134,7 +134,7 @@ class MetadataVariant:
             if first.setdefault(file, path) != path:
                 self._twins.setdefault(first[file], []).append(path)
         self._symlinks = entries.symlink_texts()
-        for path, text in self._symlinks.items():  # after all files, as in an image
+        for path, text in self._symlinks.items():  # after all files, as in the digest of an image
             self._pieces[path] = symlink_piece(path, text)
         self.pages = [
             PageOutcomes(page, self._durable[page.path].held, page_bytes, cut.page_sectors, sector_faults)
@@ -147,7 +147,7 @@ class MetadataVariant:
         self._tried: set[Chosen] = set()
 
     def states(self, wanted: Iterable[Chosen]) -> Iterator[CrashState]:
-        """Yield the states of the given choices, each once."""
+        """Yield the state of each given choice, without repeats."""
         for chosen in wanted:
             if chosen not in self._tried:
                 self._tried.add(chosen)
@@ -157,32 +157,32 @@ class MetadataVariant:
         return CrashState(self, chosen, self._digest(chosen))
 
     def drawn(self, page_outcomes: Iterable[PageOutcome]) -> Chosen:
-        """Return the choice with the given outcomes."""
+        """Return the choice with these page outcomes."""
         return tuple(page.number(one) for page, one in zip(self.pages, page_outcomes, strict=True))
 
     def before_operation(self, operation: int) -> Chosen:
-        """Return the choice of all writes before an operation, and of durable ones."""
+        """Return the choice in which only durable writes and those before an operation survive."""
         return tuple(page.before_operation(operation) for page in self.pages)
 
     @property
     def extremes(self) -> tuple[Chosen, Chosen]:
-        """Return the choice of all writes, and that of only the durable ones."""
+        """Return the choice in which all writes survive, and the one in which only durable writes survive."""
         return tuple(page.latest for page in self.pages), tuple(page.least for page in self.pages)
 
     def every(self) -> Iterator[Chosen]:
-        """Yield the product of all outcomes found for the pages."""
+        """Yield every combination of the outcomes found for the pages."""
         return product(*[range(len(page.contents)) for page in self.pages])
 
     def single(self) -> Iterator[Chosen]:
-        """Yield the choices in which one page has another version than all others, or is torn."""
+        """Yield the choices in which one page is torn, or has another version than all other pages."""
         return self._one_page_at(lambda page: chain(page.versions, page.tears()))
 
     def with_sector_faults(self) -> Iterator[Chosen]:
-        """Yield the choices in which one page is torn inside a sector, or has garbage."""
+        """Yield the choices in which one page is torn inside a sector, or contains garbage."""
         return self._one_page_at(PageOutcomes.with_sector_faults)
 
     def _one_page_at(self, numbers: Callable[[PageOutcomes], Iterable[int]]) -> Iterator[Chosen]:
-        """Yield choices with one page at each of its numbers, and all other pages kept, or all others lost."""
+        """Yield choices in which one page has each of its numbers, and all other pages are kept or all are lost."""
         everything, nothing = self.extremes
         for index, page in enumerate(self.pages):
             for number in numbers(page):
@@ -219,7 +219,7 @@ class MetadataVariant:
         content = with_pages(
             durable.held, {self.pages[index].start: self.pages[index].contents[chosen[index]] for index in indexes}
         )
-        # If unchanged the same object, because its digest is known.
+        # Return the same object if unchanged, because its digest is already computed.
         return durable if content is durable.held else FileImage(content, durable.mtime_ms)
 
 
@@ -227,9 +227,9 @@ class CrashStates:
     """The states of one crash, built on first use. whole: the image if the page cache survives, else None."""
 
     is_exhaustive: bool
-    """Whether these are all states, apart from faults inside sectors and lengths of partial growth."""
+    """Whether all states are included, except faults inside sectors and some lengths of partial growth."""
     was_cut: bool
-    """Whether the limit has left out states. Valid after the iteration."""
+    """Whether the limit has left out states. Valid after the iteration has ended."""
 
     def __init__(
         self,
@@ -269,12 +269,12 @@ class CrashStates:
         states = self._representatives() if self._product is None else self._everything(self._product)
         made = list(islice(states, self._limit))
         self.was_cut = next(states, None) is not None
-        # `_find_product` counts the states up to the limit, but never those with faults inside sectors.
+        # `_find_product` counts the states up to the limit, without those that have faults inside sectors.
         assert not (self.was_cut and self._product is not None) or self._sector_faults.is_possible, self._limit
         return made
 
     def decisions(self, state: CrashState, stream_name: str) -> list[Decision]:
-        """Return the decisions with which a replayed crash leads to a state, as draws from the stream of that name."""
+        """Return the decisions that lead a replay to a state: draws from the stream of the given name."""
         if self._whole is not None:
             return []
         stream = Choices("").stream(stream_name)
@@ -286,7 +286,7 @@ class CrashStates:
         return stream.decisions()
 
     def drawn(self, stream: Stream) -> CrashState:
-        """Return the state that draws from a stream lead to. `decisions` records such draws."""
+        """Return the state that the draws of a stream select. `decisions` is the inverse."""
         if self._whole is not None:
             return CrashState(SurvivingCache(self._whole), (), self._whole.digest())
         variant, chosen = self._draw(stream)
@@ -309,15 +309,15 @@ class CrashStates:
     # -- all of them -------------------------------------------------------------------------------
 
     def _find_product(self) -> list[MetadataVariant] | None:
-        """Return every variant, with all outcomes of its pages, or None if that is more than the limit."""
-        if (len(self._ordered) + 1) << len(self._single) > self._limit:  # checked before anything is built
+        """Return every variant with all outcomes of its pages, or None if there are more states than the limit."""
+        if (len(self._ordered) + 1) << len(self._single) > self._limit:  # checked before any state is built
             return None
         variants = []
         states = 0
         for lost in self._all_losses():
             variant = self._variant(lost)
             if variant in variants:
-                continue  # another loss leads to the same variant
+                continue  # another set of lost changes has already led to this variant
             left = self._limit - states
             if 1 << len(variant.pages) > left or not all(page.find_all(left) for page in variant.pages):
                 return None
@@ -334,7 +334,7 @@ class CrashStates:
                 yield from self._in_parts(single.union(self._ordered[kept:]))
 
     def _in_parts(self, numbers: Iterable[int]) -> Iterator[Lost]:
-        """Yield the loss of some changes, in full and with each partial growth."""
+        """Yield the loss of the given changes: complete, and with each partial growth."""
         whole = dict.fromkeys(sorted(numbers), 0)
         growths = self._profile.partial(self._unsure, whole)
         for parts in product(*(sorted({0, 1, growth.grown_bytes - 1}) for growth in growths)):
@@ -355,7 +355,9 @@ class CrashStates:
     def _representatives(self) -> Iterator[CrashState]:
         kept = self._variant({})
         yield from kept.states(kept.extremes)
-        if self._tears_sectors:  # the main fault of this kind of crash comes first, because the limit cuts from the end
+        if (
+            self._tears_sectors
+        ):  # the main fault of this kind of crash comes first, because the limit drops the last states
             yield from kept.states(kept.with_sector_faults())
         yield from self._in_order(kept)
         for lost in self._few_losses():
@@ -369,7 +371,7 @@ class CrashStates:
             yield from kept.states(kept.with_sector_faults())
 
     def _in_order(self, kept: MetadataVariant) -> Iterator[CrashState]:
-        """Yield the states that lose all unsure changes and writes after some operation."""
+        """Yield the states without any unsure change or write after some operation."""
         numbers = {number for page in kept.pages for number, _, _ in page.page.writes}
         unsure = [*self._ordered, *self._single]
         for operation in sorted(numbers.union(unsure), reverse=True):
@@ -377,8 +379,8 @@ class CrashStates:
             yield from variant.states([variant.before_operation(operation)])
 
     def _few_losses(self) -> Iterator[Lost]:
-        """Yield losses of changes: each unordered one alone lost, and alone kept; each prefix of the ordered
-        ones; all.
+        """Yield losses: only one unordered change lost, or only one kept; each prefix of the ordered changes; all
+        changes lost.
         """
         unsure = dict.fromkeys([*self._ordered, *self._single], 0)
         yield unsure
@@ -389,7 +391,7 @@ class CrashStates:
             yield from self._in_parts(self._ordered[kept:])
 
     def _draw(self, stream: Stream) -> tuple[MetadataVariant, Chosen]:
-        """Draw a state as a power cut of a run does."""
+        """Draw a state in the same way as a power cut of a run."""
         variant = self._variant(draw_lost_changes(stream, self._profile, self._unsure))
         dirty = [page.page for page in variant.pages]
         outcomes = draw_page_outcomes(stream, dirty, self._cut.page_sectors, self._sector_faults)

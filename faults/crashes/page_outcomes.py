@@ -1,9 +1,9 @@
 """Page outcomes: the possible contents of one dirty page after a power cut.
 
-Version k of a page is its durable state plus the first k of its pending writes. A torn page takes each sector from one
-of two versions, because a disk writes whole sectors and stops between two of them. Worse disks stop inside a sector,
-which then begins with bytes of the newer version. Others leave garbage in sectors in flight (those in which the two
-versions differ). Garbage is drawn as one number from 1 on:
+Version k of a page is its durable state plus the first k of its pending writes. Each sector of a torn page is from one
+of two versions, because a disk writes whole sectors and may stop between two of them. Worse disks stop inside a sector,
+so that the sector begins with bytes of the newer version. Other disks leave garbage in sectors in flight (those in
+which the two versions differ). The garbage is determined by a number:
 
     1      zeros, as after an erase before programming
     2      0xFF, as in an erased flash block
@@ -24,29 +24,29 @@ from ..disk.content import Content
 from ..disk.page_cache import Write
 
 FILLINGS = 1 << 16
-"""Count of garbage numbers, including 0 for none."""
+"""Count of garbage numbers. Number 0 means no garbage."""
 _ZEROS, _ONES = 1, 2
 _TRIED_FILLINGS = (1, 2, 3, 4)  # one of each kind: zeros, ones, another sector's bytes, random bytes
 
 
 class PageOutcome(NamedTuple):
-    """Outcome of one dirty page. Sectors with their bit set in `sectors` have version `other`, the rest `version`."""
+    """The outcome of one dirty page. Sectors whose bit is set in `sectors` have version `other`, the rest `version`."""
 
     version: int
     other: int = 0
     sectors: int = 0
     torn_at: int = 0
-    """A tear inside a sector: its bytes before this offset of the page are newer, the rest older. 0 and sector
-    boundaries mean no tear.
+    """Offset in the page of a tear inside a sector: bytes before it are newer, the rest older. 0 and sector boundaries:
+    no tear.
     """
     garbage: int = 0
-    """Bit s set: sector s holds garbage if the two versions differ there."""
+    """Bit s is set: sector s contains garbage if its two versions differ."""
     filling: int = 0
-    """Number of the garbage, see `garbage`; 0: none."""
+    """Number of the garbage (see the function `garbage`). 0: none."""
 
 
 class DirtyPage(NamedTuple):
-    """A page with unsynced writes. least: the earliest possible version."""
+    """A page with unsynced writes. least: the earliest version that a crash can leave."""
 
     path: str
     page: int
@@ -60,7 +60,7 @@ class DirtyPage(NamedTuple):
 
 
 class SectorFaults(NamedTuple):
-    """Faults of single sectors of torn pages. Chances as in FaultPlan; torn_page_chance as in CrashProfile."""
+    """Faults of single sectors of torn pages. Fields as in FaultPlan; torn_page_chance as in CrashProfile."""
 
     sector_bytes: int = 512
     torn_bytes_chance: float = 0.0
@@ -73,7 +73,7 @@ class SectorFaults(NamedTuple):
 
 
 class Tears(NamedTuple):
-    """Damage of a page. page: whether it mixes versions, by whole sectors or as follows."""
+    """The damage of a page. page: whether it mixes versions, by whole sectors or inside sectors."""
 
     page: bool = False
     sectors: int = 0
@@ -86,9 +86,9 @@ _WHOLE = Tears()
 
 
 class PageOutcomes:
-    """The different contents of one page, numbered as they are found. Equal contents share the first outcome's number.
+    """The possible contents of one page, numbered in the order found. Outcomes with equal contents share a number.
 
-    durable_bytes: the whole file at its length after the cut, without the page's writes. page_sectors 0: no tears.
+    durable_bytes: the whole durable file, at its length after the power cut. page_sectors 0: no tears.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class PageOutcomes:
 
     @property
     def least(self) -> int:
-        """Return the number of the page with its durable writes only."""
+        """Return the number of the page with only its durable writes."""
         return self.number(PageOutcome(self.page.least))
 
     @property
@@ -134,12 +134,12 @@ class PageOutcomes:
         return [self.number(PageOutcome(version)) for version in range(self.page.least, latest + 1)]
 
     def before_operation(self, operation: int) -> int:
-        """Return the number of the page with its durable writes and those before an operation."""
+        """Return the number of the page with only its durable writes and those before an operation."""
         earlier = bisect_left(self.page.writes, operation, key=lambda write: write[0])
         return self.number(PageOutcome(max(self.page.least, earlier)))
 
     def find_all(self, limit: int) -> bool:
-        """Find every version and every tear between two; return False, early, if they are more than limit."""
+        """Find every version and every tear between two versions. Return False as soon as there are more than limit."""
         versions = range(self.page.least, len(self.page.writes) + 1)
         for version in versions:
             self.number(PageOutcome(version))
@@ -147,7 +147,9 @@ class PageOutcomes:
             return False
         for older, newer in combinations(versions, 2):
             flying = self._flying(older, newer)
-            for chosen in range(1, (1 << len(flying)) - 1):  # every subset, except the empty and the full one
+            for chosen in range(
+                1, (1 << len(flying)) - 1
+            ):  # every subset of sectors, except the empty and the full one
                 sectors = sum(1 << sector for index, sector in enumerate(flying) if chosen >> index & 1)
                 self.number(PageOutcome(older, newer, sectors))
                 if len(self.contents) > limit:
@@ -155,16 +157,16 @@ class PageOutcomes:
         return True
 
     def tears(self) -> Iterator[int]:
-        """Yield the numbers of tears at every sector boundary, of its last write and of all its writes together."""
+        """Yield tears at each sector boundary, of the last write alone and of all unsynced writes together."""
         latest = len(self.page.writes)
         for older in sorted({self.page.least, max(self.page.least, latest - 1)}):
             flying = self._flying(older, latest)
             for boundary in range(1, len(flying)):
-                for newer in (flying[:boundary], flying[boundary:]):  # drives reorder sectors
+                for newer in (flying[:boundary], flying[boundary:]):  # both orders, because drives reorder sectors
                     yield self.number(PageOutcome(older, latest, sum(1 << sector for sector in newer)))
 
     def with_sector_faults(self) -> Iterator[int]:
-        """Yield the numbers of a sample of tears inside sectors and garbage, for the last write."""
+        """Yield a sample of tears inside sectors and of garbage, for the last write."""
         latest = len(self.page.writes)
         older = latest - 1
         if older < self.page.least:
@@ -180,7 +182,7 @@ class PageOutcomes:
                     yield self.number(PageOutcome(older, latest, before, 0, 1 << sector, filling))
 
     def _flying(self, older: int, newer: int) -> list[int]:
-        """Return the sectors in which two versions differ, or none if the page is not torn."""
+        """Return the sectors in which two versions differ. Empty if the page cannot be torn."""
         if not self._page_sectors:
             return []
         one, other = (self.contents[self.number(PageOutcome(version))] for version in (older, newer))
@@ -189,7 +191,9 @@ class PageOutcomes:
         return [sector for sector, at in enumerate(starts) if one[at : at + size] != other[at : at + size]]
 
     def _cuts(self, older: int, newer: int, sector: int) -> list[int]:
-        """Return three offsets at which to tear a sector: after the first differing byte, half way, before the last."""
+        """Return three offsets inside a sector: after the first differing byte, in the middle, before the last
+        differing byte.
+        """
         one, other = (self.contents[self.number(PageOutcome(version))] for version in (older, newer))
         first = sector * self._sector_faults.sector_bytes
         last = min(first + self._sector_faults.sector_bytes, len(one))
@@ -206,7 +210,7 @@ class PageOutcomes:
 
 
 def lay_version(page: bytearray, start: int, writes: Sequence[Write]) -> None:
-    """Apply writes to a page that begins at start, within its length."""
+    """Apply writes to a page, within the length of the page. start: the file offset of the page."""
     end = start + len(page)
     for _, at, data in writes:
         stop = at + len(data)
@@ -214,7 +218,7 @@ def lay_version(page: bytearray, start: int, writes: Sequence[Write]) -> None:
             page[at - start : stop - start] = data
         else:
             first, last = max(at, start), min(stop, end)
-            if first < last:  # a write may be beyond the surviving length of the file
+            if first < last:  # a write may be after the surviving end of the file
                 page[first - start : last - start] = data[first - at : last - at]
 
 
@@ -226,15 +230,16 @@ def lay_outcome(
     sector_bytes: int,
     durable: Content = b"",
 ) -> Tears:
-    """Apply an outcome to a durable page that begins at start; return its damage. durable: the whole file, for garbage.
+    """Apply an outcome to a durable page at file offset start, and return its damage. durable: the whole file, for
+    garbage.
 
-    The page is whole if all sectors that differ come from one version.
+    The page is not torn if all sectors in flight have the same version.
     """
     is_torn = page_outcome.sectors or page_outcome.torn_at or page_outcome.filling
     if page_outcome.version == page_outcome.other or not is_torn:
         lay_version(page, start, writes[: page_outcome.version])
         return _WHOLE
-    other = page[:]  # from the durable page: the other version would keep writes between the two versions
+    other = page[:]  # built from the durable page, because the other version may have fewer writes than this one
     lay_version(other, start, writes[: page_outcome.other])
     lay_version(page, start, writes[: page_outcome.version])
     chosen = page[:]
@@ -252,7 +257,9 @@ def lay_outcome(
 
 
 def _tear_sector(page: bytearray, older: bytearray, newer: bytearray, torn_at: int, sector_bytes: int) -> int:
-    """Make a sector newer up to a byte and older from there on; return 1 if it now mixes versions."""
+    """Replace the older bytes of a sector before torn_at by newer ones. Return 1 if the sector then mixes versions,
+    else 0.
+    """
     first = torn_at - torn_at % sector_bytes
     assert first < torn_at, "a tear at a sector's first byte tears nothing"
     last = min(first + sector_bytes, len(older))
@@ -270,7 +277,7 @@ def _lay_garbage(
     sector_bytes: int,
     durable: Content,
 ) -> int:
-    """Fill the selected sectors in flight with garbage; return how many now have neither version."""
+    """Fill the selected sectors in flight with garbage. Return how many sectors then equal neither version."""
     harmed = 0
     for sector, first in enumerate(range(0, len(one), sector_bytes)):
         last = min(first + sector_bytes, len(one))
@@ -282,7 +289,7 @@ def _lay_garbage(
 
 
 def garbage(filling: int, file: Content, start: int, end: int, sector_bytes: int) -> bytes:
-    """Return garbage for [start, end), a sector of a file with the durable content `file`."""
+    """Return garbage for [start, end), one sector of a file. file: its durable content."""
     assert 0 < filling < FILLINGS, filling
     size_bytes = end - start
     if filling == _ZEROS:

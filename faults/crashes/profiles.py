@@ -12,35 +12,37 @@
     strict-posix  lost        any combination                   in any order    torn    keeps its content
     torn-sectors  lost        any combination                   in any order    torn    keeps its content
 
-Lost page cache: each unsynced page holds some version since its last sync, independent of other pages. A torn page
-mixes two versions by sectors. With torn-sectors every unsynced page is torn, and one sector may mix two versions as
-well, newer up to some byte: media that write in smaller units (persistent memory: 8 bytes), and drives without atomic
-sectors. After an os-crash the drive still has power: it finishes accepted writes, so no page is torn, and keeps its
-cache (`lying sync`).
+Lost page cache: each unsynced page has some version since its last sync, independent of other pages. In a torn page,
+some sectors have one version and the rest another. With torn-sectors every unsynced page is torn, and a sector may be
+torn as well: its bytes are newer up to some offset. This models media that write smaller units (persistent memory: 8
+bytes) and drives without atomic sectors. After an os-crash the drive still has power. It finishes accepted writes, so
+no page is torn, and its cache survives (`lying sync`).
 
-In order: a prefix survives, as one journal serves the whole file system. A sync commits everything before its own
-file's last change; for fdatasync and msync the last change of length, blocks or names (`Namespace`).
+In order: a prefix of the changes survives, because the whole file system has one journal. A sync commits all changes up
+to its own file's last change. For fdatasync and msync only changes of length, blocks or names count (`Namespace`).
 
-Grown lengths (xfs and ext4, delayed allocation): blocks are found and the length is logged at write-back, so the length
-of a file that grew by `write` is lost or not on its own. A length asked for ahead (fallocate) is logged in order. ext4
-logs all in one order, so a surviving length implies the changes logged before the file grew. It allocates at once, so
-it logs the length in order, for a file renamed over another and for writes to an emptied file (auto_da_alloc; the
-latter at its close, which is not known here). ext4 is mounted by default options; ext4-ordered has nodelalloc.
+Grown lengths (xfs and ext4, delayed allocation): blocks are assigned and the length is logged at write-back. So the
+length of a file that grew by `write` may be lost independently of other changes. A length set by fallocate is logged in
+order. ext4 has one order for all changes, so a surviving length implies the changes logged before the file grew. ext4
+allocates at once, and so logs the length in order, in two cases (auto_da_alloc): when a file is renamed over another,
+and when an emptied file is closed after writes. The simulation does not see this close. ext4 has default mount options;
+ext4-ordered has nodelalloc.
 
-Logged (btrfs): a transaction of the whole file system is there or not. A sync before that logs one file, its name and
-the new directories above it, or one directory; other names made earlier may be missing.
+Logged (btrfs): a transaction of the whole file system survives as a whole or not at all. Before it is committed, a sync
+logs either one file with its name and the new directories above it, or one directory. Other names, even older ones, may
+be lost.
 
 Before length: data appended by `write` is durable before its length, so no zeros or old blocks appear. Stores through a
-map into space asked for ahead have no such guarantee.
+map into fallocated space have no such guarantee.
 
-In steps: ext4 and btrfs log the length with each extent of space asked for ahead, so a crash leaves any length in
-between; xfs sets the length once, at the end. Where a file system cannot allocate, the C library writes block after
-block, and a kill may leave such a length as well. Files of a run may be smaller than a block, so lengths go by bytes.
-The first loss in order may leave a part.
+In steps: for fallocate, ext4 and btrfs log the length with each extent, so a crash may leave any length in between. xfs
+sets the length once, at the end. If a file system does not support fallocate, the C library writes block by block, so
+even a process kill may leave a length in between. Files of a run may be smaller than a block, so these lengths are in
+bytes. Of the growths lost in order, the first may be partial.
 
-All but torn-sectors are milder than strict-posix, which is POSIX on a drive that writes sectors whole and can leave
-each of their images. Left out, as it would lose less: btrfs flushes a new file before it replaces another by rename,
-xfs flushes an emptied file at its close, and ext4-data keeps `pwrite`s in order with names.
+strict-posix means POSIX on a drive with atomic sectors. It allows every image of the other profiles except
+torn-sectors. Not modelled, because they lose less: btrfs flushes a new file before it replaces another by rename, xfs
+flushes an emptied file when it is closed, and ext4-data keeps the order of `pwrite`s and names.
 
 Sources: Pillai et al., "All File Systems Are Not Created Equal", OSDI 2014 (persistence properties by file system);
 Mohan et al., "Finding Crash-Consistency Bugs with Bounded Black-Box Crash Testing", OSDI 2018, and "File System
@@ -73,7 +75,7 @@ from ..kinds import FaultKind
 
 
 class Metadata(Enum):
-    """Rules for the metadata changes that survive: creations, sizes, renames and removals since the last sync."""
+    """Rules by which unsynced metadata changes survive: creations, sizes, renames and removals."""
 
     KEPT = "all of them"
     PREFIX = "the first ones, in order"
@@ -100,7 +102,7 @@ class Metadata(Enum):
         return ordered, [change for change in changes if not self.is_in_order(change)]
 
     def is_taken_along(self, change: Change, first_lost: int | None) -> bool:
-        """Return whether an unordered change is lost because the journal logged it after the first ordered loss."""
+        """Return whether an unordered change is lost because it was logged after the first lost ordered change."""
         return self is Metadata.PREFIX_BUT_DELAYED and first_lost is not None and change.number > first_lost
 
 
@@ -114,11 +116,11 @@ class CrashProfile:
     data_before_size: bool = False
     whole_pages: bool = False
     drive_cache_survives: bool = False
-    """Synced data in the drive's volatile cache survives."""
+    """Whether synced data in the drive's volatile cache survives."""
     torn_bytes_chance: float = 0.0
-    """Chance of a tear inside a sector for a torn page, in addition to the disk's own plan."""
+    """Chance that a torn page is torn inside a sector. It is added to the chance of the disk's plan."""
     torn_page_chance: float = 0.0
-    """Chance of a tear for an unsynced page; 0: drawn as in any power cut."""
+    """Chance that an unsynced page is torn. 0: as in any other power cut."""
     grows_in_steps: bool = False
     """Whether a growth by allocation may leave any length in between."""
 
@@ -128,9 +130,9 @@ class CrashProfile:
 
     @property
     def summary(self) -> str:
-        """Describe the losses of such a crash."""
+        """Describe the possible losses."""
         if self.page_cache_survives:
-            # `DiskLifecycle` mounts the same disk after a process kill, so cached data stays at risk.
+            # After a process kill `DiskLifecycle` mounts the same disk, so a power cut can still lose cached data.
             later = "a later power cut may lose them" if self.name == "process-kill" else "all are durable"
             return f"the page cache survives, and with it every write, name and size; {later}"
         torn = "torn between or inside sectors" if self.torn_bytes_chance else "torn"
@@ -138,18 +140,18 @@ class CrashProfile:
         return f"unsynced pages may be {pages}; of unsynced names and sizes survive {self.metadata.value}"
 
     def closed(self, unsure: Sequence[Change], lost: Lost) -> Lost:
-        """Return the losses, including the changes that they take along."""
+        """Return the lost changes plus those that are lost because of them."""
         ordered, others = self.metadata.split(unsure)
         first_lost = next((change.number for change in ordered if change.number in lost), None)
         taken = [one.number for one in others if self.metadata.is_taken_along(one, first_lost)]
         return {**dict.fromkeys(taken, 0), **lost}
 
     def partial(self, unsure: Sequence[Change], lost: Container[int]) -> list[Extend]:
-        """Return the lost growths that may leave a part, out of all that may be lost."""
+        """Return the lost growths of which a part may survive. unsure: all changes that may be lost."""
         if not self.grows_in_steps:
             return []
         ordered, others = self.metadata.split(unsure)
-        # In order, a partial first loss is the end of the journal; later changes cannot survive then.
+        # The first lost growth is the end of the journal, so only this one can be partial.
         first = [change for change in ordered if change.number in lost][:1]
         gone = first + [change for change in others if change.number in lost]
         growths = [change for change in gone if isinstance(change, Extend)]
@@ -180,7 +182,7 @@ _WRITES = ("store", "pwrite", "write", "zero range")
 
 
 def crash_kinds(operations: Collection[str], profiles: Collection[CrashProfile]) -> Iterator[str]:
-    """Yield the possible losses after these operations and crashes of these profiles; some kinds twice."""
+    """Yield the kinds of loss possible after these operations and crashes of these profiles. A kind may repeat."""
     cuts = [profile for profile in profiles if not profile.page_cache_survives]
     if not cuts:
         return

@@ -1,7 +1,7 @@
 """Crash sampling: draws the losses of a power cut, first metadata, then dirty pages.
 
-Each cut draws a strategy first, without recording it. Recorded outcomes are 0 for whatever survives whole, so a record
-reads as the list of losses, and each loss can be undone on its own.
+Each power cut first draws a strategy, which is not recorded. The recorded outcome of everything that survives is 0. So
+a record lists the losses, and shrinking can undo each loss separately.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,26 +11,26 @@ from ..disk.changes import Change, Lost
 from .page_outcomes import FILLINGS, DirtyPage, PageOutcome, SectorFaults
 from .profiles import CrashProfile
 
-# One draw per page would almost never lose everything, or just one thing, where bugs are likely. So a cut has a
-# strategy.
+# With one independent draw per page, a power cut would almost never lose everything or only one change, although
+# bugs are likely there. So each cut draws a strategy.
 _CHANGE_STRATEGIES = ("none", "all", "each on its own", "one missing", "one alone")
 _PAGE_STRATEGIES = ("none", "all", "any version", "any version", "torn", "torn", "one missing", "one alone")
 _TEAR_CHANCES = (0.1, 0.5, 1.0)
 
 
 def draw_lost_changes(stream: Stream, profile: CrashProfile, unsure: Sequence[Change]) -> Lost:
-    """Return the changes that a cut loses, out of those that it may lose."""
+    """Draw which of the unsure changes a power cut loses."""
     if not unsure:
         return {}
     return decide_lost_changes(stream, profile, unsure, _lost_changes(stream.raw_random, profile, unsure))
 
 
 def decide_lost_changes(stream: Stream, profile: CrashProfile, unsure: Sequence[Change], proposed: Lost) -> Lost:
-    """Record the lost changes: how many ordered ones from the end, which others, and which leave a part of a growth."""
+    """Record the lost changes: the count of ordered ones, which unordered ones, and which growths are partial."""
     ordered, others = profile.metadata.split(unsure)
     from_end = sum(change.number in proposed for change in ordered)
     count = stream.record(len(ordered) + 1, "changes lost from the end", from_end)
-    # From the end, whatever was proposed: a journal that commits in order loses its last changes and no others.
+    # Always from the end: a journal that commits in order can lose only its last changes.
     lost = {change.number: 0 for change in ordered[len(ordered) - count :]}
     first_lost = min(lost, default=None)
     for change in others:
@@ -48,7 +48,7 @@ def decide_lost_changes(stream: Stream, profile: CrashProfile, unsure: Sequence[
 def draw_page_outcomes(
     stream: Stream, dirty: Sequence[DirtyPage], page_sectors: int, sector_faults: SectorFaults | None = None
 ) -> list[PageOutcome]:
-    """Return the outcome of each dirty page. page_sectors 0: no tears."""
+    """Draw the outcome of each dirty page. page_sectors 0: no tears."""
     if not dirty:
         return []
     if sector_faults is not None and not (page_sectors and sector_faults.is_possible):
@@ -63,9 +63,10 @@ def draw_page_outcomes(
 def record_page_outcome(
     stream: Stream, page: DirtyPage, proposed: PageOutcome, page_sectors: int, sector_faults: SectorFaults | None
 ) -> PageOutcome:
-    """Record one page's outcome: the number of newest writes lost, and if torn, sectors with another version.
+    """Record the outcome of one page: how many of its newest writes are lost, and for a torn page the sectors with
+    another version.
 
-    Later questions depend on recorded answers, never on the proposal, so a replay asks the same.
+    A later draw depends on recorded values, never on the proposal, so a replay makes the same draws.
     """
     latest = len(page.writes)
     assert page.least <= proposed.version <= latest, (page.label, page.least, proposed, latest)
@@ -88,7 +89,7 @@ def record_page_outcome(
 
 
 def _lost_changes(chance: Callable[[], float], profile: CrashProfile, unsure: Sequence[Change]) -> Lost:
-    """Propose lost changes, and for half of lost growths the bytes left."""
+    """Propose which changes are lost, and for half of the lost growths a number of surviving bytes."""
     ordered, others = profile.metadata.split(unsure)
     kept = _version(chance, len(ordered))
     lost = {change.number: 0 for change in ordered[kept:]}
@@ -143,7 +144,7 @@ def _torn(
     page_sectors: int,
     sector_faults: SectorFaults | None,
 ) -> PageOutcome:
-    """Propose a version and by chance a second one, its sectors, and other damage."""
+    """Propose a version, possibly a second version with its sectors, and other damage."""
     whole = _at_any_version(chance, page)
     versions = len(page.writes) - page.least + 1
     if versions == 1 or chance() >= torn_chance:
@@ -153,7 +154,7 @@ def _torn(
     torn = PageOutcome(whole.version, other, int(chance() * (1 << page_sectors)))
     if sector_faults is None:
         return torn
-    # Tears inside sectors and garbage only affect sectors in flight.
+    # Tears inside sectors and garbage affect only sectors in flight.
     sector_bytes = sector_faults.sector_bytes
     page_bytes = page_sectors * sector_bytes
     first, last = sorted((torn.version, torn.other))
@@ -175,7 +176,7 @@ def _torn(
 
 
 def _version(chance: Callable[[], float], last: int) -> int:
-    """Propose a version, 0 to last: half of the time any, else one of the ends."""
+    """Propose a version from 0 to last: with chance 1/2 any version, else the first or the last one."""
     if last == 0:
         return 0
     drawn = int(chance() * 2 * (last + 1))

@@ -1,1 +1,1 @@
-"""How long storage takes: models of disks and of the file system above them. For latency, not for crashes."""
+"""Latency models of storage devices and of the file system above them. Crashes are not modelled here."""

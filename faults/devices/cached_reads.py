@@ -1,12 +1,12 @@
-"""Cached reads: reads that miss the page cache, and read-ahead.
+"""Cached reads: model the page cache, its misses, and read-ahead.
 
-Each reader of a file has its own read-ahead state. Linux has one per opened file, but recognises several readers by the
-cached pages before their positions, which has the same effect.
+Each reader of a file has its own read-ahead state. Linux has one state per opened file, but recognises a second reader
+by the cached pages before its position, so the effect is the same.
 
-A first read, or a miss right after the last page, reads a few pages at once, and the reader waits for the first. When
-the reader reaches the first page that it had not requested, the next window starts, twice as large, without a wait. A
-miss elsewhere reads only the wanted pages and resets the window. A map with read-around takes a full window instead,
-half of it before the page.
+A first read, or a miss right after the last page, reads a window of a few pages, and the reader waits for the first
+page. When the reader reaches the first page beyond its own request, the next window is read in the background, twice as
+large. A miss elsewhere reads only the requested pages and resets the window. A map with read-around instead reads a
+full window, half of it before the page.
 
 Sources: Linux, mm/readahead.c (ondemand_readahead): 4 pages at first, 128 KiB at most; mm/filemap.c
 (do_sync_mmap_readahead) for read-around.
@@ -26,7 +26,9 @@ PAGES_MOST = 32  # 128 KiB, Linux's read_ahead_kb
 
 
 class ReadAhead:
-    """One reader in one file. Invariant: the last window ends at `_end`; a hit from `_marker` on starts the next."""
+    """The read-ahead of one reader in one file. Invariant: the last window ends at `_end`; a hit at or after `_marker`
+    starts the next one.
+    """
 
     __slots__ = ("_around", "_end", "_last", "_marker", "_most", "window")
 
@@ -37,10 +39,10 @@ class ReadAhead:
         self._end = 0
         self._marker = -1
         self.window = 0
-        """Pages of the last window, 0 after a miss at random."""
+        """Number of pages in the last window; 0 after a random miss."""
 
     def miss(self, page: int, wanted: int) -> range:
-        """Return the pages to read after a miss of the first wanted page."""
+        """Return the pages to read after a miss. page: the first missing page. wanted: number of requested pages."""
         if page - self._last not in (0, 1):
             self.window, self._marker = 0, -1
             if self._around:
@@ -53,7 +55,7 @@ class ReadAhead:
         return range(page, self._end)
 
     def hit(self, page: int) -> range:
-        """Return the pages to read ahead at a hit, usually none."""
+        """Return the pages to read ahead after a hit, usually none."""
         if not 0 <= self._marker <= page < self._end:
             return range(0)
         begin = self._marker = self._end
@@ -68,27 +70,29 @@ class ReadAhead:
 
 
 class CachedReads:
-    """The clean pages of one machine, most recently used last, each with the request that reads it."""
+    """The clean pages of one machine with the requests that read them, least recently used first."""
 
     def __init__(
         self, elevator: Elevator, memory: Memory, read_ahead: Callable[[str], ReadAhead] | None = None
     ) -> None:
-        """Set up. read_ahead: returns the read-ahead of a reader, by the file's path."""
+        """Create an empty cache. read_ahead: returns the read-ahead for a reader of the file at a path."""
         self._elevator = elevator
         self._most = memory.cache_bytes // BLOCK_BYTES
         self._read_ahead = read_ahead or (lambda path: ReadAhead())
         self._pages: OrderedDict[Page, IoRequest] = OrderedDict()
         self._states: dict[tuple[str, str], ReadAhead] = {}
         self.misses = 0
-        """Number of waits of readers for the device."""
+        """How often a reader has waited for the device."""
 
     def drop(self) -> None:
-        """Forget all pages and positions, as after a power-off."""
+        """Drop all cached pages and read positions, as after a power-off."""
         self._pages.clear()
         self._states.clear()
 
     def read(self, reader: str, file: FilePages, first: int, last: int) -> None:
-        """Wait in the current task until pages [first, last] of a file are cached. reader: its name."""
+        """Wait in the current task until pages [first, last] of a file are cached. reader: name that identifies the
+        read position.
+        """
         state = self._states.get((reader, file.path))
         if state is None:
             state = self._states[reader, file.path] = self._read_ahead(file.path)
@@ -101,12 +105,12 @@ class CachedReads:
             else:
                 self._pages.move_to_end((file.path, page))
                 self._begin(file, state.hit(page))
-            if request is not None:  # None: a hole without a block
+            if request is not None:  # None: the page is a hole without a block
                 self._elevator.wait(request)
             state.passed(page)
 
     def _begin(self, file: FilePages, pages: Iterable[int]) -> None:
-        """Start reads of the pages that are not cached and have a block."""
+        """Start to read the given pages, except cached pages and holes."""
         runs: list[Run] = []
         of_runs: list[list[int]] = []
         for page in pages:

@@ -1,18 +1,19 @@
-"""Drives: durations of writes, reads and flushes on hard disks and flash drives.
+"""Drives: model durations of writes, reads and flushes on hard disks and flash.
 
-Hard disk: seek, rotation, transfer. The platter's angle depends on time alone, so a sequential write that misses its
-sector waits for a whole turn, as small syncs on real disks do. A finished write is on the medium, so a flush is free. A
-request that arrives during another one is accepted meanwhile (command queueing). After a read the disk reads on into
-its buffer until it has to move, which serves the next sequential read.
+Hard disk: seek, rotation, transfer. The platter's angle depends only on the time, so a sequential write that misses its
+sector waits for a whole turn, as small syncs on real disks do. A finished write is on the medium, so a flush takes no
+time. The disk accepts a request while it executes another (command queueing). After a read the disk continues to read
+into its buffer until the head must move, so the next sequential read is fast.
 
-Flash drive: a write ends in the drive's cache. A flush programs the cache: without capacitors it waits for the flash,
-with a tail from garbage collection; with capacitors ("data centre" models) it returns at once.
+Flash drive: a write is finished when its data is in the drive's cache. A flush of a drive without capacitors waits
+until the data is programmed into the flash, sometimes much longer because of garbage collection. With capacitors ("data
+centre" models) a flush returns at once.
 
 Hard disk figures: 7,200 turns a minute, 0.6 ms from track to track, 8.5 ms for a third of the stroke, 200 MB/s (10^6
 bytes), from data sheets of 3.5-inch drives of about 4 TB. Seek times grow as the root of the distance, as in Ruemmler
 and Wilkes, "An Introduction to Disk Drive Modeling", IEEE Computer 27(3), 1994. Flash figures: SATA at 500 MB/s and 60
-us a command; NVMe at 2.5 GB/s and 12 us, from data sheets of consumer drives; flushes and their tails as in Hao et al.,
-"The Tail at Store", FAST 2016 (slow ones are tens of times the usual).
+us a command; NVMe at 2.5 GB/s and 12 us, from data sheets of consumer drives; flush times as in Hao et al., "The Tail
+at Store", FAST 2016 (slow flushes take tens of times as long as the median).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -23,11 +24,13 @@ from ...sim.choices import Stream
 from .storage import BLOCK_BYTES, JournalledStorage, Run, Storage
 
 _MS, _US = 1_000_000, 1_000
-_STEPS = 1000  # enough for quantiles of 0.1 %
+_STEPS = 1000  # fine enough for quantiles of 0.1 %
 
 
 class Spread:
-    """Equally likely durations in ns. Invariant: ascending, so that 0, the default draw, is the least."""
+    """A distribution of equally likely durations in ns. Invariant: ascending, so that 0, the default draw, selects the
+    shortest.
+    """
 
     __slots__ = ("ns",)
 
@@ -38,7 +41,7 @@ class Spread:
 
     @classmethod
     def through(cls, points: Sequence[tuple[float, int]]) -> "Spread":
-        """Return the spread through points (share of all, ns), linear between them, from share 0 to 1."""
+        """Interpolate linearly between points (share of all durations, ns). The shares go from 0 to 1."""
         shares = [share for share, _ in points]
         if shares[0] != 0 or shares[-1] != 1 or shares != sorted(set(shares)):
             raise ValueError(f"shares: expected 0 to 1, ascending, found {shares}")
@@ -55,11 +58,11 @@ class Spread:
         return self.ns[stream.below(len(self.ns), label)]
 
     def quantile(self, share: float) -> int:
-        """Return the duration that this share of the durations does not exceed."""
+        """Return the duration that the given share of durations does not exceed."""
         return self.ns[min(len(self.ns) - 1, int(share * len(self.ns)))]
 
     def scaled(self, factor: float) -> "Spread":
-        """Return the spread with all durations multiplied."""
+        """Return a copy with all durations multiplied by factor."""
         return Spread(round(one * factor) for one in self.ns)
 
 
@@ -68,12 +71,12 @@ _BYTES_PER_SECOND = 200_000_000
 _TRACK_BLOCKS = _BYTES_PER_SECOND * _TURN_NS // 1_000_000_000 // BLOCK_BYTES
 _BLOCK_NS = _TURN_NS // _TRACK_BLOCKS
 _TRACK_TO_TRACK_NS = 600_000
-_THIRD_OF_STROKE_NS = 8_500_000  # the average seek in data sheets, the distance of two random tracks
+_THIRD_OF_STROKE_NS = 8_500_000  # the average seek in data sheets, for the mean distance of two random tracks
 _COMMAND_NS = 50_000
 
 
 class HardDisk:
-    """One hard disk. Invariant: idle from `_idle_ns` on, or reading on if `_reads_on`; it stops after the last run."""
+    """One hard disk. Invariant: it is idle from `_idle_ns` on, or reads on after the last run if `_reads_on`."""
 
     def __init__(self, blocks: int = 1 << 30) -> None:
         self.blocks = blocks
@@ -83,24 +86,24 @@ class HardDisk:
         self._reads_on = False
 
     def write(self, now_ns: int, runs: Sequence[Run]) -> int:
-        """Return when runs are on the medium, begun at now_ns."""
+        """Return when a write of runs that begins at now_ns is on the medium."""
         self._reads_on = False
         for run in runs:
             now_ns = self._serve(now_ns, run)
         return now_ns
 
     def read(self, now_ns: int, run: Run) -> int:
-        """Return when a run has been read, begun at now_ns."""
+        """Return when a read of a run that begins at now_ns is finished."""
         first, count = run
         if not self._reads_on or first != self._head:
             self._reads_on = True
             return self._serve(now_ns, run)
         self._head += count
-        self._idle_ns += count * _BLOCK_NS  # when the last block has passed, which may be over
+        self._idle_ns += count * _BLOCK_NS  # the time at which the last block has passed the head, possibly in the past
         return max(now_ns + _COMMAND_NS, self._idle_ns)
 
     def flush(self, now_ns: int) -> int:
-        """Return immediately: all writes are on the medium."""
+        """Return now_ns, because all finished writes are on the medium."""
         return max(now_ns, self._idle_ns)
 
     def _serve(self, now_ns: int, run: Run) -> int:
@@ -108,14 +111,17 @@ class HardDisk:
         assert 0 <= first <= self.blocks - count, (run, self.blocks)
         at_ns = max(now_ns + _COMMAND_NS, self._idle_ns) + self._seek_ns(first)
         angle_ns = first % _TRACK_BLOCKS * _BLOCK_NS
-        at_ns += (angle_ns - at_ns) % (_TRACK_BLOCKS * _BLOCK_NS)  # time until the sector passes; never negative
+        at_ns += (angle_ns - at_ns) % (
+            _TRACK_BLOCKS * _BLOCK_NS
+        )  # time until the sector is below the head; never negative
         self._head = first + count
         self._idle_ns = at_ns + count * _BLOCK_NS
         assert self._idle_ns > now_ns, (now_ns, self._idle_ns)
         return self._idle_ns
 
     def _seek_ns(self, block: int) -> int:
-        # By the root of the distance: an arm accelerates for half of the way and brakes for the other.
+        # Proportional to the root of the distance: the arm accelerates for one half of the way and brakes for the
+        # other.
         distance = abs(block // _TRACK_BLOCKS - self._head // _TRACK_BLOCKS)
         if not distance:
             return 0
@@ -124,7 +130,7 @@ class HardDisk:
 
 
 class FlashDrive:
-    """One drive. Invariant: it is idle from `_idle_ns` on, and its cache is empty unless `_dirty`."""
+    """One flash drive. Invariant: it is idle from `_idle_ns` on, and its cache is empty unless `_dirty`."""
 
     def __init__(
         self,
@@ -136,7 +142,9 @@ class FlashDrive:
         blocks: int = 1 << 30,
         depth: int = 1,
     ) -> None:
-        """Set up. depth: number of concurrent commands, apart from their transfers."""
+        """Create an idle drive. depth: number of commands that the drive executes at once; their transfers do not
+        overlap.
+        """
         assert depth > 0, depth
         self.blocks = blocks
         self._stream = stream
@@ -148,7 +156,7 @@ class FlashDrive:
         self._dirty = False
 
     def write(self, now_ns: int, runs: Sequence[Run]) -> int:
-        """Return when runs are in the drive's cache, begun at now_ns."""
+        """Return when a write of runs that begins at now_ns is in the drive's cache."""
         self._idle_ns = max(now_ns, self._idle_ns)
         if runs:
             self._dirty = True
@@ -157,15 +165,16 @@ class FlashDrive:
         return self._idle_ns
 
     def read(self, now_ns: int, run: Run) -> int:
-        """Return when a run has been read, begun at now_ns."""
+        """Return when a read of a run that begins at now_ns is finished."""
         begun_ns = max(now_ns, self._idle_ns)
         transfer_ns = run[1] * self._block_ns
-        # The link is busy for the transfer and a share of the command: the drive works on `depth` commands at once.
+        # The link is busy for the transfer plus a share of the command, because the drive executes `depth` commands at
+        # once.
         self._idle_ns = begun_ns + self._overlapped_ns + transfer_ns
         return begun_ns + self._command_ns + transfer_ns
 
     def flush(self, now_ns: int) -> int:
-        """Return when the cache has been programmed, begun at now_ns."""
+        """Return when a flush that begins at now_ns has programmed the cache into the flash."""
         self._idle_ns = max(now_ns, self._idle_ns)
         if self._dirty:
             self._dirty = False
@@ -174,14 +183,14 @@ class FlashDrive:
 
 
 def sata_ssd(stream: Stream, depth: int = 1) -> FlashDrive:
-    """Return a consumer SATA drive, without capacitors."""
+    """Create a consumer SATA drive without capacitors."""
     points = [(0.0, 300 * _US), (0.5, 600 * _US), (0.9, 1_200 * _US), (0.99, 6 * _MS), (1.0, 25 * _MS)]
     flush = Spread.through(points)
     return FlashDrive(stream, command_ns=60 * _US, bytes_per_second=500_000_000, flush=flush, depth=depth)
 
 
 def nvme_ssd(stream: Stream, depth: int = 1) -> FlashDrive:
-    """Return an NVMe server drive with capacitors."""
+    """Create an NVMe server drive with capacitors."""
     points = [(0.0, 8 * _US), (0.5, 12 * _US), (0.9, 25 * _US), (0.99, 150 * _US), (1.0, 2 * _MS)]
     flush = Spread.through(points)
     return FlashDrive(stream, command_ns=12 * _US, bytes_per_second=2_500_000_000, flush=flush, depth=depth)

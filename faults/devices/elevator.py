@@ -1,9 +1,9 @@
 """Elevator: the queue of a device, which sorts and merges waiting requests.
 
 Writes are issued in ascending order of blocks from the head's position, then from the lowest block again; adjacent ones
-are merged. Reads, for which tasks wait, go first, but at most twice in a row before writes. These are the rules of
+are merged. Tasks wait for reads, so reads are issued before writes, but at most twice in a row. These are the rules of
 mq-deadline (Linux, Documentation/block/deadline-iosched.rst: sorted batches of fifo_batch = 16, writes_starved = 2).
-Its deadlines are not modelled: a batch is short, and a round reaches every request.
+Deadlines are not modelled, because batches are short and each round issues every waiting request.
 """
 
 from bisect import bisect_left, insort
@@ -24,7 +24,9 @@ _COMPLETION = Waiting("a request's end")
 
 @dataclass(slots=True, eq=False)
 class IoRequest:
-    """Runs of one task. Invariant: `done_ns`, the end of the last run, is set when `queued` is 0."""
+    """Runs that one task has requested together. Invariant: `done_ns`, the end of the last run, is set when `queued` is
+    0.
+    """
 
     begun_ns: int
     queued: int
@@ -33,7 +35,7 @@ class IoRequest:
 
 
 Queued = tuple[int, int, int, IoRequest]
-"""A queued run: first block, a number for comparison, number of blocks, its request."""
+"""A queued run: first block, a number that breaks ties, number of blocks, request."""
 
 
 class Elevator:
@@ -62,14 +64,14 @@ class Elevator:
         return self._queue(self._writes, runs)
 
     def flush(self) -> IoRequest:
-        """Queue a flush of the device's cache. It covers finished writes."""
+        """Queue a flush of the device's cache. It covers writes that are already finished."""
         request = self._new_request(1)
         self._flushes.append(request)
         self._wake()
         return request
 
     def wait(self, request: IoRequest) -> None:
-        """Wait in the current task for the end of a request."""
+        """Wait in the current task until a request is finished."""
         while request.done_ns is None:
             request.waiters.wait(None)
         if request.done_ns > self._kernel.now_ns:
@@ -106,7 +108,7 @@ class Elevator:
                 kernel.park(_SERVING, done_ns)
 
     def _issue(self, now_ns: int) -> int | None:
-        """Issue the next requests; return the time of their end, or None for an empty queue."""
+        """Issue the next requests. Return the time at which they are finished, or None if the queue is empty."""
         starved = self._reads_in_a_row >= _READS_IN_A_ROW and (self._writes or self._flushes)
         if self._reads and not starved:
             self._reads_in_a_row += 1
@@ -126,7 +128,7 @@ class Elevator:
     def _issue_reads(self) -> int:
         done_ns = 0
         for first, _, blocks, request in self._take(self._reads):
-            # Begun when it was queued: a drive accepts a command while it is busy.
+            # A drive accepts a command while it is busy, so the read begins when it was queued.
             done_ns = self._device.read(request.begun_ns, (first, blocks))
             self.commands += 1
             self.blocks_read += blocks
@@ -145,7 +147,7 @@ class Elevator:
         return done_ns
 
     def _take(self, queue: list[Queued]) -> list[Queued]:
-        """Remove the next requests from the head's position, up to a number of commands and blocks."""
+        """Remove the next runs from the queue in block order. The number of commands and blocks is limited."""
         at = bisect_left(queue, (self._head,))
         ordered = queue[at:] + queue[:at]
         commands, first, end = 0, 0, -1
@@ -160,7 +162,7 @@ class Elevator:
             blocks += queued[2]
             taken += 1
         assert taken > 0, "a queue that is not empty gives at least one run"
-        wrapped = max(0, at + taken - len(queue))  # runs before the head, at the queue's start
+        wrapped = max(0, at + taken - len(queue))  # runs before the head, which are at the start of the queue
         del queue[at : at + taken]
         del queue[:wrapped]
         self._head = end
@@ -168,7 +170,7 @@ class Elevator:
 
 
 def merged(runs: Iterable[Run]) -> list[Run]:
-    """Return runs, sorted from some point on, with adjacent and overlapping ones merged."""
+    """Return the runs with adjacent and overlapping runs merged. The input is sorted, but may wrap around once."""
     found: list[Run] = []
     for first, blocks in runs:
         if found and found[-1][0] <= first <= sum(found[-1]):
@@ -180,7 +182,7 @@ def merged(runs: Iterable[Run]) -> list[Run]:
 
 
 def _finish(request: IoRequest, done_ns: int) -> None:
-    """Record the end of one of a request's runs; after the last one wake its waiters."""
+    """Record the end of one run of a request. After the last run, wake the tasks that wait for the request."""
     assert request.queued > 0, "a run of the request ended twice"
     assert request.begun_ns <= done_ns, (request.begun_ns, done_ns)
     request.queued -= 1

@@ -1,9 +1,9 @@
 """Page placement: dirty pages of files, their blocks on the device, and limits of the page cache.
 
 A file that is allocated ahead (fallocate) has adjacent blocks from the start. An appended file gets blocks at
-write-back (delayed allocation): the pages of one pass are adjacent, and follow the previous file, as ext4 packs small
-files. With room_blocks a growing file reserves blocks after its last one, so it lies in few pieces, far from other
-growing files (ext4's inode preallocation, up to 8 MiB; XFS's speculative preallocation, up to more).
+write-back (delayed allocation). The pages written in one pass get adjacent blocks after those of the previous file, as
+in ext4 for small files. With room_blocks a growing file reserves blocks after its last one, so it has few fragments,
+far from other growing files (ext4's inode preallocation, up to 8 MiB; XFS's speculative preallocation, up to more).
 
 Sources: Linux, Documentation/filesystems/ext4/allocators.rst; fs/ext4/mballoc.c (ext4_mb_normalize_request,
 mb_stream_req); fs/xfs/xfs_iomap.c (xfs_iomap_prealloc_size).
@@ -22,14 +22,14 @@ _MIB = 1 << 20
 
 @dataclass(slots=True)
 class FileBlocks:
-    """Block numbers of one file: from `ahead` on if it was allocated ahead, else page by page."""
+    """Block numbers of one file: adjacent from `ahead` on if allocated ahead, else one number per page."""
 
     ahead: int | None = None
     placed: dict[int, int] = field(default_factory=dict)
     kept: int = 0
     """The next reserved block."""
     kept_blocks: int = 0
-    """Number of reserved blocks from there on."""
+    """Number of reserved blocks from `kept` on."""
 
     def block_of(self, page: int) -> int | None:
         return self.placed.get(page) if self.ahead is None else self.ahead + page
@@ -39,12 +39,14 @@ class Placement(FreeBlocks):
     """Assigns blocks to the pages of files."""
 
     def __init__(self, blocks: int, *, room_blocks: int = 0) -> None:
-        """Set up. room_blocks: number of blocks that a growing file reserves at a time."""
+        """Create a device on which all blocks are free. room_blocks: number of blocks that a growing file reserves at a
+        time.
+        """
         super().__init__(blocks)
         self._room_blocks = max(room_blocks, 1)
 
     def place(self, file: FileBlocks, pages: Iterable[int]) -> list[Run]:
-        """Return the runs of pages, given in ascending order. Pages without a block get one."""
+        """Return the block runs of the given pages, which are ascending. Pages without a block get one."""
         runs: list[Run] = []
         for page in pages:
             block = file.block_of(page)
@@ -69,33 +71,33 @@ class FilePages:
 
     path: str
     written: Gate
-    """Tasks that wait for the pages in flight."""
+    """Wakes the tasks that wait for the pages in flight."""
     blocks: FileBlocks = field(default_factory=FileBlocks)
     dirty: set[int] = field(default_factory=set)
     dirty_since_ns: int = 0
     """Time at which the first of the dirty pages became dirty."""
     in_flight: int = 0
     commit_number: int = 0
-    """The journal's commit that covers its last write-back."""
+    """Number of the journal commit that covers the file's last write-back."""
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Limits of the page cache: Linux's defaults for times and for the ratio of the limits (sysctl/vm.rst).
+    """Limits of the page cache. Times, and the ratio of the two dirty limits, are Linux's defaults (sysctl/vm.rst).
 
     dirty_expire_centisecs 3000, dirty_writeback_centisecs 500, dirty_background_ratio 10, dirty_ratio 20.
     """
 
     dirty_bytes_max: int = 32 * _MIB
-    """Above this, writing tasks wait."""
+    """Tasks that write wait while more than this is dirty."""
     cache_bytes: int = 64 * _MIB
     """Limit for clean pages."""
     expire_ns: int = 30_000_000_000
     """Age at which a dirty page is written back."""
     wake_ms: int = 5_000
-    """Interval of the flusher and of journal commits."""
+    """Interval between two runs of the flusher, and between two journal commits."""
 
     @property
     def background_bytes(self) -> int:
-        """Return the amount of dirty data at which write-back begins."""
+        """Return the amount of dirty data above which background write-back begins."""
         return self.dirty_bytes_max // 2

@@ -1,8 +1,8 @@
-"""Storage models: durations of syncs, by a journalling file system on a device, or as measured.
+"""Storage models: durations of syncs, modelled on a device or taken from measurements.
 
-A sync writes the file's dirty blocks, then the inode (its time at least changed) to the journal, and ends when the
-journal's commit block is on the medium: the order of ext4 with data=ordered (Linux,
-Documentation/filesystems/ext4/journal.rst). The journal is a ring of blocks. Blocks have 4096 bytes.
+A sync writes the file's dirty blocks, then the inode to the journal (its time has changed at least). It ends when the
+journal's commit block is on the medium. This is the order of ext4 with data=ordered (Linux,
+Documentation/filesystems/ext4/journal.rst). The journal is a ring of blocks on the device. Blocks have 4096 bytes.
 """
 
 from collections.abc import Sequence
@@ -14,42 +14,43 @@ from ..disk.page_cache import Inode
 from ..disk.syncs import SyncTiming
 
 Run = tuple[int, int]
-"""Adjacent blocks: the first, and their number."""
+"""Adjacent blocks: number of the first, and count."""
 BLOCK_BYTES = 4096
 JOURNAL_BLOCKS = 32_768  # 128 MiB
-DESCRIPTION_BLOCKS = 2  # the descriptor, and a block of the inodes' table
+DESCRIPTION_BLOCKS = 2  # the descriptor block, and one block of the inode table
 COMMIT_BLOCKS = 1
 
 
 class BlockDevice(Protocol):
-    """A device that writes and reads blocks, one request after another."""
+    """A device that reads and writes blocks, one request at a time."""
 
     @property
-    def blocks(self) -> int:
-        """Return how many blocks it has."""
+    def blocks(self) -> int: ...
 
     def write(self, now_ns: int, runs: Sequence[Run]) -> int:
-        """Return when runs are in its cache or on its medium, in the order of their blocks, begun at now_ns."""
+        """Return when a write that begins at now_ns is in the device's cache or on its medium. runs: in ascending
+        order.
+        """
 
     def read(self, now_ns: int, run: Run) -> int:
-        """Return when a run has been read, begun at now_ns."""
+        """Return when a read that begins at now_ns is finished."""
 
     def flush(self, now_ns: int) -> int:
-        """Return when all written data is on the medium, begun at now_ns."""
+        """Return when a flush that begins at now_ns has made all earlier writes durable."""
 
 
 class Storage(Protocol):
-    """The durations of syncs, and the placement of files."""
+    """A model of sync durations and of block placement."""
 
     def sync(self, now_ns: int, runs: Sequence[Run]) -> int:
-        """Return when a sync of these dirty blocks ends, begun at now_ns."""
+        """Return when a sync of these dirty blocks ends, if it begins at now_ns."""
 
     def place(self, blocks: int) -> int:
-        """Return the first block of a free run of this length, and reserve it."""
+        """Reserve adjacent free blocks, and return the first."""
 
 
 def append_block(runs: list[Run], block: int) -> bool:
-    """Add a block to runs, to the last one if adjacent; return whether it began a new run."""
+    """Append a block to the last run if adjacent, else as a new run. Return whether a new run began."""
     if runs and sum(runs[-1]) == block:
         runs[-1] = (runs[-1][0], runs[-1][1] + 1)
         return False
@@ -58,14 +59,14 @@ def append_block(runs: list[Run], block: int) -> bool:
 
 
 class FreeBlocks:
-    """The free blocks of one device: all from `_free` on. Files are adjacent, in order of creation."""
+    """The free blocks of one device: all from `_free` on. Reservations are adjacent, in order of creation."""
 
     def __init__(self, blocks: int) -> None:
         self._blocks = blocks
         self._free = 0
 
     def take(self, blocks: int) -> int:
-        """Return the first block of a free run of this length, and reserve it. ValueError: the device is full."""
+        """Reserve adjacent free blocks, and return the first. ValueError: the device is full."""
         first = self._free
         self._free += blocks
         if self._free > self._blocks:
@@ -81,7 +82,7 @@ class JournalRing:
         self._at = 0
 
     def next(self, blocks: int) -> Run:
-        """Return the next blocks. If they would cross the end, they begin at the start."""
+        """Return the next blocks of the ring. A run never crosses the end; it starts at block 0 instead."""
         assert 0 < blocks <= JOURNAL_BLOCKS, blocks
         if self._at + blocks > JOURNAL_BLOCKS:
             self._at = 0
@@ -106,22 +107,24 @@ class JournalledStorage:
         if runs:
             done_ns = device.write(done_ns, runs)
         done_ns = device.write(done_ns, [self._journal.next(DESCRIPTION_BLOCKS)])
-        done_ns = device.flush(done_ns)  # the commit block must not be durable before the blocks that it commits
+        done_ns = device.flush(done_ns)  # the commit block must not become durable before the blocks that it commits
         done_ns = device.write(done_ns, [self._journal.next(COMMIT_BLOCKS)])
         self._idle_ns = device.flush(done_ns)
         assert self._idle_ns >= done_ns >= now_ns, (now_ns, done_ns, self._idle_ns)
         return self._idle_ns
 
     def place(self, blocks: int) -> int:
-        """Return the first block of a free run of this length, and reserve it. ValueError: the device is full."""
+        """Reserve adjacent free blocks, and return the first. ValueError: the device is full."""
         return self._free.take(blocks)
 
 
 class MeasuredStorage:
-    """Storage with measured sync times in their order, because slow syncs come in clusters. Syncs do not overlap."""
+    """Storage with measured sync durations in their original order, because slow syncs occur in clusters. Syncs do not
+    overlap.
+    """
 
     def __init__(self, syncs_ns: Sequence[int]) -> None:
-        """Set up. syncs_ns: measured durations in their order, at least one."""
+        """Store the measured durations. syncs_ns: in their original order, at least one."""
         if not syncs_ns:
             raise ValueError("expected the times of syncs, at least one")
         self._syncs_ns = cycle(syncs_ns)
@@ -130,23 +133,23 @@ class MeasuredStorage:
         self._idle_ns = 0
 
     def begin(self) -> None:
-        """Start the sequence with the next sync. Until then each sync takes the median."""
+        """Use the measured sequence from the next sync on. Earlier syncs take the median."""
         self._usual_ns = None
 
     def sync(self, now_ns: int, runs: Sequence[Run]) -> int:
-        """Return when a sync ends, begun at now_ns, whatever it writes."""
+        """Return when a sync that begins at now_ns ends. Its duration does not depend on the amount of data."""
         took_ns = next(self._syncs_ns) if self._usual_ns is None else self._usual_ns
         self._idle_ns = max(now_ns, self._idle_ns) + took_ns
         return self._idle_ns
 
     def place(self, blocks: int) -> int:
-        """Return the first block of a free run of this length, and reserve it."""
+        """Reserve adjacent free blocks, and return the first."""
         self._free += blocks
         return self._free - blocks
 
 
 class StorageTiming:
-    """Takes sync durations from a storage. Slow syncs and stalls of a fault plan are added."""
+    """Sync durations of a Storage, plus the slow syncs and stalls of a fault plan."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -155,7 +158,7 @@ class StorageTiming:
         self.syncs = 0
 
     def sync_ns(self, injector: FaultInjector, label: str, inode: Inode | None, start: int, end: int) -> int:
-        """Return one sync's latency in ns."""
+        """Return the duration of one sync in ns."""
         now_ns = injector.kernel.now_ns
         runs: list[Run] = []
         if inode is not None:
@@ -174,7 +177,7 @@ class StorageTiming:
 
 
 def _runs(first_block: int, inode: Inode, start: int, end: int) -> list[Run]:
-    """Return the dirty blocks of a file's [start, end), ascending, with adjacent ones as one run."""
+    """Return the dirty blocks of a file's range [start, end) as runs, ascending."""
     dirty: set[int] = set()
     for _, at, data in inode.pending:
         if data and at < end and start < at + len(data):

@@ -1,8 +1,8 @@
 """Storage system of one machine: page cache, file system and elevator on one device.
 
-It models time only: it knows which pages are dirty and their place. Bytes and crashes belong to the simulated disk
-(`faults.disk`), which then has no sync times of its own. A view of a map does not show which bytes are read, so readers
-report their reads (`StorageSystem.read`).
+It models only time: which pages are dirty, and where their blocks are. The simulated disk (`faults.disk`) models bytes
+and crashes, and in this case its own syncs take no time. A view of a map does not reveal which bytes are read, so
+readers must report their reads (`StorageSystem.read`).
 """
 
 from collections.abc import Callable
@@ -16,11 +16,11 @@ from .pages import FilePages, Memory, Placement
 from .storage import BLOCK_BYTES, BlockDevice, JournalRing
 from .write_back import Journal, WriteBack
 
-_WHOLE_FILE = 1 << 60  # more bytes than any file has
+_WHOLE_FILE = 1 << 60  # longer than any file
 
 
 class StorageSystem:
-    """The storage of one machine. Its tasks, elevator and flusher, belong to `machine`."""
+    """The storage of one machine. The tasks of its elevator and its flusher run on `machine`."""
 
     def __init__(
         self,
@@ -31,8 +31,8 @@ class StorageSystem:
         room_blocks: int = 0,
         read_ahead: Callable[[str], ReadAhead] | None = None,
     ) -> None:
-        """Set up. room_blocks: blocks that a growing file reserves at a time; 0: none. read_ahead: by path; None:
-        Linux's.
+        """Build the storage. room_blocks: blocks that a growing file reserves at a time; 0: none. read_ahead: returns
+        the read-ahead for a path; None: Linux's.
         """
         self._kernel = machine.kernel
         self._placement = Placement(device.blocks, room_blocks=room_blocks)
@@ -49,7 +49,7 @@ class StorageSystem:
         return found
 
     def allocate_ahead(self, path: str, size_bytes: int) -> None:
-        """Allocate adjacent blocks for a file of this size, unless it has blocks already."""
+        """Reserve adjacent blocks for a file of this size, unless the file already has blocks."""
         blocks = self.file(path).blocks
         if blocks.ahead is None and not blocks.placed:
             blocks.ahead = self._placement.take(-(-size_bytes // BLOCK_BYTES))
@@ -61,7 +61,7 @@ class StorageSystem:
 
 
 class TimedFiles:
-    """The files of one machine, timed; other attributes are those of SimFiles."""
+    """The files of one machine, with modelled latency. Other attributes are those of SimFiles."""
 
     def __init__(
         self,
@@ -69,18 +69,19 @@ class TimedFiles:
         system: StorageSystem,
         room: Callable[[str, int], int | None] = lambda path, size_bytes: size_bytes,
     ) -> None:
-        """Set up. room: bytes to allocate ahead for a mapped file, by path and size; None: allocated at write-back."""
+        """Wrap files. room: returns how many bytes to allocate ahead for a mapped file of a path and size; None:
+        allocated at write-back.
+        """
         self._files = files
         self._system = system
         self._room = room
         self.is_timed = True
-        """If False, pages become dirty and no task waits."""
+        """If False, no task waits; written pages still become dirty."""
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._files, name)
 
     def map(self, path: str, size_bytes: int) -> "TimedMappedFile":
-        """Map a file, as the machine does."""
         mapped = self._files.map(path, size_bytes)
         room_bytes = self._room(path, size_bytes)
         if room_bytes is not None:
@@ -88,7 +89,6 @@ class TimedFiles:
         return TimedMappedFile(mapped, self.pages(path))
 
     def open(self, path: str) -> "TimedDescriptor":
-        """Open a file to write anywhere in it, as the machine does."""
         return TimedDescriptor(self._files.open(path), self.pages(path))
 
     def write(self, path: str, data: bytes) -> None:
@@ -96,7 +96,6 @@ class TimedFiles:
         self.pages(path).dirtied(0, len(data))
 
     def sync(self, path: str) -> None:
-        """Make a file's content and size durable."""
         self._files.sync(path)
         self.pages(path).synced(0, _WHOLE_FILE)
 
@@ -106,12 +105,12 @@ class TimedFiles:
             self._system.write_back.sync_names()
 
     def pages(self, path: str) -> "TimedPages":
-        """Return the pages of a file, for writes and syncs."""
+        """Return the pages of the file at path."""
         return TimedPages(self, self._system, self._system.file(path))
 
 
 class TimedPages:
-    """One file's pages, written and synced in bytes."""
+    """The pages of one file, addressed by byte offsets."""
 
     __slots__ = ("_file", "_files", "_write_back")
 
@@ -121,53 +120,49 @@ class TimedPages:
         self._file = file
 
     def dirtied(self, at: int, size_bytes: int) -> None:
-        """Record written bytes; wait if too much is dirty."""
+        """Record a write. Wait if too much of the page cache is dirty."""
         if size_bytes:
             note = self._write_back.dirtied if self._files.is_timed else self._write_back.prepare
             note(self._file, at // BLOCK_BYTES, (at + size_bytes - 1) // BLOCK_BYTES)
 
     def synced(self, start: int, end: int) -> None:
-        """Wait in the current task for the duration of a sync of bytes [start, end)."""
+        """Wait in the current task for as long as a sync of bytes [start, end) takes."""
         if self._files.is_timed and end > start:
             self._write_back.sync(self._file, start // BLOCK_BYTES, (end - 1) // BLOCK_BYTES)
 
 
 class TimedMappedFile:
-    """A mapped file, timed; other attributes are the map's."""
+    """A mapped file with modelled latency. Other attributes are those of the wrapped map."""
 
     def __init__(self, mapped: SimMappedFile, pages: TimedPages) -> None:
         self._mapped = mapped
         self._pages = pages
         self.size_bytes = mapped.size_bytes
-        self.view = mapped.view  # not through `__getattr__`, which would slow down every view
+        self.view = mapped.view  # `__getattr__` would slow down every view
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._mapped, name)
 
     def store(self, at: int, data: Buffer) -> None:
-        """Write through the map."""
         self._mapped.store(at, data)
         self._pages.dirtied(at, len(data))
 
     def pwrite(self, at: int, data: Buffer) -> int:
-        """Write through the descriptor; return how much."""
         written = self._mapped.pwrite(at, data)
         self._pages.dirtied(at, written)
         return written
 
     def msync(self, start: int, end: int) -> None:
-        """Make the pages of [start, end) and the size durable."""
         self._mapped.msync(start, end)
         self._pages.synced(start, end)
 
     def fdatasync(self) -> None:
-        """Make everything written so far, and the size, durable."""
         self._mapped.fdatasync()
         self._pages.synced(0, _WHOLE_FILE)
 
 
 class TimedDescriptor:
-    """An opened file, to be written and synced."""
+    """An opened file with modelled latency."""
 
     def __init__(self, descriptor: SimDescriptor, pages: TimedPages) -> None:
         self._descriptor = descriptor
@@ -175,16 +170,15 @@ class TimedDescriptor:
 
     @property
     def size_bytes(self) -> int:
-        """Return the file's size."""
         return self._descriptor.size_bytes
 
     def write(self, at: int, data: bytes) -> int:
-        """Write at a position, growing the file if needed; return the number of bytes."""
+        """Write at an offset. The file grows if needed. Return the number of written bytes."""
         written = self._descriptor.write(at, data)
         self._pages.dirtied(at, written)
         return written
 
     def sync(self) -> None:
-        """Make everything written so far, and the size, durable."""
+        """Make all earlier writes and the size durable."""
         self._descriptor.sync()
         self._pages.synced(0, _WHOLE_FILE)

@@ -1,12 +1,13 @@
 """Write-back: dirty pages, the flusher that writes them, and the journal.
 
-The flusher wakes every few seconds and writes files whose first dirty page is too old. Above the background limit it
-writes the longest dirty files until it is below. A task that dirties pages above the limit waits. Linux slows such
-tasks to the pace of the disk earlier; here they run, then wait.
+The flusher runs every few seconds and writes files whose oldest dirty page is too old. If dirty data exceeds the
+background limit, it writes files, those that have been dirty longest first, until the amount is below the limit. Above
+the hard limit, a task that dirties pages waits. Linux already slows such tasks below that limit; here they run at full
+speed, then wait.
 
-One commit covers all syncs that waited during the previous one. A commit writes a description, flushes, writes a commit
-block and flushes again: the order of jbd2. Files that one task syncs in turn need one commit each; files that several
-tasks sync at once share one.
+One commit covers all syncs that were requested during the previous commit. As in jbd2, a commit writes a description,
+flushes, writes a commit block and flushes again. If one task syncs several files in turn, each needs its own commit. If
+several tasks sync files at once, they share one commit.
 
 Sources: Linux, Documentation/admin-guide/sysctl/vm.rst; fs/fs-writeback.c; mm/page-writeback.c (balance_dirty_pages);
 Documentation/filesystems/ext4/journal.rst.
@@ -19,15 +20,15 @@ from .elevator import Elevator, IoRequest
 from .pages import FilePages, Memory, Placement
 from .storage import BLOCK_BYTES, COMMIT_BLOCKS, DESCRIPTION_BLOCKS, JournalRing
 
-_FILES_AT_ONCE = 256  # Linux's limit for the requests of a queue (nr_requests)
+_FILES_AT_ONCE = 256  # Linux's limit for queued requests (nr_requests)
 _PAGES_AT_ONCE = 4096  # 16 MiB
 _PAGES_OF_REQUEST = 256  # 1 MiB, about Linux's limit for one request (max_sectors_kb)
 Batch = tuple[FilePages, list[int]]
-"""Pages of one file, ascending."""
+"""Some pages of one file, ascending."""
 
 
 class Journal:
-    """The commits of one journal. Invariant: changes belong to commit `open_number`, which has not begun."""
+    """The commits of one journal. Invariant: new changes belong to commit `open_number`, which has not begun."""
 
     def __init__(self, kernel: Scheduler, elevator: Elevator, ring: JournalRing) -> None:
         self._elevator = elevator
@@ -44,7 +45,7 @@ class Journal:
         return self._committed
 
     def note(self) -> int:
-        """Record a change; return the number of its commit."""
+        """Record a change, and return the number of its commit."""
         self._is_due = True
         return self.open_number
 
@@ -54,7 +55,7 @@ class Journal:
             self.wait_for(self.open_number)
 
     def wait_for(self, number: int) -> None:
-        """Wait until a commit has ended; run it unless another task does."""
+        """Wait until a commit has ended. If no other task runs it, run it here."""
         while self._committed < number:
             if self._is_committing:
                 self._waiters.wait(None)
@@ -65,7 +66,7 @@ class Journal:
         assert not self._is_committing, "two commits would interleave in the ring"
         self._is_committing = True
         self._is_due = False
-        # Taken before the first write: changes noted while this commit runs belong to the next one.
+        # Incremented before the first write: changes recorded during this commit belong to the next one.
         number, self.open_number = self.open_number, self.open_number + 1
         self._write(DESCRIPTION_BLOCKS)
         self._write(COMMIT_BLOCKS)
@@ -75,14 +76,16 @@ class Journal:
         self._waiters.open()
 
     def _write(self, blocks: int) -> None:
-        """Write the next blocks of the ring, and flush."""
+        """Write the next blocks of the ring, and flush the device."""
         elevator = self._elevator
         elevator.wait(elevator.write([self._ring.next(blocks)]))
         elevator.wait(elevator.flush())
 
 
 class WriteBack:
-    """The dirty pages of one machine. Invariant: `_files` are the files with dirty pages, the longest dirty first."""
+    """The dirty pages of one machine. Invariant: `_files` has all files with dirty pages, in the order in which they
+    became dirty.
+    """
 
     def __init__(
         self, machine: Machine, elevator: Elevator, journal: Journal, placement: Placement, memory: Memory
@@ -110,7 +113,7 @@ class WriteBack:
         return (self._dirty + self._in_flight) * BLOCK_BYTES
 
     def dirtied(self, file: FilePages, first: int, last: int) -> None:
-        """Record writes to pages [first, last] of a file; wait if too much is dirty."""
+        """Record writes to pages [first, last] of a file. Wait if too much is dirty."""
         dirty = file.dirty
         before = len(dirty)
         if first == last:
@@ -121,21 +124,24 @@ class WriteBack:
             return
         if not before:
             file.dirty_since_ns = self._kernel.now_ns
-            # A dict keeps the order of insertion, and `_next_batch` relies on it: the longest dirty file comes first.
+            # A dict keeps the insertion order. `_next_batch` relies on it: the file that became dirty first is listed
+            # first.
             assert file.path not in self._files, file.path
             self._files[file.path] = file
         self._dirty += len(dirty) - before
-        if self._dirty > self._background and not self._is_writing:  # a writing flusher checks again by itself
+        if (
+            self._dirty > self._background and not self._is_writing
+        ):  # a flusher that is writing checks the limit again by itself
             self._signal.notify()
         if self._dirty + self._in_flight > self._limit:
             self._wait_for_room()
 
     def sync(self, file: FilePages, first: int, last: int) -> None:
-        """Wait in the current task until pages [first, last] of a file, as they are now, are durable."""
+        """Wait in the current task until the current content of pages [first, last] of a file is durable."""
         pages = sorted(page for page in file.dirty if first <= page <= last)
         if pages:
             self._write([(file, pages)])
-        while file.in_flight:  # the flusher may have taken some of these pages before
+        while file.in_flight:  # the flusher may already be writing some of these pages
             file.written.wait(None)
         self._journal.wait_for(file.commit_number)
 
@@ -144,12 +150,12 @@ class WriteBack:
         self._journal.wait_for(self._journal.open_number)
 
     def prepare(self, file: FilePages, first: int, last: int) -> None:
-        """Record writes before a measurement: no task waits, and `forget` follows."""
+        """Record writes without waiting, before a measurement. The caller then calls `forget`."""
         file.dirty.update(range(first, last + 1))
         self._files[file.path] = file
 
     def forget(self) -> None:
-        """Place all dirty pages and mark them clean: a measurement starts without them."""
+        """Assign blocks to all dirty pages and mark them clean, so that a measurement starts without dirty pages."""
         for file in self._files.values():
             self._placement.place(file.blocks, sorted(file.dirty))
             file.dirty.clear()
@@ -176,27 +182,27 @@ class WriteBack:
                 self._journal.commit_if_due()
 
     def _next_batch(self) -> list[Batch]:
-        """Return pages to write back now, of the longest dirty files first."""
+        """Return the pages to write back now. The file that became dirty first is listed first."""
         expired_ns = self._kernel.now_ns - self._memory.expire_ns
         found: list[Batch] = []
         count = 0
         for file in self._files.values():
             is_wanted = self._dirty - count > self._background or file.dirty_since_ns <= expired_ns
             if not is_wanted or len(found) >= _FILES_AT_ONCE or count >= _PAGES_AT_ONCE:
-                break  # files are ordered by the time they became dirty, so no later one is due
+                break  # files are ordered by the time at which they became dirty, so all later ones are younger
             pages = sorted(file.dirty)[: _PAGES_AT_ONCE - count]
             found.append((file, pages))
             count += len(pages)
         return found
 
     def _write(self, batch: Sequence[Batch]) -> None:
-        """Write pages of files at once, and wait for the end, piece by piece."""
+        """Write the pages of several files at once, and wait until all are written."""
         pieces = [
             (file, pages[at : at + _PAGES_OF_REQUEST])
             for file, pages in batch
             for at in range(0, len(pages), _PAGES_OF_REQUEST)
         ]
-        # All are queued before the first wait, so that the elevator can sort them.
+        # All pieces are queued before the first wait, so that the elevator can sort them.
         requests = [self._begin(file, pages) for file, pages in pieces]
         for (file, pages), request in zip(pieces, requests, strict=True):
             self._elevator.wait(request)
@@ -207,7 +213,7 @@ class WriteBack:
             self._room.open()
 
     def _begin(self, file: FilePages, pages: list[int]) -> IoRequest:
-        """Start a write of pages of one file. They are clean as soon as they are queued."""
+        """Queue a write of pages of one file. The pages count as clean from then on."""
         runs = self._placement.place(file.blocks, pages)
         file.in_flight += len(pages)
         file.dirty.difference_update(pages)

@@ -1,4 +1,4 @@
-"""Snapshot of a disk for traces: its files now, and the effects of a crash."""
+"""Snapshot of a disk for traces: the files at one moment, and the effects of a crash."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -16,7 +16,7 @@ class PageEnding(StrEnum):
 
     KEPT = "kept"
     MIDDLE = "middle"
-    """A version between the last sync and the last write."""
+    """The page contains some but not all of its unsynced writes."""
     LOST = "lost"
     TORN = "torn"
 
@@ -27,13 +27,13 @@ class FileState(NamedTuple):
     path: str
     cache: Content
     durable_bytes: Content
-    """Durable content, at the length that readers see."""
+    """Durable content, as long as the file is for readers."""
     dirty: tuple[tuple[int, int], ...]
     """Ranges [start, end) with writes that may not be durable."""
     stale: frozenset[int]
     """Pages with data that a failed sync dropped."""
     name_is_durable: bool
-    """Whether the name is durable under strict POSIX."""
+    """Whether the name survives every crash under strict POSIX."""
 
 
 class DiskState(NamedTuple):
@@ -53,7 +53,7 @@ class CrashedPage(NamedTuple):
 
 
 class Aftermath(NamedTuple):
-    """The state after a crash. lost: labels of the names, sizes and removals that it took."""
+    """The state after a crash. lost: labels of the names, sizes and removals that the crash undid."""
 
     profile: str
     lost: tuple[str, ...]
@@ -62,7 +62,6 @@ class Aftermath(NamedTuple):
 
 
 def disk_state(names: Namespace, page_bytes: int, sector_bytes: int) -> DiskState:
-    """Return the state of a disk's files."""
     unsure = _unsure_names(names.journal)
     files = {}
     for path, file in sorted(names.current.names.items()):
@@ -80,7 +79,7 @@ def disk_state(names: Namespace, page_bytes: int, sector_bytes: int) -> DiskStat
 
 
 def _kept(content: Content) -> Content:
-    """Return content that later writes to the file leave alone."""
+    """Return a copy that later writes to the file do not change."""
     return content.copy() if isinstance(content, SparseBytes) else bytes(content)
 
 
@@ -92,7 +91,9 @@ def aftermath_of(
     image: Image,
     page_bytes: int,
 ) -> Aftermath:
-    """Return the effects of a power cut. entries: surviving names; lost: changes with the bytes left of a growth."""
+    """Return the effects of a power cut. entries: surviving names. lost: undone changes; for a growth, how many bytes
+    survive.
+    """
     return Aftermath(
         profile,
         tuple(f"{change.lost_as(kept_bytes)}: {change.label}" for change, kept_bytes in lost),

@@ -1,4 +1,4 @@
-"""Changes of names and sizes, each of which a crash can take back, and the state that they apply to.
+"""Changes of names and sizes: a crash can undo each of them until it is durable.
 
     change             durable, strictly, once                       counted when lost as
     create             its directory is synced                       name lost
@@ -13,9 +13,9 @@
     make directory     the directory above is synced                 directory lost
     remove directory   the directory above is synced                 removal undone
 
-Replayed over the durable state, a change of a name that is missing, because its creation was lost, has no effect. A
-rename that is kept while its file's creation was lost still gives the new name. Paths in a change follow the renames of
-directories: if such a rename is lost, later changes inside apply under the old name (`moved`).
+A crash state is the durable state plus the surviving changes, applied in order. If the creation of a name is lost,
+later changes of that name have no effect. The exception is a rename: the file still gets the new name. If the rename of
+a directory is lost, later changes inside the directory apply under the old path (`moved`).
 """
 
 from abc import ABC, abstractmethod
@@ -30,15 +30,15 @@ from .page_cache import Inode
 
 WORKING_DIRECTORY = "."
 Lost = Mapping[int, int]
-"""Changes that a crash loses, by number, each with the bytes that it leaves of a file's growth (0: none)."""
+"""The changes that a crash loses, by number. The value is how many bytes of a file's growth survive (0: none)."""
 
 
 @dataclass(slots=True)
 class MetadataState:
-    """Names, directories and sizes at one moment. A name leads to the number of a file, the number to its Inode.
+    """Names, directories and sizes at one moment. A name maps to a file number, and the file number to an Inode.
 
-    Emptying or cutting a file makes a new Inode, because the old bytes may come back. sizes and written (the last
-    `write` that grew the file) are by Inode.identity.
+    Emptying or truncating a file makes a new Inode, because a crash may restore the old bytes. sizes and written
+    (number of the last `write` that grew the file) have Inode.identity as their key.
     """
 
     names: dict[str, int] = field(default_factory=dict)
@@ -49,37 +49,36 @@ class MetadataState:
     symlinks: dict[int, str] = field(default_factory=dict)
 
     def copy(self) -> "MetadataState":
-        """Return a copy that can change independently. The inodes are shared."""
+        """Return an independent copy that shares the inodes."""
         names, files, directories = dict(self.names), dict(self.files), set(self.directories)
         return MetadataState(names, files, directories, dict(self.sizes), dict(self.written), dict(self.symlinks))
 
     def inode(self, path: str) -> Inode | None:
-        """Return the content of the file at path, else None."""
         file = self.names.get(path)
         return None if file is None else self.files[file]
 
     def contents(self) -> list[tuple[str, Inode]]:
-        """Return the files that have a name, by path, a file with several under each of them."""
+        """Return the files that have a name, ordered by path. A file with several names is listed under each."""
         symlinks = self.symlinks
         return [(path, self.files[file]) for path, file in sorted(self.names.items()) if file not in symlinks]
 
     def symlink_texts(self) -> dict[str, str]:
-        """Return the texts of the symbolic links that have a name, by path."""
+        """Return the targets of the symbolic links, by path."""
         return {path: self.symlinks[file] for path, file in sorted(self.names.items()) if file in self.symlinks}
 
     def relocate(self, where: Callable[[str], str]) -> None:
-        """Apply a mapping to all paths."""
+        """Replace every path p by where(p)."""
         self.names = {where(path): file for path, file in self.names.items()}
         self.directories = {where(path) for path in self.directories}
 
     @property
     def used_bytes(self) -> int:
-        """Return the size of all files with a name, allocated ahead or not."""
+        """Return the total size of all named files, including space that is allocated but not written."""
         files = self.names.values()
         return sum(self.files[file].allocated_bytes for file in dict.fromkeys(files))
 
     def prune(self) -> None:
-        """Remove all entries of missing directories."""
+        """Remove all entries whose directory is missing."""
         for directory in sorted(self.directories - {"/"}):
             if parent_of(directory) not in self.directories:
                 self.directories.discard(directory)
@@ -89,7 +88,9 @@ class MetadataState:
 
 @lru_cache(maxsize=4096)
 def parent_of(path: str) -> str:
-    """Return the directory of a path, `.` for a relative name; an image must hold `.` before such paths are used."""
+    """Return the directory of a path, or `.` for a relative name. An image must contain `.` before relative names are
+    used.
+    """
     head, slash, _ = path.rpartition("/")
     return head or (WORKING_DIRECTORY if not slash and path != WORKING_DIRECTORY else "/")
 
@@ -101,39 +102,41 @@ def below(path: str, source: str, target: str) -> str:
 
 @dataclass(slots=True, eq=False)
 class Change(ABC):
-    """One change. number: that of the operation that made it."""
+    """One change of a name or size. number: the number of the operation that made it."""
 
     kind: ClassVar[str]
     lost: ClassVar[FaultKind]
     number: int
     path: str
     synced: bool = field(default=False, init=False)
-    """Whether a sync meant for it is complete."""
+    """Whether the sync that makes this change durable has completed."""
     acknowledged: bool = field(default=False, init=False)
-    """Whether such a sync was acknowledged. The acknowledgement may be a lie."""
+    """Whether that sync has reported success. A lying drive can report success too early."""
 
     @property
     def directory(self) -> str | None:
-        """Return the directory that must be synced for the change to be durable; None: the file itself."""
+        """Return the directory whose sync makes the change durable. None: the sync of the file itself does."""
         return parent_of(self.path)
 
     @property
     def label(self) -> str:
-        """Return the label of the draw about this change."""
+        """Return the label of the draw that decides whether this change is lost."""
         return f"{self.kind} {self.path}"
 
     @abstractmethod
     def apply(self, entries: MetadataState) -> None:
-        """Do the change to entries."""
+        """Apply the change to entries."""
 
     def lose(self, entries: MetadataState, kept_bytes: int = 0) -> None:  # noqa: B027 - most leave nothing
-        """Apply the remains of a lost change. kept_bytes: surviving part of a file's growth."""
+        """Apply what remains of a lost change. kept_bytes: surviving bytes of a file's growth."""
 
     def lost_as(self, kept_bytes: int = 0) -> FaultKind:
         return self.lost
 
     def moved(self, where: Callable[[str], str]) -> Self:
-        """Return the change with the paths before later renames of directories."""
+        """Return the change with its paths rewritten to undo later renames of directories. where: maps new to old
+        paths.
+        """
         twin = copy(self)
         twin.path = where(self.path)
         return twin
@@ -148,12 +151,12 @@ class _FileChange(Change):
 
     @property
     def directory(self) -> None:
-        """Return None: no directory has to be synced."""
+        """Return None: a sync of the file itself makes the change durable."""
 
 
 @dataclass(slots=True, eq=False)
 class Link(Change):
-    """A file gets one more name."""
+    """A new name for an existing file."""
 
     kind = "link"
     lost = FaultKind.NAME_LOST
@@ -172,13 +175,15 @@ class Create(Link):
     inode: Inode
 
     def lose(self, entries: MetadataState, kept_bytes: int = 0) -> None:
-        """Keep the file without a name, because a later rename may still name it."""
+        """Keep the file without a name, because a surviving rename may still give it one."""
         entries.files[self.file] = self.inode
 
 
 @dataclass(slots=True, eq=False)
 class Extend(_FileChange):
-    """A file grows: by_write of bytes, or in_steps by allocation of zeros. is_allocated: its blocks are known."""
+    """The growth of a file: by_write of data, or in_steps by allocation of zeros. is_allocated: the blocks are
+    assigned.
+    """
 
     kind = "extend"
     lost = FaultKind.SIZE_LOST
@@ -191,18 +196,17 @@ class Extend(_FileChange):
 
     @property
     def grown_bytes(self) -> int:
-        """Return the number of added bytes."""
         return self.size_bytes - self.before_bytes
 
     def allocated(self) -> "Extend":
-        """Return the same growth with known blocks."""
+        """Return the same growth with assigned blocks."""
         twin = copy(self)
         twin.is_allocated = True
         return twin
 
     def apply(self, entries: MetadataState) -> None:
-        """Set the size; it only grows."""
-        # If an earlier change was lost, the file may already be longer.
+        """Set the size, unless the file is already longer."""
+        # The file may already be longer if an earlier change was lost.
         if self.size_bytes > entries.sizes.get(self.identity, 0):
             entries.sizes[self.identity] = self.size_bytes
         if self.by_write:
@@ -215,13 +219,13 @@ class Extend(_FileChange):
             entries.sizes[self.identity] = max(grown, entries.sizes.get(self.identity, 0))
 
     def lost_as(self, kept_bytes: int = 0) -> FaultKind:
-        """Return the kind of the loss, which depends on whether it is partial."""
+        """Return the fault kind of the loss. Partial and total loss are different kinds."""
         return FaultKind.PARTIAL_EXTEND if kept_bytes else self.lost
 
 
 @dataclass(slots=True, eq=False)
 class Empty(_FileChange):
-    """A file is emptied and gets new content."""
+    """A file is emptied and gets a new Inode."""
 
     kind = "empty"
     lost = FaultKind.EMPTYING_UNDONE
@@ -229,13 +233,14 @@ class Empty(_FileChange):
     inode: Inode
 
     def apply(self, entries: MetadataState) -> None:
-        """Give the file its new Inode."""
         entries.files[self.file] = self.inode
 
 
 @dataclass(slots=True, eq=False)
 class Truncate(_FileChange):
-    """A file is cut; a new Inode has the rest. If the change is lost, the old Inode returns, without later writes."""
+    """A file is truncated, and a new Inode has the remaining bytes. If this is lost, the old Inode returns without
+    later writes.
+    """
 
     kind = "truncate"
     lost = FaultKind.EMPTYING_UNDONE
@@ -244,7 +249,7 @@ class Truncate(_FileChange):
     size_bytes: int
 
     def apply(self, entries: MetadataState) -> None:
-        """Give the file the Inode with the rest, up to its size in these entries."""
+        """Switch the file to the new Inode, not longer than the file was in these entries."""
         assert self.file in entries.files, self.file
         before, after = entries.files[self.file].identity, self.inode.identity
         entries.files[self.file] = self.inode
@@ -262,7 +267,7 @@ class Unlink(Change):
     file: int
 
     def apply(self, entries: MetadataState) -> None:
-        """Remove the name if it still refers to this file."""
+        """Remove the name if it still belongs to this file."""
         if entries.names.get(self.path) == self.file:
             del entries.names[self.path]
 
@@ -292,7 +297,7 @@ class Rename(_Renaming):
     file: int
 
     def apply(self, entries: MetadataState) -> None:
-        """Move the name. If a crash took the old name, the file still gets the new one."""
+        """Move the name. The file gets the new name even if a crash removed the old one."""
         if entries.names.get(self.path) == self.file:
             del entries.names[self.path]
         entries.names[self.target] = self.file
@@ -300,7 +305,7 @@ class Rename(_Renaming):
 
 @dataclass(slots=True, eq=False)
 class RenameDirectory(_Renaming):
-    """A directory moves from path to target, which is free or an empty directory."""
+    """A directory moves to target. The target path is free or an empty directory."""
 
     kind = "rename"
 
@@ -310,7 +315,7 @@ class RenameDirectory(_Renaming):
         entries.directories.add(self.target)
 
     def after(self, path: str) -> str:
-        """Map a path before the change to the one after it."""
+        """Map a path from before the change to the path after it."""
         return below(path, self.path, self.target)
 
     def before(self, path: str) -> str:
@@ -324,28 +329,28 @@ class RenameExchange(_Renaming):
     kind = "exchange"
 
     def apply(self, entries: MetadataState) -> None:
-        """Exchange them. If a crash has taken one, the other still moves."""
+        """Exchange the two paths. If a crash removed one of the files, the other still moves."""
         entries.relocate(self.after)
 
     def after(self, path: str) -> str:
-        """Map a path before the change to the one after it."""
+        """Map a path from before the change to the path after it."""
         moved = below(path, self.path, self.target)
         return moved if moved != path else below(path, self.target, self.path)
 
     def before(self, path: str) -> str:
-        """Map a path after the change to the one before it. An exchange is its own inverse."""
+        """Map a path from after the change to the path before it. An exchange is its own inverse."""
         return self.after(path)
 
 
 @dataclass(slots=True, eq=False)
 class Symlink(Create):
-    """A new symbolic link. The link's text survives with its name."""
+    """A new symbolic link. The target text survives with the name."""
 
     kind = "symlink"
     text: str
 
     def lose(self, entries: MetadataState, kept_bytes: int = 0) -> None:
-        """Leave the link nameless, as Create does."""
+        """Keep the link without a name, as Create does."""
         Create.lose(self, entries)
         entries.symlinks[self.file] = self.text
 

@@ -1,7 +1,8 @@
-"""Content of a file: plain bytes, or sparse pages without those of zeros.
+"""Content of a file: plain bytes, or sparse pages that leave out zeros.
 
-A segment of 1 GiB with a hundred records must cost as much as the records, so long files are `SparseBytes`. Runs of a
-store have small files, read through views, so they keep plain bytes. Both have a length and slices.
+A segment of 1 GiB with a hundred records must cost no more memory than the records, so long files are `SparseBytes`. A
+store in a simulation run has small files and reads them through views, so these files are plain bytes. Both classes
+have a length and slices.
 """
 
 from collections.abc import Iterator, Mapping
@@ -9,12 +10,14 @@ from hashlib import blake2b
 
 PAGE_BYTES = 4096
 _NOTHING = bytes(PAGE_BYTES)
-_FLAT_BYTES_MAX = 1 << 20  # up to this length both kinds of content have the digest of plain bytes
+_FLAT_BYTES_MAX = 1 << 20  # up to this length, sparse and plain content have the same digest
 _SUM_BITS = 128
 
 
 class SparseBytes:
-    """Mutable bytes, mostly zeros. Invariant: a page has PAGE_BYTES bytes, not all zeros, and zeros after the end."""
+    """Mutable bytes, mostly zeros. Invariant: each stored page has PAGE_BYTES bytes, not all zero, and zeros after the
+    end of file.
+    """
 
     __slots__ = ("_pages", "_size_bytes", "_sum")
 
@@ -35,7 +38,7 @@ class SparseBytes:
     def copy(self) -> "SparseBytes":
         twin = SparseBytes(self._size_bytes, self._pages)
         if self._size_bytes > _FLAT_BYTES_MAX:
-            twin._sum = self._summed()  # computed once here instead of in each of many copies
+            twin._sum = self._summed()  # computed before copying, so that the copies need not compute it
         return twin
 
     def __len__(self) -> int:
@@ -46,13 +49,13 @@ class SparseBytes:
         first, last = start // PAGE_BYTES, -(-end // PAGE_BYTES)
         if first >= last or start >= end:
             return b""
-        if last == first + 1:  # the usual case
+        if last == first + 1:  # most calls touch one page
             return self._pages.get(first, _NOTHING)[start - first * PAGE_BYTES : end - first * PAGE_BYTES]
         found = b"".join(self._pages.get(page, _NOTHING) for page in range(first, last))
         return found[start - first * PAGE_BYTES : end - first * PAGE_BYTES]
 
     def __setitem__(self, where: slice, data: bytes | bytearray | memoryview) -> None:
-        """Replace bytes by the same number of bytes."""
+        """Replace a slice by data of the same length."""
         start, end, _ = where.indices(self._size_bytes)
         assert len(data) == end - start, (start, end, len(data))
         for page in range(start // PAGE_BYTES, -(-end // PAGE_BYTES)):
@@ -65,7 +68,7 @@ class SparseBytes:
             self._put(page, piece)
 
     def resize(self, size_bytes: int) -> None:
-        """Truncate, or append zeros."""
+        """Truncate the content, or extend it with zeros."""
         if size_bytes < self._size_bytes:
             kept = -(-size_bytes // PAGE_BYTES)
             for page in [page for page in self._pages if page >= kept]:
@@ -87,12 +90,12 @@ class SparseBytes:
             self._pages.pop(page, None)
 
     def pages(self) -> Iterator[int]:
-        """Yield the numbers of the pages with data, in order."""
+        """Yield the numbers of the stored pages, ascending."""
         return iter(sorted(self._pages))
 
     def extents(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the runs of pages with data, each with its offset, in order. The last run ends at the end of
-        the file.
+        """Yield runs of adjacent stored pages with their offsets, ascending. The last run is cut at the end of the
+        file.
         """
         start, run = 0, list[bytes]()
         for page in self.pages():
@@ -107,7 +110,7 @@ class SparseBytes:
 
     @property
     def data_bytes(self) -> int:
-        """Return the number of bytes in pages with data."""
+        """Return the total size of the stored pages."""
         return len(self._pages) * PAGE_BYTES
 
     def digest(self) -> bytes:
@@ -141,7 +144,7 @@ Content = bytes | SparseBytes
 
 
 def _page_digest(page: int, content: bytes) -> int:
-    """Return the share of a page in the digest sum, 0 for a page of zeros."""
+    """Return the contribution of a page to the digest sum. A page of zeros contributes 0."""
     if content == _NOTHING:
         return 0
     digest = blake2b(content, digest_size=_SUM_BITS // 8, salt=page.to_bytes(8, "little"))
@@ -149,7 +152,7 @@ def _page_digest(page: int, content: bytes) -> int:
 
 
 def with_pages(content: Content, pages: Mapping[int, bytes | bytearray]) -> Content:
-    """Return content with bytes replaced at some offsets; the same object if nothing changes."""
+    """Return the content with the given bytes written at their offsets, or the same object if nothing changes."""
     if isinstance(content, SparseBytes):
         sparse = content.copy()
         for start, page in pages.items():
@@ -162,7 +165,9 @@ def with_pages(content: Content, pages: Mapping[int, bytes | bytearray]) -> Cont
 
 
 def first_difference(one: Content, other: Content) -> int | None:
-    """Return the first offset at which two contents differ, or None. If one is a prefix, this is its length."""
+    """Return the first offset at which two contents differ, or None. If one is a prefix of the other, return the
+    shorter length.
+    """
     shorter = min(len(one), len(other))
     if isinstance(one, SparseBytes) and isinstance(other, SparseBytes):
         starts = [page * PAGE_BYTES for page in sorted({*one.pages(), *other.pages()})]

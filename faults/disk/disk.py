@@ -1,9 +1,8 @@
-"""Simulated disk: outlives machines, until a crash or power-off turns it into an image.
+"""Simulated disk: machines mount it until a crash or a power-off turns it into an image.
 
-Each mutating operation has a number, counted from 0 in the order in which operations begin: create, extend, store,
-pwrite, empty, write, zero range, msync, fdatasync, sync, sync directory, rename, exchange, link, symlink, unlink, make
-directory, remove directory. The numbers are the same in each execution of a run, so "crash during operation 137" is
-reproducible.
+Mutating operations are numbered from 0 in the order in which they begin: create, extend, store, pwrite, empty, write,
+zero range, msync, fdatasync, sync, sync directory, rename, exchange, link, symlink, unlink, make directory, remove
+directory. The numbers are the same in each execution of a run, so "crash during operation 137" is reproducible.
 """
 
 from collections import Counter
@@ -32,8 +31,8 @@ from .volume import Volume
 
 
 class Disk:
-    """One disk. After a process kill the next machine mounts it again. is_sparse: long files are cheap, but have no
-    maps.
+    """One disk. After a process kill the next machine mounts the same disk. is_sparse: long files are cheap, but cannot
+    be mapped.
     """
 
     def __init__(
@@ -59,7 +58,7 @@ class Disk:
         self.stream_name = stream.name
         self.injected: Counter[str] = self._injector.injected
         self.damage: list[DamagedRange] = self._injector.damage
-        """Ranges whose acknowledged or visible data the disk later lost, in order."""
+        """Ranges of acknowledged or visible data that the disk lost later, in order."""
         if image is None:
             self._names = Namespace(page_bytes, is_sparse=is_sparse)
         else:
@@ -72,11 +71,11 @@ class Disk:
         self._mounted: list[Machine] = []
         self.is_finished = False
         """Whether the disk has become an image and cannot be mounted."""
-        self._was_killed = False  # whether the kill of the last machine has been counted
+        self._was_killed = False  # whether the kill of the last machine is already counted
 
     @property
     def operations(self) -> int:
-        """Return the number of operations so far, which is the number of the next one."""
+        """Return the number of operations so far. The next operation has this number."""
         return self._injector.operations
 
     @property
@@ -86,11 +85,11 @@ class Disk:
 
     @property
     def bad_sectors(self) -> list[DamagedRange]:
-        """Return the unreadable sectors, for the disk that replaces this one in the next life."""
+        """Return the unreadable sectors. The disk of the next life has the same ones."""
         return self._names.bad_sectors()
 
     def mount(self, machine: Machine) -> SimFiles:
-        """Return the disk's files as machine sees them."""
+        """Mount the disk on a machine and return its files."""
         self._check_unfinished()
         self._mounted.append(machine)
         self._was_killed = False
@@ -98,12 +97,12 @@ class Disk:
 
     @property
     def slow_until_ns(self) -> int:
-        """Return the virtual time at which all current slow operations end."""
+        """Return the virtual time at which the slow operations in progress end."""
         return self._injector.slow_until_ns
 
     @property
     def is_stopped(self) -> bool:
-        """Return whether the file system has stopped. It refuses all changes until the disk has been off."""
+        """Return whether the file system has stopped. A stopped file system refuses all changes until a power-off."""
         return self._injector.stopped != 0
 
     @property
@@ -117,11 +116,10 @@ class Disk:
 
     @property
     def used_bytes(self) -> int:
-        """Return the total size of the files."""
         return self._volume.space().used_bytes
 
     def take_used_extremes(self) -> tuple[int, int]:
-        """Return the least and the most used space reported since the last call, including now."""
+        """Return the lowest and the highest used space reported since the last call, including the current value."""
         return self._volume.take_used_extremes()
 
     @property
@@ -130,14 +128,15 @@ class Disk:
 
     @property
     def paths(self) -> list[str]:
-        """Return the paths of its files, sorted. For judges, not for stores."""
+        """Return the paths of all files, sorted. For judges, not for stores."""
         return sorted(self._names.current.names)
 
     def crash_at(self, operation: int, moment: str) -> CrashTrigger:
-        """Crash the machine at an operation: before, during or after its effect.
+        """Arrange a crash at an operation: before, during or after its effect.
 
-        During a store, pwrite or write a drawn prefix has reached the page cache. During a sync half its time has
-        passed. Other operations are atomic, and a draw decides whether their effect remains.
+        A crash during a store, pwrite or write leaves a prefix of the data, of drawn length, in the page cache. A crash
+        during a sync happens after half of the sync's time. Other operations are atomic: a draw decides whether their
+        effect remains.
         """
         if operation < self.operations:
             raise ValueError(f"operation: expected at least {self.operations}, found {operation}")
@@ -146,20 +145,20 @@ class Disk:
         return trigger
 
     def arm(self, trigger: CrashTrigger, moment: str) -> None:
-        """Crash the machine at the operation that a trigger selects."""
+        """Arrange a crash at the operation that a trigger selects."""
         if moment not in MOMENTS:
             raise ValueError(f"moment: expected one of {', '.join(MOMENTS)}, found {moment}")
-        self._injector.crash_at = self.operations  # asks the trigger from the next operation on
+        self._injector.crash_at = self.operations  # the trigger is queried from the next operation on
         self._injector.moment = moment
         self._injector.aim = trigger
 
     def strike_page_ins_of(self, names: Collection[str]) -> None:
-        """Restrict slow and failed page-ins to tasks with these names after the last `/`."""
+        """Limit slow and failed page-ins to tasks whose name after the last `/` is in names."""
         self._injector.struck_names = names
 
     @contextmanager
     def with_page_ins(self) -> Iterator[None]:
-        """Return a `with` block in which page-ins of the current task can be slow or fail."""
+        """Return a context manager that allows slow and failed page-ins for the current task."""
         injector, task = self._injector, self.kernel.current
         injector.struck.add(task)
         try:
@@ -169,7 +168,7 @@ class Disk:
 
     @contextmanager
     def with_faults(self, **faults: Any) -> Iterator[None]:
-        """Return a `with` block with other fault settings, named as in FaultPlan."""
+        """Return a context manager that changes fault settings. The keywords are fields of FaultPlan."""
         injector = self._injector
         before = injector.faults
         injector.use(replace(before, **faults))
@@ -179,48 +178,47 @@ class Disk:
             injector.use(before)
 
     def heal(self) -> None:
-        """End the plan's transient faults. Earlier damage remains."""
+        """Stop injecting transient faults. Earlier damage remains."""
         self._injector.use(healed(self._injector.faults))
 
     def disarm(self) -> None:
-        """Remove a trigger that has not been reached."""
+        """Remove a crash trigger that was not reached."""
         self._injector.crash_at = -1
         self._injector.met = None
         self._injector.aim = None
 
     def is_durable(self, path: str, start: int, end: int) -> bool:
-        """Return whether bytes [start, end) of a file are durable on every file system. For judges."""
+        """Return whether bytes [start, end) of a file survive a crash on every file system. For judges."""
         inode = self._names.current.inode(path)
         return inode is not None and inode.has_durable(start, end)
 
     def is_named_for_good(self, path: str) -> bool:
-        """Return whether a file's name is durable on every file system. For judges."""
+        """Return whether a file's name survives a crash on every file system. For judges."""
         return self._names.current.inode(path) is not None and self._names.is_named_for_good(path)
 
     def is_dirty(self, path: str, start: int, end: int) -> bool:
-        """Return whether bytes [start, end) of a file wait for write-back. For judges."""
+        """Return whether bytes [start, end) of a file are not written back yet. For judges."""
         inode = self._names.current.inode(path)
         return inode is not None and inode.is_dirty(start, end)
 
     def content(self, path: str) -> bytes:
-        """Return the bytes of a file as readers see them, or none without a file. For judges."""
+        """Return a file's bytes as readers see them, empty if the file is missing. For judges."""
         inode = self._names.current.inode(path)
         return b"" if inode is None else bytes(inode.content())
 
     def state(self) -> DiskState:
-        """Return the files and their durable bytes. For traces."""
         return disk_state(self._names, self._page_bytes, self._sector_bytes)
 
     def crash(self, profile: CrashProfile) -> Image:
-        """Return an image of the disk after the machine died, drawn as profile allows. This finishes the disk."""
+        """Finish the disk: return an image as the profile's kind of crash can leave it. Draws select the losses."""
         if any(machine.alive for machine in self._mounted):
             raise RuntimeError("a machine that has mounted the disk is alive: kill it first")
-        if not self._was_killed:  # an image after a process kill is no second crash
+        if not self._was_killed:  # a process kill has already been counted as this crash
             self._count_crash(profile)
         return self._left_by(profile)
 
     def power_cut_after_stop(self, profile: CrashProfile) -> Image:
-        """Return an image after a power cut that follows a clean stop."""
+        """Return an image after a clean stop followed by a power cut."""
         self.injected[FaultKind.POWER_CUT_AFTER_STOP] += 1
         return self._left_by(profile)
 
@@ -248,7 +246,7 @@ class Disk:
         return image
 
     def note_kill(self) -> None:
-        """Count a process kill that leaves the page cache. The next machine mounts the same disk."""
+        """Count a process kill. The page cache survives, and the next machine mounts this disk."""
         self._was_killed = True
         self._count_crash(PROFILES["process-kill"])
 
@@ -257,18 +255,20 @@ class Disk:
         self.injected[f"crash {profile.name}"] += 1
 
     def fingerprint(self) -> str:
-        """Return a digest that is equal for moments of one run with the same crash states."""
+        """Return a digest that is equal at two moments of a run if the same crash states are possible."""
         return fingerprint_of(self._names)
 
     def crash_states(self, profile: CrashProfile, limit: int, stream: Stream) -> CrashStates:
-        """Return up to `limit` states that a crash could leave now; stream draws some. The disk does not change."""
+        """Return up to `limit` states that a crash could leave now, some of them drawn from stream. The disk does not
+        change.
+        """
         cut = PowerCut(profile, self._names, self._page_bytes, self._sector_bytes)
         wall_ms = self.kernel.wall_start_ms
         whole = cache_image(self._names.current, wall_ms) if profile.page_cache_survives else None
         return CrashStates(cut, profile, self._sector_faults(profile), whole, wall_ms, limit, stream)
 
     def settle(self) -> Image:
-        """Return the image after a clean power-off: the page cache, without data that failed syncs dropped."""
+        """Return the image after a clean power-off: the page cache without data that failed syncs dropped."""
         self._finish()
         return durable_image(self._names.current, self.operations, self.kernel.wall_start_ms)
 

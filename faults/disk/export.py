@@ -22,7 +22,7 @@ def export(image: Image, root: str, directory: Path) -> None:
             target = directory / path[len(below) :]
             _write(target, file.held)
             os.utime(target, ns=(file.mtime_ms * 1_000_000, file.mtime_ms * 1_000_000))
-    for path, text in image.symlinks.items():  # last, so that no file is written through one
+    for path, text in image.symlinks.items():  # links last, so that no file is written through a link
         if path.startswith(below):
             (directory / path[len(below) :]).symlink_to(text)
 
@@ -71,7 +71,7 @@ def _read(file: Path) -> Content:
 
 
 def _data(descriptor: int, size_bytes: int) -> Iterator[tuple[int, int]]:
-    """Yield the ranges [start, end) with data."""
+    """Yield the ranges [start, end) of a file that are not holes."""
     at = 0
     while at < size_bytes:
         try:
@@ -79,6 +79,6 @@ def _data(descriptor: int, size_bytes: int) -> Iterator[tuple[int, int]]:
         except OSError as error:
             if error.errno != errno.ENXIO:
                 raise
-            return  # the rest is a hole
+            return  # the rest of the file is a hole
         at = os.lseek(descriptor, start, os.SEEK_HOLE)
         yield start, at

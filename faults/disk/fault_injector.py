@@ -1,7 +1,8 @@
-"""Fault injection of one disk: numbers operations, draws faults, triggers the crash.
+"""Fault injector of one disk: numbers operations, draws faults, triggers the crash.
 
-An operation's number counts all operations of the disk, so it shifts with each change of the code. A `CrashPoint`
-counts operations of one kind on one path since its trigger was armed, so it survives changes: `msync /store/log/0 #4`.
+An operation number counts all operations of the disk, so a change of the tested code shifts it. A `CrashPoint` counts
+operations of one kind on one path since its trigger was armed, so it stays valid after such changes: `msync
+/store/log/0 #4`.
 
 A stall begins with the operation that draws it; later operations wait for its end. Stores and views through a map use
 only the page cache and never wait.
@@ -30,7 +31,7 @@ from .image import DamagedRange
 
 T = TypeVar("T")
 _NOTE_OPERATION = 3 << 56  # digest words of maps have tags 1 and 2, of syncs 4 to 6, of descriptors 7 and 8
-# A path that begins with a slash may have spaces, so the number of the occurrence is the last word.
+# A path with a leading slash may contain spaces. So the number of the occurrence is the last word.
 _POINT = re.compile(r"(?P<kind>[a-z ]+) (?P<path>/.*|\S+) #(?P<nth>[1-9]\d*)")
 _ERROR_TEXTS = {
     errno.EBADF: "Bad file descriptor",
@@ -48,7 +49,7 @@ _ERROR_TEXTS = {
     errno.EWOULDBLOCK: "Resource temporarily unavailable",
 }
 _SLOW_NS_MIN = 1_000_000
-_STALL_NS_MIN = 100_000_000  # a stall delays every operation, so it is longer than a slow operation
+_STALL_NS_MIN = 100_000_000  # longer than a slow operation, because a stall delays every operation
 
 
 class CrashPhase(StrEnum):
@@ -58,14 +59,14 @@ class CrashPhase(StrEnum):
     DURING = "during"
     AFTER = "after"
 
-    __repr__ = str.__repr__  # plans contain it as plain text
+    __repr__ = str.__repr__  # plans show the value as plain text
 
 
 MOMENTS = tuple(CrashPhase)
 
 
 class CrashSite(NamedTuple):
-    """The operation of a crash. at: the offset of a write."""
+    """The operation at which a machine crashed. at: the file offset of a write."""
 
     kind: str
     path: str
@@ -73,7 +74,7 @@ class CrashSite(NamedTuple):
 
 
 class CrashPoint(NamedTuple):
-    """The nth operation, from 1, of a kind on a path."""
+    """The nth operation of one kind on one path, counted from 1."""
 
     kind: str
     path: str
@@ -98,12 +99,12 @@ class CrashTrigger:
         self.met: CrashPoint | None = None
         """The selected operation, once it has begun."""
         self.times: dict[tuple[str, str], int] = {}
-        """Number of operations by kind and path, in the order of the first."""
+        """Number of operations by kind and path, ordered by first occurrence."""
         self._operation = operation
         self._point = point
 
     def meets(self, number: int, kind: str, path: str) -> bool:
-        """Return whether to crash at the next operation."""
+        """Count the next operation, and return whether to crash at it."""
         assert self.met is None, "nothing passes behind the operation to die at"
         place = kind, path
         nth = self.times[place] = self.times.get(place, 0) + 1
@@ -113,14 +114,15 @@ class CrashTrigger:
         return True
 
     def is_due(self, number: int, kind: str, path: str, nth: int) -> bool:
-        """Return whether this is the operation to crash at: the nth of a kind on a path."""
+        """Return whether to crash at this operation, the nth of its kind on its path."""
         return number == self._operation or (self._point is not None and self._point == (kind, path, nth))
 
 
 class FaultInjector:
-    """All operations of a disk pass through it. operations: number so far. injected: faults by kind.
+    """Numbers all operations of a disk and injects faults into them. injected: number of faults by kind.
 
-    crash_at: the number of the operation that crashes, or with a trigger the next operation to ask it about; -1: none.
+    crash_at: number of the operation to crash at. With a trigger it is the next operation to query the trigger about;
+    -1: none.
     """
 
     __slots__ = (
@@ -138,14 +140,14 @@ class FaultInjector:
         """End of the last slow operation."""
         self.operations = 0
         self.stopped = 0
-        """Error number of changes after the file system has stopped; 0 before."""
+        """errno of all changes after the file system has stopped; 0 while it works."""
         self.crash_at = -1
         self.aim: CrashTrigger | None = None
         self.use(faults)
         self.struck_names: Collection[str] = ()
-        """Names after the last `/` of tasks whose views can always meet page-in faults."""
+        """Task names (after the last `/`) for which page-in faults are possible all the time."""
         self.struck: set[SimTask] = set()
-        """Tasks whose views can meet them now."""
+        """Tasks for which page-in faults are possible now."""
         self.moment: str = CrashPhase.BEFORE
         self.met: CrashSite | None = None
         """The operation of the last or current crash."""
@@ -153,23 +155,23 @@ class FaultInjector:
     def use(self, faults: FaultPlan) -> None:
         """Inject the faults of a plan from now on."""
         self.faults = faults
-        self._chances = chances_of(faults)  # a dict, because most operations look chances up
+        self._chances = chances_of(faults)  # a dict, because most operations read a chance from it
 
     def pause(self, machine: Machine, kind: str) -> None:
-        """Pass a scheduling point. A dead machine is refused, also outside of tasks."""
+        """Run a scheduling point, then raise MachineDied if the machine is dead."""
         kernel = self.kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
             self.pause_slowly(machine, kind)
 
     def pause_slowly(self, machine: Machine, kind: str) -> None:
-        """Pass a scheduling point without fuel left. Hot paths have the fuel test inlined."""
+        """Run a scheduling point when no fuel is left. Hot paths inline the fuel test."""
         self.kernel.reschedule(kind)
         if not machine.alive:
             raise MachineDied(machine.name)
 
     def inject_if(self, fault: FaultKind, label: str, chance: float | None = None) -> bool:
-        """Draw whether a fault happens, and count it. chance: replaces the plan's. There is no draw for 0 and 1."""
+        """Draw whether to inject a fault, and count it. chance: replaces the plan's. 0 and 1 need no draw."""
         if chance is None:
             chance = self._chances.get(fault, 0.0)
         if chance <= 0.0 or not self.stream.chance(chance, f"{fault} {label}"):
@@ -178,17 +180,17 @@ class FaultInjector:
         return True
 
     def writable_bytes(self, path: str, size_bytes: int) -> int:
-        """Return the number of bytes that a write through a descriptor writes, at least 1. OSError(EIO) if it fails."""
+        """Return how many bytes a write through a descriptor writes, at least 1. OSError(EIO): the write fails."""
         if self.inject_if(FaultKind.FAILED_WRITE, path):
             raise os_error(errno.EIO, path)
         if size_bytes > 1 and self.inject_if(FaultKind.SHORT_WRITE, path):
-            # The draw is the number of missing bytes, so the default 1 is the mildest short write.
+            # The draw is the number of missing bytes, so the default 1 is the smallest deviation.
             missing = f"bytes missing in a short write {path}"
             return size_bytes - self.stream.between(1, size_bytes - 1, missing)
         return size_bytes
 
     def fail_by_chance(self, fault: FaultKind, path: str) -> None:
-        """Raise OSError(EIO) with the plan's chance."""
+        """Raise OSError(EIO), with the chance that the plan has for this fault."""
         if fault in self._chances and self.inject_if(fault, path):
             raise os_error(errno.EIO, path)
 
@@ -205,17 +207,16 @@ class FaultInjector:
 
     @property
     def is_struck_by_page_ins(self) -> bool:
-        """Return whether a view of a map by the current task may need a page-in."""
+        """Return whether page-in faults are possible for the current task."""
         task = self.kernel.current
         return task in self.struck or task.name.rpartition("/")[2] in self.struck_names
 
     def wait_for_page(self, path: str) -> None:
-        """Delay the current task if the page-in is slow."""
         delay_ns = self.draw_ns(_SLOW_NS_MIN, self.faults.slow_io_ms_max, f"slow page-in {path}")
         self.kernel.park(Waiting(f"page-in {path}"), self.kernel.now_ns + delay_ns)
 
     def pause_for_device(self, machine: Machine, kind: str, path: str) -> None:
-        """Pass a scheduling point, and delay the task if the device is slow."""
+        """Run a scheduling point, then delay the task if the device is slow."""
         self.pause(machine, kind)
         self.wait_for_device(kind, path)
 
@@ -229,7 +230,9 @@ class FaultInjector:
         return max(0, self._stalled_until_ns - now_ns)
 
     def draw_ns(self, least_ns: int, most_ms: int, label: str) -> int:
-        """Draw a duration in ns, up to most_ms, counted from the end of other slow operations. Default: least_ns."""
+        """Draw a duration from least_ns (the default) to most_ms, starting when earlier slow operations end. Return it
+        in ns.
+        """
         lasts_ns = draw_duration_ns(self.stream, least_ns, most_ms, label, self.kernel.landmarks_ms)
         begins_ns = max(self.kernel.now_ns, self._stalled_until_ns)
         self.slow_until_ns = max(self.slow_until_ns, begins_ns + lasts_ns)
@@ -240,7 +243,7 @@ class FaultInjector:
         return self.kernel.now_ns + machine.wall_offset_ms * 1_000_000
 
     def begin(self, machine: Machine, kind: str, path: str) -> int:
-        """Count an operation and return its number. MachineDied if the crash comes before its effect.
+        """Count an operation and return its number. MachineDied: the crash is before its effect.
 
         The caller has passed a scheduling point and checked that the operation is possible.
         """
@@ -252,32 +255,32 @@ class FaultInjector:
             kernel.trace.add(kind, path)
         number = self.operations
         self.operations = number + 1
-        # The trigger is asked once per operation, because it counts.
+        # The trigger counts calls, so it is queried once per operation.
         if number == self.crash_at and self.is_met(number, kind, path) and self.moment == CrashPhase.BEFORE:
             self.crash_now(machine, kind)
         return number
 
     def is_met(self, number: int, kind: str, path: str, at: int = 0) -> bool:
-        """Return whether to crash at operation crash_at; otherwise set crash_at to the next one."""
+        """Return whether to crash at operation crash_at. If not, advance crash_at by one."""
         if self.aim is not None and not self.aim.meets(number, kind, path):
-            self.crash_at = number + 1  # operations compare numbers, and ask the trigger one by one only with a trigger
+            self.crash_at = number + 1  # without a trigger, operations only compare numbers
             return False
         self.aim = None
         self.met = CrashSite(kind, path, at)
         return True
 
     def check_readable(self, path: str) -> None:
-        """Raise EIO if the file system has shut down. A read-only one can be read."""
+        """Raise EIO if the file system has shut down. A read-only file system stays readable."""
         if self.stopped == errno.EIO:
             raise os_error(self.stopped, path)
 
     def check_look_up(self, path: str) -> None:
-        """Raise the error of a failed look-up, by chance or because the file system has shut down."""
+        """Raise OSError if the path look-up fails, by chance or because the file system has shut down."""
         self.check_readable(path)
         self.fail_by_chance(FaultKind.FAILED_LOOK_UP, path)
 
     def begin_atomic(self, machine: Machine, kind: str, path: str) -> int:
-        """Begin an atomic operation. A crash during it is drawn to be before or after its effect."""
+        """Begin an atomic operation. For a crash during it, a draw decides between before and after its effect."""
         number = self.begin(machine, kind, path)
         dying = number == self.crash_at and self.moment == CrashPhase.DURING
         if dying and self.stream.chance(0.5, f"{kind} {path} had no effect"):
@@ -285,15 +288,15 @@ class FaultInjector:
         return number
 
     def carry_out(self, machine: Machine, kind: str, path: str, change: Callable[..., T], *arguments: object) -> T:
-        """Execute an atomic operation. change: called with its number and the arguments."""
+        """Execute an atomic operation. change: a function called with the operation's number and the arguments."""
         number = self.begin_atomic(machine, kind, path)
         result = change(number, *arguments)
         self.end(machine, kind, number)
         return result
 
     def begin_growth(self, machine: Machine, path: str, before_bytes: int, after_bytes: int) -> tuple[int, int]:
-        """Begin to allocate space for a file. Return the operation's number and the new length, which a crash
-        may cut.
+        """Begin to allocate space for a file. Return the operation number and the new length. A crash may shorten the
+        length.
         """
         number = self.begin_atomic(machine, "extend", path)
         dying = number == self.crash_at and self.moment == CrashPhase.DURING
@@ -305,24 +308,24 @@ class FaultInjector:
         return number, after_bytes
 
     def end(self, machine: Machine, kind: str, number: int) -> None:
-        """End an operation. Raises MachineDied if the crash comes after it."""
+        """End an operation. MachineDied: the crash is after its effect."""
         if number == self.crash_at:
             self.crash_now(machine, kind)
 
     def crash_now(self, machine: Machine, kind: str) -> NoReturn:
         """Crash the machine in the middle of an operation. Always raises MachineDied."""
         self.injected[f"crash {self.moment} {kind}"] += 1
-        self.crash_at = -1  # the next life may mount the same disk
+        self.crash_at = -1  # the next machine may mount the same disk
         self.kernel.kill(machine)
         raise MachineDied(machine.name)
 
     def signal_bus_error(self, machine: Machine, fault: FaultKind) -> NoReturn:
-        """Kill the process by SIGBUS because of an unavailable page. Always raises MachineDied."""
+        """Kill the process by SIGBUS because a page is unavailable. Always raises MachineDied."""
         self.injected[fault] += 1
         self.kernel.kill(machine)
         raise MachineDied(machine.name)
 
 
 def os_error(code: int, path: str) -> OSError:
-    """Return the error of a POSIX system for a path, of Python's subclass for the error number."""
+    """Return the OSError of a POSIX system for an errno and a path."""
     return OSError(code, _ERROR_TEXTS[code], path)

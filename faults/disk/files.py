@@ -1,6 +1,7 @@
 """File system of one simulated machine: names, small files, maps, locks and descriptors.
 
-A descriptor means the file, not its name: it works after a rename or unlink. Traces, draws and errors keep its path.
+A descriptor refers to a file, not to a name, so it works after a rename or unlink. Traces, draws and errors use the
+path at which the file was opened.
 """
 
 import errno
@@ -18,7 +19,7 @@ from .page_cache import Inode
 from .syncs import Syncs, SyncWait
 from .volume import SimFileLock, SimulatedDiskSpace, Volume
 
-_NOTE_WRITE, _NOTE_ZERO = 7 << 56, 8 << 56  # tags of digest words; the injector, maps and syncs have others
+_NOTE_WRITE, _NOTE_ZERO = 7 << 56, 8 << 56  # tags of digest words; the injector, maps and syncs use other tags
 
 
 class SimulatedFileStatus(NamedTuple):
@@ -30,7 +31,7 @@ class SimulatedFileStatus(NamedTuple):
 
 
 class SimDescriptor:
-    """One file of a simulated disk. Every call is a scheduling point."""
+    """An opened file of a simulated disk. Every call is a scheduling point."""
 
     __slots__ = ("_file", "_injector", "_is_closed", "_machine", "_names", "_syncs", "_volume", "path")
 
@@ -56,7 +57,7 @@ class SimDescriptor:
         return self._names.current.files[self._file]
 
     def read(self, at: int, size_bytes: int) -> bytes:
-        """Return up to size_bytes from a position on; fewer only where the file ends first. OSError(EIO) by chance."""
+        """Read size_bytes from an offset, or fewer at the end of the file. OSError(EIO): by chance."""
         injector = self._injector
         injector.pause_for_device(self._machine, "read", self.path)
         injector.check_readable(self.path)
@@ -70,11 +71,10 @@ class SimDescriptor:
         return bytes(inode.readable[at:end])
 
     def write(self, at: int, data: bytes) -> int:
-        """Write at a position and return the number of bytes, all unless the write is short. A gap before it becomes
-        zeros.
+        """Write at an offset and return the number of written bytes. A gap after the old end is filled with zeros.
 
-        OSError(ENOSPC): no space to grow or to fill a hole. OSError(EIO): an unreadable sector would be written in
-        part.
+        OSError(ENOSPC): no space to grow or to fill a hole. OSError(EIO): the write covers only part of an unreadable
+        sector.
         """
         injector = self._injector
         injector.pause_for_device(self._machine, "write", self.path)
@@ -94,7 +94,7 @@ class SimDescriptor:
             grow(self._machine, self._volume, self.path, self._inode, size_bytes, in_steps=True)
 
     def truncate(self, size_bytes: int) -> None:
-        """Cut the file, or extend it with zeros. A lying drive forgets acknowledgements for the cut part."""
+        """Truncate the file, or extend it with zeros. A lying drive drops acknowledged data of the removed part."""
         injector = self._injector
         injector.pause(self._machine, "truncate")
         if size_bytes > self.size_bytes:
@@ -105,7 +105,7 @@ class SimDescriptor:
             injector.carry_out(machine, "truncate", path, change, path, self._file, size_bytes, wall_ns)
 
     def store(self, at: int, data: bytes) -> None:
-        """Write through a map, inside the file: at once in the page cache, durable later."""
+        """Write through a map, inside the file. Readers see the bytes at once; they become durable later."""
         injector, inode = self._injector, self._inode
         injector.pause(self._machine, "store")
         if at + len(data) > inode.size_bytes:
@@ -116,7 +116,7 @@ class SimDescriptor:
         injector.end(self._machine, "store", number)
 
     def zero(self, at: int, size_bytes: int) -> None:
-        """Zero the bytes [at, at + size_bytes) inside the file. A crash can bring old pages back."""
+        """Zero the bytes [at, at + size_bytes) inside the file. A crash can restore the old pages."""
         injector, inode = self._injector, self._inode
         injector.pause(self._machine, "zero range")
         number = injector.begin_atomic(self._machine, "zero range", self.path)
@@ -127,9 +127,7 @@ class SimDescriptor:
         injector.end(self._machine, "zero range", number)
 
     def sync(self, start: int = 0, end: int | None = None, *, data_only: bool = False) -> None:
-        """Make pages of [start, end) and the size durable, or raise OSError(EIO) permanently. data_only: as
-        fdatasync.
-        """
+        """Make pages of [start, end) and the size durable. On OSError(EIO) they are lost. data_only: as fdatasync."""
         self._injector.pause(self._machine, "sync")
         size_bytes = self.size_bytes
         end = size_bytes if end is None else min(end, size_bytes)
@@ -137,27 +135,27 @@ class SimDescriptor:
         self._syncs.file(self._machine, why, self._inode, min(start, end), end)
 
     def link(self, new: str) -> None:
-        """Give the file another name, or its first. FileExistsError if it is taken."""
+        """Give the file a name, in addition to any existing ones. FileExistsError: the name exists."""
         self._injector.pause(self._machine, "link")
         self._names.check_new(new)
         self._injector.carry_out(self._machine, "link", new, self._names.link, new, self._file)
 
     def close(self) -> None:
-        """Close it. Closing twice is harmless. Not a scheduling point. Later uses raise EBADF."""
+        """Close the descriptor. Not a scheduling point. Closing twice is allowed; other later uses raise EBADF."""
         self._is_closed = True
 
 
 def grow(
     machine: Machine, volume: Volume, path: str, inode: Inode, size_bytes: int, *, in_steps: bool, sparse: bool = False
 ) -> None:
-    """Extend a file as one operation. in_steps: by allocation, so a crash may leave a part; sparse: by holes."""
+    """Extend a file as one operation. in_steps: by allocation, which a crash may leave incomplete. sparse: by holes."""
     injector = volume.injector
     if in_steps:
         number, size_bytes = injector.begin_growth(machine, path, inode.size_bytes, size_bytes)
     else:
         number = injector.begin_atomic(machine, "extend", path)
     if sparse:
-        # After the operation began: a crash before its effect must leave no hole beyond the file's end.
+        # Only after the operation began: after an earlier crash a hole would lie beyond the file's end.
         inode.with_flaws(volume.sector_bytes).grow(inode.size_bytes, size_bytes)
     inode.thaw(size_bytes)
     volume.names.extend(number, path, inode, size_bytes, in_steps=in_steps)
@@ -167,7 +165,7 @@ def grow(
 def write_through(
     injector: FaultInjector, machine: Machine, names: Namespace, path: str, inode: Inode, at: int, data: bytes
 ) -> None:
-    """Write data to the page cache as one operation, and the size if the file grows. A crash can leave a prefix."""
+    """Write data to the page cache as one operation; the file may grow. A crash can leave a prefix of the data."""
     number = injector.begin(machine, "write", path)
     if number == injector.crash_at and injector.moment == CrashPhase.DURING:
         data = data[: len(data) - injector.stream.below(len(data) + 1, f"bytes not written {path}")]
@@ -186,8 +184,8 @@ def write_through(
 class SimFiles:
     """A disk as one machine mounts it. Every call is a scheduling point, and raises MachineDied after a crash.
 
-    Errors are those of a POSIX system, raised before the operation is counted. Failed syncs and writes without space
-    raise within their operation.
+    Errors are those of a POSIX system. They are raised before the operation is counted, except errors of failed syncs
+    and of writes to a full disk.
     """
 
     __slots__ = ("_injector", "_machine", "_names", "_syncs", "_volume")
@@ -224,21 +222,23 @@ class SimFiles:
             path = parent_of(path)
         for directory in reversed(missing):
             self._injector.pause(self._machine, "make directory")
-            if directory in self._names.current.directories:  # another task has created it in the meantime
+            if directory in self._names.current.directories:  # another task has created the directory in the meantime
                 continue
             self._names.check_parent(directory)
             change = self._names.make_directory
             self._injector.carry_out(self._machine, "make directory", directory, change, directory)
 
     def map(self, path: str, size_bytes: int) -> SimMappedFile:
-        """Map a file's first size_bytes. The file is created if missing, and extended with zeros if shorter."""
+        """Map a file's first size_bytes. A missing file is created, and a shorter file is extended with zeros."""
         injector = self._injector
         injector.pause_for_device(self._machine, "map", path)
         injector.fail_by_chance(FaultKind.FAILED_MAP, path)
         inode = self._open(path)
         if inode.size_bytes < size_bytes:
             injector.pause(self._machine, "extend")
-        if inode.size_bytes < size_bytes:  # checked again: another task may have extended it at the scheduling point
+        if (
+            inode.size_bytes < size_bytes
+        ):  # checked again: during the scheduling point another task may have extended the file
             self._volume.check_allocation(path, size_bytes - inode.size_bytes)
             sparse = injector.faults.sparse
             grow(self._machine, self._volume, path, inode, size_bytes, in_steps=not sparse, sparse=sparse)
@@ -251,12 +251,12 @@ class SimFiles:
         return kind(path, size_bytes, inode, self._machine, self._volume, self._syncs)
 
     def set_mtime_ms(self, path: str, mtime_ms: int) -> None:
-        """Set the modification time of a file. Like all times here it is durable at once."""
+        """Set the modification time of a file. The simulation makes all times durable at once."""
         self._injector.pause(self._machine, "set mtime")
         self._names.find(path).mtime_ns = (mtime_ms - self._injector.kernel.wall_start_ms) * 1_000_000
 
     def space(self, path: str) -> SimulatedDiskSpace:
-        """Return the used and free space of the disk. path: any path on it."""
+        """Return the used and free space of the disk. path: any path on the disk."""
         self._injector.pause(self._machine, "space")
         current = self._names.current
         if path not in current.directories and path not in current.names:
@@ -264,7 +264,7 @@ class SimFiles:
         return self._volume.space()
 
     def buffer(self, size_bytes: int) -> memoryview:
-        """Return zeroed memory of the machine, which is lost with it."""
+        """Return zeroed memory of the machine. It is lost when the machine dies."""
         return memoryview(bytearray(size_bytes))
 
     def read(self, path: str) -> bytes:
@@ -280,10 +280,10 @@ class SimFiles:
         return bytes(inode.content())
 
     def write(self, path: str, data: bytes) -> None:
-        """Create or empty a small file, then write data to it: two operations, or one without data.
+        """Create or empty a small file, then write data to it. This is two operations, or one if data is empty.
 
-        A crash during the second, a full disk (ENOSPC) and a failed write leave a prefix. After a short write, another
-        operation writes the rest.
+        A crash during the second operation, a full disk (ENOSPC) and a failed write leave a prefix of the data. After a
+        short write, a third operation writes the rest.
         """
         self._injector.pause_for_device(self._machine, "write", path)
         if self._open(path).size_bytes:
@@ -299,25 +299,25 @@ class SimFiles:
             inode = self._names.current.files[file]
             write_through(injector, self._machine, self._names, path, inode, at, chunk)
             at += len(chunk)
-            # otherwise it was a short write, and the loop writes the rest
+            # after a short write the loop continues with the rest
             if at < len(data) and len(chunk) == len(fitting):
                 raise self._volume.full(path)
 
     def open(self, path: str) -> SimDescriptor:
-        """Open a file to write, cut and sync it. It is created if missing."""
+        """Open a file to write, truncate and sync it. A missing file is created."""
         self._injector.pause_for_device(self._machine, "open", path)
         self._open(path)
         file = self._names.current.names[path]
         return SimDescriptor(path, file, self._machine, self._volume, self._syncs)
 
     def sync(self, path: str) -> None:
-        """Make a file's content and size durable, but not its name."""
+        """Make a file's content and size durable. Its name may still be lost."""
         self._injector.pause(self._machine, "sync")
         inode = self._names.find(path)
         self._syncs.file(self._machine, SyncWait("sync", path), inode, 0, inode.size_bytes)
 
     def sync_directory(self, path: str) -> None:
-        """Make the names in one directory durable, but not those below it."""
+        """Make the names in one directory durable, without those in its subdirectories."""
         self._injector.pause(self._machine, "sync directory")
         self._names.check_directory(path)
         self._syncs.directory(self._machine, SyncWait("sync directory", path))
@@ -330,7 +330,7 @@ class SimFiles:
         return SimDescriptor(f"/#{file}", file, self._machine, self._volume, self._syncs)
 
     def rename(self, old: str, new: str) -> None:
-        """Rename a file, which may replace a file, or a directory, which may replace an empty one."""
+        """Rename a file or directory. It may replace a file by a file, and an empty directory by a directory."""
         self._injector.pause(self._machine, "rename")
         if old in self._names.current.directories:
             self._rename_directory(old, new)
@@ -338,13 +338,13 @@ class SimFiles:
         self._names.find(old)
         self._names.check_parent(new)
         names = self._names.current.names
-        if names[old] == names.get(new):  # two names of one file: rename(2) has no effect
+        if names[old] == names.get(new):  # rename(2) has no effect if both names belong to one file
             return
         injector = self._injector
         injector.fail_by_chance(FaultKind.FAILED_RENAME, old)
         number = injector.begin_atomic(self._machine, "rename", old)
         self._names.rename(number, old, new)
-        if injector.damage:  # damage applies to both names, because a crash may undo the rename
+        if injector.damage:  # damage is recorded for both names, because a crash may undo the rename
             injector.damage += [damage._replace(path=new) for damage in injector.damage if damage.path == old]
         injector.end(self._machine, "rename", number)
 
@@ -374,7 +374,7 @@ class SimFiles:
         self._injector.carry_out(self._machine, "exchange", one, names.exchange, one, other)
 
     def link(self, path: str, new: str) -> None:
-        """Give a file another name. FileExistsError if it is taken."""
+        """Give a file another name. FileExistsError: the name exists."""
         self._injector.pause(self._machine, "link")
         self._names.find(path)
         self._names.check_new(new)
@@ -382,7 +382,7 @@ class SimFiles:
         self._injector.carry_out(self._machine, "link", new, self._names.link, new, file)
 
     def symlink(self, path: str, text: str) -> None:
-        """Create a symbolic link at a free path. The disk never follows links; paths are real paths."""
+        """Create a symbolic link at a free path. The simulated disk never follows links."""
         injector = self._injector
         injector.pause(self._machine, "symlink")
         self._names.check_new(path)
@@ -390,7 +390,7 @@ class SimFiles:
         injector.carry_out(self._machine, "symlink", path, self._names.symlink, path, text, wall_ns)
 
     def unlink(self, path: str) -> None:
-        """Remove a name; maps of the file stay usable."""
+        """Remove a name. Existing maps of the file stay usable."""
         self._injector.pause(self._machine, "unlink")
         self._names.find(path)
         injector = self._injector
@@ -406,7 +406,7 @@ class SimFiles:
         self._injector.carry_out(self._machine, "remove directory", path, self._names.remove_directory, path)
 
     def lock(self, path: str) -> SimFileLock:
-        """Lock the file (not the name), created if missing. BlockingIOError if a living machine holds the lock."""
+        """Lock the file (not the name), created if missing. BlockingIOError: a living machine has locked it."""
         self._injector.pause(self._machine, "lock")
         self._open(path)
         return self._volume.lock(path, self._machine)

@@ -1,14 +1,14 @@
 """Disk image: the immutable tree of files that a machine mounts, and its decay.
 
-Images share the contents of unchanged files. Between two lives data at rest may decay (`rot`), in each way at most once
-per file and call:
+Images share the contents of unchanged files. Between two lives stored data may decay (`rot`). Each kind of decay
+happens at most once per file and call:
 
     bit rot              a bit of a sector is flipped
-    zeroed sector        a sector holds zeros
+    zeroed sector        a sector is filled with zeros
     swapped pages        two pages of a file are exchanged
-    latent sector error  a sector cannot be read; its bytes stay in the image for the judge
+    latent sector error  a sector is unreadable; the image keeps the bytes for the judge
 
-Decay under a running machine would show when a page is next read from the disk, so it is modelled between two lives.
+A running machine would notice decay only when it next reads a page from the disk, so decay is modelled between lives.
 
 Sources: Bairavasundaram et al., "An Analysis of Data Corruption in the Storage Stack", FAST 2008, and "An Analysis of
 Latent Sector Errors in Disk Drives", SIGMETRICS 2007; Prabhakaran et al., "IRON File Systems", SOSP 2005.
@@ -25,11 +25,11 @@ from ..kinds import FaultKind
 from .content import Content, SparseBytes
 
 _SECTOR_BYTES, _PAGE_BYTES = 512, 4096
-_ANYWHERE_CHANCE = 0.25  # otherwise at bytes that are not zero; zeros after the written part decay as well
+_ANYWHERE_CHANCE = 0.25  # otherwise decay affects bytes that are not zero; unwritten zeros decay as well
 
 
 class FileImage:
-    """One file's content and its modification time in wall-clock ms. Immutable."""
+    """The content of a file, and its modification time in wall-clock ms. Immutable."""
 
     __slots__ = ("_digest", "held", "mtime_ms")
 
@@ -54,7 +54,7 @@ class FileImage:
         return self._digest
 
     def touched(self, mtime_ms: int) -> "FileImage":
-        """Return the same content with another time."""
+        """Return the same file with another modification time."""
         if mtime_ms == self.mtime_ms:
             return self
         twin = FileImage(self.held, mtime_ms)
@@ -71,21 +71,21 @@ class FileImage:
 
 
 class Image:
-    """Files by absolute path, all directories except `/`, and the texts of symbolic links by path. Immutable."""
+    """An immutable disk: files and symbolic links by absolute path, and all directories except `/`."""
 
     __slots__ = ("_digest", "directories", "files", "symlinks")
 
     def __init__(
         self, files: Mapping[str, FileImage], directories: tuple[str, ...], symlinks: Mapping[str, str] | None = None
     ) -> None:
-        # Sorted, so that digests and draws do not depend on the order in which files were made.
+        # Sorted, so that digests and draws do not depend on the order of creation.
         self.files: Mapping[str, FileImage] = dict(sorted(files.items()))
         self.directories = tuple(sorted(directories))
         self.symlinks: Mapping[str, str] = dict(sorted(symlinks.items())) if symlinks else {}
         self._digest: str | None = None
 
     def digest(self) -> str:
-        """Return a digest of names and contents, without times. Equal digests lead to equal recoveries."""
+        """Return a digest of names and contents, without times. Images with equal digests recover equally."""
         if self._digest is None:
             directories = map(directory_piece, self.directories)
             files = (file_piece(path, file) for path, file in self.files.items())
@@ -98,27 +98,27 @@ class Image:
 
 
 def directory_piece(path: str) -> bytes:
-    """Return the part of a directory in the digest of an image."""
+    """Return a directory's contribution to the digest of an image."""
     return f"d {path}\0".encode()
 
 
 def file_piece(path: str, file: FileImage) -> bytes:
-    """Return the part of a file in the digest of an image."""
+    """Return a file's contribution to the digest of an image."""
     return f"f {path}\0".encode() + file.digest()
 
 
 def symlink_piece(path: str, text: str) -> bytes:
-    """Return the part of a symbolic link in the digest of an image."""
+    """Return a symbolic link's contribution to the digest of an image."""
     return f"l {path}\0{text}\0".encode()
 
 
 def digest_of_pieces(pieces: Iterable[bytes]) -> str:
-    """Return the digest of an image from the pieces of its directories, files and links, each sorted by path."""
+    """Return the digest of an image. pieces: of directories, then files, then links, each sorted by path."""
     return blake2b(b"".join(pieces), digest_size=16).hexdigest()
 
 
 class DamagedRange(NamedTuple):
-    """Bytes [start, end) of a file that differ from those that users saw, and the kind of fault."""
+    """Bytes [start, end) of a file that differ from the bytes that clients have seen, and the fault that caused it."""
 
     path: str
     start: int
@@ -141,10 +141,9 @@ class RotPlan:
 
 
 def rot(image: Image, stream: Stream, plan: RotPlan, injected: Counter[str]) -> tuple[Image, list[DamagedRange]]:
-    """Return a decayed image and its damaged ranges. Without a change it is the same image.
+    """Return a decayed image and its damaged ranges. If nothing decays, return the same object.
 
-    injected counts changed bytes. Unreadable sectors, which `Disk` takes as bad_sectors, are counted when they are
-    read.
+    injected counts only changed bytes here. Unreadable sectors (bad_sectors of `Disk`) are counted when a read fails.
     """
     if not plan.is_possible:
         return image, []
@@ -163,8 +162,6 @@ def rot(image: Image, stream: Stream, plan: RotPlan, injected: Counter[str]) -> 
 
 @dataclass(slots=True)
 class _Rotting:
-    """The decay of one file's content."""
-
     _path: str
     content: bytearray
     _stream: Stream
@@ -172,7 +169,7 @@ class _Rotting:
     damage: list[DamagedRange] = field(default_factory=list)
 
     def suffer(self, plan: RotPlan) -> None:
-        """Draw the decay and apply it."""
+        """Draw the kinds of decay and apply them."""
         if not self.content:
             return
         chance = self._stream.chance
@@ -213,7 +210,7 @@ class _Rotting:
         self._injected[FaultKind.SWAPPED_PAGES] += 1
 
     def _place(self, unit_bytes: int, label: str, upto: int | None = None) -> tuple[int, int]:
-        """Draw a sector or a page, usually one with data."""
+        """Draw an aligned range of unit_bytes, usually one with data."""
         size_bytes = len(self.content) if upto is None else upto
         starts = list(range(0, size_bytes, unit_bytes))
         filled = [at for at in starts if any(self.content[at : at + unit_bytes])]

@@ -1,6 +1,6 @@
 """Mapped file of a simulated disk: stores and views through the map, pwrite, syncs.
 
-Few files have unreadable sectors or holes. They have a map class of their own (SIGBUS), so other maps need no check.
+Files with unreadable sectors or holes have a map class of their own, which raises SIGBUS. Other maps need no check.
 """
 
 import errno
@@ -16,11 +16,11 @@ from .volume import Volume
 
 Buffer = bytes | bytearray | memoryview
 _NOTE_STORE, _NOTE_PWRITE = 1 << 56, 2 << 56
-_IDENTITY_MAX = 0xFFFF  # 16 bits of a digest word; later files share the last number
+_IDENTITY_MAX = 0xFFFF  # 16 bits of a digest word; all files with higher numbers share this number
 
 
 class SimMappedFile:
-    """A file's first size_bytes. Positions are file offsets; a position outside the map is a ValueError."""
+    """A map of a file's first size_bytes. Positions are file offsets. A position outside the map raises ValueError."""
 
     __slots__ = (
         *("_injector", "_inode", "_kernel", "_limit", "_machine", "_msync", "_pwrite_word", "_store_word"),
@@ -33,7 +33,7 @@ class SimMappedFile:
         assert size_bytes <= inode.size_bytes, (path, size_bytes, inode.size_bytes)
         self.path = path
         self.size_bytes = size_bytes
-        self._limit = size_bytes  # -1 once closed, so that one comparison finds both mistakes
+        self._limit = size_bytes  # -1 after close, so that one comparison rejects closed maps and bad positions
         self._inode = inode
         self._machine = machine
         self._volume = volume
@@ -46,14 +46,14 @@ class SimMappedFile:
         self._pwrite_word = _NOTE_PWRITE | file
 
     def view(self, start: int, end: int) -> memoryview:
-        """Return the bytes [start, end) as a read-only view, not copied. Not a scheduling point."""
+        """Return the bytes [start, end) as a read-only view without copying. Not a scheduling point."""
         if not 0 <= start <= end <= self._limit:
             raise self._out_of_bounds(start, end)
         return self._inode.readable[start:end]
 
     def store(self, at: int, data: Buffer) -> None:
-        """Write through the map: at once in the page cache, durable later."""
-        # `pause` and `begin` of the injector and `Inode.write`, inlined: calls would be most of the cost of a store.
+        """Write through the map. Readers see the bytes at once; they become durable later."""
+        # `pause` and `begin` of the injector and `Inode.write` are inlined, because the calls would dominate the cost.
         injector, kernel = self._injector, self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
@@ -78,7 +78,7 @@ class SimMappedFile:
         inode.pending.append((number, at, data))
 
     def pwrite(self, at: int, data: Buffer) -> int:
-        """Write through the descriptor and return the number of bytes, all unless the write is short."""
+        """Write through the descriptor and return the number of written bytes."""
         injector, kernel = self._injector, self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
@@ -107,7 +107,7 @@ class SimMappedFile:
         return len(data)
 
     def msync(self, start: int, end: int) -> None:
-        """Make the pages of [start, end) and the size durable. OSError(EIO): their data is lost."""
+        """Make the pages of [start, end) and the size durable. OSError(EIO): the data of these pages is lost."""
         kernel = self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
@@ -117,13 +117,13 @@ class SimMappedFile:
         self._syncs.file(self._machine, self._msync, self._inode, start, end)
 
     def fdatasync(self) -> None:
-        """Make all data written so far and the size durable. OSError(EIO): as for msync."""
+        """Make all earlier writes and the size durable. OSError(EIO): as for msync."""
         self._pause_open("fdatasync")
         why = SyncWait("fdatasync", self.path, data_only=True)
         self._syncs.file(self._machine, why, self._inode, 0, self._inode.size_bytes)
 
     def mlock(self) -> None:
-        """Lock the map's pages in memory. OSError(ENOMEM) if a fault refuses it."""
+        """Lock the map's pages in memory. OSError(ENOMEM): injected by a fault."""
         injector = self._injector
         self._pause_open("mlock")
         if injector.inject_if(FaultKind.REFUSED_MLOCK, self.path):
@@ -144,7 +144,7 @@ class SimMappedFile:
             raise self._out_of_bounds(start, end)
 
     def close(self) -> None:
-        """Close the map and its descriptor. Earlier views stay readable. Closing twice is harmless."""
+        """Close the map and its descriptor. Earlier views stay readable. Closing twice is allowed."""
         self._injector.pause(self._machine, "close")
         self._limit = -1
 
@@ -154,7 +154,7 @@ class SimMappedFile:
             raise self._out_of_bounds(0, self.size_bytes)
 
     def _die_writing(self, kind: str, number: int, at: int, data: bytes) -> None:
-        """Crash before, during or after a write. During: a drawn number of its last bytes miss the page cache."""
+        """Crash before, during or after a write. A crash during the write loses its last bytes, by a drawn number."""
         injector = self._injector
         reached = 0
         if injector.moment == CrashPhase.AFTER:
@@ -172,12 +172,12 @@ class SimMappedFile:
 
 
 class ReclaimedMappedFile(SimMappedFile):
-    """A mapped file with evicted clean pages: a view waits for a page-in, or fails."""
+    """A mapped file with evicted clean pages. A view waits until they are read from the disk, or raises an error."""
 
     __slots__ = ()
 
     def view(self, start: int, end: int) -> memoryview:
-        """Return the bytes after the page-in of their pages. OSError(EIO) by chance."""
+        """Return a view of the bytes after reading their pages from the disk. OSError(EIO): by chance."""
         injector = self._injector
         if injector.is_struck_by_page_ins and self._inode.is_reclaimable(start, end):
             if injector.inject_if(FaultKind.SLOW_PAGE_IN, self.path):
@@ -187,7 +187,7 @@ class ReclaimedMappedFile(SimMappedFile):
 
 
 class FlawedMappedFile(SimMappedFile):
-    """A mapped file with unavailable pages. A store into one is an additional scheduling point."""
+    """A mapped file with bad sectors or holes. A store to such a page is an additional scheduling point."""
 
     __slots__ = ()
 
@@ -198,21 +198,23 @@ class FlawedMappedFile(SimMappedFile):
         return flaws
 
     def view(self, start: int, end: int) -> memoryview:
-        """Return the bytes; a bad sector kills the process (SIGBUS)."""
+        """Return a view of the bytes. A bad sector kills the process (SIGBUS)."""
         readable = super().view(start, end)
         if self._flaws.spoils(start, end):
             self._injector.signal_bus_error(self._machine, FaultKind.LATENT_SECTOR_ERROR)
         return readable
 
     def store(self, at: int, data: Buffer) -> None:
-        """Write through the map; a bad sector, or a hole on a full disk, kills the process (SIGBUS)."""
+        """Write through the map. A bad sector, or a hole on a full disk, kills the process (SIGBUS)."""
         end = at + len(data)
         if at >= 0 and end <= self._limit and (self._flaws.spoils(at, end) or self._flaws.holes_in(at, end)):
             self._fault_in(at, end)
         super().store(at, data)
 
     def pwrite(self, at: int, data: Buffer) -> int:
-        """Write through the descriptor. OSError(EIO): a bad sector would be written in part; ENOSPC: no space."""
+        """Write through the descriptor. OSError(EIO): part of a bad sector would be overwritten. ENOSPC: the disk is
+        full.
+        """
         end = at + len(data)
         if at >= 0 and end <= self._limit:
             self._injector.pause(self._machine, "pwrite")
@@ -222,7 +224,7 @@ class FlawedMappedFile(SimMappedFile):
         return written
 
     def _fault_in(self, start: int, end: int) -> None:
-        """Load the pages of [start, end), or kill the process."""
+        """Load the pages of [start, end), or kill the process if one is unavailable."""
         self._injector.pause(self._machine, "page fault")
         if self._flaws.spoils(start, end):
             self._injector.signal_bus_error(self._machine, FaultKind.LATENT_SECTOR_ERROR)

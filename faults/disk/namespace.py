@@ -1,12 +1,12 @@
-"""Namespace of one disk: names, sizes, and the journal of changes that a crash can take back.
+"""Namespace of one disk: names, sizes, and the journal of changes that a crash can undo.
 
-File systems give syncs different effects, and a crash decides which one applies. So the journal keeps both
-answers: a change is `synced` after a sync meant for it (strict POSIX), and everything up to operation `committed` is
-durable, because a journal commits in order (ext4, XFS).
+A sync has different effects on different file systems, and the file system is chosen only at the crash. So the journal
+records both: under strict POSIX a change is durable if `synced`, that is, after a sync of its own file or directory. On
+ext4 and XFS a journal commits in order, so all changes up to operation `committed` are durable.
 
-A journal may commit at any time, so a sync only guarantees changes before the last change of its own file or directory.
-A sync of data alone (fdatasync, msync, O_DSYNC) ignores times: without a new length, block or name of the file it
-does not commit (`sync_file`).
+A journal may have committed early, so a sync only guarantees the changes up to the last one of its own file or
+directory. fdatasync, msync and O_DSYNC do not commit changed times, only a new length, block or name of the file
+(`sync_file`).
 
 Source: Linux, ext4_sync_file() with i_sync_tid and i_datasync_tid; xfs_fsync_flush_log() with ili_datasync_seq.
 """
@@ -43,8 +43,8 @@ K = TypeVar("K", int, str)
 class Namespace:
     """One file system's names. Every mutating method takes the number of its operation.
 
-    Invariant: `durable` with the journal applied in order is `current`; the journal is in the order of operations, and
-    its first change is not synced. Each name and directory is among the children of its parent.
+    Invariant: applying the journal to `durable` gives `current`. The journal is in the order of operations, and its
+    first change is not synced. Each name and directory is listed in the children of its parent.
     """
 
     def __init__(self, page_bytes: int, *, is_sparse: bool = False) -> None:
@@ -57,15 +57,17 @@ class Namespace:
         self._inodes = 0
         self._children: dict[str, set[str]] = {"/": set()}
         self._unsynced: dict[int, list[Change]] = {}
-        """Unsynced changes of each file's size and content, by `Inode.identity`."""
+        """Unsynced changes of each file's size and content. Key: `Inode.identity`."""
         self._in_directory: dict[str, list[Change]] = {}  # unsynced changes of the names in each directory
         self._changed_at: dict[str, int] = {}
-        """The last operation that changed each directory, according to the journal."""
-        self._emptied: set[int] = set()  # the contents of files that were emptied, by `Inode.identity`
+        """The last operation that changed each directory and is part of the journal's order."""
+        self._emptied: set[int] = set()  # contents that files had before they were emptied, by `Inode.identity`
 
     @classmethod
     def load(cls, image: Image, page_bytes: int, wall_start_ms: int, *, is_sparse: bool = False) -> "Namespace":
-        """Return the names of an image, all durable. Contents are shared with the image until a write."""
+        """Return the namespace of an image. All names are durable. Contents are shared with the image until the first
+        write.
+        """
         namespace = cls(page_bytes, is_sparse=is_sparse)
         current = namespace.current
         children = namespace._children
@@ -88,7 +90,7 @@ class Namespace:
         return namespace
 
     def find(self, path: str) -> Inode:
-        """Return the content of the file at path; FileNotFoundError or IsADirectoryError without a file."""
+        """Return the content of the file at path. FileNotFoundError or IsADirectoryError: there is no file."""
         inode = self.current.inode(path)
         if inode is not None:
             return inode
@@ -111,12 +113,12 @@ class Namespace:
         return sorted(self._children[path])
 
     def check_directory(self, path: str) -> None:
-        """Raise the OSError of a use of path as a directory, if any."""
+        """Raise the OSError of path if it is not a directory."""
         if path not in self.current.directories:
             raise os_error(errno.ENOTDIR, path) if path in self.current.names else self.nothing_at(path)
 
     def check_parent(self, path: str) -> None:
-        """Raise the OSError of a creation of path, if its parent is missing or path is a directory."""
+        """Raise an OSError if a file cannot be created at path: its parent is missing, or path is a directory."""
         if path in self.current.directories:
             raise os_error(errno.EISDIR, path)
         above = parent_of(path)
@@ -124,13 +126,12 @@ class Namespace:
             raise self.nothing_at(path)
 
     def check_new(self, path: str) -> None:
-        """Raise the OSError of a new name, unless it is free."""
+        """Raise an OSError if path is not free for a new name."""
         if path in self.current.names or path in self.current.directories:
             raise os_error(errno.EEXIST, path)
         self.check_parent(path)
 
     def create(self, number: int, path: str, mtime_ns: int) -> Inode:
-        """Make an empty file."""
         assert path not in self.current.names, path
         inode = self._new_inode(mtime_ns)
         inode.changed_at = number
@@ -141,17 +142,17 @@ class Namespace:
     def create_unnamed(self, mtime_ns: int) -> int:
         """Create an empty file without a name, and return its number."""
         inode = self._new_inode(mtime_ns)
-        # No change is recorded, because a crash cannot take a file without a name. A later `link` needs the content in
-        # both.
+        # Not recorded as a change, because a crash cannot lose a file without a name. If `link` names the file later,
+        # both states need its content.
         for entries in (self.current, self.durable):
             entries.files[inode.identity] = inode
         return inode.identity
 
     def empty(self, number: int, path: str, mtime_ns: int) -> Inode:
-        """Empty a file. Maps of the file keep the old bytes."""
+        """Empty a file. Its maps keep the old bytes."""
         inode = self._new_inode(mtime_ns)
         file = self.current.names[path]
-        # `logged` asks the current Inode for the file's last sync, which emptying does not undo.
+        # `logged` reads the time of the file's last sync from the current Inode, so it is copied.
         inode.synced_upto = self.current.files[file].synced_upto
         inode.changed_at = number
         change = Empty(number, path, file, inode)
@@ -161,7 +162,7 @@ class Namespace:
         return inode
 
     def extend(self, number: int, path: str, inode: Inode, size_bytes: int, **how: bool) -> None:
-        """Record a file's new size; the caller extends the page cache. how: `by_write`, `in_steps` of the Extend."""
+        """Record a new file size; the caller extends the page cache. how: flags of Extend, `by_write` or `in_steps`."""
         before_bytes = self.current.sizes.get(inode.identity, 0)
         assert before_bytes < size_bytes, (path, before_bytes, size_bytes)
         is_allocated = inode.identity in self._emptied
@@ -171,7 +172,7 @@ class Namespace:
         self._unsynced.setdefault(inode.identity, []).append(change)
 
     def truncate(self, number: int, path: str, file: int, size_bytes: int, mtime_ns: int) -> None:
-        """Cut a file to size_bytes. The file is given by number, because it may have no name."""
+        """Truncate a file to size_bytes. The file is given by number, because it may have no name."""
         before = self.current.files[file]
         inode = before.cut(self._inodes, size_bytes, mtime_ns)
         inode.changed_at = number
@@ -189,7 +190,7 @@ class Namespace:
         self._remove_child(path)
 
     def rename(self, number: int, path: str, target: str) -> None:
-        """Rename a file to a target in an existing directory."""
+        """Rename a file. The parent of target must exist."""
         file = self.current.names[path]
         inode = self.current.files[file]
         if target in self.current.names:
@@ -201,7 +202,7 @@ class Namespace:
         self._add_child(target)
 
     def rename_directory(self, number: int, path: str, target: str) -> None:
-        """Move a directory to a target that is free or an empty directory."""
+        """Move a directory to target, which must be free or an empty directory."""
         self._children.pop(target, None)
         self._in_directory.pop(target, None)
         self._relocate(RenameDirectory(number, path, target))
@@ -257,10 +258,10 @@ class Namespace:
         self._remove_child(path)
 
     def sync_file(self, inode: Inode, upto: int, start: int, end: int, *, data_only: bool = False) -> None:
-        """Make a file's size durable up to operation upto. Called before its writes become durable.
+        """Make a file's size durable as of operation upto. Call this before its writes become durable.
 
-        Its journal position is that of its last change or write; with data_only that of the last write in [start, end)
-        that needed a block.
+        The journal commits up to the file's last change or write. With data_only it commits up to the last write in
+        [start, end) that needed a block.
         """
         inode.synced_upto = max(inode.synced_upto, upto)
         if self.journal:
@@ -269,13 +270,14 @@ class Namespace:
         self._mark_synced(self._unsynced, inode.identity, upto)
 
     def sync_directory(self, path: str, upto: int) -> None:
-        """Make changes of the names in one directory durable, up to operation upto."""
+        """Make changes of the names in one directory durable if made up to operation upto."""
         self._commit(self._changed_at.get(path, -1), upto)
         self._mark_synced(self._in_directory, path, upto)
 
     def _commit(self, changed_at: int, upto: int) -> None:
-        # A journal commits in order. If the directory changed again after upto, the earlier position is unknown, so all
-        # of it counts as committed. A crash may contradict that, but never has to.
+        # A journal commits in order. If the directory changed again after upto, its position before that is unknown, so
+        # the
+        # journal counts as committed up to upto. A crash may lose later changes, but never has to.
         self.committed = max(self.committed, min(changed_at, upto))
 
     def _mark_synced(self, unsynced: dict[K, list[Change]], key: K, upto: int) -> None:
@@ -293,11 +295,13 @@ class Namespace:
         return all(change.path != path for change in self._in_directory.get(parent_of(path), ()))
 
     def acknowledge_file(self, inode: Inode, upto: int) -> bool:
-        """Record that sync_file would have succeeded; return whether it would have changed anything."""
+        """Mark what a successful sync_file would make durable as acknowledged. Return whether any of it is unsynced."""
         return _acknowledge(self._unsynced.get(inode.identity, ()), upto)
 
     def acknowledge_directory(self, path: str, upto: int) -> bool:
-        """Record that sync_directory would have succeeded; return whether it would have changed anything."""
+        """Mark what a successful sync_directory would make durable as acknowledged. Return whether any of it is
+        unsynced.
+        """
         return _acknowledge((change for change in self.journal if change.directory == path), upto)
 
     def lay_bad_sectors(self, bad_sectors: Iterable[DamagedRange], sector_bytes: int) -> None:
@@ -312,7 +316,7 @@ class Namespace:
                 inode.with_flaws(sector_bytes).bad_sectors.update(sectors)
 
     def lay_holes(self, sector_bytes: int) -> None:
-        """Make every page of zeros a hole, in all files, because an image does not record holes."""
+        """Turn every page of zeros into a hole, in all files, because an image does not record holes."""
         page_bytes = self._page_bytes
         nothing = bytes(page_bytes)
         for _, inode in self.current.contents():
@@ -323,12 +327,14 @@ class Namespace:
                 inode.with_flaws(sector_bytes).holes = holes
 
     def bad_sectors(self) -> list[DamagedRange]:
-        """Return the unreadable sectors of files with a name, by path and offset."""
+        """Return the unreadable sectors of named files, ordered by path and offset."""
         flawed = [(path, inode.flaws, inode) for path, inode in self.current.contents() if inode.flaws is not None]
         return [one for path, flaws, inode in flawed for one in flaws.ranges(path, inode.size_bytes)]
 
     def logged(self) -> set[int]:
-        """Return the changes that syncs of files have logged: names of synced files, and new directories above them."""
+        """Return the numbers of the changes that syncs of files have logged: the files' names, and new directories
+        above them.
+        """
         numbers: set[int] = set()
         above: set[str] = set()
         for change in self.journal:
@@ -346,16 +352,18 @@ class Namespace:
         return numbers
 
     def _retire_synced(self) -> None:
-        """Move the synced changes at the head of the journal to the durable entries; their order no longer matters."""
+        """Move the synced changes at the beginning of the journal to the durable entries. Their order no longer
+        matters.
+        """
         done = 0
         for change in self.journal:
             if not change.synced:
-                break  # later ones may be synced, but are replayed in order
+                break  # later changes may be synced, but must be applied in order
             change.apply(self.durable)
             done += 1
         del self.journal[:done]
         assert not self.journal or not self.journal[0].synced, self.journal[0].label
-        if done and not self.journal:  # checks the invariant where one comparison is enough
+        if done and not self.journal:  # the invariant is checked only here, where it is one comparison
             assert self.durable.names == self.current.names, (self.durable.names, self.current.names)
             assert self.durable.directories == self.current.directories
 
@@ -370,7 +378,9 @@ class Namespace:
             self._in_directory.setdefault(directory, []).append(change)
 
     def _allocate(self, identity: int) -> None:
-        """Mark a file's growth as allocated. Changes are replaced, because crash states in use keep the old ones."""
+        """Mark a file's growth as allocated. The changes are replaced, because existing crash states refer to the old
+        objects.
+        """
         grown = self._unsynced.get(identity, [])
         others: dict[int, Change] = {one.number: one.allocated() for one in grown if isinstance(one, Extend)}
         if others:
@@ -390,7 +400,7 @@ class Namespace:
 
 
 def _acknowledge(changes: Iterable[Change], upto: int) -> bool:
-    """Mark the changes up to a number as acknowledged, and return whether any of them is unsynced."""
+    """Mark changes up to a number as acknowledged. Return whether any of them is unsynced."""
     found = False
     for change in changes:
         if change.number <= upto and not change.synced:

@@ -1,13 +1,14 @@
 """Page cache of one file: visible bytes, durable bytes, and the writes between them.
 
-The kernel may write a dirty page back at any moment, so after a power cut each dirty page holds its first k writes,
-with its own k. A sync makes its writes durable and so raises the least k. A failed sync leaves its pages clean and
-stale: readers see the data, but the disk gets it only if a later write dirties the whole page again.
+The kernel may write a dirty page back at any moment. So after a power cut each dirty page contains its first k writes,
+and k differs between pages. A sync makes the page's writes durable and so raises the lowest possible k. A failed sync
+makes its pages clean and stale: readers see the data, but the data reaches the disk only if a later write dirties the
+page again.
 
-Flaws are unreadable sectors, and holes without a block. A map loads whole pages, so one bad sector spoils its page, and
-an access is a SIGBUS. A write through a descriptor reads only sectors that it covers in part. A sector that it
-overwrites completely is remapped and good from then on, durable or not. A hole reads as zeros; a store or a write
-allocates a block if one is free.
+Flaws are unreadable sectors, and holes without a block. A map loads whole pages, so an access to a page with a bad
+sector raises SIGBUS. A write through a descriptor reads only sectors that it covers in part. A completely overwritten
+bad sector is remapped and readable from then on, even before a sync. A hole reads as zeros, and the first write to it
+allocates a block.
 
 Sources: Bairavasundaram et al., "An Analysis of Latent Sector Errors in Disk Drives", SIGMETRICS 2007; mmap(2), SIGBUS;
 posix_fallocate(3) for extended files without data.
@@ -22,10 +23,10 @@ from .content import Content
 from .image import DamagedRange, FileImage
 
 Write = tuple[int, int, bytes]
-"""A write that may not be durable: number of its operation, offset, data."""
+"""A write that may not be durable: operation number, offset, data."""
 Range = tuple[int, int, int]
-"""Pages of [start, end) as written by operations up to a number: number, start, end."""
-_NOTHING = bytearray()  # shared by all inodes and never changed: growing makes a new buffer
+"""Pages of [start, end) as operations up to a number wrote them: number, start, end."""
+_NOTHING = bytearray()  # shared by all empty inodes and never changed, because growing makes a new buffer
 _NOTHING_READABLE = memoryview(b"")
 _NO_PAGES: frozenset[int] = frozenset()
 
@@ -33,8 +34,8 @@ _NO_PAGES: frozenset[int] = frozenset()
 class Inode:
     """One file's content in plain bytes, independent of its names. `SparseInode` is for long files.
 
-    Invariant: the durable bytes, zeros after their end, with all pending writes in order are the cache, except in stale
-    pages. pending is ordered by operation number.
+    Invariant: durable bytes, extended with zeros and overwritten by all pending writes in order, equal the cache,
+    except in stale pages. pending is ordered by operation number.
     """
 
     __slots__ = (
@@ -49,9 +50,9 @@ class Inode:
         self.mtime_ns = mtime_ns
         """Time of the last write: virtual time plus the offset of the wall clock."""
         self.loaded = loaded
-        """The file in the image, until newer bytes are durable."""
+        """The file in the image, until newer bytes become durable."""
         self._frozen = loaded
-        """The same, until the file is mapped or written: most files never are, and need no page cache."""
+        """The same file until it is mapped or written. Most files never are, and need no page cache."""
         self.cache = _NOTHING
         self.readable = _NOTHING_READABLE
         self.pending: list[Write] = []
@@ -60,13 +61,13 @@ class Inode:
         self.synced_upto = -1
         """The last operation that a sync of this file covers."""
         self.changed_at = -1
-        """The last operation that changed its names or length."""
+        """The last operation that changed the file's names or length."""
         self._wrote_at = -1  # the last operation whose write is no longer pending
         self.in_drive: tuple[Range, ...] = ()
         """Pending ranges in the drive's volatile cache, acknowledged by a lying sync."""
         self._durable = _NOTHING
         self.flaws: Flaws | None = None
-        """Unreadable sectors and holes; very few files have them."""
+        """Unreadable sectors and holes. Very few files have any."""
 
     @property
     def size_bytes(self) -> int:
@@ -75,18 +76,18 @@ class Inode:
 
     @property
     def allocated_bytes(self) -> int:
-        """Return the allocated size: all of the file except its holes."""
+        """Return the size without holes."""
         holes_bytes = 0 if self.flaws is None else self.flaws.hole_bytes(self.size_bytes)
         return self.size_bytes - holes_bytes
 
     def with_flaws(self, sector_bytes: int) -> "Flaws":
-        """Return its flaws, created if missing."""
+        """Return the flaws of this file, created if missing."""
         if self.flaws is None:
             self.flaws = Flaws(self.page_bytes, sector_bytes)
         return self.flaws
 
     def mtime_ms(self, wall_start_ms: int) -> int:
-        """Return the wall-clock ms of the last write, for a wall clock that began at wall_start_ms."""
+        """Return the wall-clock time of the last write in ms, for a wall clock that started at wall_start_ms."""
         return wall_start_ms + self.mtime_ns // 1_000_000
 
     @property
@@ -95,7 +96,7 @@ class Inode:
         return self.pending[-1][0] if self.pending else self._wrote_at
 
     def allocating_at(self, upto: int, start: int, end: int) -> int:
-        """Return the last operation, at most upto, that wrote to a page of [start, end) without a block, or -1."""
+        """Return the last operation up to upto that wrote to a page of [start, end) without a block, or -1."""
         page_bytes = self.page_bytes
         durable = self._durable if self.loaded is None else self.loaded.held
         covered = _pages(start, end - start, page_bytes)
@@ -118,7 +119,7 @@ class Inode:
         return not self.pending and not self.stale
 
     def has_durable(self, start: int, end: int) -> bool:
-        """Return whether the visible bytes [start, end) are durable under some name. Rewritten equal bytes count."""
+        """Return whether the visible bytes [start, end) equal the durable ones. Writes of equal bytes do not count."""
         if self.is_clean:
             return True
         pending = [write for write in self.pending if write[1] < end and start < write[1] + len(write[2])]
@@ -132,11 +133,11 @@ class Inode:
         return durable_bytes[start:end] == self.content()[start:end]
 
     def is_dirty(self, start: int, end: int) -> bool:
-        """Return whether a write to [start, end) waits for write-back."""
+        """Return whether a write to [start, end) is not written back yet."""
         return any(at < end and start < at + len(data) for _, at, data in self.pending)
 
     def is_reclaimable(self, start: int, end: int) -> bool:
-        """Return whether the system may evict pages of [start, end): not dirty, stale or zeros."""
+        """Return whether the system may evict pages of [start, end): they are not dirty, not stale and not zeros."""
         touched = _pages(start, end - start, self.page_bytes)
         if not self.stale.isdisjoint(touched):
             return False
@@ -146,21 +147,22 @@ class Inode:
         return bool(bytes(self.cache[first:last]).strip(b"\0"))
 
     def content(self) -> Content:
-        """Return the bytes as readers see them."""
         loaded = self.loaded
         if loaded is not None and self.is_clean and self.size_bytes == len(loaded.held):
             return loaded.held
         return bytes(self.cache)
 
     def durable_bytes(self, size_bytes: int) -> Content:
-        """Return the durable bytes, cut or filled with zeros to size_bytes."""
+        """Return the durable bytes, truncated or extended with zeros to size_bytes."""
         durable = self._durable if self.loaded is None else self.loaded.content
         if len(durable) == size_bytes:
-            return bytes(durable)  # for bytes this is the same object, so images share unchanged files
+            return bytes(durable)  # bytes(durable) is the same object for bytes, so images share unchanged files
         return bytes(durable[:size_bytes].ljust(size_bytes, b"\0"))
 
     def thaw(self, size_bytes: int) -> bytearray:
-        """Return the writable page cache, filled with zeros to size_bytes. Views of a shorter one keep old bytes."""
+        """Return the writable page cache, extended with zeros to size_bytes. Views made before an extension keep the
+        old bytes.
+        """
         if self._frozen is not None:
             self.cache = bytearray(self._frozen.content)
             self.readable = memoryview(self.cache).toreadonly()
@@ -171,10 +173,10 @@ class Inode:
 
     def _grow(self, size_bytes: int) -> None:
         if self.cache:
-            try:  # in place if possible: files grow write by write
+            try:  # extended in place if possible, because files grow write by write
                 self.readable.release()
                 self.cache.extend(bytes(size_bytes - len(self.cache)))
-            except BufferError:  # there is a view
+            except BufferError:  # a view exists
                 self.cache = self.cache.ljust(size_bytes, b"\0")
         else:
             self.cache = bytearray(size_bytes)
@@ -182,7 +184,7 @@ class Inode:
         assert len(self.cache) == len(self.readable) == size_bytes, (len(self.cache), size_bytes)
 
     def write(self, number: int, at: int, data: bytes, mtime_ns: int) -> None:
-        """Put data in the page cache, inside the file. `SimMappedFile.store` inlines this."""
+        """Write data to the page cache, inside the file. `SimMappedFile.store` inlines this."""
         assert not self.pending or self.pending[-1][0] < number, (self.pending[-1][0], number)
         cache = self.thaw(at + len(data))
         cache[at : at + len(data)] = data
@@ -192,11 +194,11 @@ class Inode:
         self.pending.append((number, at, data))
 
     def zero(self, number: int, start: int, end: int, mtime_ns: int) -> None:
-        """Put zeros in the page cache, inside the file."""
+        """Write zeros to the page cache, inside the file."""
         self.write(number, start, bytes(end - start), mtime_ns)
 
     def cut(self, identity: int, size_bytes: int, mtime_ns: int) -> "Inode":
-        """Return a new Inode with the first size_bytes of this one, pending writes included."""
+        """Return a new Inode with the first size_bytes of this file, including pending writes."""
         assert 0 <= size_bytes < self.size_bytes, (size_bytes, self.size_bytes)
         rest = self._beginning(identity, size_bytes, mtime_ns)
         left = [write for write in self.pending if write[1] < size_bytes]
@@ -208,7 +210,7 @@ class Inode:
         return rest
 
     def _beginning(self, identity: int, size_bytes: int, mtime_ns: int) -> "Inode":
-        """Return a new Inode with the first size_bytes, both visible and durable."""
+        """Return a new Inode whose visible and durable bytes are the first size_bytes of this file."""
         rest = Inode(identity, self.page_bytes, mtime_ns)
         rest.cache = bytearray(self.thaw(0)[:size_bytes])
         rest.readable = memoryview(rest.cache).toreadonly()
@@ -217,7 +219,7 @@ class Inode:
         return rest
 
     def redirtied(self, at: int, data: bytes) -> tuple[int, bytes]:
-        """Return a write that is already in the cache, extended to whole pages if it touches a stale one."""
+        """Return a write that is already in the cache. If it touches a stale page, it is extended to whole pages."""
         touched = _pages(at, len(data), self.page_bytes)
         if self.stale.isdisjoint(touched):
             return at, data
@@ -226,7 +228,7 @@ class Inode:
         return start, bytes(self.cache[start : touched.stop * self.page_bytes])
 
     def make_durable(self, upto: int, start: int, end: int) -> None:
-        """Make pages of [start, end) durable as written by operations up to number upto."""
+        """Make pages of [start, end) durable, as operations up to number upto wrote them."""
         pending = self.pending
         if not pending:
             return
@@ -253,7 +255,7 @@ class Inode:
         self.pending = rest
 
     def acknowledged_writes(self, page: int, writes: Sequence[Write]) -> int:
-        """Return how many of a page's first pending writes the drive has acknowledged without securing them."""
+        """Return how many of a page's oldest pending writes the drive acknowledged without making them durable."""
         start, end = page * self.page_bytes, (page + 1) * self.page_bytes
         held = (number for number, first, last in self.in_drive if first < end and start < last)
         upto = max(held, default=-1)
@@ -268,7 +270,9 @@ class Inode:
         return sorted(found.intersection(_pages(start, end - start, self.page_bytes)))
 
     def take_back(self, number: int, at: int, data: bytes) -> bool:
-        """Restore a page's durable bytes from before an operation; return whether they differ. It is dirty or stale."""
+        """Restore a page's durable bytes from before an operation. Return whether they differ. The page becomes dirty
+        or stale.
+        """
         assert at % self.page_bytes == 0, (at, self.page_bytes)
         assert len(data) <= self.page_bytes, (at, len(data))
         durable = self._grown_durable()
@@ -278,7 +282,8 @@ class Inode:
             return False
         durable[at:end] = data
         if any(first < end and at < first + len(late) for _, first, late in self.pending):
-            # As if that operation had written the whole page: a later sync makes it durable again.
+            # The durable bytes count as a write of the whole page by that operation, so a later sync makes them
+            # durable.
             first_later = bisect_left(self.pending, number, key=lambda write: write[0])
             self.pending.insert(first_later, (number, at, now))
         else:
@@ -286,7 +291,7 @@ class Inode:
         return True
 
     def drop(self, upto: int, start: int, end: int) -> set[int]:
-        """Fail a write-back: pages become clean and stale. Return them. A page written after upto stays dirty."""
+        """Fail a write-back: pages become clean and stale, and are returned. A page written after upto stays dirty."""
         self._wrote_at = self.written_at
         early: set[int] = set()
         late: set[int] = set()
@@ -307,7 +312,7 @@ class Inode:
         return lost
 
     def revert(self, page: int) -> tuple[int, int]:
-        """Show the durable bytes of a stale page to readers; return its range."""
+        """Replace a stale page in the cache by its durable bytes, and return its range."""
         assert page in self.stale, page
         durable_bytes = self.durable_bytes(self.size_bytes)
         start = page * self.page_bytes
@@ -317,13 +322,13 @@ class Inode:
         return start, end
 
     def dirty_pages(self, size_bytes: int) -> list[tuple[int, list[Write]]]:
-        """Return each dirty page that begins before size_bytes with the writes that touch it, oldest first."""
+        """Return the dirty pages that begin before size_bytes, each with its pending writes, oldest first."""
         page_bytes = self.page_bytes
         pages: dict[int, list[Write]] = defaultdict(list)
         for write in self.pending:
             _, at, data = write
             page = at // page_bytes
-            pages[page].append(write)  # most writes touch one page, so there is no range here
+            pages[page].append(write)  # no range object here, because most writes touch one page
             rest_bytes = at % page_bytes + len(data) - page_bytes
             while rest_bytes > 0:
                 page += 1
@@ -342,7 +347,7 @@ class Inode:
 
 
 class Flaws:
-    """The bad sectors and holes (pages) of one file, by number. Invariant: each hole begins within the file."""
+    """The bad sectors and holes of one file, by sector and page number. Invariant: each hole begins within the file."""
 
     __slots__ = ("_page_bytes", "_sector_bytes", "bad_sectors", "holes")
 
@@ -354,25 +359,25 @@ class Flaws:
         self.holes: set[int] = set()
 
     def beginning(self, size_bytes: int) -> "Flaws":
-        """Return a copy for a file that is cut to size_bytes."""
+        """Return a copy for a file that is truncated to size_bytes."""
         rest = Flaws(self._page_bytes, self._sector_bytes)
         rest.bad_sectors = {sector for sector in self.bad_sectors if sector * self._sector_bytes < size_bytes}
         rest.holes = {page for page in self.holes if page * self._page_bytes < size_bytes}
         return rest
 
     def hole_bytes(self, size_bytes: int) -> int:
-        """Return how many bytes of a file of that size are holes."""
+        """Return how many of the first size_bytes are holes."""
         page_bytes = self._page_bytes
         assert not self.holes or max(self.holes) * page_bytes < size_bytes, (self.holes, size_bytes)
         return sum(min(size_bytes - page * page_bytes, page_bytes) for page in self.holes)
 
     def grow(self, before_bytes: int, after_bytes: int) -> None:
-        """Make new whole pages of a growing file holes."""
+        """Turn the new whole pages of a growing file into holes."""
         assert before_bytes < after_bytes, (before_bytes, after_bytes)
         self.holes.update(range(-(-before_bytes // self._page_bytes), -(-after_bytes // self._page_bytes)))
 
     def spoils(self, start: int, end: int) -> bool:
-        """Return whether a page of [start, end) has a bad sector."""
+        """Return whether a page that overlaps [start, end) has a bad sector."""
         if not self.bad_sectors or start >= end:
             return False
         page_bytes = self._page_bytes
@@ -381,19 +386,19 @@ class Flaws:
         return not self.bad_sectors.isdisjoint(range(first, last))
 
     def spoils_read(self, start: int, end: int) -> bool:
-        """Return whether a read of [start, end) through a descriptor has to read a bad sector."""
+        """Return whether reading [start, end) through a descriptor reads a bad sector."""
         sector_bytes = self._sector_bytes
         sectors = range(start // sector_bytes, -(-end // sector_bytes))
         return start < end and not self.bad_sectors.isdisjoint(sectors)
 
     def spoils_write(self, start: int, end: int) -> bool:
-        """Return whether a write of [start, end) through a descriptor has to read a bad sector."""
+        """Return whether writing [start, end) through a descriptor reads a bad sector."""
         sector_bytes = self._sector_bytes
         edges = {at // sector_bytes for at in (start, end) if at % sector_bytes}
         return start < end and not self.bad_sectors.isdisjoint(edges)
 
     def overwrite(self, start: int, end: int) -> None:
-        """Record a write to [start, end): bad sectors in it become good."""
+        """Record that [start, end) was overwritten. Completely overwritten bad sectors become readable."""
         if self.bad_sectors:
             sector_bytes = self._sector_bytes
             self.bad_sectors.difference_update(range(-(-start // sector_bytes), end // sector_bytes))
@@ -406,7 +411,7 @@ class Flaws:
         return [page for page in pages if page in self.holes]
 
     def ranges(self, path: str, size_bytes: int) -> list[DamagedRange]:
-        """Return the bad sectors as ranges of the file at path."""
+        """Return the bad sectors as file ranges."""
         sector_bytes = self._sector_bytes
         return [
             DamagedRange(path, at, min(at + sector_bytes, size_bytes), FaultKind.LATENT_SECTOR_ERROR)
@@ -427,7 +432,7 @@ def _outside(write: Write, start: int, end: int) -> Iterator[Write]:
 
 
 def _by_page(write: Write, page_bytes: int) -> Iterator[tuple[int, Write]]:
-    """Yield the pieces of a write by page."""
+    """Split a write into pieces of one page each, and yield each with its page number."""
     number, at, data = write
     for page in _pages(at, len(data), page_bytes):
         first = max(page * page_bytes, at)

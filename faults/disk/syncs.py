@@ -1,6 +1,7 @@
-"""Syncs: take time, cover earlier writes, and may fail, lie or write the wrong page.
+"""Syncs: make earlier writes durable after some time. A sync may fail, lie or write the wrong page.
 
-The effect of a failed sync depends on its file system (`FaultPlan.failing_sync`). A later sync succeeds on each:
+The effect of a failed sync depends on its file system (`FaultPlan.failing_sync`). On each of them a later sync
+succeeds:
 
     ext4-ordered  EIO at once; the pages are clean, and readers see the new bytes, which no later sync will write
     xfs           the same
@@ -11,14 +12,14 @@ The effect of a failed sync depends on its file system (`FaultPlan.failing_sync`
 After a failed sync of a directory its names are still not durable. A failed journal write
 (`stopped_file_system_chance`) stops the file system until the disk has been off.
 
-Write-back in the background may fail as well. The next sync of any part of the file, by any process, raises EIO. One
-page is then lost, or none if it was written again.
+Background write-back may fail as well. The next sync of any part of the file, by any process, then raises EIO. One page
+is lost, unless it was written again.
 
-A lying sync succeeds when its data is in the drive's volatile cache, which survives a process kill and a system crash.
-A power cut treats it as never synced. A failing sync also drops its pages there.
+A lying sync succeeds when its data is in the drive's volatile cache. This cache survives a process kill and a system
+crash, but a power cut loses it. A failed sync also drops its pages from this cache.
 
-A lost or misdirected write affects one page of a successful sync: readers see the right bytes until the machine has
-been off. The page is then clean with its previous durable content, as after a failed sync.
+A lost or misdirected write affects one page of a successful sync. Readers see the new bytes until a power-off. Then the
+page has its previous durable content, as after a failed sync.
 
 Sources: Rebello et al., "Can Applications Recover from fsync Failures?", USENIX ATC 2020; "Improved block-layer error
 handling", LWN 724307, and "PostgreSQL's fsync() surprise", LWN 752063, for the report of a failed write-back; Rajimwale
@@ -43,14 +44,16 @@ from .namespace import Namespace
 from .page_cache import Inode
 
 _NOTE_RANGE, _NOTE_FAILED, _NOTE_LIED = 4 << 56, 5 << 56, 6 << 56
-_BEFORE_ALL = -1  # number before all operations
-# ext4 and btrfs become read-only, xfs shuts down and refuses reads as well.
+_BEFORE_ALL = -1  # a number before that of every operation
+# ext4 and btrfs become read-only. xfs shuts down and refuses reads as well.
 _STOPPED_WITH = {name: errno.EIO if name == "xfs" else errno.EROFS for name in FAILING_SYNCS}
-_Saved = tuple[int, int, bytes]  # durable bytes of a page before a sync wrote it: number of the sync, at, data
+_Saved = tuple[
+    int, int, bytes
+]  # durable bytes of a page before a sync overwrote them: number of the sync, offset, data
 
 
 class SyncWait(Waiting):
-    """A wait for an msync, fdatasync, sync or sync directory of one path. data_only: without times."""
+    """A wait for an msync, fdatasync, sync or sync directory of one path. data_only: without timestamps."""
 
     __slots__ = ("data_only", "kind", "path")
 
@@ -62,16 +65,18 @@ class SyncWait(Waiting):
 
 
 class Timing(Protocol):
-    """The durations of a disk's syncs."""
+    """A model of the durations of syncs."""
 
     def sync_ns(self, injector: FaultInjector, label: str, inode: Inode | None, start: int, end: int) -> int:
-        """Return the latency in ns of a sync of a file's bytes [start, end) that begins now. None: of a directory."""
+        """Return the duration in ns of a sync that begins now. inode: None for a directory; else the sync covers bytes
+        [start, end).
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class SyncTiming:
-    """A sync takes base_ns_min to base_ns_max. A slow one takes much longer, as during garbage collection in a
-    drive.
+    """Draws the duration of a sync from base_ns_min to base_ns_max. A slow sync takes much longer, as with garbage
+    collection.
     """
 
     base_ns_min: int = 100_000
@@ -81,11 +86,11 @@ class SyncTiming:
         assert 0 <= self.base_ns_min <= self.base_ns_max, self
 
     def sync_ns(self, injector: FaultInjector, label: str, inode: Inode | None, start: int, end: int) -> int:
-        """Return one sync's latency in ns, independent of its size."""
+        """Return the duration of a sync in ns. It does not depend on the amount of data."""
         return self.draw(injector, label)
 
     def draw(self, injector: FaultInjector, label: str) -> int:
-        """Return one sync's latency in ns, including the rest of a stall. A fixed latency needs no draw."""
+        """Draw the duration of a sync in ns, including the rest of a stall. A fixed duration needs no draw."""
         stream, faults = injector.stream, injector.faults
         stalled_ns = injector.stalled_ns(label) if faults.stall_chance > 0.0 else 0
         if injector.inject_if(FaultKind.SLOW_SYNC, label):
@@ -97,13 +102,13 @@ class SyncTiming:
 
 @dataclass(slots=True, eq=False)
 class DriveCache:
-    """Data that lying syncs left in a drive's volatile cache. Invariant: in the order of their acknowledgements."""
+    """Data that lying syncs left in a drive's volatile cache. Invariant: ordered by acknowledgement."""
 
     _names: Namespace
     _held: list[Callable[[], None]] = field(default_factory=list)
 
     def hold_file(self, inode: Inode, upto: int, start: int, end: int, *, data_only: bool) -> bool:
-        """Hold the data that a file's sync covers; return whether there is any."""
+        """Add the data of a lying file sync to the cache. Return whether there is any."""
         grown = self._names.acknowledge_file(inode, upto)
         if not inode.covered_pages(upto, start, end) and not grown:
             return False
@@ -118,7 +123,7 @@ class DriveCache:
         return True
 
     def hold_directory(self, path: str, upto: int) -> bool:
-        """Hold the names that a directory's sync covers; return whether there are any."""
+        """Add the names of a lying directory sync to the cache. Return whether there are any."""
         if not self._names.acknowledge_directory(path, upto):
             return False
         self._held.append(lambda: self._names.sync_directory(path, upto))
@@ -127,16 +132,16 @@ class DriveCache:
     def flush(self) -> None:
         """Make everything in the cache durable."""
         if self._held:
-            held, self._held = self._held, []  # in order, because a later sync of a page has its newer bytes
+            held, self._held = self._held, []  # in order, because a later sync has newer bytes of the same page
             for secure in held:
                 secure()
             assert not self._held, "a flush put something into the drive's cache"
 
 
 class Syncs:
-    """The syncs of one disk. The calling task has passed a scheduling point, and sleeps until its sync completes.
+    """The syncs of one disk. The calling task must have passed a scheduling point. It sleeps until the sync completes.
 
-    Invariant: pages in `_journalled` were durable before syncs that succeeded under ext4-data.
+    Invariant: `_journalled` contains the durable bytes from before syncs that succeeded under ext4-data.
     """
 
     __slots__ = ("_drive", "_injector", "_journalled", "_kernel", "_names", "_timing")
@@ -147,14 +152,16 @@ class Syncs:
         self._names = names
         self._timing = timing
         self._drive = DriveCache(names)
-        self._journalled: dict[int, list[_Saved]] = {}  # pages that reached the journal only, by Inode.identity
+        self._journalled: dict[int, list[_Saved]] = {}  # pages that are only in the journal, by Inode.identity
 
     def file(self, machine: Machine, why: SyncWait, inode: Inode, start: int, end: int) -> None:
-        """Make the pages of [start, end) and the size durable, or raise OSError(EIO) and drop those pages' data."""
+        """Make the pages of [start, end) and the size durable. OSError(EIO): the sync failed and the data of the pages
+        is dropped.
+        """
         assert 0 <= start <= end, (start, end)
         injector = self._injector
         number = self._pass_time(machine, why, inode, start, end)
-        faults = injector.faults  # read after the wait, because the disk may have healed meanwhile
+        faults = injector.faults  # read after the wait, because the faults may have ended meanwhile
         self._kernel.note((_NOTE_RANGE | start, end))
         if (self._journalled and self._journal_fails(why.path, inode)) or (
             (faults.failed_sync_chance > 0.0 and self._write_back_fails(why, inode, number, start, end))
@@ -165,7 +172,7 @@ class Syncs:
         if lies and self._drive.hold_file(inode, number, start, end, data_only=why.data_only):
             self._note_lie(number)
         else:
-            self._drive.flush()  # an honest sync includes a cache flush command, which secures all data in the drive
+            self._drive.flush()  # a true sync sends a cache flush command, which makes all data in the drive durable
             self._names.sync_file(inode, number, start, end, data_only=why.data_only)
             if faults.lost_write_chance > 0.0 or faults.misdirected_write_chance > 0.0:
                 self._write_astray(why.path, inode, number, start, end)
@@ -175,8 +182,8 @@ class Syncs:
             injector.crash_now(machine, why.kind)
 
     def directory(self, machine: Machine, why: SyncWait) -> None:
-        """Make the names in the directory at why.path durable. On a failure raise OSError(EIO); they are still not
-        durable.
+        """Make the names in the directory at why.path durable. OSError(EIO): the sync failed and the names can still be
+        lost.
         """
         injector = self._injector
         number = self._pass_time(machine, why, None, 0, 0)
@@ -191,14 +198,16 @@ class Syncs:
         injector.end(machine, why.kind, number)
 
     def _pass_time(self, machine: Machine, why: SyncWait, inode: Inode | None, start: int, end: int) -> int:
-        """Submit a sync and sleep until it completes. Returns its number: it covers the operations before that."""
+        """Start a sync and sleep until it completes. Return its number: the sync covers all operations with a lower
+        number.
+        """
         injector = self._injector
         kernel = self._kernel
         number = injector.begin(machine, why.kind, why.path)
         latency_ns = self._timing.sync_ns(injector, why.label, inode, start, end)
         assert latency_ns >= 0, (why.label, latency_ns)
         dying = number == injector.crash_at and injector.moment == CrashPhase.DURING
-        if dying:  # half-way: other tasks have run, and no byte is durable yet
+        if dying:  # after half of the time other tasks have run, and no byte is durable yet
             latency_ns //= 2
         if latency_ns:
             kernel.park(why, kernel.now_ns + latency_ns)
@@ -207,7 +216,7 @@ class Syncs:
         return number
 
     def _fail(self, machine: Machine, why: SyncWait, number: int) -> NoReturn:
-        """End a failed sync. A draw decides whether the file system stops as well."""
+        """Raise the error of a failed sync. A draw decides whether the file system stops as well."""
         injector = self._injector
         self._kernel.note((_NOTE_FAILED, number))
         if injector.inject_if(FaultKind.STOPPED_FILE_SYSTEM, why.label):
@@ -218,7 +227,7 @@ class Syncs:
     # -- syncs that fail ---------------------------------------------------------------------------
 
     def _write_back_fails(self, why: SyncWait, inode: Inode, number: int, start: int, end: int) -> bool:
-        """Draw whether a file's sync fails, and apply the failure. Return whether to raise an error now, not at the
+        """Draw whether a file's sync fails, and drop its pages if so. Return whether to raise an error now, not at the
         next sync.
         """
         injector = self._injector
@@ -233,16 +242,16 @@ class Syncs:
         return True
 
     def _write_back_has_failed(self, why: SyncWait, inode: Inode) -> bool:
-        """Draw whether an earlier write-back of one page failed, and drop the page; return whether.
+        """Draw whether an earlier background write-back of one page failed. If so, drop the page and return True.
 
-        The late draw makes no difference: until this sync, only a crash could have shown whether the page is durable.
+        Drawing only now is equivalent: until this sync, only a crash could have revealed whether the page is durable.
         """
         injector, written = self._injector, self._injector.operations
         dirty = inode.covered_pages(written, 0, inode.size_bytes)
         if not dirty or not injector.inject_if(FaultKind.FAILED_WRITE_BACK, why.label):
             return False
         chosen = injector.stream.below(len(dirty) + 1, f"page of a failed write-back {why.path}")
-        if chosen:  # otherwise it has been written again since
+        if chosen:  # if not, the page has been written again
             first = dirty[chosen - 1] * inode.page_bytes
             self._drop(FaultKind.FAILED_WRITE_BACK, why.path, inode, written, first, first + inode.page_bytes)
         return True
@@ -254,7 +263,7 @@ class Syncs:
             self._injector.damage += [DamagedRange(path, *inode.revert(page), kind) for page in sorted(lost)]
 
     def _save(self, inode: Inode, number: int, start: int, end: int) -> None:
-        """Save the durable bytes of the pages that a sync writes to the journal only."""
+        """Save the durable bytes of the pages that a sync writes only to the journal."""
         page_bytes = inode.page_bytes
         durable_bytes = inode.durable_bytes(inode.size_bytes)
         saved = [
@@ -266,11 +275,11 @@ class Syncs:
             self._journalled.setdefault(inode.identity, []).extend(saved)
 
     def _journal_fails(self, path: str, inode: Inode) -> bool:
-        """Undo pages that an earlier sync of this file left in the journal only; return whether to raise an error."""
+        """Undo pages that an earlier sync of this file wrote only to the journal. Return whether to raise an error."""
         saved = self._journalled.pop(inode.identity, None)
         if saved is None:
             return False
-        # The newest first: each restores the bytes before it.
+        # Newest first: each entry restores the bytes that the older entry replaced.
         lost = [
             DamagedRange(path, at, at + len(data), FaultKind.LATE_SYNC_ERROR)
             for number, at, data in reversed(saved)
@@ -287,7 +296,7 @@ class Syncs:
     # -- syncs that lie ----------------------------------------------------------------------------
 
     def _lies(self, why: SyncWait) -> bool:
-        """Draw whether the drive acknowledges a sync before executing it."""
+        """Draw whether the drive acknowledges a sync before the data is durable."""
         injector = self._injector
         return injector.stream.chance(injector.faults.lying_sync_chance, f"lying sync {why.label}")
 
@@ -298,7 +307,7 @@ class Syncs:
     # -- writes that go astray ---------------------------------------------------------------------
 
     def _write_astray(self, path: str, inode: Inode, upto: int, start: int, end: int) -> None:
-        """Make writes durable as Inode.make_durable does, except lost and misdirected ones."""
+        """Make writes durable as Inode.make_durable does, except a lost or misdirected write."""
         injector = self._injector
         faults, chance = injector.faults, injector.stream.chance
         chances = (
@@ -323,14 +332,16 @@ class Syncs:
                 self._note_damage(kind, DamagedRange(path, first, first + len(before[first:last]), kind))
 
     def _misdirect(self, path: str, inode: Inode, page: int, before: bytes, data: bytes) -> None:
-        """Write a page's data to a drawn page of some file. If that is another page, its own place is unchanged."""
+        """Write a page's data to a drawn page of some file. Unless the draw selects the same page, the right page stays
+        unchanged.
+        """
         label = f"misdirected write {path}#{page}"
         stream, current = self._injector.stream, self._names.current
         sizes = {name: current.files[current.names[name]].size_bytes for name in sorted(current.names)}
         filled = [name for name, size_bytes in sizes.items() if size_bytes]
         target = stream.pick(filled or [path], f"file of a {label}")
         victim = current.inode(target)
-        if victim is None:  # no file has both data and a name
+        if victim is None:  # no file has both a name and data
             return
         page_bytes = inode.page_bytes
         other = stream.below(-(-victim.size_bytes // page_bytes), f"page of a {label}")
@@ -338,7 +349,7 @@ class Syncs:
             return
         first, at = page * page_bytes, other * page_bytes
         end = min(at + page_bytes, victim.size_bytes)
-        victim.thaw(0)  # readers see the page cache from now on, not the image
+        victim.thaw(0)  # readers must see the page cache from now on, not the image
         damage = []
         if inode.take_back(_BEFORE_ALL, first, before):
             damage.append(DamagedRange(path, first, first + len(before), FaultKind.MISDIRECTED_WRITE))

@@ -1,4 +1,4 @@
-"""Volume: names, space, locks and faults shared by all machines that mount a disk."""
+"""Volume: the names, space, locks and faults that all machines mounting a disk share."""
 
 import errno
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from .fault_injector import FaultInjector, os_error
 from .namespace import Namespace
 from .page_cache import Inode
 
-_UNLIMITED_BYTES = 1 << 40  # reported by a disk without a capacity
+_UNLIMITED_BYTES = 1 << 40  # capacity that an unlimited disk reports
 
 
 class SimulatedDiskSpace(NamedTuple):
@@ -24,19 +24,21 @@ class SimulatedDiskSpace(NamedTuple):
 class Volume:
     """The state that all machines mounting one disk share. limit_bytes: its capacity; None: unlimited.
 
-    A file takes its size without holes; files without a name and directories take no space. A lock, as in flock(2), is
-    on the file and ends with its process. Invariant: a lock has one living holder.
+    A file uses its size minus holes. Directories and files without a name use no space. As with flock(2), a lock
+    belongs to the file and ends with the process. Invariant: at most one living machine holds a lock.
     """
 
     names: Namespace
     injector: FaultInjector
     sector_bytes: int
     limit_bytes: int | None
-    _reported_bytes: tuple[int, int] | None = None  # the least and most used space reported since `take_used_extremes`
-    _holders: dict[int, Machine] = field(default_factory=dict)  # lock holders, by the files' numbers
+    _reported_bytes: tuple[int, int] | None = None  # lowest and highest used space reported since `take_used_extremes`
+    _holders: dict[int, Machine] = field(
+        default_factory=dict
+    )  # the machine that holds each file's lock, by file number
 
     def space(self) -> SimulatedDiskSpace:
-        """Return the used and free bytes. After a cut of the capacity, used may exceed it."""
+        """Return the used and free bytes. Used space exceeds the capacity if the capacity was reduced."""
         used_bytes = self.names.current.used_bytes
         assert used_bytes >= 0, used_bytes
         least, most = self._reported_bytes or (used_bytes, used_bytes)
@@ -45,7 +47,7 @@ class Volume:
         return SimulatedDiskSpace(used_bytes, max(0, limit_bytes - used_bytes))
 
     def take_used_extremes(self) -> tuple[int, int]:
-        """Return the least and the most used space reported since the last call, including now."""
+        """Return the lowest and the highest used space reported since the last call, including the current value."""
         self.space()
         assert self._reported_bytes is not None
         extremes, self._reported_bytes = self._reported_bytes, None
@@ -54,11 +56,10 @@ class Volume:
     @property
     def usable_bytes(self) -> int:
         """Return the free space for files."""
-        # Without a limit file sizes are not summed up, because every write asks.
+        # An unlimited disk skips the sum of the file sizes, because every write calls this.
         return _UNLIMITED_BYTES if self.limit_bytes is None else self.space().usable_bytes
 
     def has_room(self, more_bytes: int) -> bool:
-        """Return whether there is space for more_bytes."""
         return self.usable_bytes >= more_bytes
 
     def check_creation(self, path: str) -> None:
@@ -69,21 +70,19 @@ class Volume:
             raise os_error(errno.ENOSPC, path)
 
     def check_growth(self, path: str, more_bytes: int) -> None:
-        """Raise OSError(ENOSPC) if there is no space for more_bytes."""
+        """Raise OSError(ENOSPC) if more_bytes do not fit."""
         if not self.has_room(more_bytes):
             raise self.full(path)
 
     def check_allocation(self, path: str, more_bytes: int) -> None:
-        """Raise OSError(ENOSPC) if there are no blocks for a longer file, or with the given chance."""
+        """Raise OSError(ENOSPC) if more_bytes do not fit, or by the plan's chance for allocations."""
         if self.injector.inject_if(FaultKind.FAILED_EXTEND, path):
             raise os_error(errno.ENOSPC, path)
         if not self.injector.faults.sparse:
             self.check_growth(path, more_bytes)
 
     def check_write(self, path: str, inode: Inode, start: int, end: int) -> None:
-        """Raise the OSError of a write to [start, end): EIO for a part of a bad sector, ENOSPC for a hole without
-        space.
-        """
+        """Raise the OSError of a write to [start, end). EIO: part of a bad sector. ENOSPC: a hole on a full disk."""
         if inode.flaws is None:
             return
         if inode.flaws.spoils_write(start, end):
@@ -93,7 +92,9 @@ class Volume:
             raise self.full(path)
 
     def fill_holes(self, inode: Inode, start: int, end: int) -> bool:
-        """Allocate blocks for a file's holes in [start, end), one by one; return False at the first without space."""
+        """Allocate blocks for a file's holes in [start, end), in order. Return False at the first hole without a free
+        block.
+        """
         assert inode.flaws is not None, "a file without flaws has no holes"
         for page in inode.flaws.holes_in(start, end):
             if not self.has_room(min(inode.page_bytes, inode.size_bytes - page * inode.page_bytes)):
@@ -102,15 +103,15 @@ class Volume:
         return True
 
     def full(self, path: str) -> OSError:
-        """Return the error of a full disk, and count it."""
+        """Count a disk-full error, and return it."""
         self.injector.injected[FaultKind.DISK_FULL] += 1
         return os_error(errno.ENOSPC, path)
 
     def lock(self, path: str, machine: Machine) -> "SimFileLock":
-        """Lock the file at path. BlockingIOError if a living machine, including this one, holds the lock."""
+        """Lock the file at path. BlockingIOError: a living machine, possibly this one, holds the lock."""
         file = self.names.current.names[path]
         holder = self._holders.get(file)
-        if holder is not None and holder.alive:  # flock(2): a lock ends with its process, released or not
+        if holder is not None and holder.alive:  # as with flock(2), a lock ends with its process, released or not
             raise os_error(errno.EWOULDBLOCK, path)
         assert machine.alive, machine.name
         self._holders[file] = machine
