@@ -1,1 +1,1 @@
-"""Simulated disks and networks that fail: page cache, durable data, and losses of a crash."""
+"""Simulated disks and networks with faults: page cache, durable data, crash losses."""

@@ -1,7 +1,8 @@
-"""Fault kinds: one row per fault with its cause, model, source, switch, and consequences.
+"""Fault kinds: the table of all faults with cause, model, source and plan field.
 
-Derived from this table: `plan.healed`, `plan.enabled_kinds`, an oracle's allowances, and the odds in a mix of faults.
-Counters also have `crash <profile>` for each end of a life, and `crash <moment> <operation>` for the operation it hit.
+`plan.healed`, `plan.enabled_kinds`, the allowances of an oracle and the odds in a mix of faults follow from this table.
+Counters also have `crash <profile>` for each life that crashed, and `crash <moment> <operation>` for the operation at
+which it crashed.
 """
 
 from collections.abc import Sequence
@@ -10,8 +11,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 GROUPS = ("crash", "sync", "write", "read", "space", "time", "rest", "machine", "network")
-"""The target of a kind: the state after a crash, syncs, writes, reads, disk space, durations, data at rest, the machine
-as a whole, the network."""
+"""Groups of kinds: state after a crash, syncs, writes, reads, disk space, durations, stored data, machine, network."""
 _OSDI_2014 = "Pillai et al., All File Systems Are Not Created Equal, OSDI 2014"
 _ATC_2020 = "Rebello et al., Can Applications Recover from fsync Failures?, USENIX ATC 2020"
 _FAST_2013 = "Zheng et al., Understanding the Robustness of SSDs under Power Fault, FAST 2013"
@@ -23,17 +23,17 @@ _TCP = "RFC 9293"
 
 
 class Excuse(Flag):
-    """Correct reactions of a program to a fault that was injected. An oracle maps each to its allowances."""
+    """Effects of an injected fault that are no bug of the program. An oracle maps each value to its allowances."""
 
     NOTHING = 0
     SYNC_ERROR = auto()
     """A sync failed, so data written before it may not be durable."""
     ERROR = auto()
-    """Another operation failed, or a task died."""
+    """Another operation failed, or a task ended with an error."""
     NO_SPACE = auto()
     DELAY = auto()
     PAUSE = auto()
-    """A delay without a record at the delayed operation, so it excuses wherever it is enabled."""
+    """A delay that is not recorded where it happens, so it excuses every operation while its fault is enabled."""
     LASTING = auto()
     """Combined with another value: the program cannot recover without a restart."""
     REVERTED = auto()
@@ -41,43 +41,43 @@ class Excuse(Flag):
 
 
 class FaultRow(NamedTuple):
-    """One row of the table: the properties of one kind of fault."""
+    """One kind of fault: a row of the table."""
 
     group: str
     name: str
     """Name in counters and records."""
     meaning: str
-    """The observation after an injection, in a line."""
+    """What a user observes after an injection, in one line."""
     cause: str
-    """The real event."""
+    """The event on a real system."""
     model: str
     source: str
     knob: str = ""
-    """The field that enables it: of a plan in this package or in `sim`, or of a program's own plan."""
+    """The field that enables this kind: of a plan in this package or in `sim`, or of a program's own plan."""
     follows: str = ""
-    """The knob of another kind, if this one happens only after that one."""
+    """If this kind happens only after another kind: the knob of the other kind."""
     passes: bool = False
-    """Whether it ends when the plan heals: it affects one operation, and the next one may succeed."""
+    """Whether it is transient: it affects one operation, and a healed plan no longer has it."""
     excuses: Excuse = Excuse.NOTHING
     odds: Sequence[float] = ()
-    """Values of the knob for a mix of many faults. Without values, mixes include it only by name."""
+    """Values of the knob in a mix of many faults. Empty: a mix includes the kind only by name."""
     by_scenarios: bool = False
-    """Whether only scenarios inject it, at a place of their choice."""
+    """Whether only scenarios inject it, at an operation that they select."""
     by_probes: bool = False
     """Whether only probes inject it, into programs on a real system."""
 
 
 _crash, _sync, _write, _read, _space, _time, _rest, _machine = (partial(FaultRow, group) for group in GROUPS[:-1])
-_network = partial(FaultRow, GROUPS[-1], passes=True)  # a healed network only delays
+_network = partial(FaultRow, GROUPS[-1], passes=True)  # all network kinds pass, because a healed network only delays
 
 
 class FaultKind(StrEnum):
-    """One kind of fault. Its text is the name in its row."""
+    """One kind of fault. Its text is the name in its row of the table."""
 
     row: FaultRow
 
     def __new__(cls, *columns: Any) -> "FaultKind":
-        """Make a row of the table a member."""
+        """Turn a row of the table into a member."""
         found = FaultRow(*columns)
         kind = str.__new__(cls, found.name)
         kind._value_, kind.row = found.name, found

@@ -1,16 +1,17 @@
-"""Network faults: drawn per transmission as a plan says, and counted when they happen.
+"""Network faults: draws faults for each transmission as planned, and counts them.
 
-    partition        both directions between two hosts are blocked for a while; a transmission arrives at its sender's
-                     next try after the outage, which may take as long again
+    partition        both directions between two hosts are blocked for a while. Data arrives with the sender's first
+                     retry after the outage; the wait for this retry may be as long as the outage
     one-way link     the same in one direction only
     slow link        bytes queue at a low rate for a while
     late delivery    one transmission takes much longer than usual, and delays the rest of its stream
     failed poll      a wait for many connections fails
 
-`sim.network` carries out faults of connections, such as resets and silence. A host reaches itself without faults.
+`sim.network` applies faults of connections, such as resets and half-open ones. Transmissions of a
+host to itself have no faults.
 
 Sources: Alquraan et al., "An Analysis of Network-Partitioning Failures in Cloud Systems", OSDI 2018; RFC 6298 section
-5.5, for tries that double their distance; RFC 9293 section 3.5.1, for half-open connections.
+5.5, for retry intervals that double; RFC 9293 section 3.5.1, for half-open connections.
 """
 
 from collections import Counter
@@ -23,13 +24,13 @@ from .kinds import FaultKind
 from .plan import NetworkPlan, chances_of, healed
 
 _LOOPBACK_NS = 10_000
-_TRY_AGAIN_NS_MAX = 60_000_000_000  # the least bound that RFC 6298 (2.5) allows on the distance of tries
+_TRY_AGAIN_NS_MAX = 60_000_000_000  # the lowest maximum that RFC 6298 (2.5) allows for the retry interval
 _MS, _US, _S = 1_000_000, 1_000, 1_000_000_000
 _PARTITION_NS_MIN = 100 * _MS
 
 
 class NetworkFaults(LinkConditions):
-    """The conditions of a network with faults. injected: counts of the faults."""
+    """The links of a network with faults. injected: counts of the faults."""
 
     def __init__(self, kernel: Kernel, stream: Stream, plan: NetworkPlan) -> None:
         self.injected: Counter[str] = Counter()
@@ -46,7 +47,7 @@ class NetworkFaults(LinkConditions):
     def use(self, plan: NetworkPlan) -> None:
         """Inject the faults of a plan from now on."""
         self._plan = plan
-        self._chances = chances_of(plan)  # a dict, because every transmission looks chances up
+        self._chances = chances_of(plan)  # a dict, because every transmission reads a chance from it
 
     def delay_ns(self, source: str, target: str, size_bytes: int) -> int:
         """Return the delivery delay of a transmission that is sent now."""
@@ -61,7 +62,7 @@ class NetworkFaults(LinkConditions):
         return delay_ns
 
     def note_arrival(self, source: str, target: str, sent_ns: int, arrives_ns: int) -> None:
-        """Record a late arrival. A split delivery may take as long as two pieces."""
+        """Record a late arrival. A split delivery may be late by two pieces."""
         if arrives_ns - sent_ns > 2 * self._latencies_ns[1]:
             link = source, target
             self._late_until_ns[link] = max(arrives_ns, self._late_until_ns.get(link, 0))
@@ -71,14 +72,14 @@ class NetworkFaults(LinkConditions):
         return max((until_ns for link, until_ns in self._late_until_ns.items() if host in link), default=0)
 
     def first_piece_bytes(self, source: str, target: str, size_bytes: int) -> int:
-        """Return how many of at least 2 bytes arrive first; size_bytes: all together."""
+        """Return the size of the first piece of a delivery, or size_bytes (at least 2) if it is not split."""
         link = f"{source}>{target}"
         if source == target or not self._inject_if(FaultKind.SPLIT_DELIVERY, link):
             return size_bytes
         return self._stream.between(1, size_bytes - 1, f"first piece {link}")
 
     def mishap(self, source: str, target: str) -> Mishap:
-        """Return the fault that happens to a connection at this transmission."""
+        """Return the fault of a connection at this transmission."""
         if source == target:
             return Mishap.NONE
         link = f"{source}>{target}"
@@ -92,11 +93,11 @@ class NetworkFaults(LinkConditions):
         return source != target and self._inject_if(FaultKind.REFUSED_CONNECTION, f"{source}>{target}")
 
     def fails_poll(self, machine: str) -> bool:
-        """Return whether a wait for many connections fails."""
+        """Draw whether a wait for many connections fails."""
         return self._inject_if(FaultKind.FAILED_POLL, machine)
 
     def is_silent_death(self, host: str, forced: bool | None) -> bool:
-        """Return whether a dying machine sends no message to its peers."""
+        """Return whether a machine dies without sending a message to its peers."""
         return self._inject_if(FaultKind.SILENT_DEATH, host, None if forced is None else float(forced))
 
     def is_reset_at_death(self, host: str) -> bool:
@@ -112,14 +113,15 @@ class NetworkFaults(LinkConditions):
         self._sent_until_ns.clear()
 
     def _outage_ns(self, source: str, target: str, link: str) -> int:
-        """Return the rest of an outage and the wait for the next try; 0 without an outage."""
+        """Return the remaining time of an outage plus the wait for the next retry; 0 without an outage."""
         now_ns = self._kernel.now_ns
         left_ns = self._blocked_until_ns.get((source, target), 0) - now_ns
         if left_ns <= 0:
             left_ns = self._begin_outage(source, target, link)
         if left_ns <= 0:
             return 0
-        # A sender doubles its retry interval, so its next retry may be delayed by as much as the outage lasted.
+        # A sender doubles its retry interval, so the first retry after an outage may be as late again as the outage was
+        # long.
         return left_ns + self._stream.below(min(left_ns, _TRY_AGAIN_NS_MAX), f"next try {link}")
 
     def _begin_outage(self, source: str, target: str, link: str) -> int:
@@ -132,12 +134,12 @@ class NetworkFaults(LinkConditions):
             return 0
         lasts_ns = self._draw_ns(_PARTITION_NS_MIN, plan.partition_ms_max, f"partition {link}")
         for direction in directions:
-            until_ns = self._blocked_until_ns.get(direction, 0)  # a one-way outage may last longer
+            until_ns = self._blocked_until_ns.get(direction, 0)  # an outage of only this direction may last longer
             self._blocked_until_ns[direction] = max(until_ns, now_ns + lasts_ns)
         return lasts_ns
 
     def _queue_ns(self, source: str, target: str, link: str, size_bytes: int) -> int:
-        """Return the queueing and transfer time of bytes on a slow link; 0 on another."""
+        """Return the queueing and transfer time of bytes on a slow link; 0 on a normal link."""
         plan, now_ns, direction = self._plan, self._kernel.now_ns, (source, target)
         if self._slow_until_ns.get(direction, 0) <= now_ns:
             if not size_bytes or not self._inject_if(FaultKind.SLOW_LINK, link):
@@ -154,7 +156,9 @@ class NetworkFaults(LinkConditions):
         return draw_duration_ns(self._stream, least_ns, most_ms, f"ns of a {label}", self._kernel.landmarks_ms)
 
     def _inject_if(self, fault: FaultKind, label: str, chance: float | None = None) -> bool:
-        """Draw whether a fault happens, and count it. chance: replaces the plan's. There is no draw for 0 and 1."""
+        """Draw whether to inject a fault, and count it. chance: replaces the plan's. A chance of 0 or 1 needs
+        no draw.
+        """
         if chance is None:
             chance = self._chances.get(fault, 0.0)
         if chance <= 0.0 or not self._stream.chance(chance, f"{fault} {label}"):

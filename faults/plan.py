@@ -1,11 +1,11 @@
-"""Fault plans: chances of faults on one disk and on one network, all off by default.
+"""Fault plans: chances of faults on one disk or one network, by default none.
 
-`kinds` explains each fault. A chance is per operation that the fault can hit; its row says which. On a network it is
-per transmission over a link: bytes sent at once, or one direction of opening or closing a connection. Times are
-virtual.
+`kinds` explains each fault. On a disk, a chance is per operation to which the fault applies; the row in `kinds` lists
+these. On a network, it is per transmission over a link: bytes sent at once, or one direction of opening or closing a
+connection. Times are virtual.
 
-Bounds of times are fields although few shipped scenarios vary them. Stored plans name them, and tests and users'
-scenarios need short ones (a stall below a timeout) and long ones (a stall above it).
+Maximum durations are fields although few shipped scenarios vary them: stored plans contain them, and tests and users'
+scenarios need stalls shorter and longer than a timeout.
 """
 
 from collections.abc import Iterator
@@ -21,13 +21,13 @@ FAILING_SYNCS = ("ext4-ordered", "ext4-data", "xfs", "btrfs")
 
 @dataclass(frozen=True, slots=True)
 class FaultPlan:
-    """The faults of a running disk."""
+    """The faults of one disk."""
 
     failed_sync_chance: float = 0.0
     failing_sync: str = "ext4-ordered"
     """The file system that determines the state after a failed sync: one of FAILING_SYNCS, see `disk.syncs`."""
     failed_write_back_chance: float = 0.0
-    """Per sync of a file: it reports a page that an earlier write-back failed to write."""
+    """Per sync of a file: it reports that an earlier background write-back of a page failed."""
     failed_directory_sync_chance: float = 0.0
     stopped_file_system_chance: float = 0.0
     lying_sync_chance: float = 0.0
@@ -39,20 +39,20 @@ class FaultPlan:
     failed_map_chance: float = 0.0
     failed_lookup_chance: float = 0.0
     failed_page_in_chance: float = 0.0
-    """Per view of clean pages through a map, in tasks that page-in faults can hit."""
+    """Per view of clean pages through a map, in tasks that `strike_page_ins_of` or `with_page_ins` selects."""
     failed_removal_chance: float = 0.0
     failed_rename_chance: float = 0.0
     refused_lock_chance: float = 0.0
     failed_creation_chance: float = 0.0
     failed_extend_chance: float = 0.0
     sparse: bool = False
-    """Whether a file that grows gets its blocks at the first write to them."""
+    """Whether a growing file gets its blocks only at the first write to them."""
     slow_io_chance: float = 0.0
     slow_io_ms_max: int = 1000
     slow_page_in_chance: float = 0.0
-    """As failed_page_in_chance, bounded by slow_io_ms_max."""
+    """As failed_page_in_chance; the delay is at most slow_io_ms_max."""
     stall_chance: float = 0.0
-    """Per operation that slow IO can hit, and per sync."""
+    """Per sync, and per operation that can be slowed by slow_io_chance."""
     stall_ms_max: int = 5000
     lost_write_chance: float = 0.0
     misdirected_write_chance: float = 0.0
@@ -67,18 +67,18 @@ class FaultPlan:
 
 @dataclass(frozen=True, slots=True)
 class NetworkPlan:
-    """The condition of a network's links, and their faults."""
+    """The latency and the faults of a network's links."""
 
     latency_us_min: int = 50
     latency_us_max: int = 50
-    """One way, without a fault."""
+    """Maximum one-way latency without a fault."""
     split_chance: float = 0.0
     late_chance: float = 0.0
     late_ms_max: int = 3_000
     partition_chance: float = 0.0
     one_way_chance: float = 0.0
     partition_ms_max: int = 30_000
-    """Of partitions and one-way links."""
+    """Maximum duration of partitions and one-way outages."""
     slow_link_chance: float = 0.0
     slow_link_ms_max: int = 10_000
     slow_link_bytes_per_s: int = 2_000
@@ -87,7 +87,7 @@ class NetworkPlan:
     refused_chance: float = 0.0
     failed_poll_chance: float = 0.0
     silent_death_chance: float = 0.0
-    """Per machine that dies without a stated way of dying."""
+    """Per machine that dies, unless the kind of death is given."""
     reset_at_death_chance: float = 0.0
 
     def __post_init__(self) -> None:
@@ -100,14 +100,14 @@ class NetworkPlan:
 
 
 def healed(plan: AnyPlan) -> AnyPlan:
-    """Return the plan without transient kinds. Lies, lost writes and the effects of crashes remain."""
+    """Return the plan without transient kinds. Lies, lost writes and effects of crashes remain."""
     names = {field.name for field in fields(plan)}
     passing: dict[str, Any] = {kind.row.knob: 0.0 for kind in FaultKind if kind.row.passes and kind.row.knob in names}
     return replace(plan, **passing)
 
 
 def chances_of(plan: FaultPlan | NetworkPlan) -> dict[FaultKind, float]:
-    """Return the chance of each kind that the plan enables by its knob."""
+    """Return the chance of each kind whose knob is not 0."""
     on = {field.name: value for field in fields(plan) if (value := getattr(plan, field.name))}
     return {kind: on[kind.row.knob] for kind in FaultKind if kind.row.knob in on}
 

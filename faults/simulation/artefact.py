@@ -1,14 +1,14 @@
-"""Artefacts: failures as files, in one envelope with a typed document inside.
+"""Artefacts: files that store failures, as a typed document in a common envelope.
 
     format     "tornlog-failure/3"
-    kind       what failed; `REPLAYED_BY` names the command that replays it
+    kind       the kind of program; `REPLAYED_BY` has the command that replays it
     versions   of tornlog and Python
-    failure    the document; a record in it has
-                 crashes    how lives ended: [life, profile, moment, point]
+    failure    the document; its record has these members:
+                 crashes    the lives that crashed: [life, profile, moment, point]
                  schedule   task switches that differ from "run until blocked", one line each (sim.schedule)
-                 decisions  every draw that was not 0: stream -> [[label, nth, options, value], ...] (sim.choices)
+                 decisions  the draws that were not 0: stream -> [[label, nth, options, value], ...] (sim.choices)
 
-Documents are dataclasses; msgspec checks what is read against their types.
+Documents are dataclasses. msgspec checks a file against their types when it is read.
 """
 
 import json
@@ -41,19 +41,21 @@ REPLAYED_BY: Mapping[str, str] = {
 }
 _OLDER = re.compile(r"tornlog-(failure|finding|fuzz-finding|probe-failure|compare-failure)/[12]")
 _FLAT = re.compile(r'\[\n\s+("(?:[^"\\]|\\.)*"(?:,\n\s+(?:"(?:[^"\\]|\\.)*"|-?\d+)){3})\n\s+\]')
-"""A draw or a crash as `json` indents it. The four values fit on one line."""
+"""A draw or a crash as `json` indents it. `write_artefact` puts the four values on one line."""
 _BREAK = re.compile(r"\n\s+")
 """A line break with its indent. It never matches inside a string, because JSON escapes line breaks there."""
 _PLACE = re.compile(r"(?P<what>.*) - at `\$\.?(?P<place>.*)`")
 
 
 class ArtefactError(ValueError):
-    """A text is not the artefact that was asked for. The message has the place, the expectation and the fact."""
+    """A text is not an artefact of the expected kind. The message has the place, the expected value and the found
+    value.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class RecordDocument:
-    """A record in an artefact. The setup is in the document itself."""
+    """A record in an artefact. The setup of the program is elsewhere in the document."""
 
     crashes: list[Crash]
     schedule: list[str]
@@ -97,7 +99,7 @@ def envelope_of(text: str) -> dict[str, Any]:
 
 
 def checked(values: object, document: type[T], place: str) -> T:
-    """Return values as a document. Raises ArtefactError naming the first value of a wrong type."""
+    """Return values as a document. ArtefactError: names the first value of a wrong type."""
     try:
         return msgspec.convert(values, document)
     except msgspec.ValidationError as error:
@@ -115,7 +117,7 @@ def document_of(record: Record[Setup]) -> RecordDocument:
 
 
 def record_from(document: RecordDocument, setup: Setup) -> Record[Setup]:
-    """Return the record in a document. Raises ArtefactError naming the first invalid entry."""
+    """Return the record in a document. ArtefactError: names the first invalid entry."""
     switches = []
     for number, line in enumerate(document.schedule):
         try:

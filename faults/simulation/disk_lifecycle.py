@@ -18,7 +18,9 @@ PROCESS_KILL = "process-kill"
 Change = Callable[[Image], Image]
 """Modifies an image while the machine is off."""
 Rot = Callable[[str, Image], tuple[Image, list[DamagedRange]]]
-"""Ages an image before it is mounted under the given name. Returns the new image and its unreadable sectors."""
+"""Decays an image before it is mounted. Takes the name of the mount and the image. Returns the new image and its
+unreadable sectors.
+"""
 
 
 def no_rot(_: str, image: Image) -> tuple[Image, list[DamagedRange]]:
@@ -26,7 +28,8 @@ def no_rot(_: str, image: Image) -> tuple[Image, list[DamagedRange]]:
 
 
 class DiskLifecycle:
-    """The disk of one machine across its lives. Changes of faults, timing and capacity apply to the next new mount.
+    """The disk of one machine across its lives. Changed faults, timing and capacity apply to the next new disk, not to
+    the disk of a killed process.
 
     Invariant: between two lives the next mount uses `_live_disk` if set, else `_image`, else an empty disk. After a
     process kill `_image` may still hold the older image from which the killed process started.
@@ -45,7 +48,7 @@ class DiskLifecycle:
         self.timing = timing or SyncTiming()
         self.capacity_bytes: int | None = None
         self.on_image: Callable[[Image], None] = lambda image: None
-        """Called with each image before a machine mounts it and before it ages."""
+        """Called with each image before it decays and a machine mounts it."""
         self.stream_name = ""
         """Name of the stream from which the current disk draws."""
         self._kernel = kernel
@@ -68,9 +71,9 @@ class DiskLifecycle:
         return [one for disk in self._all for one in disk.damage]
 
     def find(self, stream: str, *, faulty: bool = True) -> Disk:
-        """Return the disk of the next life. If `faulty` is false, a sound disk replaces it.
+        """Return the disk of the next life. If `faulty` is false, the disk has no faults.
 
-        stream: name of the stream from which a new disk draws. A disk after a process kill keeps its own stream.
+        stream: name of the random stream of a new disk. The disk of a killed process keeps its own stream.
         """
         if self._live_disk is not None and faulty:
             disk, self._live_disk = self._live_disk, None
@@ -98,8 +101,8 @@ class DiskLifecycle:
         return disk
 
     def settled(self) -> Image | None:
-        """Return the image that is left, or None for a new disk. Dirty pages of a killed process are written back
-        first.
+        """Return the image that the next life would mount, or None for an empty disk. Dirty pages of a killed process
+        are written back first.
         """
         if self._live_disk is not None:
             self._image, self._live_disk = self._live_disk.crash(PROFILES[PROCESS_KILL]), None
@@ -110,12 +113,12 @@ class DiskLifecycle:
         self._image = image
 
     def leave_after_crash(self, disk: Disk, profile: CrashProfile, change: Change = lambda image: image) -> None:
-        """Keep the result of a crash. change: modifies a crash image; it does not apply after a process kill.
+        """Store the result of a crash for the next life. change: modifies the crash image; unused after a process kill.
 
         After a process kill the next life mounts the same disk, so a later power cut can still lose unsynced data.
         """
         assert self._live_disk is None, "the last life's disk was found before this one was left"
-        if profile.name == PROCESS_KILL and not disk.is_stopped:  # a stopped disk cannot be mounted again as it is
+        if profile.name == PROCESS_KILL and not disk.is_stopped:  # a stopped file system must be mounted anew
             disk.note_kill()
             self._live_disk = disk
         else:
@@ -125,7 +128,7 @@ class DiskLifecycle:
     def leave_after_stop(
         self, disk: Disk, change: Change = lambda image: image, *, power_cut: CrashProfile | None = None
     ) -> None:
-        """Keep the disk after all its users have stopped. change: modifies its image.
+        """Store the image of a disk after a clean stop for the next life. change: modifies the image.
 
         power_cut: a power cut right after the stop, which can lose unsynced data. None: the system writes all dirty
         data back.

@@ -1,12 +1,12 @@
-"""Exploration: every crash of one life, and recovery and judgement of every state.
+"""Exploration: crashes one life at every operation, and judges every crash state.
 
     make a run without crashes → for each operation of one life, before, after, and inside:
-        crash there in a replay of the record → for each kind of crash: enumerate the crash states
-            → continue from each state, and judge it
+    crash there in a replay of the record → for each kind of crash: enumerate the crash states
+    → continue from each state, and judge it
 
-A state is a record: the record of the run up to the crash, and the draws that lead to the state. `WholeRuns` explores
-any program; it runs the program once more from the beginning for each state. A program that can continue from an image
-alone has its own `Explorable`. Its digest of the promises lets equal states be judged once.
+A state is stored as a record: the record of the run up to the crash, plus the draws that lead to the state. `WholeRuns`
+can explore any program: for each state it runs the program again from the beginning. A program that can continue from
+an image has its own `Explorable`. Equal states are judged once if their digests of the promises are equal too.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,12 +29,12 @@ LIMIT = 256
 _WRITES = ("store", "pwrite", "write")
 _SYNCS = ("msync", "fdatasync", "sync", "sync directory")
 _SECTOR_BYTES = 512
-_INSIDE_MAX = 6  # number of lengths that are tried of one partial write
+_INSIDE_MAX = 6  # number of prefix lengths tried for one interrupted write
 
 
 @dataclass(frozen=True, slots=True)
 class Situation(Generic[Setup]):
-    """A record of a run in which one life does not crash yet, and the operations of that life."""
+    """A record of a run, and the operations of one life of the run. This life does not crash in the record."""
 
     record: Record[Setup]
     life: str
@@ -44,10 +44,10 @@ class Situation(Generic[Setup]):
     profiles: tuple[str, ...]
     """Names of the kinds of crash to try."""
     depth: int = 0
-    """Number of earlier crashes."""
+    """Number of crashes before this life."""
 
     def crashed(self, moment: "CrashMoment", profile: str, decisions: Iterable[Decision]) -> Record[Setup]:
-        """Return the record of a run in which the life crashes at a moment, into the state that decisions lead to."""
+        """Return the record of a run in which the life crashes at a moment. The decisions select the crash state."""
         crash = Crash(self.life, profile, moment.when, str(moment.point))
         others = (one for one in self.record.crashes if one.life != self.life)
         return Record(tuple(decisions), self.record.schedule, (*others, crash), self.record.setup)
@@ -55,7 +55,9 @@ class Situation(Generic[Setup]):
 
 @dataclass(frozen=True, slots=True)
 class CrashMoment:
-    """Moment of a crash: before, after or during an operation. missing: bytes not written of a partial write."""
+    """A moment of a crash: before, after or during an operation. missing: how many bytes of an interrupted write are
+    missing.
+    """
 
     point: CrashPoint
     when: str
@@ -68,17 +70,17 @@ class CrashMoment:
 
 @dataclass(slots=True)
 class OperationCount:
-    """Counts for the operations of one kind."""
+    """Results for all operations of one kind."""
 
     moments: int = 0
     exhausted: int = 0
-    """Crashes with every state tried. A crash is one moment and one kind of crash."""
+    """Number of crashes of which every state was tried. A crash is one moment with one kind of crash."""
     crashes: int = 0
     cut: int = 0
-    """Crashes with states left out because of the limit."""
+    """Number of crashes of which the limit left states out."""
     states: int = 0
     judged: int = 0
-    """States that were recovered and judged. A state with known image and promises is not judged again."""
+    """Number of states that were judged. Known pairs of image and promises are not judged again."""
     violations: int = 0
 
     def add(self, other: "OperationCount") -> None:
@@ -88,7 +90,9 @@ class OperationCount:
 
 @dataclass(frozen=True, slots=True, order=True)
 class StateSample(Generic[Setup]):
-    """A state from which a deeper exploration can continue: its digest, and the record that leads to it."""
+    """A state from which a deeper exploration can continue: the digest of its image, and the record that
+    leads to it.
+    """
 
     digest: str
     record: Record[Setup] = field(compare=False)
@@ -102,7 +106,7 @@ class ExplorationCounts(Generic[Setup]):
     images: set[str] = field(default_factory=set)
     judged: set[tuple[str, str]] = field(default_factory=set)
     breaches: dict[str, Record[Setup]] = field(default_factory=dict)
-    """The first record of each signature."""
+    """For each signature of a failure, the first record."""
     samples: list[StateSample[Setup]] = field(default_factory=list)
 
     def add(self, other: "ExplorationCounts[Setup]", samples_max: int = 0) -> None:
@@ -117,13 +121,13 @@ class ExplorationCounts(Generic[Setup]):
                 self.sample(sample, samples_max)
 
     def would_sample(self, digest: str, samples_max: int) -> bool:
-        """Return whether an image is a new sample. The samples are the images with the smallest digests."""
+        """Return whether the image belongs to the samples, which are the images with the smallest digests."""
         if any(sample.digest == digest for sample in self.samples):
             return False
         return len(self.samples) < samples_max or (bool(self.samples) and digest < self.samples[-1].digest)
 
     def sample(self, sample: StateSample[Setup], samples_max: int) -> None:
-        """Add a sample. If there are too many, drop the one with the largest digest."""
+        """Add a sample. Above samples_max, drop the sample with the largest digest."""
         assert all(other.digest != sample.digest for other in self.samples), sample.digest
         self.samples = sorted([*self.samples, sample])[:samples_max]
 
@@ -138,7 +142,7 @@ class ExplorationCounts(Generic[Setup]):
 
 @dataclass(frozen=True, slots=True)
 class CrashChoice:
-    """One crash state. Its image is built only on demand, because most images equal an earlier one."""
+    """One crash state. The image is built only on demand, because most images equal an earlier one."""
 
     state: CrashState
     of: CrashStates
@@ -151,11 +155,11 @@ class CrashChoice:
 
 
 class CrashedRun(Protocol):
-    """A crashed machine and its crash states, by kind of crash."""
+    """A crashed machine and its crash states for each kind of crash."""
 
     @property
     def signature(self) -> str:
-        """Return the signature of a failure before the crash. Empty: no failure."""
+        """Return the signature of a failure that occurred before the crash, or an empty text."""
 
     @property
     def decisions(self) -> Sequence[Decision]:
@@ -167,30 +171,29 @@ class CrashedRun(Protocol):
 
     @property
     def site_offset(self) -> int:
-        """Return the file offset of the write that the crash interrupts."""
+        """Return the file offset of the interrupted write."""
 
-    def choices(self, profile: str) -> Iterator[CrashChoice]:
-        """Yield the crash states."""
+    def choices(self, profile: str) -> Iterator[CrashChoice]: ...
 
     def extent(self, profile: str) -> tuple[bool, bool]:
-        """Return (all states were yielded, the limit left some out). Valid after the last state."""
+        """Return two flags: all states were yielded; the limit left some out. Valid after the last state."""
 
     def promises(self, profile: str) -> str:
-        """Return a digest of the promises. States with equal digests of image and promises have the same verdict."""
+        """Return a digest of the promises. Equal digests of image and promises imply equal verdicts."""
 
     def judge(self, profile: str, choice: CrashChoice) -> str:
-        """Continue from a state. Return the signature of the failure, or an empty text."""
+        """Continue the program from a state. Return the signature of the failure, or an empty text."""
 
 
 class Explorable(Protocol[Setup]):
     """A program that can be explored."""
 
     def die(self, situation: Situation[Setup], moment: CrashMoment, decisions: Sequence[Decision]) -> CrashedRun | None:
-        """Run to a moment and crash. Return None if the run does not reach the moment."""
+        """Run the program to a moment and crash it. Return None if the run does not reach the moment."""
 
 
 class OperationLog(CrashTrigger):
-    """A trigger that lists the operations of a life and never fires."""
+    """A trigger that lists the operations of a life and never causes a crash."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -203,7 +206,7 @@ class OperationLog(CrashTrigger):
 
 
 class Explorer(Generic[Setup]):
-    """Explores the moments of one situation. A pair of state and promises in `found` is not judged again."""
+    """Explores the moments of one situation. Pairs of state and promises in `found` are not judged again."""
 
     def __init__(
         self,
@@ -213,14 +216,14 @@ class Explorer(Generic[Setup]):
         *,
         samples_max: int = 0,
     ) -> None:
-        """Set up. samples_max: number of states to keep for a deeper exploration."""
+        """Prepare the exploration. samples_max: number of states to keep for a deeper exploration."""
         self._explorable = explorable
         self._situation = situation
         self._found = found
         self._samples_max = samples_max
 
     def explore(self, number: int) -> None:
-        """Try every crash before, during and after an operation. number: its index in the situation."""
+        """Try every crash before, during and after an operation. number: index of the operation in the situation."""
         point = self._situation.points[number]
         self._explore_moment(CrashMoment(point, CrashPhase.BEFORE))
         if point.kind in _SYNCS:
@@ -284,7 +287,7 @@ class Explorer(Generic[Setup]):
 
 
 class WholeRuns(Generic[Setup, Result]):
-    """Explores any program. Each state is judged by a run of its own from the beginning."""
+    """Explores any program. Each state is judged by a whole run from the beginning."""
 
     def __init__(self, program: Program[Setup, Result], limit: int) -> None:
         self._program = program
@@ -293,7 +296,7 @@ class WholeRuns(Generic[Setup, Result]):
     def die(
         self, situation: Situation[Setup], moment: CrashMoment, decisions: Sequence[Decision]
     ) -> "WholeCrash[Setup, Result] | None":
-        """Run to the end with a crash that loses nothing. The crash states are enumerated at the crash."""
+        """Run the program to its end with a crash that loses no data. The crash states are enumerated at the crash."""
         record = situation.crashed(moment, situation.profiles[0], decisions)
         choices, schedule = Choices.replaying(record.decisions), Replay(record.schedule)
         simulation = Simulation(choices, schedule, crashes=record.crashes)
@@ -341,19 +344,18 @@ class WholeCrash(Generic[Setup, Result]):
             self._extents[profile] = (states.is_exhaustive, states.was_cut)
 
     def choices(self, profile: str) -> Iterator[CrashChoice]:
-        """Yield the crash states."""
         yield from self._states[profile]
 
     def extent(self, profile: str) -> tuple[bool, bool]:
-        """Return (all states were yielded, the limit left some out)."""
+        """Return two flags: all states were yielded; the limit left some out."""
         return self._extents[profile]
 
     def promises(self, profile: str) -> str:
-        """Return a text that is unique to this moment, because the promises of the program are unknown."""
+        """Return a text that is unique to this moment, because this class cannot know the program's promises."""
         return f"{self._moment} {profile}"
 
     def judge(self, profile: str, choice: CrashChoice) -> str:
-        """Replay from the beginning with a crash that leaves this state, to the end of the program."""
+        """Replay the program from the beginning to its end, with a crash that leaves this state."""
         record = self._situation.crashed(self._moment, profile, (*self.decisions, *choice.decisions()))
         return replay(self._program, record).result.signature
 
@@ -361,11 +363,11 @@ class WholeCrash(Generic[Setup, Result]):
 def situation_of(
     program: Program[Setup, Result], setup: Setup, first: Simulation, *, life: str = "", profiles: Sequence[str] = ()
 ) -> tuple[Situation[Setup] | None, Result]:
-    """Return the operations of one life in a run without crashes, and the result. The situation is None if the run
-    fails.
+    """Run the program without crashes. Return the situation of one life, and the result. The situation is None if the
+    run fails.
 
-    first: a simulation in which no crash is planned. life: by default the first that may crash. profiles: by default
-    those that the program draws from. Raises ValueError if there is no such life.
+    first: a simulation without planned crashes. life: by default the first life that may crash. profiles: by default
+    those from which the program draws. ValueError: there is no such life.
     """
     result = execute(program, setup, first)
     if result.signature:
@@ -395,7 +397,7 @@ def explore_chunk(
 ) -> ExplorationCounts[Setup]:
     """Explore some operations of a situation, and add the counts to `found`."""
     explorer = Explorer(explorable, situation, found, samples_max=samples_max)
-    with guard():  # an outer guard makes the guards of the runs cheap
+    with guard():  # one guard around all runs makes the guard of each run cheap
         for number in numbers:
             with garbage_kept():
                 explorer.explore(number)
@@ -407,13 +409,17 @@ def _missing_label(point: CrashPoint) -> str:
 
 
 def write_bytes_of(decisions: Sequence[Decision], point: CrashPoint) -> int:
-    """Return the length of a partial write from the draw of its missing bytes, or 0 if there was no partial write."""
+    """Return the length of an interrupted write, found in the draw of its missing bytes. 0: no write was
+    interrupted.
+    """
     label = _missing_label(point)
     return next((one.options - 1 for one in reversed(decisions) if one.label == label), 0)
 
 
 def _beginnings(left: CrashedRun) -> list[int]:
-    """Return how many bytes may be missing of a partial write: a few lengths, most at sector boundaries, without 1."""
+    """Return how many bytes of an interrupted write may be missing: a few numbers, most at sector boundaries, without
+    1.
+    """
     size_bytes = left.write_bytes
     sectors = range(_SECTOR_BYTES - left.site_offset % _SECTOR_BYTES, size_bytes, _SECTOR_BYTES)
     reached = dict.fromkeys([1, size_bytes // 2, *sectors])

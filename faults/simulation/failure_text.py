@@ -1,6 +1,6 @@
-"""Failure text: one broken promise as lines, shared by terminals, pages and JUnit.
+"""Failure text: the lines of one broken promise, for terminals, pages and JUnit.
 
-All lines fit 80 columns. In a pipe, lines are not wrapped, so that grep finds them.
+All lines fit 80 columns. Lines written to a pipe are not wrapped, so that grep finds them.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ class LineKind(Enum):
     LABEL = "label"
     DETAIL = "detail"
     SOURCE = "source"
-    """The step that caused the detail before it."""
+    """The program step that caused the preceding detail."""
     STEP = "step"
     """A step of the run before the breach."""
 
@@ -39,7 +39,7 @@ _LOOKS = {
 
 
 class TextLine(NamedTuple):
-    """One line of a failure."""
+    """One line of the text of a failure."""
 
     kind: LineKind
     text: str
@@ -47,23 +47,23 @@ class TextLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FailureText:
-    """A broken promise: the breach, the events before it, and the command that reproduces it."""
+    """A broken promise: the breach, the preceding events, and the command that reproduces it."""
 
     title: str
     lines: Sequence[TextLine]
     again: str = ""
     about: str = ""
-    """The run with the breach, shown after the title."""
+    """Describes the run with the breach. Printed after the title."""
     heading: str = "broken"
     anchor: str = ""
     left: str = ""
-    """Directory of the files after the crash."""
+    """Directory with the files after the crash."""
     links: Sequence[tuple[str, str]] = ()
     """Links to files in the page's directory: text and relative path."""
 
 
 def step_lines(lines: Sequence[TextLine]) -> list[str]:
-    """Return details, sources and steps as printed, without the indent of the failure."""
+    """Return details, sources and steps as printed, without the common indent."""
     looks = ((_LOOKS[kind], text) for kind, text in lines)
     return [" " * (indent - 2) + words.format(text) for (words, indent, _), text in looks]
 

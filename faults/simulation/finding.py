@@ -2,11 +2,15 @@
 
 As an artefact (`artefact`, kind "own code"):
 
-seed the seed of the first run signature identifies the kind of failure: the broken promise, or else the type of the
-error error the full message of the error that ended the run digest of the run; a replay with the same code has the same
-digest steps scheduling points of the run record the decisions of the run: crashes, schedule, draws story the last
-events before the failure raised the innermost line of the user's code in the traceback: "file:line in function"; may be
-empty shrunk whether the run is smaller than the seed's run
+    seed       of the first failing run
+    signature  identifies the kind of failure: the broken promise, or else the type of the error
+    error      the full message of the error that ended the run
+    digest     of the run; a replay with the same code has the same digest
+    steps      number of scheduling points of the run
+    record     the decisions of the run: crashes, schedule, draws
+    story      the last events before the failure
+    raised     the innermost line of the user's code in the traceback: "file:line in function"; may be empty
+    shrunk     whether the run is smaller than the seed's run
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,7 +28,7 @@ TrialRecord = Record[None]
 
 
 def steps_taken(record: TrialRecord) -> tuple[Decision, ...]:
-    """Return the draws that say that a step of the workload is taken."""
+    """Return the draws which select the workload steps that run."""
     return tuple(decision for decision in record.decisions if decision.label.endswith(_IS_TAKEN))
 
 
@@ -48,7 +52,7 @@ class Finding:
         return self.text(self.raised.rpartition("/")[2])
 
     def text(self, raised: str) -> str:
-        """Return the summary. raised: the line of the user's code, with a path that the reader knows."""
+        """Return the summary. raised: the line of the user's code, with a path from the reader's working directory."""
         record = self.record
         others = (decision for decision in record.decisions if not decision.label.endswith(_IS_TAKEN))
         return "\n".join(

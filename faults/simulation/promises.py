@@ -1,11 +1,11 @@
-"""Promises in code under test: conditions that always hold, events that occur.
+"""Promises in the code under test: conditions that always hold, and events.
 
     always(self.end <= self.size, "the end is inside the file", f"{self.end} of {self.size}")
     sometimes("a torn record is cut")
 
 `always` raises if its condition is false, also outside a simulation. `sometimes` only counts, and only in a simulation.
-Coverage reports each promise that was never checked and each event that never happened, also for lines that were never
-executed: the calls are found in the source of the scenario and of the modules that it uses. Source: the assertions
+Coverage reports each promise that was never checked and each event that never happened, also if no run reached the line
+of the call: the calls are found in the source of the scenario and of the modules that it uses. Source: the assertions
 `always` and `sometimes` of Antithesis' SDKs, and their catalog of all calls in the source.
 """
 
@@ -20,12 +20,14 @@ from types import ModuleType
 
 _ALWAYS, _SOMETIMES = "always: ", "sometimes: "
 _CALLS = {"always": (_ALWAYS, 1, "promise"), "sometimes": (_SOMETIMES, 0, "event")}
-"""By function: prefix of the counter's name, and the position and keyword of the argument that names it."""
-_reached: list[Counter[str]] = []  # the counters of the running simulations, innermost last
+"""For each function: prefix of the counter's name, and position and keyword of the argument that has the rest of the
+name.
+"""
+_reached: list[Counter[str]] = []  # counters of the running simulations; the innermost simulation is last
 
 
 class PromiseBroken(Exception):
-    """A promise does not hold. promise: a constant text; found: the actual value."""
+    """A promise is broken. promise: a constant text; found: the actual value."""
 
     def __init__(self, promise: str, found: str) -> None:
         super().__init__(f"{promise}: {found}")
@@ -52,7 +54,9 @@ def _count(name: str, times: int) -> None:
 
 @contextmanager
 def counted(reached: Counter[str]) -> Iterator[None]:
-    """Count promises and events in `reached` inside a `with` block. An event with a false condition counts 0."""
+    """Return a context manager that counts promises and events in `reached`. An event with a false condition
+    counts 0.
+    """
     _reached.append(reached)
     try:
         yield
@@ -69,8 +73,8 @@ def is_promise(name: str) -> bool:
 def declared_promises(scenario: Callable[..., object]) -> tuple[str, ...]:
     """Return the counter names of all promises and events that a scenario can reach.
 
-    The calls are found in the source of its module and of all modules that it uses, directly or indirectly. A name that
-    is no literal is unknown until its call is reached.
+    The calls are found in the source of its module and of all modules that it uses, directly or indirectly. If the name
+    argument of a call is not a literal, the name is unknown until the call runs.
     """
     while isinstance(scenario, partial):
         scenario = scenario.func
@@ -80,8 +84,8 @@ def declared_promises(scenario: Callable[..., object]) -> tuple[str, ...]:
 
 @cache
 def _declared_from(root: str, loaded: int) -> tuple[str, ...]:
-    """Return the names in all modules reachable from `root`. loaded: number of loaded modules, so that a later import
-    misses the cache.
+    """Return the names in all modules reachable from `root`. loaded: number of loaded modules, a cache key that a later
+    import changes.
     """
     found: dict[str, None] = {}
     left, seen = [root], {root}
@@ -105,12 +109,12 @@ def _declared_from(root: str, loaded: int) -> tuple[str, ...]:
 def _names_in(module: ModuleType, names: dict[str, str], here: set[str]) -> Iterator[str]:
     """Yield the counter names of the calls in a module's source.
 
-    names: the module's names for the two functions; here: its names for this module.
+    names: the names by which the source calls the two functions. here: its names for this module.
     """
     try:
         source = inspect.getsource(module)
     except (OSError, TypeError):
-        return  # an interactive session or a notebook: its calls are known once they are reached
+        return  # the source is missing in an interactive session or a notebook; a call is counted once it runs
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.Call):
             continue

@@ -1,6 +1,6 @@
 """Story lines on a terminal: wraps long lines and shows control characters as dots.
 
-In a pipe, lines are not wrapped, so that grep finds them.
+Lines written to a pipe are not wrapped, so that grep finds them.
 """
 
 from rich.console import Console
@@ -11,7 +11,7 @@ _CHARACTERS_MAX = 3_000
 
 
 def prose(console: Console, indent: int, line: str, *, style: str = "") -> None:
-    """Print one line with an indent. Control characters become dots, and very long lines are truncated."""
+    """Print one indented line. Control characters become dots, and very long lines are truncated."""
     if len(line) > _CHARACTERS_MAX:
         line = f"{line[:_CHARACTERS_MAX]}… ({len(line):,} characters)"
     line = printable(line)

@@ -1,13 +1,12 @@
 """Records: the decisions of a run, in names that survive changes of the code.
 
 Three kinds of decision are recorded: random draws, task switches, and the operation at which each machine crashes. A
-decision is identified by label and occurrence, not by a global index, so one more draw in one component renumbers no
-other decision. Only deviations from the default are stored: a draw that is not mentioned returns 0, by convention the
-harmless outcome. A replay therefore always completes. It lists the recorded decisions that no longer occur, and digests
-say whether it was the same execution.
+decision is identified by label and occurrence, not by a global index, so an additional draw in one component does not
+renumber other decisions. Only deviations from the default are stored: a draw without an entry returns 0, by convention
+the harmless outcome. So a replay always completes. It lists the recorded decisions that no longer occur. Equal digests
+prove that the execution was the same.
 
-A program is the code to run: a user's scenario, or a plan for the store. It is a function of its setup and one
-`Simulation`.
+A program is a function of a setup and a `Simulation`. It runs a user's scenario or a plan for the store.
 """
 
 from collections.abc import Callable, Hashable
@@ -27,11 +26,11 @@ from ...sim.trace import Trace
 from .simulation import STEP_LIMIT, Crash, Simulation
 
 _SEED_STREAMS = ("plan", "schedule")
-"""Streams of which the record holds the outcome (setup, schedule) instead of the draws."""
+"""The record has the results of these streams (setup and schedule), not the draws."""
 
 
 class Judged(Protocol):
-    """The result of a program."""
+    """The result of a program, with the judge's verdict."""
 
     @property
     def digest(self) -> str:
@@ -39,7 +38,7 @@ class Judged(Protocol):
 
     @property
     def signature(self) -> str:
-        """Return the identity of the failure: runs with equal signatures fail the same way. Empty: no failure."""
+        """Return the identity of the failure. Runs with equal signatures fail in the same way. Empty: no failure."""
 
 
 _NOUN = {Decision: "decision", Switch: "switch", Crash: "crash"}
@@ -59,9 +58,7 @@ class Record(Decided, Generic[Setup]):
 
 @dataclass(frozen=True, slots=True)
 class RecordReplay(Generic[Setup, Result]):
-    """The result of a replay, and the recorded decisions that did not occur. These are empty if the code has not
-    changed.
-    """
+    """The result of a replay, and the recorded decisions that did not occur. If the code has not changed, all occur."""
 
     record: Record[Setup]
     """The decisions that did occur in the replay."""
@@ -69,7 +66,7 @@ class RecordReplay(Generic[Setup, Result]):
     simulation: Simulation
     gone: tuple[Decision | Switch | Crash, ...]
     changed: tuple[tuple[Decision, int], ...]
-    """Decisions with another number of options now, and that number. Their values may have another meaning."""
+    """Decisions whose number of options has changed, with the new number. Their values may have another meaning now."""
 
     @property
     def gone_lines(self) -> list[str]:
@@ -78,16 +75,16 @@ class RecordReplay(Generic[Setup, Result]):
 
     @property
     def changed_lines(self) -> list[str]:
-        """Return a line for each decision with another number of options."""
+        """Return a line for each decision whose number of options has changed."""
         return [f"decision {decision}, now of {options}" for decision, options in self.changed]
 
     def is_same(self, run: Judged) -> bool:
-        """Return whether the replay followed the whole record and has the digest and signature of `run`."""
+        """Return whether the replay followed the whole record and ended with the digest and signature of `run`."""
         return not self.gone and _facts(self.result) == _facts(run)
 
 
 def execute(program: Program[Setup, Result], setup: Setup, simulation: Simulation) -> Result:
-    """Run a program. Raises LeakError if a task used something outside its world."""
+    """Run a program. LeakError: a task used a resource outside its world."""
     with garbage_kept():
         return guarded(partial(program, setup, simulation))
 
@@ -102,7 +99,7 @@ def replay(
 ) -> RecordReplay[Setup, Result]:
     """Replay a record. Recorded decisions that do not occur are skipped, and unrecorded ones take their defaults.
 
-    policy: replaces the record's schedule; the replay's own record then has the new schedule.
+    policy: replaces the schedule of the record. The resulting record then has the new schedule.
     """
     choices, schedule = Choices.replaying(record.decisions), Replay(record.schedule)
     simulation = Simulation(choices, policy or schedule, crashes=record.crashes, trace=trace, step_limit=step_limit)
@@ -116,7 +113,7 @@ def replay(
 def record_of(
     program: Program[Setup, Result], setup: Setup, first: Simulation, found: Result, trace: Trace | None = None
 ) -> RecordReplay[Setup, Result]:
-    """Return the record of a finished run. The run is repeated once to find the labels of its task switches.
+    """Return the record of a finished run. The run is repeated once to get the labels of its task switches.
 
     Raises ReplayDivergedError if the run cannot be repeated.
     """

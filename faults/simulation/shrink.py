@@ -1,10 +1,10 @@
-"""Shrinking of a failed run: fewer crashes, losses and switches, a smaller setup.
+"""Shrinking of a failed run: removes crashes, losses and switches; reduces the setup.
 
-`shrink_record` is the one engine. A program adds its own axes: a user's scenario has the steps of its workload, a
-store's plan has features and messages.
+All programs share `RecordShrinker`, and each adds its own axes: a user's scenario the steps of its workload, a store's
+plan its features and messages.
 
-File names of logs have numbers. If a workload loses a step, the crash and its losses may have to move to a file with
-another number (`renumbered`).
+Log files have numbers as names. If shrinking removes a step of the workload, the crash may then be in a file with
+another number, so the names in the record are adapted (`renumbered`).
 """
 
 import re
@@ -29,10 +29,12 @@ from .trials import TrialOutcome, finding_of, program_of
 
 TRIES_MAX = 2_000
 SCHEDULES = 48
-"""Number of other schedules to try if a candidate with fewer steps no longer fails under the recorded one."""
+"""Number of other schedules to try if a candidate with fewer steps does not fail under the recorded one."""
 _EARLIER_MAX = 64
-"""Up to this number, earlier operations are tried one by one; above it, only those of the same name, by bisection."""
-_PROFILES = (NOTHING_LOST, PROCESS_KILL, "ext4-ordered")  # kinds of crash to try, the mildest first
+"""Up to this number, all earlier operations are tried. Above it, only operations of the same kind and path, by
+bisection.
+"""
+_PROFILES = (NOTHING_LOST, PROCESS_KILL, "ext4-ordered")  # kinds of crash to try, mildest first
 _NUMBER = re.compile(r"\d+")
 Axis = Callable[[Search[Record[Setup]]], None]
 Test = Callable[[RecordReplay[Setup, Result]], bool]
@@ -54,12 +56,14 @@ class RecordShrinker(Generic[Setup, Result]):
         renumbers: bool = False,
         cpu_seconds_max: float | None = None,
     ) -> None:
-        """Set up. steps: scheduling points of the failure. has_limit: whether a much longer run is aborted."""
+        """Prepare shrinking. steps: scheduling points of the failed run. has_limit: whether to abort a much
+        longer run.
+        """
         assert steps >= 0, steps
         self.operations: dict[str, Mapping[tuple[str, str], int]] = {}
         """Number of operations in the last failing run: by life, then by kind and path."""
-        # A candidate that takes twenty times as long rarely fails the same way, and would cost the budget of many
-        # others.
+        # A candidate that takes twenty times as long rarely fails in the same way, and would use the time of many other
+        # candidates.
         self.step_limit = min(STEP_LIMIT, 20 * steps + 20_000) if has_limit else STEP_LIMIT
         self._program = program
         self._is_same = is_same
@@ -76,9 +80,9 @@ class RecordShrinker(Generic[Setup, Result]):
         stop: Callable[[], bool] = lambda: False,
         on_try: Callable[[Record[Setup], bool], None] = lambda record, accepted: None,
     ) -> Search[Record[Setup]]:
-        """Return the search, which has the smallest record. stop and on_try: see `sim.shrink.Search`.
+        """Shrink a record, and return the search with the smallest one. stop and on_try: see `sim.shrink.Search`.
 
-        coarsely_first: whether each axis first drops large parts only, which suits long runs.
+        coarsely_first: whether each axis first removes only large parts, which is faster for long runs.
 
         Raises ReplayDivergedError if the record does not reproduce its failure.
         """
@@ -88,7 +92,7 @@ class RecordShrinker(Generic[Setup, Result]):
             raise ReplayDivergedError("record", 0, "the failure that is to be shrunk", found)
         self.operations.update(first.simulation.operations)
         search = Search(start, self.still_fails, tries_max=tries_max, stop=stop, on_try=on_try)
-        with guard():  # an outer guard makes the guards of the runs cheap
+        with guard():  # one guard around all runs makes the guard of each run cheap
             search.is_coarse = coarsely_first
             if coarsely_first:
                 for axis in axes:
@@ -101,7 +105,7 @@ class RecordShrinker(Generic[Setup, Result]):
         return search
 
     def still_fails(self, record: Record[Setup]) -> Record[Setup] | None:
-        """Return the record of a candidate's replay, or None if it does not fail the same way."""
+        """Replay a candidate and return the replay's record, or None if it does not fail in the same way."""
         replayed = self._follow(record)
         if replayed is None:
             return None
@@ -109,7 +113,9 @@ class RecordShrinker(Generic[Setup, Result]):
         return replayed.record
 
     def _follow(self, record: Record[Setup], policy: Policy | None = None) -> RecordReplay[Setup, Result] | None:
-        """Replay a candidate. Return None if it does not fail the same way. policy: replaces the record's schedule."""
+        """Replay a candidate. Return None if it does not fail in the same way. policy: replaces the record's
+        schedule.
+        """
         try:
             with cpu_limit(self._cpu_seconds_max):
                 replayed = replay(self._program, record, policy=policy, step_limit=self.step_limit)
@@ -119,13 +125,13 @@ class RecordShrinker(Generic[Setup, Result]):
                         replayed = replay(self._program, moved, step_limit=self.step_limit)
         except LeakError:
             raise
-        # the program may not accept an edited record; such a run does not show the failure
+        # an edited record may be invalid for the program; such a run does not count as a failure
         except (Exception, NoEndInSight):
             return None
         return replayed if self._is_same(replayed) else None
 
     def fails_somehow(self, record: Record[Setup]) -> Record[Setup] | None:
-        """Return the record of a candidate's replay as still_fails does. If it does not fail, try other schedules."""
+        """Replay a candidate as still_fails does. If it does not fail, try other schedules."""
         followed = self.still_fails(record)
         for number in range(SCHEDULES if followed is None else 0):
             policy = draw_policy(Choices(f"schedule {number}").stream("schedule"))
@@ -136,7 +142,7 @@ class RecordShrinker(Generic[Setup, Result]):
         return followed
 
     def shrink_crashes(self, search: Search[Record[Setup]]) -> None:
-        """Make crashes milder: no loss, a crash at the end of the life, smaller losses, an earlier operation."""
+        """Try milder crashes: one without losses, one at the end of the life, smaller losses, an earlier operation."""
         for life in [crash.life for crash in search.best.crashes]:
             for kinder in (_endings, _profiles, _moments, self._earlier):
                 crash = _crash_of(search.best, life)
@@ -147,7 +153,7 @@ class RecordShrinker(Generic[Setup, Result]):
                 search.lower(CrashPoint.parse(crash.point).nth, 1, _with_nth(life))
 
     def _earlier(self, crash: Crash) -> Iterator[Crash]:
-        """Yield crashes at earlier operations, the earliest first."""
+        """Yield crashes at earlier operations, earliest first."""
         times = self.operations.get(crash.life, {})
         if not crash.point or sum(times.values()) > _EARLIER_MAX:
             return
@@ -155,7 +161,7 @@ class RecordShrinker(Generic[Setup, Result]):
             for nth in range(1, count + 1):
                 earlier = str(CrashPoint(kind, path, nth))
                 if earlier == crash.point:
-                    return  # a later operation is no improvement
+                    return  # the remaining operations are not earlier
                 yield crash._replace(point=earlier)
 
 
@@ -166,7 +172,7 @@ def shrink(
     tries_max: int = TRIES_MAX,
     on_try: Callable[[TrialRecord, bool], None] = lambda record, accepted: None,
 ) -> Finding:
-    """Return a smaller run with the same signature: a local minimum, or the best after tries_max runs.
+    """Return a smaller run with the same signature: a local minimum, or the smallest one after tries_max runs.
 
     on_try: called after each run; the flag says whether the run was accepted. Raises ReplayDivergedError if the finding
     does not reproduce.
@@ -234,10 +240,10 @@ def _with_nth(life: str) -> Callable[[Record[Setup], int], Record[Setup]]:
 
 
 def renumbered(record: Record[Setup], replayed: RecordReplay[Setup, Result]) -> Record[Setup]:
-    """Return a record whose file names are those of its replay, or the same record if no name matches.
+    """Return the record with its file names replaced by those of the replay, or unchanged if no name matches.
 
-    Example: the record names `log-00000005`, but the replay only reached `log-00000004`. A name that is equal except
-    for its numbers takes the place of the recorded one. Of several files, the last one in the replay is used.
+    Example: the record names `log-00000005`, but the replay only reached `log-00000004`. A recorded name is replaced by
+    a name that differs only in its numbers. If there are several, the last one in the replay is used.
     """
     gone = set(replayed.gone)
     operations = replayed.simulation.operations
@@ -263,7 +269,7 @@ def _moved(decision: Decision, plain: Iterable[Decision]) -> Decision:
 
 
 def _aimed(crash: Crash, operations: Iterable[tuple[str, str]]) -> Crash:
-    """Return a crash at the last file with a matching name, at the first operation of the same kind."""
+    """Return the crash moved to the last file with a matching name, to the first operation of the same kind."""
     kind, path, _ = CrashPoint.parse(crash.point)
     shape, found = _shape(path), crash
     for other_kind, other in operations:

@@ -1,14 +1,14 @@
-"""Simulation: one run of storage code, as lives of machines on one disk.
+"""Simulation: runs storage code on one disk, in lives of several machines.
 
 A scenario is a function of one Simulation. It runs machines one after another, with a crash or a clean stop between
-them. Each machine runs a body of plain code that opens the storage under test, uses it and judges its content. For a
-life that is to crash, the scenario gives the number of file operations within which the crash comes.
+them. Each machine runs a function that opens the storage under test, uses it and judges its content. For a life with a
+crash, the scenario sets the number of file operations within which the crash happens.
 
     def scenario(run: Simulation) -> None:
         run.live("first", use, crash_within=200)
         run.live("second", judge)
 
-The same function is run for seeds (`trials`), replayed (`record`), shrunk and explored.
+The same function is run with many seeds (`trials`), replayed (`record`), shrunk and explored.
 """
 
 from abc import ABC, abstractmethod
@@ -36,20 +36,19 @@ from .disk_lifecycle import PROCESS_KILL, DiskLifecycle, Rot, no_rot
 T = TypeVar("T")
 STEP_LIMIT = 400_000
 TIME_LIMIT_NS = 3_600 * 1_000_000_000
-"""Limit of virtual time for one life."""
 TORN_SECTORS = "torn-sectors"
-# Torn sectors are listed twice (PROFILES has them too). No other profile tears a write shorter than a sector, and half
-# of such tears vanish with the length of the file.
+# Torn sectors are listed twice (PROFILES has them too), because no other profile tears a write shorter than a
+# sector, and half of such tears vanish with the length of the file.
 CRASHES = (*(name for name in PROFILES if name != NOTHING_LOST), TORN_SECTORS)
 """Profiles from which a crash is drawn."""
 DISK_STREAM = "disk of "
-"""Prefix of the name of a disk's stream; the first life on that disk follows."""
+"""Name prefix of a disk's stream. The name of the first life on that disk follows."""
 TAKEN = "taken"
-"""Suffix of the label of the draw that says that a step of the workload is taken."""
+"""Label suffix of the draw that decides whether a workload step runs."""
 
 
 class SimWorld(NamedTuple):
-    """The outside world of the code under test. Everything else that it imports must be pure."""
+    """The whole environment of the code under test. All other modules that the code imports must be pure."""
 
     clock: SimClock
     tasks: SimTasks
@@ -57,11 +56,11 @@ class SimWorld(NamedTuple):
 
 
 class WorldTrace(Trace, ABC):
-    """A trace that also records the calls of the code to its world."""
+    """A trace that also records the calls of the code under test to its world."""
 
     @abstractmethod
     def watch(self, machine: Machine, disk: Disk, tasks: Any, files: Any) -> tuple[Any, Any]:
-        """Return tasks and files that behave the same and record every call."""
+        """Return wrappers of tasks and files that record every call."""
 
 
 class Crash(NamedTuple):
@@ -73,7 +72,7 @@ class Crash(NamedTuple):
     moment: str
     """Before, during or after the operation."""
     point: str
-    """The operation, as `CrashPoint` names it. Empty: after the body's end."""
+    """The operation as the text of a `CrashPoint`. Empty: after the end of the life's function."""
 
     def __str__(self) -> str:
         where = f"{self.moment} {self.point}" if self.point else "at its end"
@@ -84,7 +83,7 @@ Scenario = Callable[["Simulation"], None]
 
 
 class _Armed(NamedTuple):
-    """A life that is to crash at an operation of its disk."""
+    """A life for which a crash at an operation of its disk is planned."""
 
     disk: Disk
     crash: Crash
@@ -93,8 +92,8 @@ class _Armed(NamedTuple):
 class Simulation:
     """One run. All random draws come from `choices`, and all task switches from the policy.
 
-    crashes: how lives crash; None: drawn. Changes of faults, timing and capacity_bytes apply to disks that are mounted
-    afterwards; a new mount follows a power cut or a clean stop.
+    crashes: the crashes of lives; None: drawn. Changed faults, timing and capacity_bytes apply from the next new disk
+    on, that is, after a power cut or a clean stop.
     """
 
     def __init__(
@@ -113,11 +112,13 @@ class Simulation:
         self.timing: Timing = SyncTiming()
         self.capacity_bytes: int | None = None
         self.triggers: dict[str, CrashTrigger] = {}
-        """The crash trigger of each life. A trigger that is set before the life is armed takes precedence."""
+        """The crash trigger of each life. A trigger in this dict before `arm` takes precedence over a planned crash."""
         self.on_crash: Callable[[str, Disk], None] | None = None
-        """Called with each life that crashes as planned, and with its disk at the moment of the crash."""
+        """Called when a planned crash happens, with the name of the life and the disk at that moment."""
         self.promises: Counter[str] = Counter()
-        """How often each promise was checked and each event happened; 0 for an event whose condition was false."""
+        """How often each promise was checked and each event happened. 0: an event was reached, but its condition was
+        false.
+        """
         self._attributes: tuple[SharedAttribute, ...] = ()
         self._armed: dict[str, _Armed] = {}
         self._recorded = None if crashes is None else {crash.life: crash for crash in crashes}
@@ -130,9 +131,9 @@ class Simulation:
 
     @property
     def landmarks_ms(self) -> Sequence[int]:
-        """Return the durations with which the code under test compares, such as its timeouts, in ms.
+        """Return durations that the code under test uses, such as its timeouts, in ms.
 
-        One in four faults that take time takes one of these durations, or one that is a ms shorter or longer.
+        One in four delays has one of these durations, or is 1 ms shorter or longer.
         """
         return self.kernel.landmarks_ms
 
@@ -145,15 +146,15 @@ class Simulation:
     def switch_at_attributes(self, *sources: Source) -> None:
         """Make accesses to plain attributes scheduling points in all later lives, to find races between threads.
 
-        sources: classes, or modules for all of their classes; only attributes that can race count. Raises ValueError
-        naming a source whose code cannot be read.
+        sources: classes, or modules for all of their classes. Attributes that cannot race are left out. ValueError:
+        names a source whose code cannot be read.
         """
-        if not self._attributes:  # once only: repeated calls would multiply the limit again
+        if not self._attributes:  # only once, because repeated calls would multiply the limit again
             self.kernel.raise_step_limit(STEPS_TIMES)
         self._attributes = shared_attributes(*sources)
 
     def with_attribute_points(self) -> AbstractContextManager[None]:
-        """Return a `with` block in which accesses to these attributes are scheduling points."""
+        """Return a context manager in which accesses to these attributes are scheduling points."""
         return attribute_points(self.kernel, self._attributes)
 
     # -- lives on disks: what every run is made of -----------------------------------------------------
@@ -161,20 +162,22 @@ class Simulation:
     def lifecycle(
         self, *, faults: FaultPlan | None = None, timing: Timing | None = None, rot: Rot = no_rot
     ) -> DiskLifecycle:
-        """Return the disk of one more machine, for all of its lives."""
+        """Return the disk lifecycle of one more machine."""
         lifecycle = DiskLifecycle(self.kernel, self.choices.stream, faults=faults, timing=timing, rot=rot)
         self._lifecycles.append(lifecycle)
         return lifecycle
 
     def planned_crash(self, drawn: Crash, unrecorded: Crash) -> Crash:
-        """Return the crash of a life: the drawn one, or in a replay the recorded one.
+        """Return the crash of a life: the drawn crash, or in a replay the recorded crash.
 
         unrecorded: used in a replay if the record has no crash for the life.
         """
         return drawn if self._recorded is None else self._recorded.get(drawn.life, unrecorded)
 
     def arm(self, disk: Disk, crash: Crash, operation: int | None) -> None:
-        """Arm the crash trigger of a life. operation: number of operations from now; used only if no point is known."""
+        """Set the crash trigger of a life. operation: number of operations from now; used only if the crash has no
+        point.
+        """
         assert operation is None or operation >= 0, operation
         trigger = self.triggers.get(crash.life)
         if trigger is None:
@@ -188,7 +191,7 @@ class Simulation:
         return self._armed[life].disk
 
     def note_crash(self, crash: Crash) -> None:
-        """Record that a life has crashed, with the operation that its trigger met. Only the first call counts."""
+        """Record that a life has crashed, with the operation that its trigger selected. Later calls have no effect."""
         if self.on_crash is not None and crash.life in self._armed and crash.life not in self._crashes:
             self.on_crash(crash.life, self._armed[crash.life].disk)
         trigger = self.triggers.get(crash.life)
@@ -197,7 +200,7 @@ class Simulation:
 
     @property
     def crashes(self) -> tuple[Crash, ...]:
-        """Return the crashes so far, in order. A crash that aborted the run before note_crash is included."""
+        """Return the crashes so far, in order, including a crash that aborted the run before note_crash."""
         met = {
             life: self._armed[life].crash._replace(point=str(trigger.met))
             for life, trigger in self.triggers.items()
@@ -207,20 +210,19 @@ class Simulation:
 
     @property
     def operations(self) -> dict[str, dict[tuple[str, str], int]]:
-        """Return the number of operations of each armed life, by kind and path."""
+        """Return the number of operations by kind and path, for each life with a trigger."""
         return {life: trigger.times for life, trigger in self.triggers.items()}
 
     @property
     def injected(self) -> Counter[str]:
-        """Return the count of each injected fault, by the names in `kinds`, and of each promise and event."""
+        """Return how often each fault (by its name in `kinds`), promise and event occurred."""
         return sum((lifecycle.injected for lifecycle in self._lifecycles), +self.promises)
 
     @property
     def enabled(self) -> tuple[str, ...]:
         """Return the possible faults, and the promises and events that were reached.
 
-        The possible faults follow from the fault plans, and from the losses that a crash can cause after the executed
-        operations.
+        Possible are the faults of the fault plans, and the losses that a crash can cause after the executed operations.
         """
         operations = {kind for trigger in self.triggers.values() for kind, _ in trigger.times}
         profiles = [PROFILES[name] for name in self.crash_profiles]
@@ -230,23 +232,23 @@ class Simulation:
     def steps(self, name: str, count: int) -> Iterator[tuple[int, Stream]]:
         """Yield the steps of one part of the workload, numbered from 1, each with a stream for its own draws.
 
-        All steps are taken, except in a shrunk run: shrinking removes steps that the failure does not need. A step must
-        therefore not depend on an earlier one. name: must differ from the names of other streams and lives.
+        All steps are yielded, except in a shrunk run: shrinking removes steps that are not needed for the failure. So a
+        step must not depend on an earlier one. name: must differ from the names of other streams and lives.
         """
         stream = self.choices.stream(name)
         for number in range(1, count + 1):
             step = stream.within(f"step {number}")
-            if step.record(2, TAKEN, 1):  # every run proposes 1; only shrinking makes it the default 0
+            if step.record(2, TAKEN, 1):  # normal runs draw 1; shrinking replaces it by 0, the default
                 yield number, step
 
     def live(
         self, life: str, body: Callable[[SimWorld], T], *, crash_within: int = 0, profiles: Sequence[str] = CRASHES
     ) -> T | None:
-        """Run `body` on a new machine named `life`, on the disk of the previous one. Return its value, or None after a
-        crash.
+        """Run `body` on a new machine named `life`, on the disk of the previous machine. Return its value, or None
+        after a crash.
 
-        crash_within: the machine crashes at one of its first crash_within file operations, or after the body's end if
-        that comes first. The kind of crash is drawn from profiles. 0: the machine stops cleanly after the body. Raises
+        crash_within: the machine crashes at one of its first crash_within file operations, or at the end of body if
+        that is earlier. The kind of crash is drawn from profiles. 0: the machine stops cleanly after the body. Raises
         TaskFailedError with the error of a task as its cause, and any other error of `Kernel.run`.
         """
         machine = self.kernel.machine(life)
@@ -280,16 +282,18 @@ class Simulation:
         lifecycle.capacity_bytes = self.capacity_bytes
         disk_name = f"{DISK_STREAM}{life}"
         disk = lifecycle.find(disk_name)
-        if lifecycle.stream_name == disk_name:  # otherwise it is the disk of a killed process, which keeps its faults
+        if lifecycle.stream_name == disk_name:  # if not, it is the disk of a killed process, which keeps its faults
             self._enabled.update(dict.fromkeys(enabled_kinds(self.faults)))
         return disk
 
     def _plan_crash(self, life: str, disk: Disk, crash_within: int, profiles: Sequence[str]) -> Crash:
-        """Draw the crash of a life, and arm the disk. The exact operation is known only when the trigger is due."""
+        """Draw the crash of a life and set its trigger. The exact operation is unknown until the trigger selects it."""
         assert crash_within > 0, crash_within
         assert profiles, life
         self.crash_profiles.update(dict.fromkeys(profiles))
-        draw = self.choices.stream("crash").raw_random  # raw, because the record holds the crash itself, by name
+        draw = self.choices.stream(
+            "crash"
+        ).raw_random  # an unrecorded draw, because the record has the crash itself, by name
         operation = int(draw() * crash_within)
         profile, moment = profiles[int(draw() * len(profiles))], MOMENTS[int(draw() * len(MOMENTS))]
         harmless = Crash(life, NOTHING_LOST, CrashPhase.AFTER, "")

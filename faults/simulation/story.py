@@ -1,7 +1,8 @@
 """Story of a failure: selects the most relevant events before it.
 
-Events that touched the bytes of a failure are the most relevant. Then come events of the same file and ends of
-machines, then events of the tasks and machines of the failure. Among equals the latest are shown; the rest are counted.
+Events that changed or read the bytes of a failure are the most relevant. Next are events of the same file and ends of
+machines, then other events of the tasks and machines of the failure. Among equally relevant events the latest are
+shown. The others are only counted.
 """
 
 import re
@@ -17,16 +18,16 @@ _BYTES, _FILE, _TASK, _OTHER = 3, 2, 1, 0
 
 @dataclass(slots=True)
 class Concern:
-    """Subject of a failure: bytes of files, files, directories, tasks and machines."""
+    """The subjects of a failure: bytes of files, files, directories, tasks and machines."""
 
     ranges: list[tuple[str, int, int]] = field(default_factory=list)
     """Path, first byte, end offset. For the log and queues: the directory, and offsets in the whole log or queue."""
     paths: set[str] = field(default_factory=set)
     tasks: set[str] = field(default_factory=set)
-    """Names, with or without their machines."""
+    """Names of tasks, with or without the names of their machines."""
     machines: set[str] = field(default_factory=set)
     names: list[str] = field(default_factory=list)
-    """Names for the first line of the story."""
+    """Names to print in the first line of the story."""
 
     def weight(self, event: TraceEvent) -> int:
         """Return the relevance of an event to the failure."""
@@ -38,15 +39,14 @@ class Concern:
         if any(path == known or path.startswith(f"{known}/") for known in self.paths):
             return _FILE
         if any(known.rpartition("/")[0] == path for known in self.paths):
-            return _TASK  # a directory's path also matches operations on its other files
+            return _TASK  # a path of a directory also matches operations on unrelated files in it
         machine, _, task = event.task.rpartition("/")
         return _TASK if machine in self.machines or not self.tasks.isdisjoint((event.task, task)) else _OTHER
 
     def add_paths(self, events: Iterable[TraceEvent], texts: Iterable[str]) -> None:
         text = "\n".join(texts)
         for path in {_place(event.text)[0] for event in events}:
-            # The name of a file in a directory does not name the directory, and a longer file name does not name its
-            # prefix.
+            # The path of a file must not match the path of its directory, nor a longer name match its prefix.
             if len(path) > 1 and re.search(rf"{re.escape(path)}(?!\w|[./-]\w)", text):
                 self.paths.add(path)
 
@@ -74,7 +74,7 @@ def story_of(
         return [_line(event, root) for event in shown]
     _add_files(concern, shown)
     weighed = sorted(((concern.weight(event), number) for number, event in enumerate(shown)), reverse=True)
-    chosen = sorted(number for _, number in weighed[: lines_max - 1])  # one line is for the count of the others
+    chosen = sorted(number for _, number in weighed[: lines_max - 1])  # one line is needed for the count of the others
     assert len(chosen) < lines_max < len(shown), (len(chosen), lines_max)
     about = f", these concern {', '.join(concern.names[:4])}" if concern.names else ""
     left_out = f"{len(shown) - len(chosen):,} of {len(shown):,} events are left out{about}"
@@ -94,9 +94,7 @@ def _line(event: TraceEvent, root: str) -> str:
 
 
 def _add_files(concern: Concern, events: Iterable[TraceEvent]) -> None:
-    """Add the files that hold the ranges of directories: in each directory, the last file that begins at or before the
-    range.
-    """
+    """Add files that contain ranges of directories: for each range the last file that begins at or before the range."""
     begins: dict[str, set[int]] = {}
     for event in events:
         directory, _, base = _place(event.text)[0].rpartition("/")

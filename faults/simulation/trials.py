@@ -29,19 +29,19 @@ from .simulation import DISK_STREAM, STEP_LIMIT, Crash, Scenario, Simulation
 from .story import Concern, story_of
 
 EXPLORE_LIMIT = 64
-"""Default limit of states per crash. Each state takes a whole run."""
+"""Default limit of states per crash, low because each state takes a whole run."""
 _STORY_LINES = 30
 _ROOT = __file__.rsplit("/", 3)[0]
 _OURS = tuple(f"{_ROOT}/{package}/" for package in ("sim", "faults", "store", "scenarios"))
-"""Directories without code of the user."""
+"""Directories that contain no user code."""
 
 
 class NeverInjected(UserWarning):
-    """A search found no failure, and some possible fault or event never happened."""
+    """No run failed, and some possible fault or event never happened."""
 
 
 class Ran(Protocol):
-    """The facts that `Coverage` needs of one run."""
+    """The results of a run that `Coverage` uses."""
 
     @property
     def injected(self) -> dict[str, int]:
@@ -53,7 +53,7 @@ class Ran(Protocol):
 
 
 class Coverage:
-    """The sum over all added runs: how often each fault was injected, and which never was."""
+    """The sum over all runs: how often each fault was injected, and which faults never were."""
 
     def __init__(self) -> None:
         self.seeds = 0
@@ -62,7 +62,7 @@ class Coverage:
         self._enabled: dict[str, None] = {}
 
     def add(self, seed: int, outcome: Ran) -> None:
-        """Add a run. The signature fits `on_run` of `find`."""
+        """Add a run. Can be passed to `find` as `on_run`."""
         self.seeds += 1
         self.injected.update(outcome.injected)
         self._enabled.update(dict.fromkeys(outcome.enabled))
@@ -97,7 +97,7 @@ class TrialOutcome:
     """Result of one run."""
 
     failure: Exception | None
-    """The error that ended the run, or None. For a failed task, the error that the task raised."""
+    """The error that ended the run, or None. If a task failed, the error that the task raised."""
     digest: str
     steps: int
     injected: dict[str, int]
@@ -108,7 +108,7 @@ class TrialOutcome:
 
     @property
     def signature(self) -> str:
-        """Return the identity of the failure: the broken promise, or else the type of the error. Empty: no failure."""
+        """Return the identity of the failure: the broken promise, or else the error's type. Empty: no failure."""
         failure = self.failure
         if isinstance(failure, PromiseBroken):
             return failure.promise
@@ -136,7 +136,7 @@ TrialReplay = RecordReplay[None, TrialOutcome]
 
 
 def program_of(scenario: Scenario) -> Program[None, TrialOutcome]:
-    """Return a scenario as a program. Its result holds the error that the scenario raises."""
+    """Return a scenario as a program. The result contains the error that the scenario raises."""
     return partial(_run, scenario)
 
 
@@ -155,7 +155,7 @@ def _run(scenario: Scenario, setup: None, run: Simulation) -> TrialOutcome:
 
 
 def run_seed(scenario: Scenario, seed: int) -> TrialOutcome:
-    """Run one seed under the guard. Raises LeakError if a task used something outside its world."""
+    """Run one seed under the guard. LeakError: a task used a resource outside its world."""
     return execute(program_of(scenario), None, _simulation_of(seed))
 
 
@@ -167,7 +167,7 @@ def _simulation_of(seed: int) -> Simulation:
 def find(
     scenario: Scenario, seeds: Iterable[int], on_run: Callable[[int, TrialOutcome], None] = lambda seed, outcome: None
 ) -> Finding | None:
-    """Run seeds up to the first failure, and return its finding, or None. on_run is called with each run.
+    """Run seeds up to the first failure, and return its finding, or None. on_run: called with each seed and its run.
 
     Warns with NeverInjected if no seed fails and some possible fault was never injected. Raises LeakError as run_seed
     does, and ReplayDivergedError if the failed run cannot be repeated.
@@ -191,7 +191,7 @@ def first_failure(
 ) -> Finding | None:
     """Run seeds as `find` does, without the warning."""
     program = program_of(scenario)
-    with guard():  # an outer guard makes the guards of the runs cheap
+    with guard():  # one guard around all runs makes the guard of each run cheap
         for seed in seeds:
             simulation = _simulation_of(seed)
             outcome = execute(program, None, simulation)
@@ -224,9 +224,9 @@ def _finding(seed: int, record: TrialRecord, outcome: TrialOutcome, trace: Trace
 
 
 def _concern_of(record: TrialRecord, outcome: TrialOutcome, trace: Trace) -> Concern:
-    """Return the subject of a failure: files that the error, crashes or disk draws name, switched tasks, crashed lives.
+    """Return the subjects of a failure: files named by the error, crashes or disk draws; switched tasks; crashed lives.
 
-    Without the lives, the last machine would fill the story, although it often only judges.
+    Without the crashed lives, the story would consist of events of the last machine, which often only judges.
     """
     concern = Concern(machines={crash.life for crash in record.crashes})
     concern.tasks = {task for switch in record.schedule for task in (switch.task, switch.chosen)}
@@ -238,7 +238,7 @@ def _concern_of(record: TrialRecord, outcome: TrialOutcome, trace: Trace) -> Con
 
 @dataclass(frozen=True, slots=True)
 class TrialExploration:
-    """Every crash of one life of a run, and every state after each."""
+    """The results of crashing one life of a run at every operation, with every state after each crash."""
 
     life: str
     findings: tuple[Finding, ...]
@@ -254,8 +254,8 @@ class TrialExploration:
 def explore(scenario: Scenario, seed: int = 0, *, life: str = "", limit: int = EXPLORE_LIMIT) -> TrialExploration:
     """Crash one life of a seed's run at each of its operations, and judge every state.
 
-    The rest of the run is that of the seed, without crashes. life: by default the first that may crash. limit: states
-    per crash. Raises ValueError if no life may crash.
+    Other lives run as with the seed, but without crashes. life: by default the first life that may crash. limit: states
+    per crash. ValueError: no life may crash.
     """
     program, choices = program_of(scenario), Choices(str(seed))
     simulation = Simulation(choices, draw_policy(choices.stream("schedule")), crashes=())
