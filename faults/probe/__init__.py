@@ -1,11 +1,12 @@
 """Probe: finds the crash states of an unmodified program and checks each of them.
 
-`recording` runs in the process of a Python program, and `tracing` next to any other program; the rest is simulated. A
-program that states its own promises imports one name. This module imports nothing else, so the import is cheap:
+`recording` records a Python program inside its process, and `tracing` records any other program from a second process.
+Everything after the recording is simulated. A program that states its own promises needs one import, which is cheap
+because this module imports no other:
 
-    from tornlog.faults.probe import acknowledge
+ from tornlog.faults.probe import acknowledge
 
-    acknowledge("order 7 stored")
+ acknowledge("order 7 stored")
 """
 
 from collections.abc import Callable
@@ -17,7 +18,7 @@ LIMIT = 256
 CHECK_SECONDS = 10.0
 """Default time limit of a check."""
 PROGRAM_SECONDS = 300.0
-"""Default time limit of the program."""
+"""Default time limit of one run of the program."""
 FAULT_RUNS = 32
 """Default number of calls at which each fault is injected."""
 
@@ -25,11 +26,11 @@ _listeners: list[Callable[[str], None]] = []
 
 
 def acknowledge(promise: str) -> None:
-    """State that something is promised from now on. No-op outside of a recording."""
+    """Record a promise, which must hold after every later crash. No-op outside of a recording."""
     for listener in _listeners:
         listener(promise)
 
 
 def listen(listener: Callable[[str], None]) -> None:
-    """Call a listener with each promise, for the rest of the process."""
+    """Call a function with each promise, for the rest of the process."""
     _listeners.append(listener)

@@ -1,4 +1,4 @@
-"""Documents of a probe: the JSON of `tornlog probe`, described in that command."""
+"""Documents of a probe: the JSON output, whose fields `tornlog probe` explains."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -15,7 +15,7 @@ from .story import story
 
 FORMAT = "tornlog-probe/1"
 Places = Mapping[tuple[str, str], Path]
-"""The directories of failures, by kind and signature of the finding."""
+"""The directories of failures, by kind and signature."""
 
 
 def refused_json(record: ProgramRecord, reasons: list[str]) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def recoveries_json(recoveries: Recoveries, findings: Sequence[ProbeFinding], pl
 
 
 def reruns_json(reruns: Reruns, findings: Sequence[ProbeFinding], places: Places) -> dict[str, Any]:
-    """Return the document of the runs with faults and in other orders."""
+    """Return the document of the runs with faults or with other thread orders."""
     stories = {(one.kind, one.signature): one for one in findings}
     return {
         **_fields_of(reruns, "runs", "failed"),
@@ -133,7 +133,7 @@ def _smallest_json(finding: ProbeFinding) -> dict[str, Any]:
 
 
 def replayed_json(failure: ProbeFailure, check: Check, verdict: CheckOutcome) -> dict[str, Any]:
-    """Return the document of a replay: the present verdict of a check on a stored state."""
+    """Return the document of a replay: the verdict of a check on a stored state."""
     return {
         "format": "tornlog-probe-replay/1",
         "program": list(failure.record.program),

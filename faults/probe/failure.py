@@ -1,11 +1,11 @@
-"""Failures of programs: broken states, with the data to rebuild and check them again.
+"""Failures of programs: broken states, with the data to rebuild and recheck them.
 
-Each kind of breach has its own directory with the failure and the files after the crash. The failure is an artefact
+Each kind of breach has a directory with the failure and the files after the crash. The failure is an artefact
 (`faults.simulation.artefact`) of the kind "probe":
 
 check       name of the check: its file, or the command of a server
 check_kind  its kind (faults.probe.checks.kinds)
-is_server   in older failures without check_kind: whether the kind is "check_server"
+is_server   only in older failures, which have no check_kind: whether the kind is "check_server"
 signature   common text of the breaches of one kind
 outcome     broken, raised, timed out or died
 violations  messages of the check
@@ -13,7 +13,7 @@ disk        kind of crash, a name in faults.crashes.profiles
 after       the moment: {"step", "operations", "acknowledged", "is_inside"}
 decisions   draws that select the losses: stream -> [[label, nth, options, value], ...] (sim.choices)
 digest      of the state
-losses      the same in words: [{"what", "by": the step that wrote it}]
+losses      the losses in words: [{"what", "by": the step that wrote the data}]
 story       the last steps of the program before the crash
 recovery    after a crash in a check's recovery: lines about the first crash. `record` and `story` are then of the
             check, which begins with the promises of the program, and `start` is the state after the first crash
@@ -47,7 +47,7 @@ from .story import step_text, story
 
 @dataclass(frozen=True, slots=True)
 class _SparseDocument:
-    """A file with holes: its length, and its data by offset."""
+    """A file with holes: its length, and its data by file offset."""
 
     size: int
     extents: list[tuple[int, bytes]]
@@ -59,7 +59,7 @@ class _ImageDocument:
     files: dict[str, bytes]
     symlinks: dict[str, str] = field(default_factory=dict)
     sparse: dict[str, _SparseDocument] = field(default_factory=dict)
-    """Files with holes. They are not in `files`."""
+    """Files with holes. They are not listed in `files`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class _ProbeDocument:
 
 @dataclass(frozen=True, slots=True)
 class ProbeFailure:
-    """A broken state with its record and its check."""
+    """A broken state with the record that leads to it and the check that found it."""
 
     check: str
     case: CrashCase
@@ -93,12 +93,12 @@ class ProbeFailure:
     """The steps up to the crash."""
     check_kind: str = Check.kind
     recovery: tuple[str, ...] = ()
-    """Lines about the first crash, if this one is in a recovery."""
+    """Lines about the first crash, if the second crash is in a recovery."""
     rerun: str = ""
-    """How the run differed from the first one: a fault, or another order. Empty for the first run."""
+    """How the run differed from the first run: by a fault, or by another thread order. Empty for the first run."""
 
     def to_json(self, shown: CrashCaseView) -> str:
-        """Return the text of the artefact. shown: the case with its losses."""
+        """Return the text of the artefact. shown: the crash case with its losses."""
         case, decisions = self.case, {}
         for stream, entries in recorded(self.case.decisions).items():
             decisions[stream] = [(label, nth, options, value) for label, nth, options, value in entries]
@@ -124,7 +124,7 @@ class ProbeFailure:
 
     @classmethod
     def from_json(cls, text: str) -> "ProbeFailure":
-        """Read the output of to_json. Raises ArtefactError or RecordError with the place of the first problem."""
+        """Read the output of to_json. ArtefactError, RecordError: name the place of the first problem."""
         found = read_artefact(text, PROBE, _ProbeDocument)
         if found.disk not in PROFILES:
             raise ArtefactError(f"failure.disk: expected one of {', '.join(PROFILES)}, found {found.disk}")
@@ -150,7 +150,7 @@ def _image_document(image: Image) -> _ImageDocument:
 
 
 def _image(document: _ImageDocument) -> Image:
-    """Return the image of a document. Raises ArtefactError if a file has data after its end."""
+    """Return the image of a document. ArtefactError: a file has data after its end."""
     files = {path: FileImage(content, 0) for path, content in document.files.items()}
     for path, file in document.sparse.items():
         content = SparseBytes(file.size)
@@ -174,7 +174,7 @@ _SLUG_MAX = 60
 
 @dataclass(frozen=True, slots=True)
 class ProbeFinding:
-    """A breach for the report: its smallest case, and the record of the run."""
+    """A breach for the report: the smallest case, and the record of the run."""
 
     signature: str
     record: ProgramRecord
@@ -183,7 +183,9 @@ class ProbeFinding:
     recovery: tuple[str, ...] = ()
     rerun: str = ""
     kind: str = ""
-    """Kind of that difference, RECOVERY for a crash in recovery, or empty for a crash of the program itself."""
+    """Kind of the difference from the first run, RECOVERY for a crash in a recovery, or empty for a crash of the first
+    run.
+    """
 
 
 def write_cases(
@@ -192,9 +194,9 @@ def write_cases(
     out: Path | None,
     write: Callable[[Path, str], object] = Path.write_text,
 ) -> dict[tuple[str, str], Path]:
-    """Write each failure and its files to a directory of its own. Return the directories by kind and signature.
+    """Write each failure and its files to a separate directory. Return the directories by kind and signature.
 
-    write: writes a failure file. The other files of a failure can be rebuilt from it.
+    write: the function that writes a failure file. All other files can be rebuilt from this file.
     """
     places: dict[tuple[str, str], Path] = {}
     if out is None:
@@ -212,7 +214,7 @@ def write_cases(
 
 
 def _slugs(signatures: Iterable[str]) -> Iterator[str]:
-    """Yield a different directory name for each signature."""
+    """Yield a unique directory name for each signature."""
     taken: set[str] = set()
     for signature in signatures:
         name = re.sub(r"[^a-z0-9]+", "-", signature.lower()).strip("-")[:_SLUG_MAX] or "breach"

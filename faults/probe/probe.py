@@ -1,12 +1,12 @@
 """Probe: enumerates the states after every crash of a record and checks each once.
 
     for each operation of the record, and after the last one, and for each disk: enumerate the crash states
-        check each new state with the promises made so far, and group the breaches by signature
+        check each new state against the promises made so far, and group the breaches by signature
 
-The verdict depends only on the state and the promises, so each such pair is checked once, for all moments and disks.
+The verdict depends only on the state and the promises, so each such pair is checked once for all moments and disks.
 
-In a sequence of stores through maps, a power cut is tried only at the end: pages reach the disk in any order, so all
-states of earlier power cuts are possible there too. A process kill is tried between any two stores.
+In a sequence of stores through maps, a power cut is tried only after the last store: pages reach the disk in any order,
+so this power cut has all states of earlier ones. A process kill is tried between any two stores.
 """
 
 from collections import Counter
@@ -29,8 +29,8 @@ from .record import ProgramRecord
 from .replay import DISK_STREAM, Point, Replayer
 
 _BATCH_PER_JOB = 4
-"""States or points that are checked together, per checking process. Enough to keep all processes busy, and few, because
-a probe that ends early loses the current batch.
+"""Number of states or points checked together, per checking process. Large enough to keep all processes busy, but
+small, because a probe that ends early loses the current batch.
 """
 
 _QUOTED_MAX = 60
@@ -38,13 +38,13 @@ _QUOTED_MAX = 60
 
 @dataclass(slots=True)
 class DiskCount:
-    """Counts for one disk."""
+    """Counts for one kind of disk."""
 
     crashes: int = 0
     exhausted: int = 0
-    """Crashes with every state tried."""
+    """Number of crashes of which every state was tried."""
     cut: int = 0
-    """Crashes with some states left out by the limit."""
+    """Number of crashes of which the limit left states out."""
     states: int = 0
     broken: int = 0
 
@@ -62,38 +62,40 @@ class CrashCase:
 
     @property
     def severity(self) -> tuple[bool, bool, bool]:
-        """Return a sort key; more severe cases are smaller.
+        """Return a sort key that puts the most severe case first.
 
-        A case after a promise comes first. Then a process kill comes before a power cut, and a real file system before
-        a metadata model that only POSIX allows.
+        Cases after a promise are most severe. Next, a process kill is more severe than a power cut, and a real file
+        system more severe than a profile that only POSIX allows.
         """
         profile = PROFILES[self.disk]
         return not self.point.acknowledged, not profile.page_cache_survives, profile.metadata is Metadata.ANY
 
     @property
     def size(self) -> tuple[int, int, int]:
-        """Return a sort key; cases with fewer losses, then fewer operations and promises are smaller."""
+        """Return a sort key that puts the case with the fewest losses first, then fewest operations, then fewest
+        promises.
+        """
         return self.losses, self.point.operations, self.point.acknowledged
 
     @property
     def rank(self) -> tuple[tuple[bool, bool, bool], tuple[int, int, int]]:
-        """Return the sort key for the case to show: severity before size."""
+        """Return the sort key that selects the case to print: severity, then size."""
         return self.severity, self.size
 
 
 @dataclass(slots=True)
 class ViolationGroup:
-    """All broken states with one signature. smallest: the first of them by rank."""
+    """All broken states with one signature. smallest: the first case by rank."""
 
     smallest: CrashCase
     states: int = 0
     points: set[int] = field(default_factory=set)
-    """Numbers of operations before the crashes."""
+    """Numbers of disk operations before the crashes."""
     disks: dict[str, int] = field(default_factory=dict)
     """Number of states by disk."""
 
     def joined(self, other: "ViolationGroup", smallest: CrashCase) -> "ViolationGroup":
-        """Return the group of the states of both."""
+        """Return a group with the states of both groups."""
         disks = dict(Counter(self.disks) + Counter(other.disks))
         assert sum(disks.values()) == self.states + other.states, "each broken state counts on one disk"
         return ViolationGroup(smallest, self.states + other.states, self.points | other.points, disks)
@@ -101,24 +103,24 @@ class ViolationGroup:
 
 @dataclass(slots=True)
 class ProbeReport:
-    """Result of a probe."""
+    """Counts, breaches and faults of a probe."""
 
     counts: dict[str, DiskCount]
     breaches: dict[str, ViolationGroup] = field(default_factory=dict)
     points: int = 0
     operations: int = 0
     steps: int = 0
-    """Number of steps with all crashes tried."""
+    """Number of steps of which all crashes were tried."""
     is_finished: bool = False
     is_of_end: bool = False
-    """Whether only the state at the end of the run was checked, without a crash."""
+    """Whether only the state at the end of the run was checked, without any crash."""
     images: set[str] = field(default_factory=set)
     judged: int = 0
     seconds: float = 0.0
     injected: set[str] = field(default_factory=set)
-    """Faults that occurred in some state, by the names in `kinds`."""
+    """Faults that occurred in at least one state, by the names in `kinds`."""
     enabled: tuple[str, ...] = ()
-    """Faults that were possible with the program's calls and the disks."""
+    """Faults that are possible with the program's calls and the disks."""
 
     @property
     def never_injected(self) -> list[str]:
@@ -131,7 +133,7 @@ class ProbeReport:
         return sum(count.states for count in self.counts.values())
 
     def notes(self, record: ProgramRecord) -> list[str]:
-        """Return the reasons why a result without breaches says little."""
+        """Return the reasons why a result without breaches proves little."""
         found = []
         if self.is_of_end and self.breaches:
             found.append(
@@ -149,18 +151,18 @@ class ProbeReport:
 
     @property
     def in_order(self) -> list[tuple[str, ViolationGroup]]:
-        """Return the breaches, the most severe first, then the smallest."""
+        """Return the breaches, most severe first, then smallest first."""
         return sorted(self.breaches.items(), key=lambda one: (one[1].smallest.rank, one[0]))
 
 
 Verdicts = dict[tuple[str, int], CheckOutcome]
-"""By digest of the state and number of promises."""
+"""Outcomes by the digest of a state and the number of promises."""
 OnHeld = Callable[[Image, list[str], CrashCase, Verdicts], None]
-"""Called with a state that holds, the promises, its crash, and all verdicts so far."""
+"""Called for each state that holds, with the promises, the crash, and all verdicts so far."""
 
 
 class _Waiting(NamedTuple):
-    """A state that waits for its check, and the first crash that left it."""
+    """A state that has not been checked yet, and the first crash that left it."""
 
     point: Point
     disk: str
@@ -179,10 +181,11 @@ def probe(
     on_held: OnHeld | None = None,
     verdicts: Verdicts | None = None,
 ) -> ProbeReport:
-    """Try all crashes of a record. limit: states per crash. on_progress(found, steps done, number of steps).
+    """Try all crashes of a record. limit: states per crash. on_progress: called with the report, steps done, number of
+    steps.
 
-    on_held: called with each state that holds. verdicts: collects the verdict on each state. A probe that ends early
-    returns its findings so far.
+    on_held: called with each state that holds. verdicts: new verdicts are added. A probe that ends early returns its
+    findings so far.
     """
     prober = Prober(record, start, checkers, disks, limit, {} if verdicts is None else verdicts, on_held)
     began = perf_counter()
@@ -195,7 +198,7 @@ def probe(
 
 
 def probe_end(record: ProgramRecord, start: Image, checkers: Checkers) -> ProbeReport:
-    """Check the state at the end of a record, without a crash. There is no verdict if the probe ends early."""
+    """Check the state at the end of a record, without a crash. A probe that ends early has no verdict."""
     prober = Prober(record, start, checkers, (NOTHING_LOST,), 1, {})
     prober.found.is_of_end = True
     *_, last = prober.replayer.points()
@@ -206,8 +209,8 @@ def probe_end(record: ProgramRecord, start: Image, checkers: Checkers) -> ProbeR
 
 
 class Prober:
-    """Goes from point to point. Invariant: each pair of state and promises so far has a verdict, or waits for its
-    check.
+    """Visits the points of a record in order. Invariant: each pair of state and promises found so far has a verdict or
+    is queued for its check.
     """
 
     def __init__(
@@ -229,16 +232,16 @@ class Prober:
         self._limit = limit
         self._chances = Choices("probe")
         self._states: dict[str, CrashStates] = {}
-        """States of the last point, by disk. The next point has the same states unless the disk has changed."""
+        """States of the last point, by disk. They are reused for the next point if the disk has not changed."""
         self._operations = -1
         self._verdicts = verdicts
         self._on_held = on_held
-        self._known = known  # disk and signature of known breaches
+        self._known = known  # disk and signature of breaches that are already known
         self._waiting: dict[tuple[str, int], _Waiting] = {}
         self._points: list[tuple[Point, dict[str, CrashStates]]] = []  # points that are not counted yet
 
     def run(self, first_step: int = -1, on_point: Callable[[Point], None] = lambda point: None) -> None:
-        """Explore all points after a step. Raises EndedEarlyError, with the counts up to date."""
+        """Explore all points after a step. EndedEarlyError: the probe was interrupted; the counts are up to date."""
         try:
             for point in self.replayer.points():
                 if point.step >= first_step:
@@ -251,7 +254,7 @@ class Prober:
             self._sum_up_all()
 
     def explore(self, point: Point) -> None:
-        """Collect the states that a crash at the current point may leave."""
+        """Queue the states that a crash at the current point may leave."""
         if point.operations != self._operations:
             self._operations, self._states = point.operations, {}
         disks = [disk for disk in self.found.counts if self._is_of_interest(disk, point)]
@@ -268,13 +271,13 @@ class Prober:
             self.judge()
 
     def _is_of_interest(self, disk: str, point: Point) -> bool:
-        """Return whether a crash here may leave a state that no later crash leaves."""
+        """Return whether a crash at this point may leave a state that no later crash leaves."""
         run = [step.kind for step in self._record.steps[max(0, point.step) : point.step + 2]]
         is_inside_of_run = run == [steps.STORE, steps.STORE]
         return not is_inside_of_run or PROFILES[disk].page_cache_survives
 
     def judge(self) -> None:
-        """Check the waiting states and count them."""
+        """Check the queued states and count them."""
         waiting, self._waiting = self._waiting, {}
         promised = {key: self._acknowledged[: key[1]] for key in waiting}
         questions = [(one.state.image, promised[key]) for key, one in waiting.items()]
@@ -296,7 +299,7 @@ class Prober:
         self._points.clear()
 
     def _sum_up(self, point: Point, states_of: dict[str, CrashStates]) -> None:
-        """Count a point. After an early end, states without a verdict and their crashes are left out."""
+        """Count a point. After an early end, states without a verdict are not counted, nor are their crashes."""
         is_whole = True
         for disk, states in states_of.items():
             count = self.found.counts[disk]
@@ -319,7 +322,7 @@ class Prober:
         if is_whole:
             self.found.points += 1
             self.found.operations = point.operations
-            self.found.steps = max(0, point.step)  # this step may have more points
+            self.found.steps = max(0, point.step)  # other points of this step may follow
 
     def _note(self, states: CrashStates, state: CrashState) -> None:
         injected = self.found.injected

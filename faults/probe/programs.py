@@ -1,8 +1,8 @@
-"""Programs of any kind, and the choice of their recorder.
+"""Programs of any kind: selects their recorder and runs them.
 
-A script (`.py`) or a module (`-m`) is recorded at the calls of Python, so that each step has its source line. All other
-programs are recorded at the system calls, and so are scripts and modules on request. Checks are recorded by the same
-two recorders, because crashes in their recovery are tried too.
+A Python script (`.py`) or module (`-m`) is recorded at Python's function calls, so that each step has a source line.
+All other programs are recorded at system calls; scripts and modules only on request. Checks are recorded in the same
+way, because crashes during their recovery are tried too.
 """
 
 import shutil
@@ -23,7 +23,7 @@ from .tracing.run import TracedRun, record_traced, run_traced
 PYTHON, CALLS = "python", "calls"
 RECORDERS = (CALLS, PYTHON)
 STORES = ("step", "call")
-"""Stores through maps are seen one by one ("step"), or as their sum at the next call ("call")."""
+"""How stores through maps are recorded: one by one ("step"), or together at the next call ("call")."""
 _MODULE_CODE = "import runpy, sys; {path}; sys.argv[0] = ''; runpy.run_module({name!r}, None, '__main__', True)"
 
 
@@ -31,8 +31,8 @@ _MODULE_CODE = "import runpy, sys; {path}; sys.argv[0] = ''; runpy.run_module({n
 class RecorderChoice:
     """A recorder and its options. kind: one of RECORDERS, or "" for the default of the program.
 
-    seconds_max: time limit of the program. takes_stacks: find the source line of each system call. Calls of Python
-    always have their lines.
+    seconds_max: time limit of the program. takes_stacks: whether to find the source line of each system call. Python
+    calls always have source lines.
     """
 
     kind: str
@@ -45,7 +45,7 @@ class RecorderChoice:
     ) -> tuple[ProgramRecord, list[str]]:
         """Run a program. Return its record, and the differences between the record and the files that the program left.
 
-        Raises ProgramError if there is no such program or it fails. Its standard error is not redirected.
+        ProgramError: the program does not exist or fails. Its standard error is not redirected.
         """
         command = runnable(program)
         if self.kind_for(program) == PYTHON:
@@ -60,7 +60,9 @@ class RecorderChoice:
         )
 
     def rerun(self, program: Sequence[str], start: Image, control: RunControl) -> TracedRun:
-        """Run a program with a fault or in a seeded order. Only system calls support this. The program may fail."""
+        """Run a program with a fault or with a seeded thread order. Possible only at system calls. The program may
+        fail.
+        """
         return run_traced(
             runnable(program),
             start,
@@ -69,23 +71,25 @@ class RecorderChoice:
             control,
             is_quiet=True,
             takes_stacks=self.takes_stacks,
-            ignores_special_files=True,  # after an injected fault the program may not remove its sockets
+            ignores_special_files=True,  # after an injected fault the program may leave its sockets
         )
 
     def record_check(self, check: Check, start: Image, acknowledged: list[str]) -> tuple[ProgramRecord, list[str]]:
-        """Run a check in a crash state, as a program without promises. The rest is as in `record`.
+        """Run a check on a crash state and record it as `record` does. It makes no promises.
 
-        A server is started for this state alone.
+        A server is started only for this state.
         """
         with TemporaryDirectory(prefix="tornlog-probe-") as scratch:
             program = check.program(Path(scratch, "promises"), acknowledged, self.seconds_max)
-            # a killed server does not remove its sockets
+            # a killed server leaves its sockets
             record, unlike = self.record(program, start, ignores_special_files=True)
         silent = tuple(step for step in record.steps if step.kind != steps.ACKNOWLEDGE)
         return replace(record, steps=silent), unlike
 
     def kind_for(self, program: Sequence[str]) -> str:
-        """Return the recorder for a program. Raises ProgramError if the requested one does not support it."""
+        """Return the kind of recorder for a program. ProgramError: the requested recorder does not support the
+        program.
+        """
         is_python = is_of_python(program)
         if self.kind == PYTHON and not is_python:
             raise ProgramError(f"{program[0]}: expected a script, .py, or -m and a module to record calls of Python")
@@ -98,7 +102,9 @@ def is_of_python(program: Sequence[str]) -> bool:
 
 
 def runnable(program: Sequence[str]) -> list[str]:
-    """Return a program's command line, valid in any working directory. Raises ProgramError if there is none."""
+    """Return the program's command line in a form that works in any directory. ProgramError: the program does not
+    exist.
+    """
     first, *arguments = program
     if first == "-m":
         code = _MODULE_CODE.format(path=f"sys.path.insert(0, {str(Path.cwd())!r})", name=arguments[0])

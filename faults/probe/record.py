@@ -1,18 +1,18 @@
-"""Record of a program: its changes to files and its promises, in order.
+"""Record of a program: its file changes and promises in order.
 
-Paths are absolute on the program's disk: its directory is `/files`, its temporary files are below `/tmp`. A file has a
-number, because a descriptor outlives names. The files that exist at the start have the first numbers, in the order of
-their paths.
+Paths are absolute on the program's disk: its working directory is `/files`, and its temporary files are below `/tmp`.
+Files have numbers, because a file can be used after its name was removed. The files that exist at the start have the
+first numbers, in the order of their paths.
 
     kind              path    target   file   at      size   data
     create            name    -        its    -       -      -        path "": a file without a name, O_TMPFILE
     write             -       -        which  offset  -      bytes
-    store             -       -        which  offset  -      bytes    through a map; within one page, seen whole or not
+    store             -       -        which  offset  -      bytes    through a map; within one page, atomic
     truncate          -       -        which  size    -      -
-    allocate          -       -        which  offset  bytes  -        the file is at least that long: at + size
-    zero range        -       -        which  offset  bytes  -        zeros, as far as the file goes
+    allocate          -       -        which  offset  bytes  -        extends the file to at least at + size
+    zero range        -       -        which  offset  bytes  -        zeros, up to the end of the file
     sync              -       "data"   which  offset  bytes  -        fsync; with a target fdatasync, msync, O_DSYNC;
-                                                                      size 0: all of it
+                                                                      size 0: the whole file
     rename            old     new      -      -       -      -        of a file, or of a directory with its content
     exchange          one     other    -      -       -      -        RENAME_EXCHANGE
     link              old     new      -      -       -      -        path "": of the file by its number
@@ -24,12 +24,12 @@ their paths.
     sync all          -       -        -      -       -      -
     failed sync       -       -        which  offset  bytes  -        as sync, or all; EIO: clean, and not durable
     lying sync        name    -        which  offset  bytes  -        as sync, or sync directory, but not durable yet
-    fault             kind    detail   which  -       -      -        a call failed by an injected fault, without effect
-    acknowledge       text    -        -      -       -      -        a promise; without any, a printed line
+    fault             kind    detail   which  -       -      -        an injected fault made a call fail, without effect
+    acknowledge       text    -        -      -       -      -        a promise; if there is none, a printed line
 
-Modes, owners, times and extended attributes are not recorded: the simulated disk has none that a program could lose.
-Calls that change no content and make nothing durable are not recorded either. Blocks reserved beyond the end
-(FALLOC_FL_KEEP_SIZE) show in no file, and the disk has room for all recorded data. msync(MS_ASYNC) "is in fact a no-op"
+Modes, owners, times and extended attributes are not recorded: the simulated disk does not store them. Calls that
+neither change content nor make data durable are not recorded either. Blocks reserved beyond the end
+(FALLOC_FL_KEEP_SIZE) do not change a file, and the simulated disk is never full. msync(MS_ASYNC) "is in fact a no-op"
 (msync(2)). sync_file_range writes no metadata and flushes no drive: "there are no guarantees that the data will be
 available after a crash" (sync_file_range(2)).
 
@@ -51,14 +51,14 @@ import msgspec
 FORMAT = "tornlog-record/2"
 _FORMAT_BEFORE = "tornlog-record/1"
 FILES, TEMPORARY = "/files", "/tmp"
-"""The program's directory and its temporary directory, on its disk."""
+"""The program's working directory and its temporary directory, on the simulated disk."""
 CREATE, WRITE, STORE, TRUNCATE, ALLOCATE, ZERO_RANGE = "create", "write", "store", "truncate", "allocate", "zero range"
 RENAME, EXCHANGE, LINK, SYMLINK, UNLINK = "rename", "exchange", "link", "symlink", "unlink"
 MAKE_DIRECTORY, REMOVE_DIRECTORY = "make directory", "remove directory"
 SYNC, SYNC_DIRECTORY, SYNC_ALL = "sync", "sync directory", "sync all"
 FAILED_SYNC, LYING_SYNC, FAULT = "failed sync", "lying sync", "fault"
 DATA = "data"
-"""Target of a sync of data only. It does not make times durable, and so fewer names of other files."""
+"""Target of a data-only sync. It does not make times durable, and so commits fewer names of other files."""
 INJECTED = (FAILED_SYNC, LYING_SYNC, FAULT)
 """Faults that were injected into the program's calls."""
 ACKNOWLEDGE = "acknowledge"
@@ -67,9 +67,9 @@ KINDS = (
     *(MAKE_DIRECTORY, REMOVE_DIRECTORY, SYNC, SYNC_DIRECTORY, SYNC_ALL, *INJECTED, ACKNOWLEDGE),
 )
 FILE_BYTES_MAX = 1 << 40
-"""Limit of the length of one file. The cost of a file is its data, not its length."""
+"""Maximum length of one file. Memory is needed only for a file's data, not for its length."""
 RECORD_BYTES_MAX = 256 << 20
-"""Limit of all written data. A larger record is reported and not replayed."""
+"""Maximum amount of written data. A program that writes more is reported and not replayed."""
 STEPS_MAX = 1_000_000
 UNSEEN_MAX = 100
 
@@ -79,7 +79,7 @@ class RecordError(ValueError):
 
 
 class Step(msgspec.Struct, frozen=True, omit_defaults=True, rename={"kind": "do", "stack": "from"}):
-    """One recorded action. The head of this file lists the fields of each kind."""
+    """One recorded action. The module docstring lists the fields of each kind."""
 
     kind: str
     path: str = ""
@@ -92,7 +92,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True, rename={"kind": "do"
     by: int = 0
     """Index in the record's `tasks`."""
     call: str = ""
-    """Name of the system call, if recorded at system calls."""
+    """Name of the system call, if the program was recorded at system calls."""
 
 
 class SourceLine(NamedTuple):
@@ -104,7 +104,7 @@ class SourceLine(NamedTuple):
 
 
 class ProgramTask(NamedTuple):
-    """A thread of the program or of its child processes. Both numbers are in the order of appearance."""
+    """A thread of the program or of a child process. Processes and threads are numbered in the order of appearance."""
 
     process: int
     thread: int
@@ -112,11 +112,13 @@ class ProgramTask(NamedTuple):
 
 
 NOBODY = ProgramTask(-1, -1, "")
-"""The task of the promises at the start of the record of a check."""
+"""The task of the promises at the start of a check's record."""
 
 
 class Unseen(msgspec.Struct, frozen=True, rename={"stack": "from"}):
-    """An action that the recorder does not support. event: a Python audit event, a system call, or a limit."""
+    """An action that the recorder does not support. event: a Python audit event, a system call, or an
+    exceeded limit.
+    """
 
     event: str
     detail: str
@@ -134,10 +136,10 @@ class ProgramRecord:
     exit: int = 0
     tasks: tuple[ProgramTask, ...] = (ProgramTask(0, 0, ""),)
     unended: str = ""
-    """An unfinished line of output at the end. It is no promise."""
+    """An unfinished line of output at the end of the run. It is no promise."""
     before: tuple[str, ...] = ()
-    """Paths of the files before the first step, by their numbers. They are not in the document, because the start image
-    has them.
+    """Paths of the files before the first step, by number. They are not in the document, because the start image has
+    them.
     """
 
     @property
@@ -151,14 +153,14 @@ class ProgramRecord:
         return [number for number, step in enumerate(self.steps) if step.kind in INJECTED]
 
     def upto(self, steps: int) -> "ProgramRecord":
-        """Return the record with only its first steps. All stacks remain."""
+        """Return the record with only its first steps, but all stacks."""
         assert steps >= 0, steps
         return replace(self, steps=self.steps[:steps], unseen=(), unended="")
 
     def to_json(self) -> dict[str, Any]:
         document: dict[str, Any] = {"format": FORMAT, **msgspec.to_builtins(self)}
         for named, step in zip(document["steps"], self.steps, strict=True):
-            named["from"] = step.stack  # written even if it is 0, because readers expect it
+            named["from"] = step.stack  # written even if 0, because readers require the field
         del document["before"]
         if not self.unended:
             del document["unended"]
@@ -166,7 +168,7 @@ class ProgramRecord:
 
     @classmethod
     def from_json(cls, document: Any) -> "ProgramRecord":
-        """Read the output of to_json. Raises RecordError with the place of the first problem."""
+        """Read the output of to_json. RecordError: names the place of the first problem."""
         found = document.get("format") if isinstance(document, dict) else type(document).__name__
         if found not in (FORMAT, _FORMAT_BEFORE):
             raise RecordError(f"record: format: expected {FORMAT}, found {found}")
@@ -192,7 +194,7 @@ def _from_before(record: ProgramRecord) -> ProgramRecord:
 
 
 def _check(record: ProgramRecord) -> None:
-    """Raise RecordError for an impossible step. The limits also bound the work of a replay."""
+    """Raise RecordError for an invalid step. The limits also bound the cost of a replay."""
     for number, step in enumerate(record.steps):
         name, expected, found = "", "", ""
         if step.kind not in KINDS:
@@ -210,11 +212,15 @@ def _check(record: ProgramRecord) -> None:
 
 
 def has_promised(steps: Sequence[Step], printed: Collection[int]) -> bool:
-    """Return whether a program has called `acknowledge`. Its printed lines are then no promises."""
+    """Return whether a program has called `acknowledge`. If so, its printed lines are no promises. printed: numbers of
+    these lines.
+    """
     return any(step.kind == ACKNOWLEDGE and number not in printed for number, step in enumerate(steps))
 
 
 def only_promises(steps: Sequence[Step], printed: Collection[int]) -> list[Step]:
-    """Return the steps. Printed lines (given by number) are left out if the program has called `acknowledge`."""
+    """Return the steps, without printed lines if the program has called `acknowledge`. printed: numbers of
+    these lines.
+    """
     made = has_promised(steps, printed)
     return [step for number, step in enumerate(steps) if not (made and number in printed)]

@@ -1,8 +1,8 @@
-"""Crashes in recovery: records a check as it recovers, and crashes it there.
+"""Crashes in recovery: records a check's recovery, and crashes it at each operation.
 
-The record of a recovery begins with the promises from before the first crash, so every state after a second crash owes
-the same promises. The recovery starts from the state after the first crash, all of it durable, because the machine was
-off in between. Only recoveries of states that hold are explored; the others are broken already.
+The record of a recovery begins with the promises made before the first crash, so they must hold after a second crash,
+too. The state after the first crash is durable when the recovery starts, because the machine was off in between. Only
+states that hold are recovered, because the others are broken already.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from .record import NOBODY, ProgramRecord, Step
 from .recording.run import ProgramError
 
 RecordCheck = Callable[[Image, list[str]], tuple[ProgramRecord, list[str]]]
-"""Runs a check on an image. Returns its record, and the differences from the files. Raises ProgramError."""
+"""Runs a check on an image. Returns the record, and how the files differ from it. ProgramError: no record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,21 +25,21 @@ class RecordedRecovery:
     """One recovery: its record, its start, and the first crash."""
 
     record: ProgramRecord
-    """Its first steps are the promises."""
+    """The first steps of this record are the promises."""
     start: Image
     first_crash: CrashCase
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveryBreach:
-    """All broken states of one signature after crashes in recoveries. recovery: that of the smallest case."""
+    """All broken states with one signature after crashes in recoveries. recovery: the recovery of the smallest case."""
 
     recovery: RecordedRecovery
     group: ViolationGroup
 
     @property
     def rank(self) -> tuple[tuple[bool, bool, bool], int, tuple[int, int, int]]:
-        """Return the rank of the smallest case, with the losses of both crashes."""
+        """Return the rank of the smallest case, counting the losses of both crashes."""
         case = self.group.smallest
         return case.severity, case.losses + self.recovery.first_crash.losses, case.size
 
@@ -59,18 +59,18 @@ class Recoveries:
     states: int = 0
     judged: int = 0
     refused: Counter[str] = field(default_factory=Counter)
-    """Reasons why recoveries could not be recorded, with counts."""
+    """How many recoveries could not be recorded, by reason."""
     breaches: dict[str, RecoveryBreach] = field(default_factory=dict)
 
     @property
     def in_order(self) -> list[tuple[str, RecoveryBreach]]:
-        """Return the breaches, the most severe first, then the smallest."""
+        """Return the breaches, most severe first, then smallest first."""
         return sorted(self.breaches.items(), key=lambda one: (one[1].rank, one[0]))
 
     def explore(self, image: Image, acknowledged: list[str], first_crash: CrashCase, verdicts: Verdicts) -> None:
         """Record the recovery of a state that holds, and check the states after crashes inside it.
 
-        verdicts: the known verdicts; new ones are added.
+        verdicts: the verdicts so far; new ones are added.
         """
         try:
             record, unlike = self.record_check(image, acknowledged)
@@ -86,7 +86,7 @@ class Recoveries:
             return
         self.writing += 1
         assert self.writing <= self.recorded, (self.writing, self.recorded)
-        nobody = len(record.tasks)  # a task of its own, because the promises are the program's, not the recovery's
+        nobody = len(record.tasks)  # a separate task, because the promises are the program's, not the recovery's
         promises = tuple(Step(steps.ACKNOWLEDGE, promise, by=nobody) for promise in acknowledged)
         whole = replace(record, steps=promises + record.steps, tasks=(*record.tasks, NOBODY))
         prober = Prober(whole, image, self.checkers, self.disks, self.limit, verdicts)

@@ -1,11 +1,12 @@
-"""Replay: carries a record out on a simulated disk, operation by operation.
+"""Replay: executes a record on a simulated disk, operation by operation.
 
-A long write is several operations, because the kernel writes page by page: a kill can come between pages, and a power
-cut can leave any of the lengths. Up to 8 pages are one operation each. A longer write has its first page, its last
-page, and 6 parts between. A store through a map is one operation, because no kill comes inside it.
+A long write is several operations, because the kernel writes page by page: a kill can stop it between pages, and a
+power cut can leave any of the lengths. In a write of up to 8 pages each page is an operation. In a longer write the
+operations are the first page, 6 parts of the middle, and the last page. A store through a map is one operation, because
+a kill cannot interrupt it.
 
-Syncs that were made to fail or to lie do so on the disk, too (`disk.syncs`): a failed sync leaves its pages clean, with
-the new bytes for readers and the old bytes after a power cut.
+Syncs with an injected failure or lie fail or lie on the simulated disk, too (`disk.syncs`): after a failed sync pages
+are clean, readers see the new bytes, and a power cut restores the old bytes.
 """
 
 import errno
@@ -27,25 +28,25 @@ from . import record as steps
 from .record import ProgramRecord, RecordError, Step
 
 DISK_STREAM = "disk"
-"""The disk's stream of choices, which selects the losses of a crash."""
+"""Name of the disk's stream of choices, which selects the losses of a crash."""
 _PIECES_MAX = 8
-_IMPOSSIBLE = (OSError, IndexError, KeyError, ValueError)  # the disk's errors for a step that is impossible
+_IMPOSSIBLE = (OSError, IndexError, KeyError, ValueError)  # the disk's errors for an impossible step
 
 
 class Point(NamedTuple):
-    """A moment between two operations, where a crash may come."""
+    """A moment between two operations at which a crash is possible."""
 
     step: int
-    """The last step that was executed in full or in part; -1: none."""
+    """Number of the last step that was executed completely or partly; -1: none."""
     operations: int
-    """Number of executed operations of the disk."""
+    """Number of executed disk operations."""
     acknowledged: int
     is_inside: bool
-    """Whether more operations of the step follow."""
+    """Whether further operations of the same step follow."""
 
 
 class Replayer:
-    """One disk on which a record is executed. start: its durable content before the first step."""
+    """Executes a record on one disk. start: its durable content before the first step."""
 
     def __init__(self, record: ProgramRecord, start: Image, choices: Choices | None = None) -> None:
         self.record = record
@@ -58,14 +59,14 @@ class Replayer:
         self._files = self.disk.mount(self._machine)
         self._open = [self._files.open(path) for path in start.files]
         self.steps_of: list[int] = []
-        """The step of each operation of the disk."""
+        """For each operation of the disk, the number of its step."""
         self.kinds: set[str] = set()
-        """The kinds of operation so far, without growth by writes."""
+        """The kinds of executed operations, without the growth caused by writes."""
 
     def points(self) -> Iterator[Point]:
         """Execute the record. Yield each moment between two operations, including the first and the last.
 
-        Raises RecordError at a step that is impossible.
+        RecordError: a step is impossible.
         """
         acknowledged = 0
         yield Point(-1, 0, 0, False)
@@ -75,7 +76,7 @@ class Replayer:
                 yield Point(number, self.disk.operations, acknowledged, False)
                 continue
             if step.kind == steps.FAULT:
-                continue  # the call had no effect
+                continue  # the call failed without effect
             done = self.disk.operations
             for is_inside in self._carry_out(number, step):
                 if self.disk.operations > done:
@@ -85,7 +86,7 @@ class Replayer:
                     yield Point(number, done, acknowledged, is_inside)
 
     def whole(self) -> None:
-        """Execute the whole record, one operation per step. Raises RecordError at a step that is impossible."""
+        """Execute the whole record, one operation per step. RecordError: a step is impossible."""
         for number, step in enumerate(self.record.steps):
             try:
                 if step.kind == steps.WRITE:
@@ -99,21 +100,21 @@ class Replayer:
                 raise _cannot_be(number, step, error) from error
 
     def upto(self, point: Point) -> None:
-        """Execute the record up to a point. Raises RecordError if it has no such point."""
+        """Execute the record up to a point. RecordError: the record does not have this point."""
         if point not in self.points():
             raise RecordError(f"point: expected one of the record's, found {point}")
 
     def crash(self, profile: str) -> Image:
-        """Return a crash image of this moment; the choices select the losses. The replay ends here."""
+        """Return a crash image of this moment; draws select the losses. This ends the replay."""
         self._kernel.kill(self._machine)
         return self.disk.crash(PROFILES[profile])
 
     def intact(self) -> Image:
-        """Return the content of the disk with its page cache, as a program sees it. The replay ends here."""
+        """Return the disk's content with its page cache, as the program sees it. This ends the replay."""
         return self.crash(NOTHING_LOST)
 
     def _carry_out(self, number: int, step: Step) -> Iterator[bool]:
-        """Execute a step. Yield after each operation whether more of the step follows."""
+        """Execute a step. After each operation yield whether the step has more operations."""
         self.kinds.add(self._kind_on_disk(step))
         try:
             if step.kind == steps.WRITE:

@@ -1,7 +1,7 @@
-"""Reruns of a program, each with one difference: a fault at a call, or a thread order.
+"""Reruns of a program, each with one difference: a fault or another thread order.
 
-Each rerun is recorded and probed from its first difference on. After an error, a program is not expected to promise
-more, but its earlier promises must hold. Breaches that the first run has on the same disk are left out.
+Each rerun is recorded and probed from its first difference on. After an error a program need not make further promises,
+but its earlier promises must hold. Breaches that also occurred in the first run on the same disk are left out.
 """
 
 from collections import Counter
@@ -23,12 +23,14 @@ from .tracing.run import TracedRun
 
 ORDER = "another order"
 Rerun = Callable[[RunControl], TracedRun]
-"""Runs the program under a control. Raises ProgramError if it cannot be recorded."""
+"""Runs the program with a fault or in a thread order. ProgramError: the run cannot be recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class RerunBreach:
-    """All broken states of one signature in the reruns of one kind. control, record: those of the smallest case."""
+    """All broken states with one signature in the reruns of one kind. control, record: of the run with the smallest
+    case.
+    """
 
     control: RunControl
     record: ProgramRecord
@@ -48,40 +50,40 @@ class Reruns:
     limit: int
     on_progress: Callable[["Reruns", RunControl], None] = lambda reruns, control: None
     runs: int = 0
-    """Number of runs with the requested difference. A fault without a matching call counts as no run."""
+    """Number of runs with the requested difference. If no call matches a fault, no run is counted."""
     failed: int = 0
     """Number of these runs in which the program failed."""
     enabled: Sequence[FaultKind] = ()
     tried: list[FaultKind] = field(default_factory=list)
-    """Faults that were injected at each of their calls, up to the limit."""
+    """Faults that were injected at every matching call, up to the limit."""
     seeds_asked: int = 0
     injected: Counter[str] = field(default_factory=Counter)
     """Number of injections of each kind of fault."""
     cut: list[FaultKind] = field(default_factory=list)
-    """Kinds with possibly more calls than the limit allows."""
+    """Faults for which the limit may have left out matching calls."""
     seeds: int = 0
     orders: int = 0
-    """Number of different records under the seeds."""
+    """Number of different records among the seeds."""
     choices: int = 0
     hurried: int = 0
-    """How often one of several threads was picked, and how often while another thread was still running."""
+    """How often a thread was chosen among several, and how often while another thread was still running."""
     points: int = 0
     states: int = 0
     judged: int = 0
     discarded: dict[str, list[RunControl]] = field(default_factory=dict)
-    """Runs that could not be recorded, by reason. Their faults and orders have no verdict."""
+    """Runs that could not be recorded, by reason. There is no verdict on their faults and orders."""
     breaches: dict[tuple[str, str], RerunBreach] = field(default_factory=dict)
-    """By kind of difference, and signature."""
+    """Breaches by kind of difference and signature."""
 
     @property
     def never_injected(self) -> list[str]:
-        """Return the requested faults without a matching call in the program."""
+        """Return the requested faults for which the program has no matching call."""
         lost = {one.fault.kind for controls in self.discarded.values() for one in controls if one.fault is not None}
         return [kind for kind in self.tried if not self.injected[kind] and kind not in lost]
 
     @property
     def untried(self) -> list[str]:
-        """Return the requested faults and seeds that were not finished because the probe ended early."""
+        """Return the requested faults and seeds that were not completed because the probe ended early."""
         seeds = self.seeds_asked - self.seeds - sum(one.seed is not None for one in chain(*self.discarded.values()))
         faults = [str(kind) for kind in self.enabled if kind not in self.tried]
         return [*faults, f"{seeds:,} of {self.seeds_asked:,} seeds"] if seeds else faults
@@ -93,11 +95,11 @@ class Reruns:
 
     @property
     def in_order(self) -> list[tuple[tuple[str, str], RerunBreach]]:
-        """Return the breaches, the most severe first, then the smallest."""
+        """Return the breaches, most severe first, then smallest first."""
         return sorted(self.breaches.items(), key=lambda one: (one[1].group.smallest.rank, one[0]))
 
     def run(self, kinds: Sequence[FaultKind], runs_max: int, seeds: int) -> None:
-        """Run again with faults and in other orders. After an early end, `untried` has the rest."""
+        """Run again with faults and in other thread orders. If the probe ends early, `untried` lists the rest."""
         self.enabled, self.seeds_asked = kinds, seeds
         with suppress(EndedEarlyError):
             self._strike(runs_max)
@@ -114,7 +116,7 @@ class Reruns:
                 if run is None:
                     continue
                 if not run.record.injected:
-                    break  # the program has no more calls for this fault
+                    break  # the program has no further call for this fault
                 self.injected[kind] += 1
                 self._explore(kind, control, run.record, run.record.injected[0] - 1)
             assert kind not in self.tried, kind
@@ -137,7 +139,7 @@ class Reruns:
             self.seeds += 1
 
     def _run(self, control: RunControl) -> TracedRun | None:
-        """Run once. Return None if the run could not be recorded; it is then in `discarded`."""
+        """Run once. Return None if the run could not be recorded, and add it to `discarded`."""
         self.on_progress(self, control)
         try:
             run = self.rerun(control)
@@ -178,7 +180,7 @@ class Reruns:
 
 
 def _changes(record: ProgramRecord) -> tuple[tuple[object, ...], ...]:
-    """Return the actions in order, without the tasks."""
+    """Return the actions of a record in order, without the tasks."""
     return tuple((one.kind, one.path, one.target, one.file, one.at, one.size, one.data) for one in record.steps)
 
 
@@ -189,7 +191,7 @@ def _common(one: Sequence[object], other: Sequence[object]) -> int:
 
 
 def rerun_text(control: RunControl, record: ProgramRecord) -> str:
-    """Return how a run differed, in words."""
+    """Describe how a rerun differed from the first run."""
     if control.fault is None:
         return f"threads in another order, by seed {control.seed}"
     kind, nth = control.fault

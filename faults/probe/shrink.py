@@ -1,4 +1,4 @@
-"""Shrinking of a crash case: fewer and smaller losses, same moment and disk."""
+"""Shrinking of a crash case: reduces its losses, at the same moment and disk."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -22,12 +22,12 @@ TRIES_MAX = 200
 
 
 class NotReproducedError(Exception):
-    """A case leads to another state than recorded."""
+    """A case does not lead to the recorded state."""
 
 
 @dataclass(frozen=True, slots=True)
 class CrashCaseView:
-    """A case with its image and its losses."""
+    """A case with the image of its state and its losses."""
 
     case: CrashCase
     image: Image
@@ -35,7 +35,7 @@ class CrashCaseView:
 
 
 class Scene:
-    """One moment of a record, at which states can be built from decisions."""
+    """One moment of a record at which states can be built from decisions."""
 
     def __init__(self, record: ProgramRecord, start: Image, case: CrashCase) -> None:
         self._replayer = Replayer(record, start)
@@ -44,23 +44,23 @@ class Scene:
         self._states = self._replayer.disk.crash_states(PROFILES[case.disk], 1, stream)
 
     def state(self, decisions: tuple[Decision, ...]) -> tuple[CrashState, tuple[Decision, ...]]:
-        """Return the state that decisions lead to, and the decisions that were followed."""
+        """Return the state that the decisions select, and the decisions that were used."""
         stream = Choices.replaying(decisions).stream(DISK_STREAM)
         state = self._states.drawn(stream)
         return state, tuple(stream.decisions())
 
     def before(self) -> DiskState:
-        """Return the content of the disk at that moment, durable and not."""
+        """Return the content of the disk before the crash, durable and not."""
         return self._replayer.disk.state()
 
     def torn(self, case: CrashCase) -> set[tuple[str, int]]:
-        """Return the pages that the crash leaves with two versions at once, by path and number."""
+        """Return the pages that are torn after the crash, by path and page number."""
         state, _ = self.state(case.decisions)
         pages = self._states.taken(state).pages
         return {(page.path, page.page) for page, page_outcome in pages if is_torn(page_outcome)}
 
     def shown(self, case: CrashCase) -> CrashCaseView:
-        """Return a case with its state. Raises NotReproducedError if the state's digest differs."""
+        """Return a case with its state. NotReproducedError: the digest of the state differs."""
         state, _ = self.state(case.decisions)
         if state.digest != case.digest:
             raise NotReproducedError(f"state: expected digest {case.digest}, found {state.digest}")
@@ -69,7 +69,7 @@ class Scene:
 
 
 def loss_note(record: ProgramRecord, case: CrashCase, losses: Sequence[Loss]) -> str:
-    """Return a note about the losses of a case as a whole, or ""."""
+    """Return a remark that applies to all losses of a case, or ""."""
     failed = [number for number in record.injected if record.steps[number].kind == FAILED_SYNC]
     if failed and failed[0] <= case.point.step and not PROFILES[case.disk].page_cache_survives:
         return f"not durable, unless written again: what the failed sync of step {failed[0] + 1} was to write"
@@ -77,8 +77,8 @@ def loss_note(record: ProgramRecord, case: CrashCase, losses: Sequence[Loss]) ->
 
 
 def shrink(record: ProgramRecord, start: Image, case: CrashCase, checkers: Checkers) -> CrashCaseView:
-    """Return the smallest case of the same breach. Undoing losses one by one finds it. If the probe ends early, the
-    result is the smallest so far.
+    """Return the smallest case of the same breach, found by undoing losses one by one. If the probe ends early, return
+    the smallest case so far.
     """
     scene = Scene(record, start, case)
     promised = record.acknowledged[: case.point.acknowledged]

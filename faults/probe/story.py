@@ -1,4 +1,4 @@
-"""Step and loss texts: the steps of a program with source lines, and lost data."""
+"""Texts about a program's steps, with source lines, and about its lost data."""
 
 import os
 import sysconfig
@@ -24,7 +24,7 @@ class Loss(NamedTuple):
 
     what: str
     steps: tuple[int, ...]
-    """The steps that made the change; for a page, those whose writes are lost."""
+    """The steps that made the lost change. For a page, the steps whose writes are lost."""
 
     @property
     def step(self) -> int:
@@ -32,14 +32,14 @@ class Loss(NamedTuple):
 
 
 def step_text(record: ProgramRecord, number: int) -> str:
-    """Return a step as a line: action, source line, system call, and the task if there are several."""
+    """Return a line about a step: action, source line, system call, and the task if the program has several."""
     step = record.steps[number]
     parts = [described(record, step), where(record.stacks[step.stack]), step.call, task_name(record, step)]
     return f"{number + 1:>4} {'  '.join(part for part in parts if part)}"
 
 
 def task_name(record: ProgramRecord, step: Step) -> str:
-    """Return the task of a step, in words; "" if there is only one."""
+    """Return a text for the task of a step, or "" if the program has only one task."""
     tasks, task = [one for one in record.tasks if one != NOBODY], record.tasks[step.by]
     if len(tasks) < 2 or task == NOBODY:
         return ""
@@ -50,13 +50,13 @@ def task_name(record: ProgramRecord, step: Step) -> str:
 
 
 def story(record: ProgramRecord, upto: int) -> Iterator[str]:
-    """Yield the last steps up to that number."""
+    """Yield lines about the last steps before step number upto, including it."""
     for number in range(max(0, upto + 1 - STORY_STEPS), upto + 1):
         yield step_text(record, number)
 
 
 def described(record: ProgramRecord, step: Step) -> str:
-    """Return the action of a step, with paths as the program uses them."""
+    """Describe the action of a step, with paths as the program uses them."""
     name = file_name(record, step.file)
     end = step.at + step.size
     match step.kind:
@@ -97,7 +97,7 @@ def file_name(record: ProgramRecord, file: int) -> str:
 
 
 def file_names(record: ProgramRecord) -> dict[int, str]:
-    """Return the first names of files, including those from before the first step."""
+    """Return the first name of each file, including files that existed before the first step."""
     names = {number: named(path) for number, path in enumerate(record.before)}
     for step in record.steps:
         if step.file >= 0 and step.kind == steps.CREATE and step.path:
@@ -108,7 +108,7 @@ def file_names(record: ProgramRecord) -> dict[int, str]:
 
 
 def moment(record: ProgramRecord, point: Point) -> str:
-    """Return the moment of a crash, in words."""
+    """Describe the moment of a crash."""
     if point.step < 0:
         return "before the first step"
     step = record.steps[point.step]
@@ -118,17 +118,19 @@ def moment(record: ProgramRecord, point: Point) -> str:
 
 
 def crash_text(record: ProgramRecord, point: Point, disk: str) -> str:
-    """Return a crash in words, without its disk. If the disk loses nothing, return the moment of the state."""
+    """Describe a crash without its disk. If the disk loses no data, describe only the moment."""
     return f"{'state' if disk == NOTHING_LOST else 'crash'} {moment(record, point)}"
 
 
 def named(path: str) -> str:
-    """Return a path as the program uses it: relative to its directory, or absolute outside of it."""
+    """Return a path as the program uses it: relative to the working directory if inside it, else absolute."""
     return path.removeprefix(f"{FILES}/") if path != FILES else "."
 
 
 def where(stack: Sequence[SourceLine]) -> str:
-    """Return the innermost line of the user's program. If it called a library, the library's line follows."""
+    """Return the innermost line of the user's program. If the program called a library there, add the
+    library's line.
+    """
     if not stack:
         return ""
     own = next((place for place in stack if not _is_library(place.file)), None)
@@ -142,7 +144,9 @@ def where(stack: Sequence[SourceLine]) -> str:
 
 
 def _place(file: str, place: SourceLine) -> str:
-    """Return file and line of a place. A place without line numbers has its function; Python lines need none."""
+    """Return the file and the line of a stack entry, or the function if the line is unknown. Python entries need no
+    function.
+    """
     if not place.line:
         return f"{file} {place.function}"
     is_plain = not place.function or file.endswith(".py")
@@ -150,7 +154,7 @@ def _place(file: str, place: SourceLine) -> str:
 
 
 def _short(file: str) -> str:
-    """Return a library's file relative to the directory of libraries, as in an import."""
+    """Return a library's file relative to its directory, as in an import."""
     for directory in _libraries():
         if file.startswith(directory):
             return file[len(directory) :]
@@ -159,7 +163,7 @@ def _short(file: str) -> str:
 
 @cache
 def _libraries() -> tuple[str, ...]:
-    """Return the directories of installed packages, then that of the standard library."""
+    """Return the directories of installed packages, followed by the directory of the standard library."""
     paths = sysconfig.get_paths()
     names = ("purelib", "platlib", "stdlib", "platstdlib")
     return tuple(dict.fromkeys(paths[name] + os.sep for name in names))
@@ -176,7 +180,7 @@ def _is_standard(file: str) -> bool:
 
 
 def losses_of(taken: CrashLosses, steps_of: Sequence[int]) -> list[Loss]:
-    """Return the losses, in the order of the changes. steps_of: the step of each operation."""
+    """Return the losses, in the order of the changes. steps_of: for each operation, the number of its step."""
     found = [([change.number], _of_change(change, kept_bytes)) for change, kept_bytes in taken.changes]
     for page, page_outcome in taken.pages:
         found += _of_page(page, page_outcome)
@@ -204,7 +208,7 @@ def _of_change(change: Change, kept_bytes: int) -> str:
 
 
 def _of_page(page: DirtyPage, page_outcome: PageOutcome) -> Iterator[tuple[list[int], str]]:
-    """Yield the loss of a page, if any, with the numbers of the lost or mixed writes."""
+    """Yield the loss of a page, if any, with the operations of the lost or mixed writes."""
     writes, latest = page.writes, len(page.writes)
     which_page = f"page {page.page} of {named(page.path)}"
     if is_torn(page_outcome):
@@ -226,6 +230,6 @@ def _of_page(page: DirtyPage, page_outcome: PageOutcome) -> Iterator[tuple[list[
 
 
 def is_torn(page_outcome: PageOutcome) -> bool:
-    """Return whether a page mixes two versions."""
+    """Return whether a page has sectors of two versions."""
     mixes = page_outcome.torn_at or page_outcome.sectors
     return bool(mixes) and page_outcome.version != page_outcome.other

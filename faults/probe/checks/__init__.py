@@ -1,1 +1,1 @@
-"""Checks of crash states: Python functions, commands and servers, and the processes that they run in."""
+"""Checks of crash states: Python functions, commands and servers, and their processes."""

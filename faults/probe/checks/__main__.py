@@ -1,9 +1,9 @@
-"""`python -m tornlog.faults.probe.checks`: judges one directory, as a program to be recorded.
+"""`python -m tornlog.faults.probe.checks`: runs a check once, as a program that can be recorded.
 
     CHECK PROMISES                      a Python check judges the working directory
     PLACE PROMISES SECONDS KIND NAME    a check of another kind starts in PLACE, judges the working directory, and ends
 
-PROMISES is a file with a JSON list. The verdict is ignored: only the recorded calls count.
+PROMISES is a file with a JSON list. Only the recorded calls are used, not the verdict.
 """
 
 import json
@@ -15,13 +15,15 @@ from .check import BROKEN, HELD, load_check
 
 
 def judge(check: str, promises: str) -> None:
-    """Call the function of a Python check, and take all violations that it yields."""
+    """Run the function of a Python check, and consume all violations that it yields."""
     list(load_check(Path(check))(Path.cwd(), json.loads(Path(promises).read_text())) or ())
 
 
 def ask(place: str, promises: str, seconds_max: str, kind: str, name: str) -> None:
-    """Have a check of another kind judge once. The exit code is 1 if it has no verdict."""
-    from ..record import FILES  # the record of a Python check must not have the imports of the other kinds
+    """Run a check of another kind once. The exit code is 1 if the check has no verdict."""
+    from ..record import (
+        FILES,
+    )  # imported here, so that the record of a Python check does not have the imports of other kinds
     from .kinds import CHECK_KINDS
 
     root = Path(str(Path.cwd()).removesuffix(FILES))

@@ -1,10 +1,11 @@
-"""Check: judges one crash state. This module has the check that is a Python function.
+"""Checks: judge crash states. The check as a Python function is also here.
 
-    def check(directory: Path, acknowledged: list[str]) -> Iterable[str] | None
+ def check(directory: Path, acknowledged: list[str]) -> Iterable[str] | None
 
-The function opens a directory made of the state with the program's own code. It yields or returns the broken promises;
-any exception is a breach, too. The working directory is that directory while it runs, and temporary files go to the
-program's place for them. Both are removed afterwards. State in the check's modules persists between calls.
+The function opens a directory with the crash state, using the program's own code. It yields or returns the broken
+promises. An exception is a breach, too. While the function runs, this directory is the working directory, and temporary
+files go to the program's directory for temporary files. Both are removed afterwards. Module variables of the check
+persist between calls.
 """
 
 import contextlib
@@ -24,19 +25,19 @@ from ..record import FILES, TEMPORARY
 
 _QUOTED = re.compile(r"""(?<!\w)b?(?P<quote>['"])(?:\\.|(?!(?P=quote)).)*(?P=quote)""")
 _PATH = re.compile(r"(?<![\w./])/(?!/)[\w.@+~-]+(?:/+[\w.@+~-]+)*")
-"""An absolute path. Relative paths stay, because `read/write` may be no path."""
+"""An absolute path. Relative paths do not match, because text such as `read/write` may be no path."""
 _UUID = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
-_HEX = "(?=[0-9a-fA-F]*[0-9])[0-9a-fA-F]{4,}"  # requires a digit: `dead` and `added` are words
+_HEX = "(?=[0-9a-fA-F]*[0-9])[0-9a-fA-F]{4,}"  # a digit is required: `dead` and `added` are words
 _NUMBER = re.compile(rf"0x[0-9a-fA-F]+|(?<![0-9A-Za-z])(?:{_UUID}|{_HEX})(?![0-9A-Za-z])|[0-9]+")
 _ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 """A terminal's escape sequence, such as a colour (ECMA-48)."""
 _LIST = re.compile(r"(?P<one>#|'…')(?:, (?P=one))*(?=[\])}])")
-"""One or more equal items in brackets. Their number does not change the kind of breach."""
+"""One or more equal items in brackets. Their number is not part of the signature."""
 HELD, BROKEN, RAISED, TIMED_OUT, DIED = "held", "broken", "raised", "timed out", "died"
 
 
 class CheckOutcome(NamedTuple):
-    """Outcome of a check: HELD, BROKEN, RAISED, TIMED_OUT, or DIED if its process ended."""
+    """The outcome of a check: HELD, BROKEN, RAISED, TIMED_OUT, or DIED if the check's process ended."""
 
     outcome: str
     lines: tuple[str, ...] = ()
@@ -48,7 +49,7 @@ class CheckOutcome(NamedTuple):
 
     @property
     def signature(self) -> str:
-        """Return the first line, which breaches of one kind share.
+        """Return the first line of the messages in a form that breaches of one kind share.
 
         Numbers, hexadecimal ids, absolute paths and quoted texts are left out.
         """
@@ -66,59 +67,63 @@ class CheckOutcome(NamedTuple):
 
 
 def no_verdict(seconds_max: float) -> CheckOutcome:
-    """Return the outcome of a check that takes too long."""
+    """Return the outcome of a check that exceeds the time limit."""
     return CheckOutcome(TIMED_OUT, (f"no verdict within {seconds_max:g} s",))
 
 
 class Check(ABC):
-    """Judges directories with crash states. name: the check in reports and failure files."""
+    """Judges directories with crash states. name: how reports and failure files name the check."""
 
     runs_here: ClassVar[bool] = False
-    """Whether it runs in the caller's process."""
+    """Whether the check runs in the caller's process."""
     keeps_processes: ClassVar[bool] = False
-    """Whether its processes stay up for the next state."""
+    """Whether the check's processes keep running for the next state."""
     kind: ClassVar[str] = "check"
-    """Key of its row in `CHECK_KINDS`, by which its name finds it again."""
+    """Key of the check's row in `CHECK_KINDS`. A failure file stores it, so that a replay can find the check."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     @abstractmethod
     def judge(self, root: Path, acknowledged: list[str], seconds_max: float) -> CheckOutcome:
-        """Return the verdict on a crash state. root: directory that stands for `/` of the program's disk.
+        """Return the verdict on a crash state. root: real directory with the content of the program's disk.
 
         seconds_max: time limit for checks that wait for another process.
         """
 
     def program(self, promises: Path, acknowledged: list[str], seconds_max: float) -> list[str]:
-        """Return a program that judges its working directory once, for a recorder. promises: a file for its input."""
+        """Return a command line that judges its working directory once, for a recorder. promises: path of a file to
+        write them to.
+        """
         promises.write_text(json.dumps(acknowledged))
         started = [sys.executable, "-P", "-m", __package__]
         return [*started, str(Path.cwd()), str(promises), str(seconds_max), self.kind, self.name]
 
     def dismiss(self) -> None:
-        """Let its processes end by themselves, or kill them if they do not."""
+        """End the check's processes, and kill those that do not end by themselves."""
         self.close()
 
     def close(self) -> None:  # noqa: B027 - most have no processes
-        """Kill the processes that it has started. The check can be used again afterwards."""
+        """Kill the processes that the check has started. The check can be used again afterwards."""
 
 
 CHECK = "check"
 _MODULE = "tornlog_probe_check"
 NO_TEXT = "the check has given a text that is empty"
-"""Replaces an empty message, because a breach needs a text."""
+"""Replaces an empty message of a check, because a breach needs a text."""
 VIOLATIONS_MAX = 20
-"""Limit of the messages of one check."""
+"""Maximum number of messages of one check."""
 Function = Callable[[Path, list[str]], Iterable[str] | None]
 
 
 class CheckError(Exception):
-    """A file is no check."""
+    """A file contains no check."""
 
 
 def load_check(path: Path) -> Function:
-    """Return the function `check` of a Python file, which can import its neighbours. Raises CheckError without one."""
+    """Return the function `check` of a Python file, which can import modules from its directory. CheckError: there is
+    none.
+    """
     path = path.resolve()
     spec = importlib.util.spec_from_file_location(_MODULE, path)
     if spec is None or spec.loader is None or not path.is_file():
@@ -136,7 +141,7 @@ def load_check(path: Path) -> Function:
 
 
 class PythonCheck(Check):
-    """The function `check` of a Python file. Raises CheckError if it has none."""
+    """The function `check` of a Python file. CheckError: there is none."""
 
     runs_here = True
 
@@ -145,7 +150,7 @@ class PythonCheck(Check):
         self._function = load_check(path)
 
     def judge(self, root: Path, acknowledged: list[str], seconds_max: float) -> CheckOutcome:
-        """Return the function's verdict. The caller limits the time."""
+        """Return the verdict of the function. The caller enforces the time limit."""
         with _surroundings(root):
             try:
                 found = self._function(Path(f"{root}{FILES}"), list(acknowledged))
@@ -155,14 +160,14 @@ class PythonCheck(Check):
         return CheckOutcome(BROKEN, lines) if lines else CheckOutcome(HELD)
 
     def program(self, promises: Path, acknowledged: list[str], seconds_max: float) -> list[str]:
-        """Return a Python module, which the recorder of Python calls can record."""
+        """Return a command line that runs a Python module, so that the recorder of Python calls can record it."""
         promises.write_text(json.dumps(acknowledged))
         return ["-m", __package__, self.name, str(promises)]
 
 
 @contextlib.contextmanager
 def _surroundings(root: Path) -> Iterator[None]:
-    """Work in the program's directory, with output sent to standard error."""
+    """Set the working directory and the directory of temporary files, and redirect output to standard error."""
     before, temporary = os.getcwd(), tempfile.tempdir
     os.chdir(f"{root}{FILES}")
     tempfile.tempdir = f"{root}{TEMPORARY}"
@@ -175,7 +180,7 @@ def _surroundings(root: Path) -> Iterator[None]:
 
 
 def _few(found: Iterable[str]) -> Iterator[str]:
-    """Yield the first findings of a check. A plain text counts as one finding, not as a list of characters."""
+    """Yield the first findings of a check. A string is one finding, not a list of characters."""
     for number, line in enumerate([found] if isinstance(found, str) else found):
         if number == VIOLATIONS_MAX:
             return
@@ -183,7 +188,7 @@ def _few(found: Iterable[str]) -> Iterator[str]:
 
 
 def _error_lines(error: BaseException) -> Iterator[str]:
-    """Yield the exception, then its traceback, innermost frame first."""
+    """Yield the text of the exception, then its traceback, innermost frame first."""
     yield f"{type(error).__name__}: {error}".splitlines()[0]
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if frame.filename != __file__:

@@ -1,8 +1,8 @@
 """Checkers: processes that run checks, with a fresh directory for each state.
 
-A check that hangs or kills its process affects only that state. Processes are forked, which is cheap, and safe because
-there is only one thread. A check that takes too long is repeated alone, because on a busy machine slowness is no
-breach.
+If a check hangs or kills its process, only this state is affected. Processes are forked, which is cheap, and safe
+because there is only one thread. A check that exceeds its time limit is repeated while no other check runs, because it
+may only be slow on a busy machine.
 """
 
 import os
@@ -28,15 +28,15 @@ from .check import DIED, TIMED_OUT, Check, CheckOutcome, no_verdict
 from .reaper import end_others, fork_below_reaper
 
 Question = tuple[Image, list[str]]
-"""A state, and the promises."""
+"""A state, and the promises that it must keep."""
 _FORK = get_context("fork")
 _IN_MEMORY = "/dev/shm"
 _SAID_BYTES_MAX = 64 << 10
-_GRACE_SECONDS = 5.0  # additional time for a check that enforces the time limit itself
+_GRACE_SECONDS = 5.0  # additional time, because a check without `runs_here` enforces the time limit itself
 
 
 def judge(check: Check, image: Image, acknowledged: list[str], seconds_max: float, scratch: Path) -> CheckOutcome:
-    """Return the verdict of a check on an image. The image is exported to a temporary directory in scratch."""
+    """Export an image to a temporary directory in scratch, and return the check's verdict on it."""
     with TemporaryDirectory(dir=scratch, ignore_cleanup_errors=True) as place:
         root = Path(place)
         export(image, "/", root)
@@ -49,7 +49,8 @@ class _CheckWorker(NamedTuple):
 
 
 class Checkers:
-    """A pool of processes that judge states. jobs 0: judge in this process, if the check allows that.
+    """A pool of processes that judge states. jobs: number of processes; 0: judge in this process if the check allows
+    it.
 
     seconds_max: time limit of one check; CPU time if jobs is 0.
     """
@@ -59,36 +60,38 @@ class Checkers:
         self._jobs = jobs if check.runs_here else max(1, jobs)
         self._seconds_max = seconds_max
         is_there = os.path.isdir(_IN_MEMORY) and os.access(_IN_MEMORY, os.W_OK | os.X_OK)
-        parent = _IN_MEMORY if is_there else None  # building directories is much faster in memory
+        parent = _IN_MEMORY if is_there else None  # exporting images is much faster to a file system in memory
         self._scratch = TemporaryDirectory(prefix="tornlog-probe-", dir=parent, ignore_cleanup_errors=True)
         self._idle: list[_CheckWorker] = []
         self._busy: dict[Connection, tuple[int, _CheckWorker, float]] = {}
-        """Workers with a question: its number, and the deadline on the monotonic clock."""
+        """Workers that are judging a state: the number of the question, and the deadline on the monotonic clock."""
         self.judged = 0
         """Number of states that were judged."""
         self.asked_again = 0
-        """Number of checks that were repeated because they took too long."""
+        """Number of checks that were repeated because they exceeded the time limit."""
         self._said = Path(self._scratch.name, "said")
         self._said.touch()
 
     @property
     def jobs(self) -> int:
-        """Return the number of states that are judged at once."""
+        """Return how many states are judged at the same time."""
         return max(1, self._jobs)
 
     def said(self) -> str:
-        """Return the end of the checks' standard output and standard error, without checks in this process."""
+        """Return the end of the standard output and standard error of checks in other processes."""
         with self._said.open("rb") as file:
             file.seek(max(0, self._said.stat().st_size - _SAID_BYTES_MAX))
             return file.read().decode(errors="replace")
 
     def verdicts(self, questions: Sequence[Question]) -> list[CheckOutcome]:
-        """Return the verdict on each question, in order. Raises EndedEarlyError."""
+        """Return the verdict on each question, in order. EndedEarlyError: the probe was interrupted."""
         answers = dict(self.answered(questions))
         return [answers[number] for number in range(len(questions))]
 
     def answered(self, questions: Sequence[Question]) -> Iterator[tuple[int, CheckOutcome]]:
-        """Yield each verdict with the number of its question, as they arrive. Raises EndedEarlyError."""
+        """Yield each verdict when it arrives, with the number of its question. EndedEarlyError: the probe was
+        interrupted.
+        """
         self.judged += len(questions)
         if not self._jobs:
             for number, question in enumerate(questions):
@@ -125,13 +128,13 @@ class Checkers:
 
     def _ask(self, number: int, question: Question) -> None:
         worker = self._idle.pop() if self._idle else self._started()
-        assert worker.connection not in self._busy, number  # a worker has one question at a time
+        assert worker.connection not in self._busy, number  # a worker judges one question at a time
         worker.connection.send(question)
         seconds = self._seconds_max + (0.0 if self._check.runs_here else _GRACE_SECONDS)
         self._busy[worker.connection] = (number, worker, monotonic() + seconds)
 
     def _answer(self, worker: _CheckWorker) -> CheckOutcome:
-        """Return the answer of a worker. A worker that ended instead was killed by the state or the check."""
+        """Return the answer of a worker. If the worker ended instead, the check died in this state."""
         try:
             verdict: CheckOutcome = worker.connection.recv()
         except EOFError:
@@ -176,7 +179,7 @@ class Checkers:
 def _work(
     connection: Connection, others: list[Connection], check: Check, seconds_max: float, scratch: Path, said: Path
 ) -> None:
-    """Run a worker: judge states until the connection closes. Output goes to the file `said`."""
+    """Run a worker: judge states until the connection closes. The checks' output is written to the file `said`."""
     descriptor = os.open(said, os.O_WRONLY | os.O_APPEND)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
@@ -185,8 +188,8 @@ def _work(
     for other in others:
         other.close()
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles interrupts
-    for number in (signal.SIGTERM, signal.SIGALRM):  # forked handlers belong to the parent
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # only the parent handles interrupts
+    for number in (signal.SIGTERM, signal.SIGALRM):  # signal handlers inherited by the fork are meant for the parent
         signal.signal(number, signal.SIG_DFL)
     fork_below_reaper(connection)
 
@@ -194,7 +197,7 @@ def _work(
         check.close()
         os._exit(0)
 
-    if not check.runs_here:  # a Python check must not be interrupted by a handler; it dies with the process
+    if not check.runs_here:  # a Python check must not be interrupted by a signal handler; it ends with its process
         signal.signal(signal.SIGTERM, end)
     while True:
         try:
@@ -203,7 +206,7 @@ def _work(
             check.close()
             os._exit(0)
         verdict = judge(check, image, acknowledged, seconds_max, scratch)
-        if not (check.runs_here or check.keeps_processes):  # their processes are reused for the next state
+        if not (check.runs_here or check.keeps_processes):  # processes that do not serve the next state are ended
             end_others()
         connection.send(verdict)
 

@@ -1,12 +1,13 @@
-"""Command checks: an executable started for each state, or a server that stays up.
+"""Command checks: an executable started for each state, or a long-running server.
 
-The working directory of a command is the crash state. Its standard input has the acknowledged promises, one per line.
-Exit code 0 means that all are kept. Otherwise its standard output, or else its standard error, has the messages.
+A command's working directory has the crash state. Its standard input has the acknowledged promises, one per line. Exit
+code 0 means that all promises are kept. For other codes the messages are in standard output, or in standard error if
+standard output is empty.
 
-A server is started once, in the user's directory, and again after each time it ends. For each state it reads one line,
-`{"directory": path, "acknowledged": [promises]}`, and answers with one, `{"broken": [messages]}`.
+A server is started once, in the user's directory, and restarted whenever it has ended. For each state it reads one
+line, `{"directory": path, "acknowledged": [promises]}`, and writes one line, `{"broken": [messages]}`.
 
-TMPDIR is the directory of the program's temporary files. All processes of a check end with it.
+TMPDIR is the directory of the program's temporary files. When a check ends, all its processes are killed.
 """
 
 import contextlib
@@ -27,14 +28,14 @@ from ..endings import exit_text
 from ..record import FILES, TEMPORARY
 from .check import BROKEN, DIED, HELD, NO_TEXT, RAISED, VIOLATIONS_MAX, Check, CheckError, CheckOutcome, no_verdict
 
-_KEPT_BYTES_MAX = 64 << 10  # limit for each output of a command
+_KEPT_BYTES_MAX = 64 << 10  # maximum number of kept bytes of each output of a command
 _CHUNK_BYTES = 64 << 10
 _CHUNKS_AT_ONCE = 16
 _POLL_SECONDS, _ENDING_SECONDS = 0.05, 1.0
 
 
 class CommandCheck(Check):
-    """An executable that judges one state per run. Raises CheckError if the file is not executable."""
+    """An executable that judges one state per run. CheckError: the file is not executable."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(str(path.resolve()))
@@ -73,7 +74,7 @@ class CommandCheck(Check):
             )
 
     def program(self, promises: Path, acknowledged: list[str], seconds_max: float) -> list[str]:
-        """Return a shell that feeds the promises to the command and then becomes it."""
+        """Return a shell command that redirects the promises to the command's input and then executes it."""
         promises.write_text(_lines_of(acknowledged))
         return ["/bin/sh", "-c", 'exec "$0" < "$1"', self.name, str(promises)]
 
@@ -99,7 +100,7 @@ def _verdict(code: int, outputs: tuple[bytes, bytes], root: Path) -> CheckOutcom
 
 
 def _outputs(process: subprocess.Popen[bytes], end: float) -> tuple[bytes, bytes]:
-    """Return the standard output and standard error of a process up to its end, or up to the deadline."""
+    """Return the standard output and standard error of a process, up to its end or the deadline."""
     assert process.stdout is not None, process.args
     assert process.stderr is not None, process.args
     said = {process.stdout: b"", process.stderr: b""}
@@ -110,7 +111,7 @@ def _outputs(process: subprocess.Popen[bytes], end: float) -> tuple[bytes, bytes
         has_ended = False
         while not has_ended and monotonic() < end:
             if selector.get_map():
-                # polled before reading, so that all output up to the end is read
+                # polled before reading, so that the last read gets all output
                 has_ended = process.poll() is not None
                 ready = selector.select(0 if has_ended else min(_POLL_SECONDS, max(0.0, end - monotonic())))
             else:
@@ -125,7 +126,7 @@ def _outputs(process: subprocess.Popen[bytes], end: float) -> tuple[bytes, bytes
 
 
 def _read_some(pipe: IO[bytes], before: bytes) -> tuple[bytes, bool]:
-    """Return the first bytes of all output so far, and whether more may come."""
+    """Read a pipe. Return the first bytes of all output so far, and whether more output can follow."""
     for _ in range(_CHUNKS_AT_ONCE):
         try:
             chunk = os.read(pipe.fileno(), _CHUNK_BYTES)
@@ -142,7 +143,7 @@ class _Answer(msgspec.Struct):
 
 
 class CheckServer(Check):
-    """A server that judges one state after another. Raises CheckError if the command cannot be parsed."""
+    """A server that judges one state after another. CheckError: the command line cannot be parsed."""
 
     kind = "check_server"
     keeps_processes = True
@@ -158,7 +159,7 @@ class CheckServer(Check):
         self._server: subprocess.Popen[bytes] | None = None
 
     def judge(self, root: Path, acknowledged: list[str], seconds_max: float) -> CheckOutcome:
-        """Ask the server, and start it first if it is not running."""
+        """Send a state to the server and return its verdict. Start the server if it is not running."""
         question = {"directory": f"{root}{FILES}", "acknowledged": acknowledged}
         try:
             server = self._up()
@@ -194,16 +195,16 @@ class CheckServer(Check):
         return self._server
 
     def _died(self) -> CheckOutcome:
-        """Return the outcome of a server that ended during a question. The next question starts a new one."""
+        """Return the outcome of a server that ended while it judged a state. The next state starts a new server."""
         server = self._server
         assert server is not None, self.name
         with contextlib.suppress(subprocess.TimeoutExpired):
-            server.wait(_ENDING_SECONDS)  # its output is closed; wait for its exit code
+            server.wait(_ENDING_SECONDS)  # its output is closed, so it is about to exit
         self.close()
         return CheckOutcome(DIED, (f"the check's server has ended: {exit_text(server.returncode)}",))
 
     def dismiss(self) -> None:
-        """Close the server's input and wait; kill it if it does not end."""
+        """Close the server's input and wait until it ends. If it does not end, kill it."""
         if self._server is not None:
             assert self._server.stdin is not None, self.name
             self._server.stdin.close()
@@ -218,7 +219,7 @@ class CheckServer(Check):
 
 
 def _line(server: subprocess.Popen[bytes], end: float) -> bytes | None:
-    """Return a line from a server, its last bytes if it ended, or None at the deadline."""
+    """Return a line from a server. If it has ended, return its last bytes; at the deadline None."""
     assert server.stdout is not None, server.args
     line = b""
     with DefaultSelector() as selector:
@@ -235,7 +236,7 @@ def _line(server: subprocess.Popen[bytes], end: float) -> bytes | None:
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
     """Kill a process and its group, and close its pipes."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):  # the group is empty already
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # no process of the group is left
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     for pipe in (process.stdin, process.stdout, process.stderr):

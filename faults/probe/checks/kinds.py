@@ -1,7 +1,7 @@
-"""Kinds of check: the table that options, failure files and recorded recoveries use.
+"""Kinds of check: the table used by options, failure files and recorded recoveries.
 
-A new kind is a subclass of `Check` and a row here. Its option and help text, the replay of its failures and crashes in
-its recovery need no other change.
+A new kind needs a subclass of `Check` and a row here. Its option and help text, the replay of its failures, and crashes
+in its recovery then work without other changes.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,18 +13,20 @@ from .command import CheckServer, CommandCheck
 
 
 def check_of(path: Path) -> Check:
-    """Return the check in a file: a Python function or an executable. Raises CheckError if the file has neither."""
+    """Return the check in a file: a Python function or an executable. CheckError: the file has neither."""
     return PythonCheck(path) if path.suffix == ".py" else CommandCheck(path)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckKind:
-    """One way to name a check on the command line. make: returns the check of that name, or raises CheckError."""
+    """One way to select a check on the command line. make: returns the check for the option's value, or raises
+    CheckError.
+    """
 
     make: Callable[[str], Check]
     help_text: str
     metavar: str = ""
-    """Empty for a file."""
+    """The option's value in help texts. Empty for a file."""
 
 
 CHECK_KINDS: Mapping[str, CheckKind] = {
@@ -36,5 +38,5 @@ CHECK_KINDS: Mapping[str, CheckKind] = {
         CheckServer, "A check that stays up: a JSON line in, a JSON line out for each state.", metavar="COMMAND"
     ),
 }
-"""Kinds by the name of their option, in which `_` stands for `-`. `Check.kind` has the same names."""
+"""Kinds by option name with `_` for `-`. `Check.kind` is the same name."""
 assert {check.kind for check in (PythonCheck, CommandCheck, CheckServer)} <= set(CHECK_KINDS)

@@ -1,7 +1,8 @@
-"""Reaper: a process between ours and a check that ends all processes of the check.
+"""Reaper: a process that starts a check and ends all processes of the check.
 
-A check may start processes outside of its group, as daemons do. When their parents are gone they become children of the
-reaper. Without Linux, or if the kernel lists no children, only the check's own group is ended.
+A check may start processes outside of its process group, as daemons do. When their parents end, they become children of
+the reaper. On other systems than Linux, or if the kernel does not list children, only the process group of the check is
+killed.
 """
 
 import ctypes
@@ -15,14 +16,15 @@ from time import monotonic, sleep
 from types import FrameType
 from typing import NoReturn
 
-_TAKE_ORPHANS = 36  # PR_SET_CHILD_SUBREAPER
+_TAKE_ORPHANS = 36  # value of PR_SET_CHILD_SUBREAPER
 _ENDING_SECONDS, _POLL_SECONDS = 1.0, 0.001
 
 
 def fork_below_reaper(connection: Connection) -> None:
-    """Fork, and return in the child. The caller's process becomes the reaper and ends with the child's status.
+    """Fork, and return in the child. The calling process becomes the reaper, and later ends with the child's exit
+    status.
 
-    connection: only the child keeps it, so that its peer sees the end of the child.
+    connection: stays open only in the child, so that the peer notices when the child ends.
     """
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl is not None:
@@ -31,7 +33,7 @@ def fork_below_reaper(connection: Connection) -> None:
     child = 0
 
     def end(number: int, frame: FrameType | None) -> NoReturn:
-        if child:  # end the child's group too, because without /proc no children are listed
+        if child:  # kill the child's group too, because without /proc no children are listed
             with suppress(ProcessLookupError):
                 os.kill(child, signal.SIGTERM)
         end_children(os.getpid())
@@ -46,12 +48,14 @@ def fork_below_reaper(connection: Connection) -> None:
 
 
 def end_others() -> None:
-    """Kill the processes that a check left running. For a child of a reaper without children of its own."""
+    """Kill the processes that a check has left running. Call this in a child of a reaper that has no children
+    itself.
+    """
     end_children(os.getppid(), spared=os.getpid())
 
 
 def end_children(reaper: int, spared: int = 0) -> None:
-    """Kill all children of a reaper except `spared`, and the orphans that become its children."""
+    """Kill all children of a reaper except `spared`, including orphans that become its children meanwhile."""
     end = monotonic() + _ENDING_SECONDS
     while (children := _children_of(reaper) - {spared}) and monotonic() < end:
         for child in children:
@@ -78,8 +82,8 @@ def _reap_until_end_of(child: int) -> NoReturn:
     end_children(os.getpid())
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the child has already dumped core, if at all
-        with suppress(OSError):  # SIGKILL has no handler to reset
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # if the child dumped core, it has done so already
+        with suppress(OSError):  # SIGKILL has no handler that could be reset
             signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     os._exit(code)

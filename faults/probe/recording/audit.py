@@ -1,7 +1,7 @@
-"""Audit events of Python: reports file changes that the recorder does not record.
+"""Audit hook: reports file changes that the recorder does not record.
 
-Each event is reported with its line; the user can declare one harmless. Some changes have no event: a C library that
-opens a file itself, a system call that is not listed here. The comparison of the files with the record finds them.
+Each event is reported with its source line, and the user can declare it harmless. Some changes have no audit event,
+such as those of a C library that opens a file itself. Comparing the files with the record after the run finds them.
 """
 
 import os
@@ -11,13 +11,13 @@ from typing import Any
 from .recorder import ProgramRecorder
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
-_MAP_READ, _MAP_COPY = 1, 3  # mmap.ACCESS_READ, ACCESS_COPY: such maps change no file
+_MAP_READ, _MAP_COPY = 1, 3  # values of mmap.ACCESS_READ and ACCESS_COPY; such maps do not change a file
 _NAMED = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link", "os.symlink", "os.truncate")
 _PROCESSES = (*("os.system", "os.posix_spawn", "os.exec", "os.fork", "os.forkpty", "os.spawn", "pty.spawn"),)
 
 
 class AuditHook:
-    """The audit hook. It is called for every event of the process, and ignores most."""
+    """Python calls this object for every audit event of the process. Most events are ignored."""
 
     def __init__(self, recorder: ProgramRecorder) -> None:
         self._recorder = recorder
@@ -33,13 +33,13 @@ class AuditHook:
         }
 
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Report an event outside of a recorded call."""
+        """Report an event that is not part of a recorded call."""
         handler = self._handlers.get(event)
         if handler is not None and not self._recorder.is_ours:
             handler(event, arguments)
 
     def _where(self, path: object) -> str | None:
-        """Return the path of an event on the program's disk, or None."""
+        """Return the path of an event as a path on the program's disk, or None if it is elsewhere."""
         if not isinstance(path, str | bytes | os.PathLike):
             return None
         return self._recorder.disk_path(path)

@@ -1,4 +1,4 @@
-"""Python's file objects, recorded below their buffers.
+"""File objects that record the writes of Python programs below the buffers.
 
 Bytes are recorded when Python passes them to the kernel.
 """
@@ -24,7 +24,7 @@ class RecordedFile(io.FileIO):
     recorder: ClassVar[ProgramRecorder]
     calls: ClassVar[OsCalls]
     _file: int | None = None
-    _as_of = -1  # the recorder's descriptor generation in which `_file` was looked up
+    _as_of = -1  # the recorder's `generation` at the look-up of `_file`
 
     def __init__(self, file: Any, mode: str = "r", closefd: bool = True, opener: Any = None) -> None:
         if isinstance(file, int):
@@ -37,14 +37,19 @@ class RecordedFile(io.FileIO):
             return self.calls.open(path, flags, 0o666) if opener is None else int(opener(path, flags))
 
         with recorder.lock:
-            before, recorder.busy = recorder.busy, get_ident()  # the open event comes before the opener runs
+            before, recorder.busy = (
+                recorder.busy,
+                get_ident(),
+            )  # Python raises the open event before it calls the opener
             try:
                 super().__init__(file, mode, closefd, open_recorded)
             finally:
                 recorder.busy = before
 
     def write(self, data: Any, /) -> int:
-        """Write, and record the position. Only the kernel knows it, because of O_APPEND and shared positions."""
+        """Write, and record the data at its real position. Only the kernel knows it, because of O_APPEND and shared
+        positions.
+        """
         descriptor = self.fileno()
         recorder = self.recorder
         if self._as_of != recorder.generation:
@@ -61,10 +66,10 @@ class RecordedFile(io.FileIO):
             return written
 
     def truncate(self, size: int | None = None, /) -> int:
-        """Truncate as FileIO does: by default at the current position."""
+        """Truncate as FileIO does, by default at the current position."""
         size = self.tell() if size is None else size
         if not self.writable():
-            return _real_truncate(self, size)  # raises the right error
+            return _real_truncate(self, size)  # the real function raises the right error
         self.calls.ftruncate(self.fileno(), size)
         return size
 
@@ -79,7 +84,7 @@ def recorded_open(
     closefd: bool = True,
     opener: Any = None,
 ) -> Any:
-    """Replace `open`. Read-only and invalid calls go to the real one."""
+    """Replace `open`. Read-only and invalid calls are passed to the real function."""
     if not _is_recordable(mode, buffering, encoding, errors, newline):
         return _real_open(file, mode, buffering, encoding, errors, newline, closefd, opener)
     raw = RecordedFile(file, mode.replace("b", "").replace("t", ""), closefd, opener)
@@ -117,8 +122,8 @@ def _is_recordable(mode: str, buffering: int, *text_only: object) -> bool:
 
 
 def _buffer_bytes(raw: io.FileIO) -> int:
-    """Return the buffer size that `open` uses in this version of Python. It determines when bytes are written."""
+    """Return the buffer size of `open` in this version of Python. It determines when bytes reach the kernel."""
     block_bytes: int = raw._blksize  # type: ignore[attr-defined]
-    if io.DEFAULT_BUFFER_SIZE > 8192:  # since 3.14
+    if io.DEFAULT_BUFFER_SIZE > 8192:  # since Python 3.14
         return max(min(block_bytes, _BUFFER_BYTES_MAX), io.DEFAULT_BUFFER_SIZE)
     return block_bytes if block_bytes > 1 else io.DEFAULT_BUFFER_SIZE

@@ -1,7 +1,7 @@
 """OS calls: replacements for the functions of `os` that change files.
 
-Other modules may have imported a function from `os` before, so every name of it is replaced in all loaded modules. The
-sets in which `os` lists functions by their abilities get the replacements too.
+Other modules may have imported functions from `os` earlier, so they are replaced in all loaded modules, under every
+name. The sets of functions in `os` (such as `os.supports_fd`) get the replacements too.
 """
 
 import os
@@ -38,7 +38,7 @@ class OsCalls:
         self._lock = recorder.lock
 
     def _call(self, real: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        """Call a real function, marked as recorded for the audit hook."""
+        """Call a real function, and mark the thread so that the audit hook ignores the call."""
         before, self._recorder.busy = self._recorder.busy, get_ident()
         try:
             return real(*arguments, **named)
@@ -46,7 +46,7 @@ class OsCalls:
             self._recorder.busy = before
 
     def open(self, path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
-        """Replace os.open. A file without a name (O_TMPFILE) is not recorded, because no crash shows it."""
+        """Replace os.open. A file without a name (O_TMPFILE) is not recorded, because it does not survive a crash."""
         where = self._disk_path(path, dir_fd)
         if where is None:
             return _open(path, flags, mode, dir_fd=dir_fd)
@@ -58,10 +58,12 @@ class OsCalls:
             return descriptor
 
     def _changing(self, real: Callable[..., Any], note: Callable[[str], None]) -> Callable[..., None]:
-        """Return the replacement of a function that changes one path."""
+        """Return a replacement for a function that changes one path. note: records the change."""
 
         def change(path: Any, *more: Any, dir_fd: int | None = None, **named: Any) -> None:
-            where = self._disk_path(path, dir_fd)  # resolved before the call, because the path may be gone afterwards
+            where = self._disk_path(
+                path, dir_fd
+            )  # resolved before the call, because the path may be missing afterwards
             with self._lock:
                 self._call(real, path, *more, dir_fd=dir_fd, **named)
                 if where is not None:
@@ -70,7 +72,7 @@ class OsCalls:
         return change
 
     def _moving(self, real: Callable[..., None]) -> Callable[..., None]:
-        """Return the replacement of os.rename or os.replace."""
+        """Return a replacement for os.rename or os.replace."""
 
         def move(src: Any, dst: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None) -> None:
             old, new = self._disk_path(src, src_dir_fd), self._disk_path(dst, dst_dir_fd)
@@ -108,9 +110,9 @@ class OsCalls:
     # -- contents ------------------------------------------------------------------------------------
 
     def _writing(self, real: Callable[..., int], *, takes_buffers: bool = False) -> Callable[..., int]:
-        """Return the replacement of a function that writes. After the data it may take an offset and flags.
+        """Return a replacement for a function that writes. After the data it may have an offset and flags as arguments.
 
-        pwrite appends to a file opened with O_APPEND, whatever the offset.
+        If a file was opened with O_APPEND, pwrite appends and ignores the offset.
         """
 
         def write(fd: int, data: Any, offset: int | None = None, flags: int = 0, /) -> int:
@@ -122,13 +124,15 @@ class OsCalls:
     def _written(
         self, fd: int, buffers: Sequence[Any], real: Callable[[], int], offset: int | None = None, flags: int = 0
     ) -> int:
-        """Call a real function that writes buffers, and record the written bytes at their real position."""
+        """Call a real function that writes buffers, and record the written bytes at the real position."""
         file = self._file_of(fd)
         if file is None:
             return real()
         with self._lock:
             written = real()
-            if offset is None:  # only the kernel knows the position: it may be shared, and O_APPEND moves it
+            if (
+                offset is None
+            ):  # only the kernel knows the position: other processes may share it, and O_APPEND changes it
                 at = _lseek(fd, 0, os.SEEK_CUR) - written
             elif flags & getattr(os, "RWF_APPEND", 0) or fcntl(fd, F_GETFL) & os.O_APPEND:
                 at = os.fstat(fd).st_size - written
@@ -165,19 +169,19 @@ class OsCalls:
             return copied
 
     def splice(self, src: int, dst: int, *others: Any, **named: Any) -> int:
-        """Replace os.splice. It is reported as unseen, because the data cannot be read back from a pipe."""
+        """Replace os.splice. It is reported as unsupported, because data from a pipe cannot be read again."""
         if self._file_of(dst) is not None:
             self._recorder.unseen("os.splice", "into a file")
         return _splice(src, dst, *others, **named)
 
     def _copied(self, fd: int, file: int, at: int, source: int, start: int, size_bytes: int) -> None:
-        """Record in pieces the bytes that the kernel has copied from another file."""
+        """Record bytes that the kernel has copied from another file, in pieces."""
         for done in range(0, size_bytes, _CHUNK_BYTES):
             data = os.pread(source, min(_CHUNK_BYTES, size_bytes - done), start + done)
             self._recorder.wrote(fd, file, at + done, data)
 
     def truncate(self, path: Any, length: int) -> None:
-        """Replace os.truncate, for a path or a descriptor."""
+        """Replace os.truncate, with a path or a descriptor."""
         if isinstance(path, int):
             return self.ftruncate(path, length)
         descriptor = self.open(path, os.O_WRONLY | os.O_CLOEXEC)
@@ -204,7 +208,7 @@ class OsCalls:
     # -- descriptors ---------------------------------------------------------------------------------
 
     def close(self, fd: int) -> None:
-        """Replace os.close. The descriptor number may be reused for another file."""
+        """Replace os.close. The number of the descriptor may be reused for another file."""
         self._recorder.generation += 1
         _close(fd)
 
@@ -213,7 +217,7 @@ class OsCalls:
         _closerange(fd_low, fd_high)
 
     def dup2(self, fd: int, fd2: int, inheritable: bool = True) -> int:
-        """Replace os.dup2. An open descriptor may now refer to another file."""
+        """Replace os.dup2. An open descriptor may now belong to another file."""
         with self._lock:
             self._recorder.generation += 1
             return _dup2(fd, fd2, inheritable)
@@ -221,14 +225,14 @@ class OsCalls:
     # -- syncs ---------------------------------------------------------------------------------------
 
     def fsync(self, fd: Any) -> None:
-        """Replace os.fsync, for a file or a directory."""
+        """Replace os.fsync, of a file or a directory."""
         self._sync(_fsync, fd, "")
 
     def fdatasync(self, fd: Any) -> None:
         self._sync(_fdatasync, fd, DATA)
 
     def _sync(self, real: Callable[[Any], None], fd: Any, target: str) -> None:
-        """Record a sync without executing it: the real directory is temporary and needs no durability."""
+        """Record a sync without executing it: the real directory is temporary and need not be durable."""
         descriptor = fd if isinstance(fd, int) else fd.fileno()
         file = self._file_of(descriptor)
         with self._lock:
@@ -242,7 +246,7 @@ class OsCalls:
                 real(descriptor)
 
     def sync(self) -> None:
-        """Replace os.sync without executing it: it would sync every disk of the machine."""
+        """Replace os.sync without executing it: it would sync all disks of the machine."""
         with self._lock:
             self._recorder.add(SYNC_ALL)
 
@@ -266,7 +270,7 @@ class OsCalls:
 
 
 def install(twins: dict[Any, Any]) -> None:
-    """Replace functions in every loaded module."""
+    """Replace functions in all loaded modules."""
     by_identity = {id(real): (real, twin) for real, twin in twins.items()}
     for module in list(sys.modules.values()):
         if not isinstance(module, ModuleType) or module.__name__.startswith(__package__):

@@ -1,9 +1,9 @@
-"""Recorded program: runs a program under the recorder in a process of its own.
+"""Recorded program: runs a program with the recorder in a separate process.
 
-    python -m tornlog.faults.probe.recording ROOT RECORD (SCRIPT | -m MODULE) ARGUMENTS...
+ python -m tornlog.faults.probe.recording ROOT RECORD (SCRIPT | -m MODULE) ARGUMENTS...
 
-The process is separate because audit hooks cannot be removed. ROOT has a working directory and a temporary directory
-for the program. The exit code is 0 once RECORD is written; the program's own exit code is in the record.
+The process is separate because audit hooks cannot be removed. ROOT contains a working directory and a temporary
+directory for the program. The exit code is 0 if RECORD was written. The exit code of the program is in the record.
 """
 
 import _posixsubprocess
@@ -32,12 +32,12 @@ _real_open, _real_exit, _fork_exec = io.open, os._exit, _posixsubprocess.fork_ex
 
 
 class NotedOutput(io.TextIOWrapper):
-    """Standard output. Complete lines are recorded when they are printed, not when the buffer is flushed."""
+    """Standard output that records complete lines when they are printed, not when the buffer is flushed."""
 
     recorder: ProgramRecorder
 
     def write(self, text: str, /) -> int:
-        """Write, and record each complete line."""
+        """Write text, and record each complete line."""
         *lines, self.recorder.begun = (self.recorder.begun + text).split("\n")
         for line in lines:
             self.recorder.acknowledged(line, printed=True)
@@ -45,12 +45,12 @@ class NotedOutput(io.TextIOWrapper):
 
 
 class MainModule:
-    """The program as the module `__main__`, run and torn down as Python does it for a script or `-m`.
+    """The program as the module `__main__`. Python's own code for a script or `-m` is imitated, also at exit.
 
-    The garbage collector would close files in any order, a raw file before its buffer. Python empties the module name
-    by name, so files that were never closed are flushed.
+    At exit Python deletes the names of the module one by one, so files that are still open are flushed. The garbage
+    collector would close them in any order, a raw file possibly before its buffer.
 
-    Raises the error of finding or compiling the program when it runs.
+    Running raises an error if the program cannot be found or compiled.
     """
 
     def __init__(self, program: list[str]) -> None:
@@ -59,13 +59,12 @@ class MainModule:
         self._module.__dict__["__builtins__"] = builtins
 
     def run(self) -> None:
-        """Run the program to its last line."""
         sys.modules["__main__"] = self._module
         code = self._module_code() if self._program[0] == "-m" else self._script_code()
         exec(code, self._module.__dict__)
 
     def clear(self) -> None:
-        """Empty the module as Python does at exit: first names with one underscore, then all others."""
+        """Delete the names of the module as Python does at exit: first names with one underscore, then all others."""
         names = self._module.__dict__
         private = [name for name in names if name.startswith("_") and not name.startswith("__")]
         others = [name for name in names if name not in private and name != "__builtins__"]
@@ -102,7 +101,7 @@ def _code_of(spec: ModuleSpec) -> CodeType:
 
 
 class ProgramRecording:
-    """One program, from before its first line until after its last."""
+    """The recording of one program, from before its first line until after its last."""
 
     def __init__(self, root: str, record: str, program: list[str]) -> None:
         self._record = record
@@ -126,7 +125,7 @@ class ProgramRecording:
         sys.stdout = printed
 
     def run(self) -> int:
-        """Run the program as Python does, including its threads and exit functions."""
+        """Run the program as Python does, with its threads and exit functions. Return the exit code."""
         code = self._run()
         for thread in threading.enumerate():
             if thread is not threading.current_thread() and not thread.daemon:
@@ -150,7 +149,7 @@ class ProgramRecording:
         return 0
 
     def finish(self, code: int) -> None:
-        """Write the record, once, and not in a forked child."""
+        """Write the record once, and never in a forked child."""
         if not self._is_over and os.getpid() == self._process:
             self._is_over = True
             text = self.recorder.record(self._program, code).dumps()
@@ -158,7 +157,7 @@ class ProgramRecording:
                 file.write(text)
 
     def _start_process(self, *arguments: Any) -> int:
-        """Replace the function that starts processes for `subprocess`, and for `multiprocessing`, which has no audit
+        """Replace the function that starts processes for `subprocess` and `multiprocessing`; the latter has no audit
         event.
         """
         self.recorder.unseen("subprocess.Popen", f"{arguments[0][0]!s}: another process")
@@ -170,7 +169,7 @@ class ProgramRecording:
 
 
 def _exit_code(code: Any) -> int:
-    """Return the exit code of a process that raises SystemExit."""
+    """Return the exit code for the argument of SystemExit."""
     if code is None:
         return 0
     if isinstance(code, int):
@@ -195,4 +194,4 @@ def main() -> None:
     recording.start()
     recording.finish(recording.run())
     sys.stdout.flush()
-    _real_exit(0)  # later teardown would not be recorded
+    _real_exit(0)  # skips later exit code of Python, which would not be recorded

@@ -1,7 +1,7 @@
 """Program recorder: the changes of a program to its files, with source lines.
 
-A file is known by device and inode number, which every descriptor has, wherever it came from. The file system may reuse
-the number of a file without names. It then belongs to the new file as soon as that has a name.
+A file is identified by device and inode number, which every descriptor has. The file system may reuse the inode number
+of a file without names. The number then identifies the new file as soon as this file has a name.
 """
 
 import os
@@ -21,13 +21,13 @@ _HERE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
 _Noted = tuple[str, str, str, int, int, int, bytes, int, int]
-"""An unprocessed step: the first fields of `Step`, in their order."""
+"""A step before it is converted to a `Step`: the first fields in the same order."""
 
 
 class Stacks:
-    """The stacks so far. places: each stack by its number, innermost line first; number 0 is empty.
+    """The stacks of all steps. places: stacks by number, innermost line first; number 0 is the empty stack.
 
-    bottom: the code of the recorder below the program's stack.
+    bottom: code object of the recorder's function that runs the program.
     """
 
     def __init__(self, bottom: CodeType) -> None:
@@ -36,10 +36,10 @@ class Stacks:
         self._numbers: dict[tuple[SourceLine, ...], int] = {(): 0}
         self._known: dict[tuple[object, ...], int] = {}
         self._codes: dict[int, CodeType] = {}
-        """Code objects in the keys. They are kept alive, so that their ids are not reused."""
+        """Code objects whose ids are keys. They are kept alive so that their ids are not reused."""
 
     def present(self) -> int:
-        """Return the number of the current stack, without the recorder's own frames."""
+        """Return the number of the current stack, without frames of the recorder."""
         key, bottom = list[object](), self._bottom
         frame: FrameType | None = sys._getframe(3)
         while frame is not None:
@@ -70,26 +70,26 @@ class Stacks:
 
 
 class ProgramRecorder:
-    """Records one process. A change in root, a real path, happens under `lock` until it is recorded.
+    """Records one process. `lock` is held from each change below root, a real path, until it is recorded.
 
-    bottom: the code that runs the program.
+    bottom: as for `Stacks`.
     """
 
     def __init__(self, root: str, bottom: CodeType) -> None:
         self.lock = RLock()
         self.busy = 0
-        """The thread in a recorded call; 0: none."""
+        """Id of the thread inside a recorded call; 0: none."""
         self.generation = 0
-        """Incremented when a descriptor may refer to another file while an object still uses it."""
+        """Incremented when a descriptor may belong to another file although a file object still uses it."""
         self.writes_synchronously = False
         """Whether any file was opened with O_SYNC or O_DSYNC."""
         self._root = _realpath(root)
         self._steps: list[_Noted] = []
         self._tasks: list[ProgramTask] = []
-        self._present = local()  # for each thread with a step, the number of its task
+        self._present = local()  # for each thread with a step, the number of its task in the record
         self._printed: set[int] = set()
         self.begun = ""
-        """The printed text after the last line break."""
+        """Printed text after the last line break."""
         self._stacks = Stacks(bottom)
         self._unseen: dict[tuple[str, str, int], Unseen] = {}
         self._files: dict[tuple[int, int], int] = {}
@@ -114,7 +114,9 @@ class ProgramRecorder:
     # -- where things are ----------------------------------------------------------------------------
 
     def disk_path(self, path: object, directory: int | None = None) -> str | None:
-        """Return a path on the program's disk, or None if it is elsewhere. directory: a descriptor, or None."""
+        """Return a path on the program's disk, or None if it is elsewhere. directory: descriptor for relative paths, or
+        None.
+        """
         text = os.fsdecode(path)  # type: ignore[arg-type]  # what is no path is the caller's TypeError
         if directory is not None:
             text = os.path.join(_readlink(f"/proc/self/fd/{directory}"), text)
@@ -145,7 +147,7 @@ class ProgramRecorder:
     # -- what happens --------------------------------------------------------------------------------
 
     def opened(self, descriptor: int, path: str, flags: int) -> None:
-        """Record the effect of an open: creation, truncation, or none."""
+        """Record the effect of an open: creation, truncation, or no effect."""
         status = _fstat(descriptor)
         if not S_ISREG(status.st_mode):
             return
@@ -174,7 +176,7 @@ class ProgramRecorder:
         file, replaced = self._names.get(path), self._names.get(target)
         if file is None:
             self.unseen("os.rename", f"{path}: {_UNKNOWN}")
-        elif file != replaced:  # otherwise both names are of one file, and rename has no effect
+        elif file != replaced:  # if equal, both names belong to one file and rename has no effect
             del self._names[path]
             if replaced is not None:
                 self._links[replaced] -= 1
@@ -184,7 +186,7 @@ class ProgramRecorder:
 
     def renamed_directory(self, path: str, target: str) -> None:
         """Record a rename of a directory with its content."""
-        if path == target:  # no effect
+        if path == target:  # a rename to the same path has no effect
             return
 
         def moved(name: str) -> str:
@@ -224,7 +226,7 @@ class ProgramRecorder:
         self.add(steps.REMOVE_DIRECTORY, path)
 
     def wrote(self, descriptor: int, file: int, at: int, data: bytes) -> None:
-        """Record written bytes, and a sync if the file was opened with O_SYNC or O_DSYNC."""
+        """Record written bytes, plus a sync if the file was opened with O_SYNC or O_DSYNC."""
         self._data_bytes += len(data)
         if at + len(data) > steps.FILE_BYTES_MAX or self._data_bytes > steps.RECORD_BYTES_MAX:
             self._stop(f"more than {steps.FILE_BYTES_MAX} bytes in a file, or {steps.RECORD_BYTES_MAX} in all")
@@ -249,7 +251,7 @@ class ProgramRecorder:
         size: int = 0,
         printed: bool = False,
     ) -> None:
-        """Record a step other than a write. After a limit, steps are dropped and the limit is reported."""
+        """Add a step other than a write. Above a limit, steps are dropped and the limit is reported."""
         if at + size > steps.FILE_BYTES_MAX:
             self._stop(f"more than {steps.FILE_BYTES_MAX} bytes in a file")
         if not self._is_full:
@@ -275,7 +277,7 @@ class ProgramRecorder:
         self._is_full = True
 
     def unseen(self, event: str, detail: str) -> None:
-        """Report an action that is not recorded, once for each source line."""
+        """Report an unsupported action, once for each source line."""
         with self.lock:
             key = (event, detail, self._stacks.present())
             if len(self._unseen) < steps.UNSEEN_MAX:
@@ -283,7 +285,7 @@ class ProgramRecorder:
 
     @property
     def is_ours(self) -> bool:
-        """Return whether the current thread is in a recorded call."""
+        """Return whether the current thread is inside a recorded call."""
         return self.busy == get_ident()
 
     def record(self, program: list[str], code: int) -> ProgramRecord:

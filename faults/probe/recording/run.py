@@ -1,4 +1,4 @@
-"""Recorded run: runs a program on a temporary directory and verifies its record."""
+"""Recorded run: runs a Python program on a temporary directory and verifies its record."""
 
 import json
 import os
@@ -19,18 +19,18 @@ from ..record import ACKNOWLEDGE, FILE_BYTES_MAX, FILES, RECORD_BYTES_MAX, TEMPO
 from ..replay import Replayer
 
 EMPTY = Image({}, (FILES, TEMPORARY))
-"""The disk of a program without a start directory."""
+"""Disk of a program without a start directory."""
 _BLOCK_BYTES = 512  # unit of st_blocks on every file system
 
 _TAIL_BYTES = 4096
 
 
 class ProgramError(Exception):
-    """A program could not be run to its end, so there is no record."""
+    """A program did not run to its end, so there is no record."""
 
 
 def start_of(directory: Path) -> Image:
-    """Return the disk of a program that starts with a copy of a directory. Raises ProgramError if it cannot be
+    """Return the disk of a program that starts with a copy of a directory. ProgramError: the directory cannot be
     copied.
     """
     for odd in _oddities(directory):
@@ -42,11 +42,12 @@ def start_of(directory: Path) -> Image:
 def record_program(
     program: Sequence[str], start: Image, seconds_max: float, *, ignores_special_files: bool = False
 ) -> tuple[ProgramRecord, list[str]]:
-    """Run a script, or `-m` and a module, with arguments. Return its record, and the differences from the files.
+    """Run a script, or `-m` and a module, with arguments. Return the record, and how the files of the program differ
+    from it.
 
-    ignores_special_files: ignore sockets, FIFOs and devices that the program leaves.
+    ignores_special_files: whether to ignore sockets, FIFOs and devices that the program leaves.
 
-    Raises ProgramError if the program fails or exceeds seconds_max. Its standard error is not redirected.
+    ProgramError: the program fails or exceeds seconds_max. Its standard error is not redirected.
     """
     with TemporaryDirectory(prefix="tornlog-probe-") as scratch:
         root, file, output = (Path(scratch, name) for name in ("disk", "record.json", "output"))
@@ -67,7 +68,7 @@ def record_program(
 
 
 def _run(arguments: list[str], seconds_max: float, output: Path) -> None:
-    """Run the recorder, which exits with 0 once there is a record. output: file for standard output."""
+    """Run the recorder, which exits with 0 if it has written a record. output: file for standard output."""
     command = [sys.executable, "-m", str(__package__), *arguments]
     try:
         nothing = subprocess.DEVNULL
@@ -86,9 +87,9 @@ def _last_lines(output: Path) -> list[str]:
 
 
 def unlike(record: ProgramRecord, start: Image, root: Path) -> Iterator[str]:
-    """Yield the differences between the files that a program left at root and its record.
+    """Yield the differences between the record of a program and the files that it left below root.
 
-    Raises ProgramError for a name that the simulated disk cannot hold.
+    ProgramError: the simulated disk does not support the name of a file.
     """
     _require_utf8(name for step in record.steps if step.kind != ACKNOWLEDGE for name in (step.path, step.target))
     odd = list(_oddities(root))
@@ -141,7 +142,7 @@ def _byte(content: Content, offset: int) -> str:
 
 
 def remove_special_files(root: Path) -> None:
-    """Remove sockets, FIFOs and devices. They hold no data, and images have none."""
+    """Remove sockets, FIFOs and devices. They contain no data, and images do not support them."""
     for above, _, files in os.walk(root):
         for path in (Path(above, name) for name in files):
             if _is_special(path.lstat().st_mode):
@@ -159,7 +160,7 @@ def _kind_of(mode: int) -> str:
 
 
 def _require_utf8(names: Iterable[str]) -> None:
-    """Raise ProgramError for a name or a link's text that is not UTF-8, because JSON cannot hold it."""
+    """Raise ProgramError if a name or the target of a link is not UTF-8, because JSON cannot represent it."""
     for name in names:
         try:
             name.encode()
@@ -168,7 +169,7 @@ def _require_utf8(names: Iterable[str]) -> None:
 
 
 def _oddities(directory: Path) -> Iterator[str]:
-    """Yield the parts of a directory that are too large, or are no file, directory or symbolic link."""
+    """Yield the paths that are too large, or neither a file nor a directory nor a symbolic link."""
     data_bytes = 0
     for above, names, files in os.walk(directory):
         for name in sorted([*names, *files]):
