@@ -1,1 +1,1 @@
-"""Any program, recorded as the kernel sees it: by ptrace and seccomp, without privileges."""
+"""Recorder of any program, at its system calls: by ptrace and seccomp, without privileges."""

@@ -1,6 +1,6 @@
-"""Asynchronous writes (Linux AIO): submitted requests, and the ring of completions.
+"""Asynchronous writes (Linux AIO): reads submitted requests and their completions.
 
-    request (struct iocb)                          ring (struct aio_ring), at the address that is the context
+    request (struct iocb)                          ring (struct aio_ring); the context is its address
     offset  bytes  field                           offset  bytes  field
     0       8      data                            4       4      slots
     16      2      opcode                          8       4      head: the next event that the program reads
@@ -21,7 +21,7 @@ from . import ptrace
 
 READ, WRITE, FSYNC, FDATASYNC, WRITE_VECTOR = 0, 1, 2, 3, 8
 SECONDS_MAX = 2.0
-"""Time limit of a request."""
+"""Maximum time to wait for a request."""
 _POLL_SECONDS = 0.0002
 _request = struct.Struct("<16xH2xIQQq16x")
 _BUFFER_AT = 24
@@ -31,7 +31,7 @@ _RING_HEAD_BYTES, _RESULT_AT = 32, 16
 
 
 class Request(NamedTuple):
-    """A submitted request, at an address in the program."""
+    """A submitted request. address: of its structure in the program's memory."""
 
     address: int
     opcode: int
@@ -45,8 +45,8 @@ class Request(NamedTuple):
 
 
 class EventRing:
-    """The ring of a context, read through a thread. Raises OSError or struct.error for invalid arguments of
-    the call.
+    """The completion ring of a context, read from a thread's memory. OSError, struct.error: the call's arguments are
+    invalid.
     """
 
     def __init__(self, thread: int, context: int) -> None:
@@ -55,7 +55,7 @@ class EventRing:
         self._slots, _, self._next = self._state()
 
     def requests(self, count: int, list_at: int) -> list[Request]:
-        """Return the requests of a call, at most as many as there are slots."""
+        """Return the requests that a call submits, at most as many as the ring has slots."""
         count = min(count, self._slots)
         addresses = struct.unpack(f"<{count}Q", ptrace.read_memory(self._thread, list_at, 8 * count))
         raw = ((address, ptrace.read_memory(self._thread, address, _request.size)) for address in addresses)
@@ -70,7 +70,9 @@ class EventRing:
         return self._context + _RING_HEAD_BYTES + slot * _event.size
 
     def completed(self, due: set[int]) -> dict[int, int]:
-        """Wait for requests, given by address. Return their results, without those that exceed the time limit."""
+        """Wait for requests. due: their addresses. Return the results by address; requests that exceed SECONDS_MAX are
+        missing.
+        """
         results: dict[int, int] = {}
         deadline = time.monotonic() + SECONDS_MAX
         while due - results.keys() and time.monotonic() < deadline:
@@ -84,7 +86,7 @@ class EventRing:
         return results
 
     def set_result(self, address: int, result: int) -> bool:
-        """Change the result of a completed request. Return whether the program had not read it yet."""
+        """Change the result of a completed request. Return False if the program may have read it already."""
         _, head, tail = self._state()
         for slot in _between(head, tail, self._slots):
             found, _ = _event.unpack(ptrace.read_memory(self._thread, self._event_at(slot), _event.size))

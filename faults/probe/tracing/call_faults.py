@@ -1,26 +1,26 @@
-"""Faults at calls: one call fails, does less than requested, or lies about a sync.
+"""Faults at calls: make one call fail, write less than requested, or lie.
 
-A call that is to fail is never made: its thread skips it and gets the error as its result. A short write is made with
-half of its data. Each kind applies to the calls that can fail in this way:
+To fail a call, the recorder skips it and sets the error as its result. For a short write, it halves the amount of data.
+Each kind of fault applies to these calls:
 
     failed write           EIO     writes to files: write, pwrite, writev, sendfile, copy_file_range, io_submit, ...
-    disk full              ENOSPC  the same; the next one has room again
-    short write            -       the same, with at least two bytes or two buffers
+    disk full              ENOSPC  the same; the next call succeeds
+    short write            -       the same, if they have at least two bytes or two buffers
     interrupted call       EINTR   the same, truncations, allocations, fsync and fdatasync, without any effect
-    failed creation        ENOSPC  calls that make a name: open of a new file, mknod, mkdir, link, symlink
+    failed creation        ENOSPC  calls that create a name: open of a new file, mknod, mkdir, link, symlink
     failed extend          ENOSPC  fallocate
     failed sync            EIO     fsync, fdatasync and msync of a file: its pages are clean, and not durable; syncfs:
                                    those of all; write, pwrite, writev, pwritev that sync their data (O_DSYNC)
-    failed directory sync  EIO     fsync and fdatasync of a directory: its names are as unsure as before
-    lying sync             0       the same without syncfs, and those of directories: nothing is durable yet
+    failed directory sync  EIO     fsync and fdatasync of a directory: a crash can still lose its names
+    lying sync             0       as failed sync, without syncfs, and syncs of directories: no data is durable yet
 
-sync has no way to report an error. A write whose sync fails has written its data, reports the error, and leaves the
-position where it was, as Linux does. sync and syncfs do not lie. After a failed sync readers see the new bytes, as
-under ext4 and xfs.
+sync(2) cannot report an error. If the sync of a write fails, the data is written, the call returns the error, and the
+position is unchanged, as in Linux. sync and syncfs never lie. After a failed sync readers see the new bytes, as on ext4
+and xfs.
 
-An asynchronous write (io_submit) is submitted with an invalid buffer. The kernel completes it with EFAULT, which is
-replaced by the error in question before the program reads it. If another thread reads it first, it gets EFAULT, and the
-step says so. Only the first write of a call can fail, and no sync.
+An asynchronous write (io_submit) is submitted with an invalid buffer. The kernel completes it with EFAULT, and the
+recorder replaces EFAULT by the fault's error before the program reads it. If another thread reads the result earlier,
+it gets EFAULT, and the text of the step says so. Only the first write of such a call can fail, but not its sync.
 """
 
 import errno
@@ -41,12 +41,12 @@ from .notes import ProgramNotes
 from .ptrace import EnteredCall
 from .threads import CallInjector, Finish, TracedThread
 
-_HERE = 2**32 - 100  # AT_FDCWD, as 32 bits
+_HERE = 2**32 - 100  # AT_FDCWD as an unsigned 32-bit number
 _SUCCESS = 0
 
 
 class _Submitted(NamedTuple):
-    """An asynchronous write. before: number of earlier requests of its call; file: its number in the record."""
+    """An asynchronous write. before: number of earlier requests in the same call; file: its number in the record."""
 
     ring: EventRing
     request: Request
@@ -55,7 +55,7 @@ class _Submitted(NamedTuple):
 
 
 class _WriteArguments(NamedTuple):
-    """The indexes of a write's arguments for the descriptor and the amount, in bytes or buffers."""
+    """Indexes of a write's arguments: the descriptor, and the amount in bytes or buffers."""
 
     descriptor: int
     amount: int
@@ -88,7 +88,7 @@ _ERRORS = {
 
 
 class CallFaults:
-    """Applies one fault to a program. Called for each recorded call, in order."""
+    """Injects one fault into a program. Called for each recorded call, in order."""
 
     def __init__(
         self, fault: CallFault, files: KnownFiles, names: NameCalls, notes: ProgramNotes, injector: CallInjector
@@ -98,7 +98,7 @@ class CallFaults:
         self._names = names
         self._notes = notes
         self._injector = injector
-        self._met = 0  # number of calls so far at which the fault could be injected
+        self._met = 0  # number of calls so far to which the fault applies
         self._can_strike: Mapping[FaultKind, Callable[[TracedThread, EnteredCall, str], bool]] = {
             FaultKind.FAILED_WRITE: lambda *it: self._is_write(*it) or self._submitted(*it) is not None,
             FaultKind.DISK_FULL: lambda *it: self._is_write(*it) or self._submitted(*it) is not None,
@@ -113,9 +113,9 @@ class CallFaults:
         assert self._can_strike.keys() == set(CALL_FAULTS)
 
     def finish_of(self, thread: TracedThread, call: EnteredCall, name: str, finish: Finish) -> Finish:
-        """Return the finish function of a call that is about to be made, with the fault or without.
+        """Return the finish function for a call before it runs. If the fault is due, inject it.
 
-        finish: records the call without a fault. The thread must then continue to the end of the call.
+        finish: the function that records the call without a fault. The thread must then run to the end of the call.
         """
         if not self._can_strike[self._fault.kind](thread, call, name):
             return finish
@@ -133,7 +133,7 @@ class CallFaults:
     # -- which calls ---------------------------------------------------------------------------------
 
     def _is_write(self, thread: TracedThread, call: EnteredCall, name: str) -> bool:
-        return name in _WRITES and self._number(thread, call, name) >= 0  # standard output is no file
+        return name in _WRITES and self._number(thread, call, name) >= 0  # if -1, the descriptor is standard output
 
     def _submitted(self, thread: TracedThread, call: EnteredCall, name: str) -> _Submitted | None:
         if name != "io_submit":
@@ -166,7 +166,7 @@ class CallFaults:
         return place is not None and place.path is not None and not os.path.lexists(place.real)
 
     def _number(self, thread: TracedThread, call: EnteredCall, name: str) -> int:
-        """Return the file number of a call by its descriptor; -1 without one."""
+        """Return the number of the file to which a call's descriptor belongs, or -1."""
         by_descriptor = name in _WRITES or name in _SYNCS or name in ("ftruncate", "fallocate")
         if not by_descriptor:
             return -1
@@ -177,7 +177,7 @@ class CallFaults:
     # -- what becomes of them ------------------------------------------------------------------------
 
     def _answered(self, thread: TracedThread, call: EnteredCall, name: str, finish: Finish) -> Finish:
-        """Skip a call and set its result."""
+        """Skip a call and set its result to that of the fault."""
         error, file = _ERRORS[self._fault.kind], self._number(thread, call, name)
         self._injector.cancel_call(thread)
 
@@ -191,7 +191,7 @@ class CallFaults:
         return answer
 
     def _note_sync(self, finish: Finish, result: int) -> None:
-        """Record the syncs of a call as failed or lying."""
+        """Record the syncs of a call as failed or as lies."""
         kind = FAILED_SYNC if self._fault.kind is FaultKind.FAILED_SYNC else LYING_SYNC
         noted = self._notes.steps
         since = len(noted)
@@ -212,7 +212,7 @@ class CallFaults:
         return finish_unsynced
 
     def _failed_later(self, thread: TracedThread, submitted: _Submitted, finish: Finish) -> Finish:
-        """Make an asynchronous write fail when it completes."""
+        """Change an asynchronous write so that it fails when it completes."""
         ring, request, before, file = submitted
         error = _ERRORS[self._fault.kind]
         request.set_buffer(thread.id, _NOWHERE)
@@ -227,13 +227,13 @@ class CallFaults:
         return finish_failed
 
     def _shortened(self, thread: TracedThread, call: EnteredCall, name: str, finish: Finish) -> Finish:
-        """Halve the amount of a write."""
+        """Halve the number of bytes or buffers that a call writes."""
         amount, file = _WRITES[name].amount, self._number(thread, call, name)
         register, wanted = self._injector.machine.arguments[amount], call.arguments[amount]
         self._injector.set_register(thread, register, wanted // 2)
 
         def finish_short(count: int) -> None:
-            # the program may rely on unchanged argument registers
+            # restored, because the program may rely on unchanged argument registers
             self._injector.set_register(thread, register, wanted)
             unit = "buffers" if name in ("writev", "pwritev", "pwritev2") else "bytes"
             detail = f"{wanted // 2} of {wanted} {unit}"

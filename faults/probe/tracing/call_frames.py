@@ -1,13 +1,13 @@
 """Call frame information: finds the caller of a function at each instruction.
 
-Compilers write it to `.eh_frame`, where C++ looks for exception handlers. C code has it too, with or without frame
-pointers; Go has `.debug_frame`. Both are sequences of entries, little-endian:
+Compilers write this information to `.eh_frame`, which C++ exceptions need. C code has this section too, with or without
+frame pointers. Go programs have `.debug_frame` instead. Both are sequences of entries, little-endian:
 
-    4   length    of the rest; 0 ends the section
-    4   id        .eh_frame: 0 for a common entry, else the distance back from here to the function's common entry
+    4   length    of the rest of the entry; 0 ends the section
+    4   id        .eh_frame: 0 for a common entry, else the distance from this field back to the function's common entry
                   .debug_frame: 0xFFFFFFFF for a common entry, else the offset of the function's common entry
         common    version, augmentation, factors of code and data, register of the return address, instructions
-        function  first address, bytes, instructions: the location of each register, from which address on
+        function  first address, bytes, instructions: from which address on each register is saved where
 
 Sources: System V ABI, AMD64 supplement; DWARF for the Arm 64-bit Architecture; Linux Standard Base, "Exception Frames";
 DWARF 5, 6.4 and 7.24.
@@ -26,15 +26,15 @@ _HEADER = struct.Struct("<II")
 
 
 class FrameRule(NamedTuple):
-    """How to get from a function to its caller. The frame address is a register plus an offset."""
+    """How to find the caller's frame. The frame address is the value of a register plus an offset."""
 
     register: int
     offset: int
     saved: tuple[tuple[int, int], ...]
-    """Saved registers and their offsets from the frame address."""
+    """Saved registers, each with its offset from the frame address."""
     return_address: int
-    """Register of the return address. It is read from its saved place, or in the innermost function from the
-    register.
+    """Number of the register with the return address. Its value is the saved one, or in the innermost function the
+    current one.
     """
 
 
@@ -55,7 +55,7 @@ class _Function(NamedTuple):
 
 
 class CallFrames:
-    """The functions of a file. Raises ValueError or struct.error for a section that cannot be read."""
+    """The functions of a file. ValueError, struct.error: the section cannot be read."""
 
     def __init__(self, file: ElfFile) -> None:
         self._functions: list[_Function] = []
@@ -68,11 +68,11 @@ class CallFrames:
         self._rules: dict[int, FrameRule | None] = {}
 
     def rule(self, address: int) -> FrameRule | None:
-        """Return the rule for the function at a linked address, or None."""
+        """Return the frame rule at a linked address, or None."""
         if address not in self._rules:
             try:
                 self._rules[address] = self._found(address)
-            except (ValueError, struct.error, IndexError):  # unknown or missing instructions
+            except (ValueError, struct.error, IndexError):  # an unknown instruction, or the entry is cut off
                 self._rules[address] = None
         return self._rules[address]
 
@@ -92,11 +92,11 @@ class CallFrames:
 
 
 class _Reader:
-    """Reads values from bytes, one after another."""
+    """Reads consecutive values from bytes."""
 
     def __init__(self, data: bytes, at: int = 0, address: int = 0) -> None:
         self.data, self.at = data, at
-        self._address = address  # address of the first byte in memory
+        self._address = address  # memory address of the first byte
 
     def take(self, layout: str) -> int:
         found: int = struct.unpack_from(layout, self.data, self.at)[0]
@@ -104,19 +104,19 @@ class _Reader:
         return found
 
     def unsigned(self) -> int:
-        """Return an unsigned LEB128 number."""
+        """Read an unsigned LEB128 number."""
         found, self.at = unsigned_leb128(self.data, self.at)
         return found
 
     def signed(self) -> int:
-        """Return a signed LEB128 number."""
+        """Read a signed LEB128 number."""
         start = self.at
         found = self.unsigned()
         bits = 7 * (self.at - start)
         return found - (1 << bits) if found >> bits - 1 else found
 
     def pointer(self, encoding: int) -> int:
-        """Return an address. Raises ValueError for encodings that functions do not use."""
+        """Read an address. ValueError: an encoding that functions do not use."""
         here = self._address + self.at
         layout = _POINTERS.get(encoding & 0x0F)
         if layout is None or encoding & 0x70 not in (0, _PC_RELATIVE):
@@ -186,14 +186,14 @@ class _Entries:
 
 
 class _FrameState:
-    """The register locations up to one address. frame is None if only an expression defines it."""
+    """The register locations at one address. frame is None if an expression defines it."""
 
     def __init__(self, common: _Common, start: int, address: int) -> None:
         self.frame: tuple[int, int] | None = None
         self.saved: dict[int, int] = {}
         self.initial: dict[int, int] = {}
         self.is_behind = False
-        """Whether the instructions have passed the address."""
+        """Whether the instructions have passed the wanted address."""
         self.is_outermost = False
         """Whether the function has no caller."""
         self._common = common
@@ -201,7 +201,7 @@ class _FrameState:
         self._kept: list[tuple[tuple[int, int] | None, dict[int, int]]] = []
 
     def run(self, program: bytes) -> None:
-        """Run instructions. Raises ValueError at an unknown one."""
+        """Execute instructions. ValueError: an instruction is unknown."""
         reader = _Reader(program)
         while reader.at < len(program) and not self.is_behind:
             code = reader.take("<B")
@@ -229,20 +229,20 @@ class _FrameState:
         match code:
             case 0x00:
                 pass
-            case 0x02 | 0x03 | 0x04:  # advance by 1, 2 or 4 bytes
+            case 0x02 | 0x03 | 0x04:  # advances the address; the operand has 1, 2 or 4 bytes
                 self._advance(reader.take({0x02: "<B", 0x03: "<H", 0x04: "<I"}[code]))
             case 0x05:
                 register = reader.unsigned()
                 self.saved[register] = reader.unsigned() * factor
             case 0x06:
                 self._restore(reader.unsigned())
-            case 0x07:  # undefined
+            case 0x07:  # the register is undefined
                 register = reader.unsigned()
                 self.saved.pop(register, None)
                 self.is_outermost |= register == self._common.return_address
-            case 0x08:  # same value
+            case 0x08:  # the register has the same value as in the caller
                 self.saved.pop(reader.unsigned(), None)
-            case 0x09:  # in another register
+            case 0x09:  # the value is in another register
                 self.saved.pop(reader.unsigned(), None)
                 reader.unsigned()
             case 0x0A:
@@ -259,7 +259,7 @@ class _FrameState:
             case 0x0F:
                 self.frame = None
                 self._skip_block(reader)
-            case 0x10 | 0x16:  # an expression
+            case 0x10 | 0x16:  # an expression defines the value
                 self.saved.pop(reader.unsigned(), None)
                 self._skip_block(reader)
             case 0x11:
@@ -272,7 +272,7 @@ class _FrameState:
                 self.frame = (self.frame[0], offset) if self.frame else None
             case 0x2D:  # DW_CFA_AARCH64_negate_ra_state: the signing of return addresses changes
                 pass
-            case 0x2E:  # size of arguments, not needed
+            case 0x2E:  # the size of the arguments is not needed
                 reader.unsigned()
             case _:
                 raise ValueError(f"call frame instruction {code:#x}")

@@ -1,8 +1,8 @@
 """Content calls: writes, sizes and syncs of files, recorded at the system call.
 
-The written bytes are read back from the file, so their source does not matter. Each call is examined twice: before it
-runs, to see whether it concerns a recorded file, and after it, for its result. Only one such call runs at a time, so
-the bytes in the file are those of this call.
+Written bytes are read from the file after the call, so it does not matter where they came from. Each call is examined
+twice: before it runs, to see whether it affects a recorded file, and afterwards for its result. Only one recorded call
+runs at a time, so the bytes in the file were written by this call.
 """
 
 import errno
@@ -21,7 +21,7 @@ from .threads import Finish, TracedThread
 
 PRINTED, PROMISED = "printed", "promised"
 """The outputs of a program: printed lines, and lines for the record."""
-_HERE = 2**64 - 1  # as an offset: the position of the descriptor
+_HERE = 2**64 - 1  # an offset argument that stands for the current position
 _RWF_DSYNC, _RWF_SYNC, _RWF_APPEND, _RWF_NOAPPEND = 2, 4, 16, 32
 _KEEP_SIZE, _PUNCH_HOLE, _COLLAPSE, _ZERO, _INSERT = 1, 2, 8, 16, 32
 _AIO_WRITES = (asynchronous.WRITE, asynchronous.WRITE_VECTOR)
@@ -29,7 +29,7 @@ _AIO_SYNCS = (asynchronous.FSYNC, asynchronous.FDATASYNC)
 
 
 class ContentCalls:
-    """Calls that change contents, and syncs. Each `on_NAME` takes the thread and the arguments of that call."""
+    """Records calls that change contents, and syncs. Each `on_NAME` gets the thread and the arguments of that call."""
 
     def __init__(self, files: KnownFiles, notes: ProgramNotes, maps: MapCalls) -> None:
         self._files = files
@@ -39,7 +39,7 @@ class ContentCalls:
     # -- writes --------------------------------------------------------------------------------------
 
     def on_write(self, thread: TracedThread, fd: int, buffer: int, *_: int) -> Finish | None:
-        """Record write(2), to files, standard output and the promise pipe."""
+        """Record write(2), if to a file, standard output or the pipe for promises."""
         state = self._files.state(thread.id, fd)
         if state.output:
             return self._says(state.output, lambda count: ptrace.read_memory(thread.id, buffer, count))
@@ -58,7 +58,7 @@ class ContentCalls:
     def on_pwritev2(
         self, thread: TracedThread, fd: int, vector: int, count: int, at: int, _high: int, flags: int
     ) -> Finish | None:
-        """Record pwritev2(2), which may append and may sync its data."""
+        """Record pwritev2(2), whose flags can request appending and a sync of the data."""
         state = self._files.state(thread.id, fd)
         if state.output:
             return self._says(state.output, lambda size: _gathered(thread.id, vector, count)[:size])
@@ -69,14 +69,14 @@ class ContentCalls:
         return self._written(thread, fd, _HERE)
 
     def on_splice(self, thread: TracedThread, _fd: int, _at: int, fd: int, at: int, *_: int) -> Finish | None:
-        """Record splice(2) and copy_file_range(2). Their offset argument is a pointer, and they update the offset."""
+        """Record splice(2) and copy_file_range(2). They get a pointer to the offset and update it."""
         start = int.from_bytes(ptrace.read_memory(thread.id, at, 8), "little") if at else _HERE
         return self._written(thread, fd, start)
 
     on_copy_file_range = on_splice
 
     def _written(self, thread: TracedThread, fd: int, at: int, how: int = 0) -> Finish | None:
-        """Record a call that returns the number of written bytes. how: its flags."""
+        """Record a call that returns how many bytes it wrote. how: the flags of the call."""
         state = self._files.state(thread.id, fd)
         file = state.file
         if file is None:
@@ -90,7 +90,7 @@ class ContentCalls:
             if at == _HERE:
                 start = self._files.state(thread.id, fd).position - count
             elif appends:
-                start = file.size_bytes - count  # also for pwrite: "data is appended", says pwrite(2) of Linux
+                start = file.size_bytes - count  # also for pwrite(2): on Linux "data is appended"
             else:
                 start = at
             self._wrote(file, start, count)
@@ -118,7 +118,9 @@ class ContentCalls:
     # -- asynchronous writes -------------------------------------------------------------------------
 
     def on_io_submit(self, thread: TracedThread, context: int, count: int, list_at: int, *_: int) -> Finish | None:
-        """Record io_submit(2). The thread continues only after completion, so the record has the real order."""
+        """Record io_submit(2). The thread continues only after completion, so the record has the order of
+        completion.
+        """
         wanted: list[tuple[Request, KnownFile]] = []
         try:
             ring = EventRing(thread.id, context)
@@ -159,7 +161,7 @@ class ContentCalls:
         return self._truncated(self._files.state(thread.id, fd).file, size)
 
     def truncated(self, status: os.stat_result, size: int) -> Finish | None:
-        """Record truncate(2), of a file with a status."""
+        """Record truncate(2). status: of the file."""
         return self._truncated(self._files.of(status), size)
 
     def _truncated(self, file: KnownFile | None, size: int) -> Finish | None:
@@ -174,7 +176,7 @@ class ContentCalls:
         return finish
 
     def on_fallocate(self, thread: TracedThread, fd: int, mode: int, at: int, size: int, *_: int) -> Finish | None:
-        """Record fallocate(2). Reserved space beyond the end shows in no file and is not recorded."""
+        """Record fallocate(2). Space reserved beyond the end does not change the file and is not recorded."""
         file = self._files.state(thread.id, fd).file
         if file is None:
             return None
@@ -217,7 +219,7 @@ class ContentCalls:
         except OSError as error:
             if error.errno != errno.ENOENT:
                 raise
-            return None  # no such descriptor: the call will fail
+            return None  # there is no such descriptor, so the call will fail
 
     def on_sync(self, _thread: TracedThread, *_: int) -> Finish:
         """Record sync(2)."""

@@ -1,4 +1,4 @@
-"""Run control: a fault at one call, or a seeded order of the threads' steps."""
+"""Run control: selects a fault at one call, or a seeded order of the threads' steps."""
 
 from typing import NamedTuple
 
@@ -15,13 +15,13 @@ CALL_FAULTS = (
     FaultKind.LYING_SYNC,
     FaultKind.SHORT_WRITE,
 )
-"""The kinds that can be injected at calls."""
+"""The kinds of fault that can be injected at calls."""
 ERRORS = tuple(kind for kind in CALL_FAULTS if kind is not FaultKind.LYING_SYNC)
-"""Faults that the program can see in the result of a call. A lying sync is invisible."""
+"""Faults that the program can notice by the result of a call. A lying sync is not noticeable."""
 
 
 class CallFault(NamedTuple):
-    """A fault at one call: the nth, from 1, to which this kind applies."""
+    """A fault at the nth call, counted from 1, to which its kind applies."""
 
     kind: FaultKind
     nth: int
@@ -31,7 +31,7 @@ class CallFault(NamedTuple):
 
 
 class RunControl(NamedTuple):
-    """At most one of the two. seed: of the order of the threads' recorded steps."""
+    """A fault or an order, or neither. seed: determines the order of the threads' recorded steps."""
 
     fault: CallFault | None = None
     seed: int | None = None

@@ -1,7 +1,7 @@
-"""Interface of the recorder's C core. Without the core, ptrace.py uses ctypes.
+"""Interface of the recorder's C core. If the core is missing, ptrace.py uses ctypes.
 
 Its functions make a few ptrace requests for a stopped thread, or compare bytes. They raise OSError if the kernel
-refuses, ChildProcessError if there are no more children, and `gone` for a thread that has ended.
+refuses, ChildProcessError if there are no more children, and the exception from `gone` if the thread has ended.
 """
 
 import os
@@ -9,23 +9,25 @@ from collections.abc import Callable, Mapping
 from typing import Protocol, cast
 
 PURE_PYTHON = "TORNLOG_PURE_PYTHON"
-"""Environment variable that disables the core unless empty."""
+"""If this environment variable is not empty, the core is not used."""
 
 
 class TracingCore(Protocol):
     """Functions of the C core."""
 
     gone: Callable[[int], Exception]
-    """Makes the exception for a thread that has ended."""
+    """Creates the exception for a thread that has ended."""
 
     def wait(self, thread: int, /) -> tuple[int, int]:
-        """Return the next stopped or ended thread and its wait status, or (0, 0) after a signal to us."""
+        """Wait for a thread to stop or end. Return the thread and its wait status, or (0, 0) after a signal to the
+        recorder.
+        """
 
     def go_on(self, thread: int, how: int, signal_number: int, /) -> None:
         """Continue a stopped thread."""
 
     def entered(self, thread: int, /) -> tuple[int, tuple[int, ...], int, int]:
-        """Return number and arguments of the call that a thread is about to make, the address after it, and the stack
+        """Return the call that a thread is about to make: number, arguments, address after the instruction, stack
         pointer.
         """
 
@@ -33,35 +35,37 @@ class TracingCore(Protocol):
         """Return the result of the call that a thread has just made."""
 
     def memory_fault(self, thread: int, /) -> tuple[int, int]:
-        """Return the address and the code of a SIGSEGV."""
+        """Return the address and the code of a thread's SIGSEGV."""
 
     def block_signals(self, thread: int, more: int, /) -> int:
-        """Add signals to the mask of a thread; return the previous mask."""
+        """Add signals to a thread's mask of blocked signals. Return the previous mask."""
 
     def set_mask(self, thread: int, mask: int, /) -> None:
         """Set the signal mask of a thread."""
 
     def registers(self, thread: int, kind: int, /) -> bytes:
-        """Return a register set, of at most 128 words. Longer sets are cut."""
+        """Return a register set. Sets longer than 128 words are truncated."""
 
     def set_registers(self, thread: int, kind: int, registers: bytes, changed: Mapping[int, int], /) -> None:
-        """Set a register set, with some words replaced by index. Raises IndexError or ValueError for invalid ones."""
+        """Set a register set. changed: words to replace, by index. IndexError, ValueError: an invalid index
+        or value.
+        """
 
     def step(self, thread: int, /) -> int:
-        """Execute one instruction of a thread. Return the new wait status, or 0 after a signal to us."""
+        """Execute one instruction of a thread. Return the new wait status, or 0 after a signal to the recorder."""
 
     def read_memory(self, thread: int, address: int, size_bytes: int, /) -> bytes:
-        """Return bytes of a thread's memory; fewer at the end of its map."""
+        """Return bytes of a thread's memory, or fewer at the end of its map."""
 
     def descriptor_facts(self, descriptor: int, /) -> tuple[int, int, int, int]:
-        """Return position, flags, mount and inode from an open fdinfo; -1 for missing values."""
+        """Return position, flags, mount and inode from an open fdinfo file; -1 for missing values."""
 
     def difference(self, old: bytes, new: bytes, /) -> tuple[int, int] | None:
-        """Return the range in which two contents of equal size differ. Raises ValueError if there are several."""
+        """Return the range in which two contents of equal size differ. ValueError: there are several such ranges."""
 
 
 def load_core() -> TracingCore | None:
-    """Return the core, or None if it is missing or disabled. Everything works without it, more slowly.
+    """Return the core, or None if it is missing or disabled. Without it the recorder is slower.
 
     A core built from other code, such as before an update of the checkout, counts as missing.
     """

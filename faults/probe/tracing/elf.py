@@ -3,7 +3,7 @@
     0x00  16   identification: 7f 45 4c 46, 2 for 64 bits, 1 for little-endian
     0x20  8    offset of the table of segments, which are loaded into memory
     0x28  8    offset of the table of sections, which compilers write
-    0x38  2    segments; at 0x3c sections, at 0x3e the section with the names of sections
+    0x38  2    number of segments; at 0x3c of sections; at 0x3e the index of the section with the section names
 
 Source: System V ABI, chapters 4 and 5; Linux, include/uapi/linux/elf.h.
 """
@@ -33,7 +33,7 @@ def unsigned_leb128(data: bytes, at: int) -> tuple[int, int]:
 
 
 class ElfFile:
-    """One file. Raises ValueError or struct.error for other formats."""
+    """One 64-bit little-endian ELF file. ValueError, struct.error: another format."""
 
     def __init__(self, content: bytes) -> None:
         if content[:6] != _IDENTIFICATION:
@@ -56,7 +56,7 @@ class ElfFile:
         return None
 
     def read(self, address: int, size_bytes: int) -> bytes:
-        """Return bytes at a linked address. Raises ValueError if they are not in the file."""
+        """Return bytes at a linked address. ValueError: the file does not have them."""
         for start, size, first in self._segments:
             if first <= address and address + size_bytes <= first + size:
                 at = start + address - first
@@ -72,7 +72,7 @@ class ElfFile:
         return address, zlib.decompress(content[_COMPRESSION_HEADER_BYTES:]) if flags & _COMPRESSED else content
 
     def functions(self) -> list[tuple[int, int]]:
-        """Return the address ranges of the functions with symbols, in order."""
+        """Return the address ranges of the functions with symbols, ascending."""
         found = set[tuple[int, int]]()
         for table in (b".symtab", b".dynsym"):
             if (symbols := self.section(table)) is not None:

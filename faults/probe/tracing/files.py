@@ -1,9 +1,10 @@
-"""Recorded files, identified by the kernel's data about a descriptor at each use.
+"""Recorded files: identified at each call by the kernel's data about a descriptor.
 
-There is no table of descriptors, so dup, fork, exec and descriptor passing need no special care. A file is known by its
-inode number, which is not reused because the recorder keeps each file open. `/proc/TID/fdinfo/N` has position, flags,
-mount and inode of a descriptor. The recorder keeps it open and reads it again at each call, which takes a microsecond.
-On btrfs and overlayfs one mount can have several files with equal inode numbers; fstat's device distinguishes them.
+There is no table of descriptors, so dup, fork, exec and descriptor passing need no special handling. A file is
+identified by its inode number, which is not reused because the recorder keeps each file open. `/proc/TID/fdinfo/N` has
+position, flags, mount and inode of a descriptor. The recorder keeps this file open, too, and reads it again at each
+call, which takes a microsecond. On btrfs and overlayfs, files of one mount can have equal inode numbers; the device
+number from fstat distinguishes them.
 """
 
 import os
@@ -17,18 +18,18 @@ from . import ptrace
 _READ = os.O_RDONLY | os.O_CLOEXEC
 _KEPT_MAX = 256
 _NUMBERED_BY_MOUNT = {"ext2", "ext3", "ext4", "xfs", "tmpfs", "f2fs"}
-"""File systems on which mount and inode number identify a file."""
+"""File systems on which mount and inode number together identify a file."""
 
 
 @dataclass(slots=True, eq=False)
 class KnownFile:
-    """A file of the record, by its number there. descriptor: the recorder's own, to read the file."""
+    """A file of the record. descriptor: the recorder's own, to read the file."""
 
     number: int
     descriptor: int
 
     def read(self, at: int, size_bytes: int) -> bytes:
-        """Return bytes of the file; fewer at its end."""
+        """Return bytes of the file, or fewer at its end."""
         data = os.pread(self.descriptor, size_bytes, at)
         while data and len(data) < size_bytes:
             more = os.pread(self.descriptor, size_bytes - len(data), at + len(data))
@@ -43,7 +44,7 @@ class KnownFile:
 
 
 class DescriptorState(NamedTuple):
-    """The target of a descriptor: a recorded file, one of the named outputs, or neither."""
+    """The target of a descriptor: a recorded file, a named output, or neither."""
 
     file: KnownFile | None
     output: str
@@ -55,7 +56,7 @@ _NOTHING = DescriptorState(None, "", 0, 0)
 
 
 class KnownFiles:
-    """All files below a root (a real path), and the outputs for promises."""
+    """All files below root (a real path), and the outputs that can have promises."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -64,7 +65,7 @@ class KnownFiles:
         self._files: dict[tuple[int, int], KnownFile] = {}
         self._outputs: dict[tuple[int, int], str] = {}
         self._devices: dict[int, int] = {}
-        """By mount number; empty on file systems where mounts do not identify devices."""
+        """Device by mount number. Empty for file systems on which one mount has several devices."""
         self._kept: OrderedDict[tuple[int, int], int] = OrderedDict()
         self._is_by_mount = _file_system(root) in _NUMBERED_BY_MOUNT
         for path in sorted(_files_below(root)):
@@ -82,7 +83,7 @@ class KnownFiles:
         return file
 
     def add_output(self, name: str, descriptor: int) -> None:
-        """Register an output by the recorder's own descriptor."""
+        """Register an output. descriptor: the recorder's own."""
         status = os.fstat(descriptor)
         self._outputs[status.st_dev, status.st_ino] = name
 
@@ -90,11 +91,11 @@ class KnownFiles:
         return self._files.get((status.st_dev, status.st_ino))
 
     def adopt(self, path: str) -> KnownFile:
-        """Register a new file. path: any readable path to it. Raises OSError if it cannot be opened."""
+        """Register a new file. path: any path by which the recorder can read it. OSError: it cannot be opened."""
         return self._add(os.open(path, _READ))
 
     def state(self, thread: int, descriptor: int) -> DescriptorState:
-        """Return the target of a thread's descriptor; neither file nor output if there is no such descriptor."""
+        """Return the target of a thread's descriptor: neither file nor output if there is no such descriptor."""
         key = (thread, descriptor & 0xFFFF_FFFF)
         kept = self._kept.get(key)
         try:
@@ -124,13 +125,13 @@ class KnownFiles:
         return kept
 
     def forget_thread(self, thread: int) -> None:
-        """Close the descriptors kept for a thread that has ended or executed another program."""
+        """Close the cached fdinfo files of a thread that has ended or executed another program."""
         for key in [key for key in self._kept if key[0] == thread]:
             os.close(self._kept.pop(key))
 
 
 def descriptor_facts(descriptor: int) -> tuple[int, int, int, int]:
-    """Return position, flags, mount and inode from an fdinfo; -1 if the kernel is too old to show the inode."""
+    """Return position, flags, mount and inode from an fdinfo file; -1 for an inode that an old kernel does not show."""
     if ptrace.CORE is not None:
         return ptrace.CORE.descriptor_facts(descriptor)
     words = os.pread(descriptor, 160, 0).split(None, 8)

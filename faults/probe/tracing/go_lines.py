@@ -1,17 +1,17 @@
-"""Lines and frames of Go programs, from the function table of Go's runtime.
+"""Lines and frames of Go programs, read from the function table of Go's runtime.
 
-Every Go program has this table, also without debugging information, and addr2line does not support the DWARF of newer
-Go versions. `.gopclntab`, little-endian, since Go 1.20:
+Every Go program has this table, even without debugging information. addr2line does not support the DWARF of newer Go
+versions. `.gopclntab`, little-endian, since Go 1.20:
 
     4   0xFFFFFFF1
     4   two zeros, bytes of the smallest instruction, bytes of a pointer: 8
-    8   functions
-    8   files
-    8   start of the code; 0 since Go 1.26: then it is the start of `.text`
+    8   number of functions
+    8   number of files
+    8   start of the code; 0 since Go 1.26, where it is the start of `.text`
     8   each: offset of names, of units, of files, of tables by instruction, of functions
-        functions: for each its first address relative to the code, and its description relative to this table
+        functions: for each the offset of its first instruction in the code, and of its description in this table
 
-A table by instruction is a sequence of pairs: the change of a value (zigzag), and the number of instructions.
+A table by instruction is a sequence of pairs: the change of a value (zigzag), and for how many instructions it holds.
 
 Source: Go, src/internal/abi/symtab.go, src/runtime/symtab.go and src/cmd/link/internal/ld/pcln.go.
 """
@@ -29,21 +29,21 @@ _MAGIC = 0xFFFF_FFF1
 _HEADER = struct.Struct("<IHBBQQQQQQQQ")
 _FUNCTION = struct.Struct("<IiiIIIIII")
 _FUNCTION_BYTES = 44
-"""Length of the fixed part. Offsets of tables by instruction and of other data follow."""
+"""Length of the fixed part of a function's description. Offsets of tables by instruction and of other data follow."""
 _FLAGS_AT, _IS_OUTERMOST, _SETS_STACK_POINTER = 41, 1, 2
 _INLINED = struct.Struct("<4siii")
 _TREE_INDEX_TABLE, _TREE = 2, 3
-"""Index of the table that maps instructions to inlined calls, and of the data with these calls."""
+"""Indexes of two tables in a description: the table from instructions to inlined calls, and the data of these calls."""
 _NO_FILE = 0xFFFF_FFFF
 
 
 def go_lines(file: ElfFile) -> "GoLines | None":
-    """Return the table of a Go program, or None for other programs and unknown versions."""
+    """Return the table of a Go program. None: another program, or an unknown version."""
     table, code = file.section(b".gopclntab"), file.section(b".text")
     if table is None or code is None:
         return None
     start = file.symbol(b"runtime.text")
-    if start is None and file.section(b".init") is None:  # otherwise C's linker has put code of its own before Go's
+    if start is None and file.section(b".init") is None:  # with .init, C's linker has put its own code before Go's code
         start = code[0]
     try:
         return GoLines(file, table[1], start)
@@ -54,7 +54,7 @@ def go_lines(file: ElfFile) -> "GoLines | None":
 class GoLines:
     """The table of one program. Raises ValueError or struct.error for an unknown version.
 
-    text: linked start of the code; None if only the table can tell.
+    text: linked start of the code; None: use the start in the table.
     """
 
     def __init__(self, file: ElfFile, table: bytes, text: int | None) -> None:
@@ -69,12 +69,13 @@ class GoLines:
         self._names, self._units, self._files, self._values, self._functions = offsets
         entries = struct.unpack_from(f"<{2 * count}I", table, self._functions)
         self._starts, self._described = entries[::2], entries[1::2]
-        self._trees = file.symbol(b"go:func.*")  # address of the inlined calls, or None in a program without symbols
+        # address of the data about inlined calls; None if the program has no symbols
+        self._trees = file.symbol(b"go:func.*")
 
     def places(self, address: int) -> tuple[SourceLine, ...]:
-        """Return the functions and lines at an address, inlined functions first.
+        """Return the functions and lines at an address, innermost inlined function first.
 
-        In a program without symbols, inlined code has the name of the enclosing function.
+        In a program without symbols, inlined code has the name of the function that contains it.
         """
         at = address - self._text
         index = bisect_right(self._starts, at) - 1
@@ -97,10 +98,10 @@ class GoLines:
             at = start + inlined[1]
 
     def rule(self, address: int, machine: Architecture) -> FrameRule | None:
-        """Return the frame rule at an address. None if it is unknown, or the function has no caller.
+        """Return the frame rule at an address. None: no rule is known, or the function has no caller.
 
-        The table has the stack size of a function at each instruction. On x86-64 the return address is above it; on
-        aarch64 it is in a register, and the function first saves it at the lower end.
+        The table has the size of a function's stack frame at each instruction. On x86-64 the return address is directly
+        above the frame. On aarch64 it is in a register, which the function saves at the lower end of the frame.
         """
         at = address - self._text
         index = bisect_right(self._starts, at) - 1
@@ -120,7 +121,9 @@ class GoLines:
         return FrameRule(stack_pointer, size_bytes, saved, return_address)
 
     def _inlined(self, described: int, tables: int, start: int, at: int) -> tuple[int, int] | None:
-        """Return the inlined function at an address: its name, and its call relative to the outer function's start."""
+        """Return the inlined function at an address: the offset of its name, and its call relative to the outer
+        function's start.
+        """
         if self._trees is None or tables <= _TREE_INDEX_TABLE:
             return None
         first = described + _FUNCTION_BYTES
@@ -134,7 +137,7 @@ class GoLines:
         return name, called_at
 
     def _value(self, table: int, start: int, wanted: int) -> int | None:
-        """Return the value of a table by instruction at an address, or None after its end."""
+        """Return the value at an address in a table by instruction, or None after its end."""
         numbers = self._numbers(self._values + table)
         value, here, is_first = -1, start, True
         for change in numbers:

@@ -1,8 +1,9 @@
-"""Kernel stores: calls by which the kernel writes to mapped memory, such as read(2).
+"""Kernel stores: records calls that write to maps, such as read(2) into a map.
 
-Into a protected page they would fail with EFAULT. A thread stops at any call with an argument that points to a map. The
-pages are then opened, and the instruction of the call runs once more. After the call its changes to the pages are
-recorded. Other calls may run meanwhile, because the call may wait for another thread.
+A write of the kernel into a protected page would fail with EFAULT. So a thread stops at any call with an argument that
+points to a map. The recorder removes the protection of the pages, and the thread repeats the instruction of the call.
+After the call the changes in the pages are recorded. Other calls may run during this call, because it may wait for
+another thread.
 """
 
 import struct
@@ -13,32 +14,32 @@ from .seccomp import AnyBit
 from .threads import CallInjector, Finish, OpenPage, TracedThread
 
 _BUFFERS = {"read": (1, 2), "pread64": (1, 2), "recvfrom": (1, 2), "getrandom": (0, 1), "getdents64": (1, 2)}
-"""Index of the address argument and of the size argument."""
+"""For each call, the indexes of its address argument and of its size argument."""
 _STRUCTURES = {"fstat": (1, 144), "newfstatat": (2, 144), "statx": (4, 256)}
-"""Index of the address argument, and the size of the structure."""
+"""For each call, the index of its address argument and the size of the structure."""
 _VECTORS = {"readv": 1, "preadv": 1, "preadv2": 1}
 _MESSAGES = {"recvmsg": 1, "recvmmsg": 1}
 _EVENTS = {"io_getevents": 3, "io_pgetevents": 3}
 _EVENT_BYTES, _MESSAGE_BYTES = 32, 64
-_VECTORS_MAX = 1024  # UIO_MAXIOV: so many buffers, or messages, a call may have
+_VECTORS_MAX = 1024  # UIO_MAXIOV: maximum number of buffers, or messages, of a call
 INTO_MEMORY: dict[str, AnyBit | None] = dict.fromkeys((*_VECTORS, *_MESSAGES))
-"""Calls with indirect addresses: a process with maps stops at all of them."""
+"""Calls with indirect addresses. A process with maps stops at all of them."""
 KNOWN = (*INTO_MEMORY, *_BUFFERS, *_STRUCTURES, *_EVENTS)
-"""Calls with known sizes."""
-_RESULT_BYTES = 4096  # assumed size for any other call: a path, or a structure
+"""Calls for which the size of the written memory is known."""
+_RESULT_BYTES = 4096  # assumed size for any other call; enough for a path or a structure
 assert not INTO_MEMORY.keys() & CALLS.keys()
 
 
 class KernelStores:
-    """Opens pages for calls by which the kernel writes to maps."""
+    """Opens pages before calls that write to maps."""
 
     def __init__(self, maps: MapCalls, injector: CallInjector) -> None:
         self._maps = maps
         self._injector = injector
-        self._opened: dict[int, list[OpenPage]] = {}  # the pages opened for each thread whose call is repeated
+        self._opened: dict[int, list[OpenPage]] = {}  # for each thread that repeats a call, the pages opened for it
 
     def entered(self, thread: TracedThread, call: ptrace.EnteredCall, name: str) -> Finish | None:
-        """Record such a call. Return None if it writes to no map, or is about to be repeated."""
+        """Record a call that writes to maps. None: it writes to no map, or the thread must repeat it."""
         pages = self._opened.pop(thread.id, None)
         if pages is not None:
             return lambda _result: self._ended(thread, pages)
@@ -48,7 +49,7 @@ class KernelStores:
         try:
             ranges = [(at, size) for at, size in _ranges(thread.id, name, call.arguments) if memory.maps_in(at, size)]
         except (OSError, struct.error):
-            return None  # the call is invalid and will fail
+            return None  # the arguments are invalid, so the call will fail
         if ranges:
             self._put_off(thread, call, name, ranges)
         return None
@@ -56,8 +57,8 @@ class KernelStores:
     def _put_off(
         self, thread: TracedThread, call: ptrace.EnteredCall, name: str, ranges: list[tuple[int, int]]
     ) -> None:
-        """Open the pages and make the thread repeat its call."""
-        assert thread.id not in self._opened, thread.id  # a repeated call is not put off again
+        """Open the pages, and make the thread repeat its call."""
+        assert thread.id not in self._opened, thread.id  # a repeated call must not be repeated again
         injector, machine = self._injector, self._injector.machine
         registers = injector.registers
         self._maps.settle()
@@ -82,7 +83,7 @@ class KernelStores:
 
 
 def _ranges(thread: int, name: str, arguments: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Return the address ranges to which a call may write."""
+    """Return the address ranges to which the call may write."""
     if (buffer := _BUFFERS.get(name)) is not None:
         return [(arguments[buffer[0]], arguments[buffer[1]])]
     if (structure := _STRUCTURES.get(name)) is not None:

@@ -1,10 +1,10 @@
 """Processor architectures: numbers of system calls, and indexes of registers.
 
-Registers are those of `struct user_regs_struct` or `struct user_pt_regs`, as PTRACE_GETREGSET returns them, in 64-bit
-words.
+Register indexes count the 64-bit words of `struct user_regs_struct` or `struct user_pt_regs`, as PTRACE_GETREGSET
+returns them.
 
     x86-64    number in orig_rax (15), result in rax (10), arguments in rdi rsi rdx r10 r8 r9, a call is 2 bytes: 0f 05
-    aarch64   number in x8, result in x0, arguments in x0 to x5, a call is 4 bytes: d4000001; after it x7 is a mark
+    aarch64   number in x8, result in x0, arguments in x0 to x5, a call is 4 bytes: d4000001; at its stops x7 is a mark
 
 Sources: arch/x86/include/asm/user_64.h, arch/arm64/include/uapi/asm/ptrace.h, include/uapi/asm-generic/unistd.h,
 arch/arm64/kernel/ptrace.c (report_syscall), arch/arm64/kernel/signal.c (do_signal), Documentation/arm64/sve.rst.
@@ -19,11 +19,11 @@ NT_PRSTATUS, NT_X86_XSTATE, NT_ARM_SYSTEM_CALL, NT_ARM_SVE = 1, 0x202, 0x404, 0x
 _ARM_EXCLUSIVE_MASK, _ARM_EXCLUSIVE = 0x3F00_0000, 0x0800_0000
 _ARM_JUMPED = 0xC00
 _ARM_IS_ORDERED = 1 << 23
-"""Set in load-acquire, store-release and compare-and-swap, which share the encoding with exclusives."""
+"""Set in load-acquire, store-release and compare-and-swap, whose encoding is otherwise that of exclusives."""
 
 
 _BEGIN_AGAIN = {2**64 - error for error in (512, 513, 514, 516)}
-"""ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK: errors that programs never see."""
+"""ERESTARTSYS, ERESTARTNOINTR, ERESTARTNOHAND, ERESTART_RESTARTBLOCK: internal errors that programs never see."""
 
 
 class Architecture(NamedTuple):
@@ -31,66 +31,75 @@ class Architecture(NamedTuple):
 
     name: str
     audit: int
-    """Its number in seccomp."""
+    """The processor's number in seccomp filters."""
     calls: Mapping[str, int]
     register_count: int
     program_counter: int
-    """Indexes of registers, here and below."""
+    """Register indexes, here and below."""
     stack_pointer: int
     number: int
     result: int
     arguments: tuple[int, ...]
     call_bytes: int
-    """Length of the instruction that makes a call."""
+    """Length of the system call instruction."""
     takes_number_apart: bool
-    """Whether the number of the current call is in a register set of its own, NT_ARM_SYSTEM_CALL."""
+    """Whether the number of the current call is in a separate register set, NT_ARM_SYSTEM_CALL."""
     kept: Mapping[int, int]
-    """Callee-saved registers: DWARF's number, and the kernel's index."""
+    """Callee-saved registers: DWARF number to kernel index."""
     stack_pointer_in_dwarf: int
     return_address_in_dwarf: int
-    """Location of the return address: a register, or a pseudo-register that stands for its place in memory."""
+    """DWARF number of the return address: a register, or a pseudo-register if it is on the stack."""
     address_bits: int = 64
-    """Bits of the address in a return address; the upper bits may be a signature."""
+    """Number of address bits in a return address. The upper bits may be a signature."""
     has_vectors_apart: bool = False
-    """Whether a call may clear vector registers: NT_ARM_SVE."""
+    """Whether a call may clear vector registers that are in the separate register set NT_ARM_SVE."""
     state: int | None = None
-    """The register with the processor's state, if that restricts the target of a jump."""
+    """Index of the processor state register, if this state restricts the target of a jump."""
     mark: int | None = None
-    """The register in which the kernel shows a mark at a stop after a call."""
+    """Index of the register in which the kernel shows a mark at a stop after a call."""
 
     def set_call(self, number: int) -> dict[int, int]:
-        """Return the register values, by index, with which a thread makes the call."""
+        """Return the register values, by index, for making a call."""
         if self.takes_number_apart:
             return {self.number: number}
-        return {self.result: number, self.number: 2**64 - 1}  # no interrupted call to restart
+        return {
+            self.result: number,
+            self.number: 2**64 - 1,
+        }  # -1 as the number prevents the restart of an interrupted call
 
     def without_jump(self, state: int) -> int:
-        """Return the state without the mark of a jump: guarded code forbids a jump to a call instruction."""
+        """Return the processor state without the flag of a jump: guarded code does not allow jumps to a call
+        instruction.
+        """
         return state & ~_ARM_JUMPED
 
     def is_undecided(self, result: int) -> bool:
-        """Return whether the kernel may restart a call with this result, and would not after calls of ours.
+        """Return whether the kernel may restart a call with this result, but would not do so after an injected call.
 
-        The program never sees such a result: the signal that interrupted the call decides. On x86-64 the restart
-        depends on the registers, which are restored. On aarch64 it depends on what the kernel remembers of the last
-        call.
+        The program never sees such a result: the kernel replaces it when it handles the signal that interrupted the
+        call. On x86-64 a restart depends only on registers, which are restored. On aarch64 it depends on the kernel's
+        data about the last call.
         """
         return self.takes_number_apart and result in _BEGIN_AGAIN
 
     def is_store_exclusive(self, instruction: bytes) -> bool:
-        """Return whether an instruction only succeeds if the thread does not stop after the matching load."""
+        """Return whether an instruction is a store-exclusive, which fails if the thread stops between the load and the
+        store.
+        """
         if self.name != "aarch64":
             return False
         (word,) = struct.unpack("<I", instruction[:4])
         return word & _ARM_EXCLUSIVE_MASK == _ARM_EXCLUSIVE and not word & _ARM_IS_ORDERED
 
     def is_repeated(self, instruction: bytes) -> bool:
-        """Return whether an instruction is a repeated store, x86's `rep`: a single step runs one iteration."""
+        """Return whether an instruction is a repeated store (x86's `rep`), of which a single step runs only one
+        iteration.
+        """
         return self.name == "x86_64" and instruction[:1] in (b"\xf2", b"\xf3") and _is_string(instruction)
 
 
 def _is_string(instruction: bytes) -> bool:
-    """Return whether movs, stos or ins follows the prefixes. SSE instructions share the first byte."""
+    """Return whether movs, stos or ins follows the prefixes. Some SSE instructions have the same first byte."""
     for byte in instruction:
         if byte not in _X86_PREFIXES:
             return byte in _X86_STRINGS
@@ -169,5 +178,5 @@ MACHINES = {machine.name: machine for machine in (X86_64, AARCH64)}
 
 
 def this_machine() -> Architecture | None:
-    """Return this machine's processor, or None if it is unknown or not running Linux."""
+    """Return this machine's processor. None: the processor or the operating system is not supported."""
     return MACHINES.get(platform.machine()) if platform.system() == "Linux" else None

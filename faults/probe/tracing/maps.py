@@ -1,14 +1,14 @@
-"""Shared maps: records stores through them one by one, by write protection and single steps.
+"""Shared maps: records each store by write protection and single-stepping.
 
-A map that allows stores becomes read-only after the call that makes it. A store then stops its thread: the page is
-opened, the one instruction runs, the page is protected again, and the changed bytes are a step. In three cases a page
-stays open, and all its changes are noted later as one step:
+After the call that creates a writable map, the recorder makes the map read-only. A store then stops its thread. The
+recorder removes the page's protection ("opens" it), the thread runs one instruction, the page is protected again, and
+the changed bytes become a step. In three cases a page stays open, and all its changes later become one step:
 
-    while the kernel stores to it       until the call has ended (kernel_stores.py)
-    after many stores to it in a row    until another page is stored to, or a call is recorded
+    while the kernel writes to it       until the call has ended (kernel_stores.py)
+    after many stores to it in a row    until a store to another page, or a recorded call
     for x86's `rep`, ARM's exclusives   likewise: they cannot be single-stepped
 
-Before any other step all open pages are compared, so the order of pages and calls is kept.
+Before any other step, the changes in all open pages are recorded, so pages and calls stay in order.
 """
 
 import os
@@ -31,17 +31,17 @@ CALLS: dict[str, AnyBit | None] = {
     "mremap": None,
     "mprotect": AnyBit(2, 2),  # PROT_WRITE
     "msync": AnyBit(2, 4),  # MS_SYNC
-    "madvise": AnyBit(2, 9),  # MADV_REMOVE, and MADV_FREE with it
+    "madvise": AnyBit(2, 9),  # MADV_REMOVE; the mask includes MADV_FREE
     "remap_file_pages": None,
 }
-"""Calls on maps. A process stops at them only if it has a shared map."""
+"""Calls on maps. A process stops at them only if it has a shared map of a recorded file."""
 _WRITE, _SHARED, _FIXED, _REMOVE, _SYNCHRONOUS = 2, 1, 0x10, 9, 4
-_RUN_MAX = 64  # how many stores to one page in a row are single-stepped
+_RUN_MAX = 64  # number of consecutive stores to one page that are single-stepped
 _READ_WRITE, _PRIVATE_ANONYMOUS, _SET_FILTER, _ALL_THREADS = 3, 0x22, 1, 1
 
 
 class MapCalls:
-    """Calls on maps, and stores through maps. is_stepped: record each store as a step."""
+    """Records calls on maps, and stores through maps. is_stepped: whether each store is a step."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class MapCalls:
         self._plain = PlainStores(machine, injector.registers)
 
     def close(self) -> None:
-        """Release our own maps."""
+        """Close the recorder's own maps."""
         self._plain.close()
 
     # -- calls ---------------------------------------------------------------------------------------
@@ -71,14 +71,14 @@ class MapCalls:
     def on_mmap(
         self, thread: TracedThread, wanted: int, size: int, protection: int, flags: int, fd: int, at: int
     ) -> Finish | None:
-        """Record mmap(2) of recorded files, and any that replaces a map."""
+        """Record mmap(2) of a recorded file, or at an address where a map is replaced."""
         file = None
         if flags & _SHARED and fd & 0xFFFF_FFFF != 0xFFFF_FFFF:
             state = self._files.state(thread.id, fd)
-            # a read-only descriptor allows no stores
+            # a map of a read-only descriptor cannot be writable
             file = state.file if state.flags & os.O_ACCMODE == os.O_RDWR else None
         if file is None and not (flags & _FIXED and thread.memory.maps_in(wanted, size)):
-            return None  # it replaces no map
+            return None  # no recorded map is replaced
 
         def finish(address: int) -> None:
             if -PAGE_BYTES < address < 0:
@@ -106,7 +106,7 @@ class MapCalls:
             self._shadows[found.file.number] = FileShadow(found.file)
 
     def _install(self, thread: TracedThread, code: bytes) -> None:
-        """Add a filter to all threads of a process."""
+        """Add a seccomp filter to all threads of a process."""
         call = self._injector.call
         try:
             page = call(thread, "mmap", 0, PAGE_BYTES, _READ_WRITE, _PRIVATE_ANONYMOUS, 2**64 - 1, 0)
@@ -121,7 +121,7 @@ class MapCalls:
                 self._notes.unseen("seccomp", f"thread {refused} has a filter of its own")
 
     def on_mprotect(self, thread: TracedThread, address: int, size: int, protection: int, *_: int) -> Finish | None:
-        """Record mprotect(2) that allows stores."""
+        """Record mprotect(2) that makes a map writable."""
         memory = thread.memory
         if not memory.maps_in(address, size):
             return None
@@ -163,7 +163,7 @@ class MapCalls:
         return finish
 
     def on_msync(self, thread: TracedThread, address: int, size: int, flags: int, *_: int) -> Finish | None:
-        """Record msync(2), which makes a range durable; with MS_ASYNC it has no effect."""
+        """Record msync(2), which makes a range durable. With MS_ASYNC it has no effect."""
         found = thread.memory.maps_in(address, size) if flags & _SYNCHRONOUS else []
         if not found:
             return None
@@ -193,7 +193,7 @@ class MapCalls:
         return finish
 
     def on_remap_file_pages(self, thread: TracedThread, address: int, size: int, *_: int) -> Finish | None:
-        """Report remap_file_pages(2) as unseen."""
+        """Report remap_file_pages(2) as unsupported."""
         if not thread.memory.maps_in(address, size):
             return None
         return lambda result: self._notes.unseen("remap_file_pages", "a map in another order than its file")
@@ -201,8 +201,8 @@ class MapCalls:
     # -- stores --------------------------------------------------------------------------------------
 
     def stored(self, thread: TracedThread) -> int | None:
-        """Run the store at which a thread has faulted. Return the signal to continue with, or None for another
-        fault.
+        """Run the store that raised SIGSEGV in a thread. Return the signal to continue with, or None if no store to a
+        map raised it.
         """
         memory = thread.memory
         fault = ptrace.memory_fault(thread.id)
@@ -211,14 +211,14 @@ class MapCalls:
             return None
         page = fault.address & -PAGE_BYTES
         if page in memory.open_pages:
-            return 0  # another thread has opened the page since
+            return 0  # another thread has opened the page in the meantime
         self.settle()
         before = self._injector.registers.get(thread.id)
         last, count = memory.run
         memory.run = (page, count + 1 if page == last else 1)
         try:
             instruction = ptrace.read_memory(thread.id, register(before, self._machine.program_counter), 16)
-        except OSError:  # another thread has executed another program in this process
+        except OSError:  # another thread has executed a new program in this process
             raise ptrace.ThreadGone(thread.id) from None
         is_opened = self._machine.is_repeated(instruction) or self._machine.is_store_exclusive(instruction)
         stays_open = is_opened or memory.run[1] > _RUN_MAX
@@ -241,7 +241,7 @@ class MapCalls:
     def _done_plainly(
         self, thread: TracedThread, before: RegisterSet, instruction: bytes, address: int, found: SharedMap
     ) -> bool:
-        """Do a store for a thread if possible; return whether it is done."""
+        """Execute a store on behalf of the thread if possible. Return whether it is done."""
         at = found.at + (address & -PAGE_BYTES) - found.start
         done = self._plain.done(thread.id, before, instruction, address, found.file, at)
         if done is None:
@@ -257,7 +257,7 @@ class MapCalls:
     def _step_over(
         self, thread: TracedThread, before: RegisterSet, page: int, found: SharedMap
     ) -> tuple[int, RegisterSet]:
-        """Run one instruction; return the signal and the registers to continue with."""
+        """Single-step one instruction. Return the signal and the registers to continue with."""
         call_from, registers = self._injector.call_from, self._injector.registers
         opened: list[tuple[int, SharedMap, bytes]] = []
         try:
@@ -278,7 +278,7 @@ class MapCalls:
             after = registers.get(thread.id)
             for page, one, _ in opened:
                 call_from(thread, after, "mprotect", page, PAGE_BYTES, one.protection & ~_WRITE, OURS)
-        finally:  # even if the thread is killed meanwhile
+        finally:  # also if the thread is killed meanwhile
             for page, one, old in opened:
                 self._note_store(one.file, one.at + page - one.start, old)
         return (0 if number == signal.SIGTRAP else number), after
@@ -294,7 +294,7 @@ class MapCalls:
     # -- open pages ----------------------------------------------------------------------------------
 
     def _open_page(self, thread: TracedThread, before: RegisterSet, page: int, found: SharedMap, call: str) -> OpenPage:
-        """Open a page of a map. The caller restores the registers."""
+        """Make a page writable. The caller restores the registers."""
         assert page % PAGE_BYTES == 0, hex(page)
         assert page not in thread.memory.open_pages, hex(page)
         at = found.at + page - found.start
@@ -308,7 +308,7 @@ class MapCalls:
         return known
 
     def _close(self, thread: TracedThread, before: RegisterSet, page: int) -> None:
-        """Protect a page again and record its changes. The caller restores the registers."""
+        """Protect a page again and record the changes in it. The caller restores the registers."""
         memory = thread.memory
         one = memory.open_pages.pop(page)
         (found,) = memory.maps_in(page, 1)
@@ -317,7 +317,7 @@ class MapCalls:
         self._open.pop((one.file.number, one.at), None)
 
     def close_pages(self, thread: TracedThread) -> None:
-        """Protect the open pages of a thread after a call, except pages that the kernel is storing to."""
+        """Protect the pages opened for a thread's call, except pages to which the kernel is still writing."""
         memory = thread.memory
         memory.run = (0, 0)
         if not memory.open_pages:
@@ -326,7 +326,7 @@ class MapCalls:
         if pages:
             before = self._injector.registers.get(thread.id)
             if self._machine.is_undecided(register(before, self._machine.result)):
-                return  # the next step closes them
+                return  # the next step closes these pages
             mask = ptrace.block_signals(thread.id)
             for page in pages:
                 self._close(thread, before, page)
@@ -334,7 +334,7 @@ class MapCalls:
             ptrace.set_mask(thread.id, mask)
 
     def open_for_call(self, thread: TracedThread, address: int, size: int, call: str) -> list[OpenPage]:
-        """Open the mapped pages of a range for stores by the kernel; return these pages."""
+        """Open the mapped pages of a range, so that the kernel can write to them. Return these pages."""
         memory = thread.memory
         before = self._injector.registers.get(thread.id)
         pages = []
@@ -349,7 +349,7 @@ class MapCalls:
         return pages
 
     def settle(self) -> None:
-        """Record unseen stores. Called before any other step."""
+        """Record the changes in open pages. Call this before any other step."""
         for page in self._open.values():
             self._look(page)
         for number, shadow in self._shadows.items():
@@ -367,7 +367,7 @@ class MapCalls:
                 )
 
     def changed(self, file: KnownFile, at: int = 0, size: int = 1 << 62) -> None:
-        """Mark a change as seen, because a call has already recorded it."""
+        """Mark a range as known, because a call has already recorded its change."""
         for page in self._open.values():
             if page.file is file and page.at < at + size and at < page.at + PAGE_BYTES:
                 page.old = os.pread(file.descriptor, PAGE_BYTES, page.at)
@@ -380,7 +380,7 @@ class MapCalls:
 
 
 def _writable(memory: AddressSpace, address: int) -> SharedMap | None:
-    """Return the map at an address if its program may store to it."""
+    """Return the map at an address if the program may write to it."""
     for one in memory.maps:
         if one.start <= address < one.end:
             return one if one.protection & _WRITE else None

@@ -1,7 +1,7 @@
-"""Name calls: files, directories and links that are made, renamed or removed.
+"""Name calls: record how files, directories and links are created and removed.
 
-The kernel resolves a path to its directory, through /proc/TID/cwd and /proc/TID/fd. Symbolic links and relative paths
-therefore need no special care.
+The kernel resolves a path to its directory, through /proc/TID/cwd and /proc/TID/fd. So symbolic links and relative
+paths need no special handling.
 """
 
 import os
@@ -17,10 +17,10 @@ from .maps import MapCalls
 from .notes import ProgramNotes
 from .threads import Finish, TracedThread
 
-_HERE = 2**32 - 100  # AT_FDCWD, as 32 bits
+_HERE = 2**32 - 100  # AT_FDCWD as an unsigned 32-bit number
 _REMOVE_DIRECTORY, _FOLLOW, _EMPTY_PATH = 0x200, 0x400, 0x1000
 _NO_REPLACE, _EXCHANGE, _WHITEOUT = 1, 2, 4
-_UNNAMED = 0o20000000  # __O_TMPFILE, without O_DIRECTORY
+_UNNAMED = 0o20000000  # __O_TMPFILE without O_DIRECTORY
 
 OLDER_CALLS: Mapping[str, tuple[str, Callable[..., tuple[int, ...]]]] = {
     "open": ("openat", lambda path, flags, *_: (_HERE, path, flags)),
@@ -34,18 +34,18 @@ OLDER_CALLS: Mapping[str, tuple[str, Callable[..., tuple[int, ...]]]] = {
     "rmdir": ("unlinkat", lambda path, *_: (_HERE, path, _REMOVE_DIRECTORY)),
     "symlink": ("symlinkat", lambda text, path, *_: (text, _HERE, path)),
 }
-"""Older calls: the newer call that covers each, and its arguments."""
+"""For each older call, the newer call that does the same, and a conversion of the arguments."""
 
 
 class NamedPlace(NamedTuple):
-    """A name in a directory. real: a path for the recorder; path: on the program's disk, or None."""
+    """A name in a directory. real: a path that the recorder can use; path: on the program's disk, or None."""
 
     real: str
     path: str | None
 
 
 class NameCalls:
-    """Calls that change names. Each `on_NAME` takes the thread and the arguments of that call."""
+    """Records calls that change names. Each `on_NAME` gets the thread and the arguments of that call."""
 
     def __init__(self, files: KnownFiles, notes: ProgramNotes, maps: MapCalls, contents: ContentCalls) -> None:
         self._files = files
@@ -56,7 +56,7 @@ class NameCalls:
     # -- paths ---------------------------------------------------------------------------------------
 
     def place(self, thread: TracedThread, directory: int, address: int) -> NamedPlace | None:
-        """Return the place of a path in a thread's memory, or None if it is invalid; the call will then fail."""
+        """Return the place of a path in a thread's memory. None: the path is invalid, so the call will fail."""
         try:
             start = _start(thread, directory, os.fsdecode(ptrace.read_text(thread.id, address)))
         except OSError:
@@ -101,7 +101,7 @@ class NameCalls:
         return finish
 
     def _made(self, name: str, path: str) -> None:
-        """Record a new file. name: a path by which the recorder can open it."""
+        """Record a new file. name: a path that the recorder can open."""
         try:
             file = self._files.adopt(name)
         except PermissionError:
@@ -135,7 +135,7 @@ class NameCalls:
         if one is None or other is None or (one.path is None and other.path is None):
             return None
         if not flags & _EXCHANGE and _is_same(one.real, other.real):
-            return None  # two names of one file: "rename() does nothing", says rename(2)
+            return None  # both names belong to one file: "rename() does nothing", says rename(2)
         if _is_special(one.real) and (_is_special(other.real) or not os.path.lexists(other.real)):
             return None  # sockets and FIFOs are not recorded
         path, target = one.path, other.path
@@ -181,7 +181,7 @@ class NameCalls:
         return finish
 
     def _linked(self, thread: TracedThread, at: int, old: int, flags: int) -> tuple[str, os.stat_result]:
-        """Return the real path of the link's source, and its status."""
+        """Return the real path of the file to which a link is made, and its status."""
         text = os.fsdecode(ptrace.read_text(thread.id, old))
         if text or not flags & _EMPTY_PATH:
             start = _start(thread, at, text)
@@ -225,7 +225,7 @@ class NameCalls:
 
 
 def _start(thread: TracedThread, directory: int, text: str) -> str:
-    """Return a path by which the recorder finds the target of a thread's path."""
+    """Return a path by which the recorder reaches a path of the thread."""
     if text.startswith("/"):
         for own, ours in (("/proc/self/", f"/proc/{thread.group}/"), ("/dev/fd/", f"/proc/{thread.group}/fd/")):
             if text.startswith(own):

@@ -1,4 +1,4 @@
-"""Program notes: collect the steps, tasks and unseen actions of a record."""
+"""Program notes: collect the steps, the tasks and the unsupported actions of a record."""
 
 from collections.abc import Sequence
 
@@ -8,22 +8,26 @@ from ..record import ProgramRecord, ProgramTask, Step, Unseen, has_promised, onl
 
 
 class ProgramNotes:
-    """Notes of one program. A call of `present` before each step sets its task, system call and stack."""
+    """The record of one program while it runs. Call `present` before each step to set its task, system call
+    and stack.
+    """
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
         self._tasks: list[ProgramTask] = []
         self._unseen: dict[tuple[str, str], None] = {}
         self._printed: set[int] = set()
-        self._stepped: set[int] = set()  # tasks with a step
+        self._stepped: set[int] = set()  # tasks that have made a step
         self.begun = {True: b"", False: b""}
-        """The bytes after the last line break, of standard output (True) and of the promise pipe (False)."""
+        """The bytes after the last line break in standard output (True) and in the pipe for promises (False)."""
         self.refused: dict[str, str] = {}
-        """Features that the recorder refused because they cannot be recorded, each with its error."""
+        """Features that the recorder refused to the program, because it cannot record them, each with the returned
+        error.
+        """
         self._data_bytes = 0
         self._is_full = False
         self.task = 0
-        """Task of the current step."""
+        """Number of the current step's task."""
         self._call = ""
         self._stack = 0
 
@@ -35,16 +39,16 @@ class ProgramNotes:
         return task in self._stepped
 
     def rename(self, task: int, name: str) -> None:
-        """Set the current name of a thread. At first it has the name of its parent thread."""
+        """Set the current name of a thread. Initially it has its parent's name."""
         self._tasks[task] = self._tasks[task]._replace(name=name)
 
     def present(self, task: int, call: str, stack: int = 0) -> None:
-        """Set the task, system call and stack of the next steps. call: "" for a store instruction."""
+        """Set task, system call and stack of the following steps. call: "" for a store instruction."""
         assert 0 <= task < len(self._tasks), task
         self.task, self._call, self._stack = task, call, stack
 
     def add(self, kind: str, path: str = "", target: str = "", file: int = -1, at: int = 0, size: int = 0) -> None:
-        """Add a step without data. After a limit, steps are dropped and the limit is reported."""
+        """Add a step without data. Above a limit, steps are dropped and the limit is reported."""
         if at + size > steps.FILE_BYTES_MAX:
             self._stop(f"more than {steps.FILE_BYTES_MAX} bytes in a file")
         self._add(Step(kind, path, target, file, at, size, b"", self._stack, self.task, self._call))
@@ -54,7 +58,7 @@ class ProgramNotes:
         self._add_bytes(Step(steps.WRITE, "", "", file, at, 0, data, self._stack, self.task, self._call))
 
     def stored(self, file: int, at: int, data: bytes, by: tuple[int, str] | None = None) -> None:
-        """Add the data stored to one page of a map. by: task and call, if not the current ones."""
+        """Add data stored to one page of a map. by: task and call of the store, if not the current ones."""
         task, call = by or (self.task, self._call)
         self._add_bytes(Step(steps.STORE, "", "", file, at, 0, data, 0 if by else self._stack, task, call))
 
@@ -82,7 +86,7 @@ class ProgramNotes:
         self._is_full = True
 
     def unseen(self, event: str, detail: str) -> None:
-        """Report an action that is not recorded, once."""
+        """Report an unsupported action, once."""
         if len(self._unseen) < steps.UNSEEN_MAX:
             self._unseen.setdefault((event, detail))
 

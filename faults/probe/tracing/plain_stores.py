@@ -1,9 +1,9 @@
 """Plain stores: executes simple store instructions on behalf of a thread.
 
-A store that the recorder executes needs one stop of the thread instead of four, and no change of memory protection. The
-recorder maps the same page of the file and writes the thread's value there; all maps of a file share the page. It
-writes with one copy, for which the C library uses a single instruction at sizes that programs expect to be atomic. The
-page stays protected, so no other thread can store to it unseen.
+If the recorder executes the store, the thread stops once instead of four times, and the memory protection stays
+unchanged. The recorder maps the same page of the file and writes the thread's value there. All maps of the file share
+this page. For sizes that programs expect to be atomic, the C library copies with a single instruction. The page stays
+protected, so no store of another thread is missed.
 
     not done here    examples                                                       instead it is stepped over
     read and change  x86's add, xchg, cmpxchg, push; rep, which opens the page
@@ -35,7 +35,7 @@ class PlainStores:
         self._machine = machine
         self._registers = registers
         self._kept: OrderedDict[tuple[int, int], mmap.mmap] = OrderedDict()
-        """The most recently used pages, by file and offset."""
+        """The most recently used pages, by file number and offset."""
 
     def close(self) -> None:
         """Release the recorder's own maps."""
@@ -51,7 +51,7 @@ class PlainStores:
         """
         found = plain_store(instruction) if self._is_known else None
         if found is None or found.address(lambda index: register(before, index)) != address:
-            return None  # a store across two pages may fault at its second part
+            return None  # a store across two pages may raise SIGSEGV for its second part
         start = address % PAGE_BYTES
         end = start + found.size
         page = self._page(file, at) if at + end <= file.size_bytes and end <= PAGE_BYTES else None
@@ -75,7 +75,7 @@ class PlainStores:
         return None if vector is None else vector[found.start : found.start + found.size]
 
     def _page(self, file: KnownFile, at: int) -> mmap.mmap | None:
-        """Return a page of a file up to the file's end, or None if it may not be written."""
+        """Return a page of a file, up to the end of the file. None: the recorder cannot write to it."""
         key = (file.number, at)
         kept = self._kept.get(key)
         if kept is not None and len(kept) == PAGE_BYTES:
@@ -86,12 +86,12 @@ class PlainStores:
             return None
         try:
             page = mmap.mmap(descriptor, min(PAGE_BYTES, file.size_bytes - at), offset=at)
-        except (OSError, ValueError):  # the file does not support maps, or is shorter now
+        except (OSError, ValueError):  # the file does not support maps, or has become shorter
             return None
         finally:
             os.close(descriptor)
         if kept is not None:
-            kept.close()  # the file was shorter
+            kept.close()  # the page was mapped when the file was shorter
         elif len(self._kept) >= _KEPT_MAX:
             self._kept.popitem(last=False)[1].close()
         self._kept[key] = page

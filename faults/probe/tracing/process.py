@@ -1,8 +1,8 @@
-"""Recording process: gives a program its outputs and environment, and sends its record.
+"""Recording process: runs a program with recorded outputs, and sends its record.
 
-It is forked, so it starts fast, and its only child is the program. Standard output is a terminal, so C's stdio flushes
-each line; printed lines are recorded and discarded. Promises come through a pipe, whose descriptor is in the
-environment.
+It is forked, so it starts fast, and its only child is the program. The program's standard output is a terminal, so C's
+stdio flushes each line. Printed lines are recorded and not passed on. Promises are written to a pipe, whose descriptor
+number is in an environment variable.
 """
 
 import gc
@@ -27,12 +27,12 @@ from .stacks import StackFrame, StackWalker
 from .tracer import ProgramTimeoutError, Tracer
 
 PROMISES = "TORNLOG_PROMISES"
-"""The environment variable with a descriptor number: lines written to it are promises."""
-_PLAIN = {"TERM": "dumb", "PAGER": "cat"}  # settings for programs that behave differently on a terminal
+"""Environment variable with a descriptor number. Lines written to this descriptor are promises."""
+_PLAIN = {"TERM": "dumb", "PAGER": "cat"}  # settings against special behaviour on a terminal
 
 
 class ProgramOutputs:
-    """Recorded outputs. A context manager: the outputs are read while it is open."""
+    """Recorded outputs, as a context manager. They are read until it is closed."""
 
     def __init__(self) -> None:
         master, self.terminal = os.openpty()
@@ -53,7 +53,7 @@ class ProgramOutputs:
 
 
 def _read_away(descriptor: int) -> None:
-    with suppress(OSError):  # EIO after the last writer has closed the terminal
+    with suppress(OSError):  # EIO means that the last writer has closed the terminal
         while os.read(descriptor, 1 << 16):
             pass
     os.close(descriptor)
@@ -72,13 +72,15 @@ def trace(
 ) -> ProgramRecord:
     """Run a program on the disk at root, a real path; return its record. Raises the errors of Tracer.run.
 
-    Stack numbers of steps are those of the walker.
+    The walker assigns the stack numbers of steps.
     """
     machine = this_machine()
     assert machine is not None, "asked before"
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     with ProgramOutputs() as outputs, closing(Tracer(machine, root, notes, stores, order, fault, walker)) as tracer:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))  # the recorder keeps each file open
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (limits[1], limits[1])
+        )  # the recorder keeps each file of the program open
 
         def prepare() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, limits)
@@ -92,38 +94,38 @@ def trace(
 
 
 class TracedProgram(NamedTuple):
-    """A program after its run. choices, hurried: counts of its order, if any."""
+    """A program after its run. choices, hurried: counts of the seeded order, if any."""
 
     record: ProgramRecord
     choices: int
     hurried: int
     stacks: list[tuple[StackFrame, ...]]
-    """By their numbers in the record; empty if no stacks were requested."""
+    """Stacks by their numbers in the record. Empty if no stacks were requested."""
     last_printed: list[str]
-    """The end of its standard output."""
+    """The last lines of standard output."""
     refused: dict[str, str]
-    """Features that the recorder refused, each with its error."""
+    """Features that the recorder refused to the program, each with the returned error."""
 
 
 class TraceRequest(NamedTuple):
-    """Request to record one run."""
+    """The arguments of one recorded run."""
 
     root: str
-    """Real directory of the program's disk."""
+    """Real directory with the program's disk."""
     executable: str
     program: Sequence[str]
-    """Its name as given by the user, and its arguments."""
+    """Name of the program as the user gave it, and its arguments."""
     seconds_max: float
     stores: str
     control: RunControl
     is_quiet: bool
-    """Whether its standard error is discarded."""
+    """Whether to discard the program's standard error."""
     takes_stacks: bool
-    """Whether each step gets its stack."""
+    """Whether to find the stack of each step."""
 
 
 def stand_beside(results: Connection, asked: TraceRequest) -> None:
-    """Run the recording process. Sends a TracedProgram, or a text with the reason why there is none."""
+    """Run the recording process. Sends a TracedProgram, or a text with the reason if there is no record."""
     _part_from_parent(results.fileno(), is_quiet=asked.is_quiet)
     seed, fault = asked.control.seed, asked.control.fault
     order = None if seed is None else SeededOrder(seed)
@@ -145,14 +147,14 @@ def stand_beside(results: Connection, asked: TraceRequest) -> None:
 
 
 def _part_from_parent(kept: int, *, is_quiet: bool) -> None:
-    """Drop everything inherited from the parent: other descriptors, input, signal handlers."""
-    gc.disable()  # collected objects of the parent could close descriptors with reused numbers
+    """Drop resources inherited from the parent: other descriptors, standard input, signal handlers."""
+    gc.disable()  # a collected object of the parent could close a descriptor whose number has been reused
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2) if is_quiet else (0, 1):
         os.dup2(nothing, standard)
     for descriptor in map(int, os.listdir("/proc/self/fd")):
         if descriptor > 2 and descriptor != kept:
-            with suppress(OSError):  # the descriptor of the listing itself is closed already
+            with suppress(OSError):  # the descriptor of this directory listing is closed already
                 os.close(descriptor)
     for number in (signal.SIGINT, signal.SIGTERM):
         if callable(signal.getsignal(number)):

@@ -1,8 +1,9 @@
-"""Shared processor: runs a single-threaded program and its recorder on one CPU.
+"""Shared processor: pins a single-threaded program and its recorder to one CPU.
 
-The two never run at once: at each stop one waits for the other. On one CPU the kernel switches directly between them.
-On two, each stop has to wake an idle CPU, which takes four times as long on a virtual machine. The program cannot see
-this: it gets all CPUs back before it asks for its affinity and before it starts a second thread.
+The two never run at the same time, because at each stop one waits for the other. On one CPU the kernel switches
+directly between them. With two CPUs each stop has to wake an idle CPU, which takes four times as long on a virtual
+machine. The program cannot notice the pinning: it is undone before the program reads its affinity or starts a second
+thread.
 """
 
 import os
@@ -10,27 +11,27 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-_PROCESSOR = 36  # index of the CPU in /proc/self/stat, counted after the name: proc(5)
+_PROCESSOR = 36  # index of the CPU among the fields after the name in /proc/self/stat: proc(5)
 
 
 class SharedProcessor:
-    """The CPU that the recorder runs on, shared with its children."""
+    """The CPU on which the recorder and its children run."""
 
     def __init__(self) -> None:
         self._all = os.sched_getaffinity(0)
         self._is_shared = False
 
     def share(self) -> None:
-        """Pin this process and its later children to the current CPU. No-op if that is forbidden."""
+        """Pin this process and its later children to the current CPU. No-op if the kernel refuses it."""
         words = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
         with suppress(OSError):
             os.sched_setaffinity(0, {int(words[_PROCESSOR])})
             self._is_shared = True
 
     def release(self, threads: Iterable[int]) -> None:
-        """Restore the affinity of the recorder and of these threads of the program, if pinned."""
+        """Restore the affinity of the recorder and of the given threads, if pinned."""
         if self._is_shared:
             self._is_shared = False
             for thread in (0, *threads):
-                with suppress(ProcessLookupError):  # killed in the meantime
+                with suppress(ProcessLookupError):  # the thread was killed in the meantime
                     os.sched_setaffinity(thread, self._all)

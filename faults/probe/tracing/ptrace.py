@@ -1,8 +1,8 @@
 """Wrappers of ptrace(2), wait4(2) and process_vm_readv(2), through ctypes.
 
 No build step and no privileges are needed. The kernel requires that all requests come from the thread that started the
-program. Buffers are allocated once: a stop takes microseconds, and each allocation would too. With the C core, the
-requests of each stop go through it; this code interprets the results.
+program. Buffers are allocated once, because an allocation would take microseconds, as long as a stop. If the C core is
+present, it makes the requests of each stop, and this code interprets the results.
 """
 
 import ctypes
@@ -18,9 +18,9 @@ from typing import NamedTuple
 from .core import load_core
 
 CONTINUE, STEP, TO_EXIT, LISTEN = 7, 9, 24, 0x4208
-"""How a stopped thread continues: freely, for one instruction, to the end of its call, or not until SIGCONT."""
+"""How a stopped thread continues: normally, for one instruction, to the end of its call, or only after SIGCONT."""
 FORKED, VFORKED, CLONED, EXECUTED, CALLS, STOPPED = 1, 2, 3, 4, 7, 128
-"""Ptrace events, above the lower 16 bits of a wait status."""
+"""Numbers of ptrace events, above the lower 16 bits of a wait status."""
 _SEIZE, _EVENT_MESSAGE, _SIGNAL_INFO, _CALL_INFO = 0x4206, 0x4201, 0x4202, 0x420E
 _GET_MASK, _SET_MASK = 0x420A, 0x420B
 _OPTIONS = 1 | 2 | 4 | 8 | 0x10 | 0x80 | 0x100000  # sysgood, fork, vfork, clone, exec, seccomp, exitkill
@@ -47,7 +47,7 @@ _write_memory.argtypes = _read_memory.argtypes
 
 
 class ThreadGone(Exception):
-    """A stopped thread was killed. status: its wait status, or None if that will be reported by `wait`."""
+    """A stopped thread was killed. status: its wait status, or None if `wait` will return it."""
 
     def __init__(self, thread: int, status: int | None = None) -> None:
         super().__init__(thread, status)
@@ -69,7 +69,7 @@ class EnteredCall(NamedTuple):
     number: int
     arguments: tuple[int, ...]
     behind: int
-    """Address after the call's instruction."""
+    """Address after the call instruction."""
     stack: int
 
 
@@ -78,11 +78,11 @@ class MemoryFault(NamedTuple):
 
     address: int
     is_protected: bool
-    """Whether the address is mapped but protected."""
+    """Whether the address is mapped, but protected."""
 
 
 def request(what: int, thread: int, address: int, data: int) -> int:
-    """Make a ptrace request for a stopped thread. Raises ThreadGone if it has ended, OSError if the kernel refuses."""
+    """Make a ptrace request for a stopped thread. ThreadGone: it has ended. OSError: the kernel refuses."""
     found: int = _ptrace(what, thread, address, data)
     if found < 0:
         number = ctypes.get_errno()
@@ -93,7 +93,7 @@ def request(what: int, thread: int, address: int, data: int) -> int:
 
 
 def go_on(thread: int, how: int = CONTINUE, signal_number: int = 0) -> None:
-    """Continue a stopped thread, and deliver a signal if given."""
+    """Continue a stopped thread. signal_number: a signal to deliver, or 0."""
     if CORE is not None:
         CORE.go_on(thread, how, signal_number)
     elif _ptrace(how, thread, 0, signal_number) < 0:
@@ -102,11 +102,11 @@ def go_on(thread: int, how: int = CONTINUE, signal_number: int = 0) -> None:
 
 _status = ctypes.c_int()
 _status_at = ctypes.addressof(_status)
-_aside = deque[tuple[int, int]]()  # threads that stopped or ended during a wait for another thread
+_aside = deque[tuple[int, int]]()  # threads that stopped or ended while `wait_for` waited for another thread
 
 
 def wait(thread: int = -1) -> tuple[int, int]:
-    """Return the next stopped or ended thread and its wait status, or (0, 0) after a signal to us.
+    """Return the next stopped or ended thread and its wait status, or (0, 0) after a signal to the recorder.
 
     Raises ChildProcessError if there are no more children.
     """
@@ -126,8 +126,8 @@ def wait(thread: int = -1) -> tuple[int, int]:
 def wait_for(thread: int) -> int:
     """Return the wait status of a thread that is about to stop.
 
-    Raises ThreadGone if it ends instead, or if another thread of its process executes a program and takes over its
-    number. This may be noticed only after the next signal to us.
+    ThreadGone: the thread has ended instead, or another thread of its process has executed a program and has its number
+    now. This may be noticed only after the next signal to the recorder.
     """
     while True:
         found, status = wait(thread)
@@ -137,7 +137,7 @@ def wait_for(thread: int) -> int:
 
 
 def stopped(thread: int, status: int) -> int:
-    """Return a wait status. Raises ThreadGone if the thread has ended instead of stopping."""
+    """Return the wait status. ThreadGone: the thread has ended instead of stopping."""
     if not os.WIFSTOPPED(status):
         raise ThreadGone(thread, status)
     if status >> 16 == EXECUTED:
@@ -147,11 +147,13 @@ def stopped(thread: int, status: int) -> int:
 
 
 def _wait_for_others(thread: int) -> None:
-    """Collect the ends of the other threads of a process. Its first thread is reported only after all others."""
+    """Wait for the ends of the other threads of a process. The kernel reports the end of the first thread after all
+    others.
+    """
     with suppress(FileNotFoundError, ProcessLookupError):
         for other in map(int, os.listdir(f"/proc/{thread}/task")):
             if other != thread:
-                with suppress(ChildProcessError):  # already collected
+                with suppress(ChildProcessError):  # its end has been collected already
                     found, status = os.waitpid(other, os.WNOHANG | _ALL_CHILDREN)
                     if found:
                         _aside.append((found, status))
@@ -201,7 +203,7 @@ _message = ctypes.c_ulong()
 
 
 def event_message(thread: int) -> int:
-    """Return the value of an event: the new thread, or the former number of the executing thread."""
+    """Return the value of an event: the number of the new thread, or the former number of the executing thread."""
     request(_EVENT_MESSAGE, thread, 0, ctypes.addressof(_message))
     return _message.value
 
@@ -211,7 +213,7 @@ _mask_at = ctypes.addressof(_mask)
 
 
 def block_signals(thread: int) -> int:
-    """Block signals of a stopped thread, except those that its instructions raise; return the previous mask."""
+    """Block the signals of a stopped thread, except signals that its instructions raise. Return the previous mask."""
     if CORE is not None:
         return CORE.block_signals(thread, _STEPPING_MASK)
     request(_GET_MASK, thread, 8, _mask_at)
@@ -221,7 +223,6 @@ def block_signals(thread: int) -> int:
 
 
 def set_mask(thread: int, mask: int) -> None:
-    """Set the signal mask of a stopped thread."""
     if CORE is not None:
         CORE.set_mask(thread, mask)
         return
@@ -235,9 +236,9 @@ _local_at, _remote_at = ctypes.addressof(_local), ctypes.addressof(_remote)
 
 
 def read_memory(thread: int, address: int, size_bytes: int) -> bytes:
-    """Return bytes of a thread's memory; fewer at the end of its map.
+    """Return bytes of a thread's memory, or fewer at the end of its map.
 
-    Raises OSError if there are none at all, ThreadGone if the thread has ended.
+    OSError: no byte can be read. ThreadGone: the thread has ended.
     """
     if not size_bytes:
         return b""
@@ -261,7 +262,7 @@ def _no_memory(thread: int, address: int) -> Exception:
 
 
 def write_memory(thread: int, address: int, data: bytes) -> None:
-    """Write bytes to a thread's memory. Raises OSError if that fails, ThreadGone if the thread has ended."""
+    """Write bytes to a thread's memory. OSError: this is impossible. ThreadGone: the thread has ended."""
     buffer = ctypes.create_string_buffer(data, len(data))
     _local[0], _local[1] = ctypes.addressof(buffer), len(data)
     _remote[0], _remote[1] = address, len(data)
@@ -270,7 +271,7 @@ def write_memory(thread: int, address: int, data: bytes) -> None:
 
 
 def read_text(thread: int, address: int) -> bytes:
-    """Return a C string of a thread's memory, up to the longest path. Raises OSError if there is none."""
+    """Return a C string from a thread's memory, at most as long as the longest path. OSError: it cannot be read."""
     found = b""
     while len(found) < _PATH_BYTES_MAX:
         start = address + len(found)
@@ -288,10 +289,10 @@ def start(
     filter_code: bytes,
     prepare: Callable[[], None],
 ) -> int:
-    """Start a program that stops where a filter says, in a session of its own; return its process id.
+    """Start a program in a new session and return its process id. filter_code: seccomp filter that selects its stops.
 
-    prepare: called in the new process before the program. Raises TraceRefusedError if the kernel does not allow
-    recording, and OSError if the program cannot be executed.
+    prepare: called in the new process before it executes the program. TraceRefusedError: the kernel does not allow
+    recording. OSError: the program cannot be executed.
     """
     failed, failing = os.pipe()
     seized, seizing = os.pipe()
@@ -320,7 +321,7 @@ def start(
 
 
 def _first_words(process: int, failed: int) -> str:
-    """Return the error of the new process, or "" once it executes the program."""
+    """Return the error that the new process has sent, or "" if it has executed the program."""
     os.set_blocking(failed, False)
     while True:
         found, status = wait(process)
@@ -347,7 +348,7 @@ def _be(
     seized: int,
     failing: int,
 ) -> None:
-    """Execute the program in the new process."""
+    """Execute the program in the new process. Does not return."""
     what = "exec"
     try:
         for one in parents:
@@ -355,7 +356,10 @@ def _be(
         os.read(seized, 1)
         os.setsid()
         os.chdir(directory)
-        for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these, and ignored signals are inherited
+        for ignored in (
+            signal.SIGPIPE,
+            signal.SIGXFSZ,
+        ):  # Python ignores these signals, and the program would inherit that
             signal.signal(ignored, signal.SIG_DFL)
         prepare()
         what = "seccomp"
@@ -375,7 +379,7 @@ _SCOPE = "/proc/sys/kernel/yama/ptrace_scope"
 
 
 def _refusal(error: OSError) -> str:
-    """Return the reason why a process may not trace its own child, and the remedy."""
+    """Return why a process may not trace its own child, and how to allow it."""
     try:
         with open(_SCOPE) as file:
             scope = file.read().strip()

@@ -1,11 +1,11 @@
 """Registers of stopped threads, read and set as whole sets.
 
-On aarch64 two details complicate restoring a thread after an injected call:
+On aarch64, two details matter for restoring a thread after an injected call:
 
-    SVE   a call clears all SVE registers except their NEON part. A store by SVE that is stepped over would find its
-          predicate empty and store nothing. So they are saved with the others if a thread uses them.
-    x7    at a stop after a call the kernel shows a mark there and ignores writes; the program's value returns after
-          the next instruction. So x7 is never set: no injected call changes it.
+    SVE   a call clears all SVE registers except their NEON part. A single-stepped SVE store would then have an empty
+          predicate and store no data. So these registers are saved too if a thread uses them.
+    x7    at a stop after a call the kernel shows a mark in it and ignores writes. The program's value is back after
+          the next instruction. So x7 is never set, and no injected call changes it.
 """
 
 import ctypes
@@ -21,18 +21,18 @@ _GET_REGISTERS, _SET_REGISTERS = 0x4204, 0x4205
 _NOTHING: Mapping[int, int] = {}
 _word = struct.Struct("<Q")
 _vector_head = struct.Struct("<I8xH2x")
-"""struct user_sve_header: total size, and flags: whether there is more than the NEON registers."""
+"""struct user_sve_header: total size, and flags that say whether SVE registers follow or only NEON registers."""
 _HAS_VECTORS = 1
-_VECTOR_BYTES_MAX = 1 << 14  # enough for 32 vectors of 256 bytes and 17 predicates
+_VECTOR_BYTES_MAX = 1 << 14  # enough for 32 vectors of 256 bytes plus 17 predicates
 
 
 _XSTATE_BYTES = 832
 _LOW_HALVES, _HIGH_HALVES, _HALF_BYTES = 160, 576, 16
-"""Offsets in x86's extended state: xmm0 to xmm15, and the upper halves of ymm0 to ymm15."""
+"""Offsets in x86's extended state: xmm0 to xmm15, and the upper halves of ymm0 to ymm15; size of each half."""
 
 
 class RegisterSet(NamedTuple):
-    """All registers of a thread. vectors: registers that a call would clear; may be empty."""
+    """All registers of a thread. vectors: registers that an injected call would clear; may be empty."""
 
     general: bytes
     vectors: bytes
@@ -74,7 +74,7 @@ class Registers:
         return self._vectors.filled(thread, NT_ARM_SVE)[:size_bytes] if flags & _HAS_VECTORS else b""
 
     def vector(self, thread: int, number: int) -> bytes | None:
-        """Return one of x86's vector registers, 32 bytes, or None if the processor lacks them."""
+        """Return a 32-byte vector register of x86, or None if the processor lacks it."""
         try:
             state = self._extended.filled(thread, NT_X86_XSTATE)
         except OSError:
@@ -83,7 +83,7 @@ class Registers:
         return b"".join(state[start : start + _HALF_BYTES] for start in starts)
 
     def set(self, thread: int, registers: RegisterSet, changed: Mapping[int, int] = _NOTHING) -> None:
-        """Set all registers. changed: words to replace, by index, unsigned."""
+        """Set all registers. changed: unsigned words to replace, by index."""
         if ptrace.CORE is not None and self._machine.mark is None and not registers.vectors:
             ptrace.CORE.set_registers(thread, NT_PRSTATUS, registers.general, changed)
             return
@@ -98,12 +98,12 @@ class Registers:
             self._vectors.hand_over(thread, NT_ARM_SVE, registers.vectors)
 
     def set_number(self, thread: int, number: int) -> None:
-        """Set the number of the current call, on a machine with a register set for it."""
+        """Set the number of the current call, if it is in a separate register set."""
         self._number.hand_over(thread, NT_ARM_SYSTEM_CALL, number.to_bytes(4, "little", signed=True))
 
 
 class _Buffer:
-    """A buffer for a register set, allocated once."""
+    """A buffer for one register set."""
 
     def __init__(self, size_bytes: int) -> None:
         self._bytes = ctypes.create_string_buffer(size_bytes)
@@ -117,7 +117,7 @@ class _Buffer:
         return self._bytes.raw
 
     def hand_over(self, thread: int, kind: int, content: bytes | bytearray) -> None:
-        assert len(content) <= self._size_bytes, (len(content), self._size_bytes)  # memmove has no bound
+        assert len(content) <= self._size_bytes, (len(content), self._size_bytes)  # memmove does not check bounds
         self._vector[1] = len(content)
         ctypes.memmove(self._bytes, bytes(content), len(content))
         ptrace.request(_SET_REGISTERS, thread, kind, self._vector_at)

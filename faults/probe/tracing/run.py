@@ -23,21 +23,21 @@ from .shadows import PAGE_BYTES
 from .source_lines import TOOL, is_there, source_lines
 
 _FORK = get_context("fork")
-_GRACE_SECONDS = 20.0  # additional time for the recorder on a busy machine
+_GRACE_SECONDS = 20.0  # additional time that the recorder may need on a busy machine
 
 
 class TracedRun(NamedTuple):
-    """One run of a program under a control."""
+    """One run of a program with a control."""
 
     record: ProgramRecord
     unlike: list[str]
-    """Differences between the record and the files."""
+    """How the files of the program differ from the record."""
     choices: int = 0
-    """How often one of several threads was picked, and how often while another thread was still running."""
+    """How often a thread was chosen among several, and how often while another thread was still running."""
     hurried: int = 0
     last_printed: Sequence[str] = ()
     refused: Mapping[str, str] = {}
-    """Features that the recorder refused, each with its error."""
+    """Features that the recorder refused to the program, each with the returned error."""
 
 
 def record_traced(
@@ -49,14 +49,14 @@ def record_traced(
     takes_stacks: bool = False,
     ignores_special_files: bool = False,
 ) -> tuple[ProgramRecord, list[str]]:
-    """Run any program with arguments. Return its record, and the differences from the files.
+    """Run any program with arguments. Return the record, and how the files of the program differ from it.
 
-    stores: "step" records each store through a shared map, "call" their sum up to the next recorded call. takes_stacks:
-    find the source line of each step where possible. ignores_special_files: ignore sockets, FIFOs and devices that the
-    program leaves.
+    stores: "step" records each store through a shared map, "call" records them together at the next recorded call.
+    takes_stacks: whether to find source lines. ignores_special_files: whether to ignore sockets, FIFOs and devices that
+    the program leaves.
 
-    Raises ProgramError if the program cannot be recorded here, fails, or exceeds seconds_max. Its standard error is not
-    redirected.
+    ProgramError: the program cannot be recorded on this machine, fails, or exceeds seconds_max. Its standard error is
+    not redirected.
     """
     run = run_traced(
         program, start, seconds_max, stores, takes_stacks=takes_stacks, ignores_special_files=ignores_special_files
@@ -78,9 +78,9 @@ def run_traced(
     takes_stacks: bool = False,
     ignores_special_files: bool = False,
 ) -> TracedRun:
-    """Run a program under a control, and record it as `record_traced` does. The program may fail.
+    """Run a program with a control and record it as `record_traced` does. The program may fail.
 
-    is_quiet: discard its standard error.
+    is_quiet: whether to discard its standard error.
     """
     assert stores in ("step", "call"), stores
     if this_machine() is None:
@@ -134,7 +134,7 @@ def _trace(asked: TraceRequest) -> TracedProgram:
         raise ProgramError(f"the recorder's process has ended with {ended_with(process.exitcode)}") from error
     finally:
         ours.close()
-        process.kill()  # the child has nothing left to do; if it does, its program ends with it
+        process.kill()  # the child has finished, or else its program must end with it
         process.join()
     if isinstance(found, str):
         raise ProgramError(found)

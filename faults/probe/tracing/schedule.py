@@ -1,18 +1,18 @@
-"""Seeded orders: decide which thread of a program continues with its recorded step.
+"""Seeded orders: decide which thread of a program makes the next recorded step.
 
-Each thread that reaches a recorded call, or a store through a map, is held there. When every other thread sleeps, has
-ended or is held as well, one of the held threads continues: the one whose step has the highest priority. Priorities are
-drawn from the seed, the thread and the number of its step, so they do not depend on arrival order. With an even seed a
-step keeps its priority, so a thread may wait for long. With an odd seed priorities are drawn again for each turn, so
-all held threads are equally likely.
+Each thread that reaches a recorded call, or a store through a map, is stopped there ("held"). When every other thread
+sleeps, has ended or is held, the held thread whose step has the highest priority continues. Priorities are computed
+from the seed, the thread and the number of its step, so they do not depend on the order of arrival. With an even seed a
+step keeps its priority, so a thread may wait long. With an odd seed each choice has new priorities, so all held threads
+are equally likely.
 
-The seed determines which recorded step comes next whenever several threads are held. Between these steps threads run
-freely and in parallel. Lock races, sleeps, timeouts, signals, external input and the order of thread creation can
-therefore differ with the same seed. A thread that computes for long while others are held is not waited for; such
-choices are counted as hurried. The record of a run has the actual order, and is replayed exactly.
+The seed determines the next recorded step whenever several threads are held. Between these steps threads run in
+parallel without control. So lock races, sleeps, timeouts, signals, external input and the order of thread creation can
+differ between runs with one seed. If a thread computes for long while others are held, the choice is made without it
+and counted as hurried. The record has the actual order, and replays are exact.
 
-Source: Yuan et al., "Partial Order Aware Concurrency Sampling", CAV 2018, for both: POS without its resets, and the
-random walk.
+Source: Yuan et al., "Partial Order Aware Concurrency Sampling", CAV 2018: POS without its resets (even seeds), and the
+random walk (odd seeds).
 """
 
 import random
@@ -23,14 +23,14 @@ from collections.abc import Collection
 from .threads import TracedThread
 
 TICK_SECONDS = 0.001
-"""Interval of the check whether all other threads sleep."""
+"""How often to check whether all other threads sleep."""
 _PATIENCE_SECONDS = 0.25
-_AT_REST = ("S", "Z", "X")  # states of threads that will not reach a step by themselves: asleep, or ended
+_AT_REST = ("S", "Z", "X")  # states of threads that will not reach a step on their own: asleep or ended
 
 
 class SeededOrder:
-    """Picks the next thread. choices: number of picks among several; hurried: picks while another thread was
-    running.
+    """Selects the next thread. choices: number of selections among several threads; hurried: of these, while another
+    was running.
     """
 
     def __init__(self, seed: int) -> None:
@@ -38,16 +38,16 @@ class SeededOrder:
         self.hurried = 0
         self._seed = seed
         self._steps: Counter[int] = Counter()
-        """Number of steps of each thread, by its number in the order of appearance."""
+        """Number of steps of each thread. Threads are numbered in the order of appearance."""
         self._turns = 0
-        self._asked_first = 0.0  # since when a thread waits for a pick, on the monotonic clock; 0: no thread waits
+        self._asked_first = 0.0  # monotonic time since which a held thread waits for a selection; 0: no thread waits
 
     def arrived(self, thread: TracedThread) -> None:
-        """Count a step of a thread that is now held."""
+        """Count a step of a thread, which is now held."""
         self._steps[thread.number] += 1
 
     def pick(self, held: Collection[TracedThread], threads: Collection[TracedThread]) -> TracedThread | None:
-        """Return the held thread that continues, or None while another thread may still arrive."""
+        """Return the held thread that continues, or None while another thread may still reach a step."""
         assert held, "a pick needs a held thread"
         now = time.monotonic()
         self._asked_first = self._asked_first or now
@@ -67,13 +67,13 @@ class SeededOrder:
 
 
 def _all_rest(threads: Collection[TracedThread]) -> bool:
-    """Return whether all threads rest, and none has woken another one during the check."""
+    """Return whether all threads were asleep or ended during the whole check."""
     before = [_switches(thread) for thread in threads]
     return None not in before and before == [_switches(thread) for thread in threads]
 
 
 def _switches(thread: TracedThread) -> tuple[bytes, ...] | None:
-    """Return the context switch counts of a resting thread, None if it is running."""
+    """Return the context switch counts of a thread that is asleep or has ended, or None if it is running."""
     try:
         with open(f"/proc/{thread.id}/status", "rb") as status:
             lines = status.read().splitlines()

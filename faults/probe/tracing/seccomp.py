@@ -1,12 +1,13 @@
 """Seccomp filter of a recorded program: stops only at calls that change files.
 
-A filter is a BPF program over `struct seccomp_data`, with 8 bytes per instruction. It returns the action for a call.
+A filter is a BPF program with 8 bytes per instruction. It reads `struct seccomp_data` and returns the action for a
+call.
 
     offset  bytes  field
     0       4      number
     4       4      architecture
     8       8      instruction pointer
-    16      6 * 8  arguments; filters test their lower halves
+    16      6 * 8  arguments; filters test their lower 32 bits
 
 Sources: linux/seccomp.h, linux/filter.h; seccomp(2).
 """
@@ -20,27 +21,27 @@ from .machines import Architecture
 
 _LOAD, _EQUAL, _ANY_BIT, _AT_LEAST, _MORE, _RETURN = 0x20, 0x15, 0x45, 0x35, 0x25, 0x06
 _TRACE, _ALLOW, _ERRNO = 0x7FF0_0000, 0x7FFF_0000, 0x0005_0000
-_X32 = 0x4000_0000  # first number of the x86-64 calls with 32-bit pointers
+_X32 = 0x4000_0000  # the first number of x86-64 calls with 32-bit pointers
 _LOW = 0xFFFF_FFFF
 _FICLONE, _FICLONERANGE = 0x4004_9409, 0x4020_940D
 OURS = 0x746F_726E
-"""Fourth argument of the recorder's own mprotect calls. The kernel ignores it."""
+"""Fourth argument of the recorder's own mprotect calls, which marks them. The kernel ignores it."""
 _INSTRUCTION = struct.Struct("<HBBI")
 _Code = tuple[int, int, int, int]
 
 
 class AnyBit(NamedTuple):
-    """Stop at a call only if an argument has one of these bits set."""
+    """A condition: stop at a call only if an argument has one of these bits."""
 
     argument: int
     bits: int
 
 
 def filter_of(machine: Architecture, stops: Mapping[str, AnyBit | None]) -> bytes:
-    """Return a filter that stops at these calls, if the machine has them.
+    """Return a filter that stops at the given calls, if the machine supports them.
 
-    Calls that cannot be recorded appear as unsupported, so that programs use others: 32-bit calls (ENOSYS), and sharing
-    of blocks between files (EOPNOTSUPP).
+    It makes calls that cannot be recorded fail as unsupported, so that programs use other calls: 32-bit calls (ENOSYS),
+    and sharing of blocks between files (EOPNOTSUPP).
     """
     code: list[_Code] = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, machine.audit), _answer(errno.ENOSYS), (_LOAD, 0, 0, 0)]
     if machine.name == "x86_64":
@@ -56,13 +57,13 @@ def filter_of(machine: Architecture, stops: Mapping[str, AnyBit | None]) -> byte
 
 
 def filter_of_range(machine: Architecture, start: int, end: int) -> bytes:
-    """Return a filter that stops at each call with an argument in [start, end), except for the recorder's own
+    """Return a filter that stops at each call with an argument in [start, end), except at the recorder's own
     mprotect.
     """
     code: list[_Code] = [(_LOAD, 0, 0, 0), (_EQUAL, 0, 3, machine.calls["mprotect"])]
     code += [(_LOAD, 0, 0, 16 + 8 * 3), (_EQUAL, 0, 1, OURS), (_RETURN, 0, 0, _ALLOW)]
     while start < end:
-        part_end = min(end, (start >> 32) + 1 << 32)  # up to a change of the upper half
+        part_end = min(end, (start >> 32) + 1 << 32)  # at most up to the next change of the upper 32 bits
         for argument in range(6):
             low = 16 + 8 * argument
             code += [(_LOAD, 0, 0, low + 4), (_EQUAL, 0, 4, start >> 32), (_LOAD, 0, 0, low)]

@@ -1,4 +1,4 @@
-"""Source lines of addresses: by addr2line, or for Go programs by their own table.
+"""Source lines of addresses: found by addr2line, or in the table of a Go program.
 
 addr2line is part of binutils, which every machine with a compiler has. It supports every version of DWARF, compressed
 sections, separate debug files, inlined functions, and names of C++ and Rust.
@@ -31,9 +31,9 @@ def is_there() -> bool:
 
 
 def source_lines(stacks: Sequence[Sequence[StackFrame]]) -> tuple[tuple[SourceLine, ...], ...]:
-    """Return stacks as source lines, without unknown places and the C library.
+    """Return stacks as source lines, without unknown lines and without the C library.
 
-    The module files must still exist.
+    The files of the modules must still exist.
     """
     wanted = defaultdict[str, set[int]](set)
     own = [[frame for frame in stack if not _C_LIBRARY.fullmatch(basename(frame.module))] for stack in stacks]
@@ -52,9 +52,9 @@ def source_lines(stacks: Sequence[Sequence[StackFrame]]) -> tuple[tuple[SourceLi
 
 
 def _without_runtime(found: list[tuple[str, SourceLine]]) -> list[SourceLine]:
-    """Drop runtime code below a program's own functions: Go's library, a C library without lines.
+    """Drop runtime code that called the program's own functions: Go's library, a C library without lines.
 
-    found: places, each with its module. Every Go stack begins in Go's runtime, whose path shows where its library is.
+    found: places, each with its module. Every Go stack begins in Go's runtime, so its path locates Go's library.
     """
     roots = tuple(one.file[: one.file.index(_GO_RUNTIME) + 5] for _, one in found if _GO_RUNTIME in one.file)
     own = [(module, one) for module, one in found if not one.file.startswith(roots)] or found
@@ -80,13 +80,15 @@ def _places(module: str, addresses: Sequence[int]) -> dict[int, tuple[SourceLine
 
 
 def _is_in(address: int, starts: Sequence[int], functions: Sequence[tuple[int, int]]) -> bool:
-    """Return whether a function covers an address. addr2line returns the function before it otherwise."""
+    """Return whether a function covers an address. For other addresses addr2line would return the preceding
+    function.
+    """
     index = bisect_right(starts, address) - 1
     return index >= 0 and address < functions[index][1]
 
 
 def _by_tool(module: str, addresses: Sequence[int]) -> dict[int, tuple[SourceLine, ...]]:
-    """Return addr2line's functions and lines of addresses, inlined functions first."""
+    """Return the functions and lines of addresses, innermost inlined function first, found by addr2line."""
     lines = "".join(f"{address:#x}\n" for address in addresses)
     done = subprocess.run(
         [TOOL, "-a", "-i", "-f", "-C", "-e", module],
@@ -110,7 +112,7 @@ def _by_tool(module: str, addresses: Sequence[int]) -> dict[int, tuple[SourceLin
 
 
 def _place(module: str, function: str, text: str) -> list[SourceLine]:
-    """Return one place, or nothing if it is unknown. The module replaces an unknown file."""
+    """Return a list with one place, or an empty list if it is unknown. The module's name replaces an unknown file."""
     matched = _PLACE.fullmatch(text)
     file, line = (matched["file"], matched["line"]) if matched else (_UNKNOWN, "0")
     if file == _UNKNOWN and function == _UNKNOWN:

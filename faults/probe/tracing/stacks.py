@@ -1,7 +1,7 @@
 """Stacks of stopped threads, from the innermost function outwards.
 
-Nothing is guessed: a stack ends at code without call frame information, such as code compiled by a JVM. Addresses are
-converted to source lines after the program has ended (`source_lines`).
+A stack ends at code without call frame information, such as code compiled by a JVM, because further frames would be
+guesses. Addresses are converted to source lines after the program has ended (`source_lines`).
 """
 
 import struct
@@ -21,7 +21,7 @@ _CHUNK_BYTES = 1024
 
 
 class StackFrame(NamedTuple):
-    """A linked address in a module: the current instruction or call."""
+    """A linked address in a module: the current instruction, or a call."""
 
     module: str
     address: int
@@ -35,16 +35,16 @@ class _Mapped(NamedTuple):
 
 
 class _CodeMaps:
-    """The code maps of one process. They are read again when an address is unknown."""
+    """The mapped code of one process. The maps are read again when an address is unknown."""
 
     def __init__(self) -> None:
         self._maps: list[_Mapped] = []
         self._starts: list[int] = []
         self.places: dict[int, tuple[StackFrame, FrameRule | None]] = {}
-        """Results at addresses in these maps."""
+        """Frames and rules that were already found in these maps, by address."""
 
     def find(self, thread: int, address: int) -> _Mapped | None:
-        """Return the code map of an address, or None if no file is mapped there."""
+        """Return the map that contains a code address, or None if no file is mapped there."""
         return self._known(address) or (self._known(address) if self._read(thread) else None)
 
     def _known(self, address: int) -> _Mapped | None:
@@ -71,7 +71,7 @@ def _mapped(addresses: str, offset: str, path: str) -> _Mapped:
 
 
 class StackWalker:
-    """Finds the stacks of a program's threads, and numbers different stacks. 0: unknown."""
+    """Finds the stacks of a program's threads. Different stacks have different numbers; 0: unknown."""
 
     def __init__(self, machine: Architecture) -> None:
         self._machine = machine
@@ -82,7 +82,7 @@ class StackWalker:
 
     @property
     def stacks(self) -> list[tuple[StackFrame, ...]]:
-        """Return all different stacks, by their numbers."""
+        """Return all different stacks, ordered by number."""
         return list(self._numbers)
 
     def number(self, thread: TracedThread) -> int:
@@ -102,7 +102,7 @@ class StackWalker:
         code = self._codes.setdefault(thread.memory, _CodeMaps())
         frames: list[StackFrame] = []
         while len(frames) < DEPTH_MAX:
-            # A caller's address is after its call, which may be the end of the function.
+            # A return address is after its call and may be the end of the function, so the byte before it is looked up.
             place = code.places.get(address - bool(frames)) or self._place(code, thread.id, address - bool(frames))
             if place is None:
                 break
@@ -112,7 +112,7 @@ class StackWalker:
                 break
             at = known[rule.register] + rule.offset
             if len(frames) > 1:
-                known.pop(rule.return_address, None)  # not preserved: the function has called another one since
+                known.pop(rule.return_address, None)  # overwritten, because the function has called another one since
             try:
                 for number, offset in rule.saved:
                     known[number] = stack.word(at + offset)
@@ -124,7 +124,7 @@ class StackWalker:
         return frames
 
     def _place(self, code: _CodeMaps, thread: int, address: int) -> tuple[StackFrame, FrameRule | None] | None:
-        """Return the frame at an address, and the rule to leave it; None if no file is known there."""
+        """Return the frame at an address, and the rule to find its caller, or None if no file is mapped there."""
         mapped = code.find(thread, address)
         module = None if mapped is None else self._module(mapped.path)
         if mapped is None or module is None:
@@ -159,7 +159,7 @@ class _Stack:
         self._start, self._bytes = start, ptrace.read_memory(thread, start, _CHUNK_BYTES)
 
     def word(self, at: int) -> int:
-        """Return the word at an address. Raises OSError if there is none."""
+        """Return the word at an address. OSError: it cannot be read."""
         offset = at - self._start
         if not 0 <= offset <= len(self._bytes) - 8:
             self._bytes = ptrace.read_memory(self._thread, at, _CHUNK_BYTES)

@@ -1,7 +1,8 @@
 """Plain stores of x86-64: decodes instructions that only copy a value to memory.
 
-The address and the value of such an instruction follow from the registers, so the recorder can execute it. All others
-return None here and run on the processor: instructions that read memory, push, repeat or name a segment.
+The registers determine the address and the value of such an instruction, so the recorder can execute it. For other
+instructions `plain_store` returns None and the processor executes them: instructions that read memory, push, repeat or
+have a segment.
 
     88 89      mov   r8 | r16 r32 r64      0f 11  movups movupd movss movsd      66 0f d6  movq
     c6 c7 /0   mov   constant              0f 29  movaps movapd                  66 0f 7e  movd movq
@@ -19,20 +20,20 @@ from typing import NamedTuple
 _GENERAL = (10, 11, 12, 5, 19, 4, 13, 14, 9, 8, 7, 6, 3, 2, 1, 0)
 """Kernel indexes of rax rcx rdx rbx rsp rbp rsi rdi r8 to r15, in struct user_regs_struct (see machines.py)."""
 _PROGRAM_COUNTER = 16
-_IGNORED = (0x2E, 0x36, 0x3E, 0x26)  # segment prefixes without meaning for memory in 64-bit mode
-_NONE, _66, _F3, _F2 = 0, 1, 2, 3  # prefixes that belong to a vector instruction's code, as VEX numbers them
+_IGNORED = (0x2E, 0x36, 0x3E, 0x26)  # segment prefixes that have no effect in 64-bit mode
+_NONE, _66, _F3, _F2 = 0, 1, 2, 3  # prefixes that are part of a vector instruction's opcode, by their VEX numbers
 _WHOLE = {0x11: (_NONE, _66), 0x29: (_NONE, _66), 0x2B: (_NONE, _66), 0x7F: (_66, _F3), 0xE7: (_66,)}
-"""Codes and prefixes of instructions that store a whole vector register."""
+"""Opcodes and prefixes of instructions that store a whole vector register."""
 _PARTS = {(0x11, _F3): (0, 4), (0x11, _F2): (0, 8), (0xD6, _66): (0, 8)} | {
     (code, prefix): (start, 8) for code, start in ((0x13, 0), (0x17, 8)) for prefix in (_NONE, _66)
 }
-"""Instructions that store a part of a vector register: offset and size."""
+"""Instructions that store a part of a vector register, with its offset and size."""
 _MEMORY_MODES = 3
 _WORD_MASK = 2**64 - 1
 
 
 class PlainStore(NamedTuple):
-    """A plain store. General registers by kernel index, vector registers by number."""
+    """A plain store. General registers are given by kernel index, vector registers by number."""
 
     length: int
     """Length of the instruction in bytes."""
@@ -44,14 +45,14 @@ class PlainStore(NamedTuple):
     displacement: int
     """Address = base + indexed * scale + displacement."""
     constant: bytes = b""
-    """The stored value, or empty if it is in a register:"""
+    """The stored value. Empty: the value is in a register, see below."""
     register: int | None = None
     vector: int | None = None
     start: int = 0
     """Offset of the value in the register, in bytes."""
 
     def address(self, word: Callable[[int], int]) -> int:
-        """Return the address of the store. word: returns a general register."""
+        """Return the target address. word: returns the value of a general register."""
         found = self.displacement
         if self.base is not None:
             found += word(self.base)
@@ -62,11 +63,11 @@ class PlainStore(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def plain_store(instruction: bytes) -> PlainStore | None:
-    """Return the plain store at the start of some bytes, or None."""
+    """Return the plain store at the start of the given bytes, or None."""
     try:
         return _Decoder(instruction).store()
     except IndexError:
-        return None  # the bytes are cut off
+        return None  # the instruction is cut off
 
 
 class _Decoder:
@@ -75,7 +76,7 @@ class _Decoder:
     def __init__(self, instruction: bytes) -> None:
         self._bytes = instruction
         self._at = 0
-        self._reg = self._rex = 0  # the register field of ModRM, and the bits W R X B as in a REX prefix
+        self._reg = self._rex = 0  # register field of ModRM; the bits W R X B as in a REX prefix
         self._base: int | None = None
         self._index: int | None = None
         self._scale = 1
@@ -104,7 +105,7 @@ class _Decoder:
         if code == 0x0F:
             return self._extended(repeat or (_66 if is_short else _NONE), is_short and bool(repeat))
         if repeat or code not in (0x88, 0x89, 0xC6, 0xC7):
-            return None  # F3: XRELEASE, the end of an elided lock
+            return None  # F3 is XRELEASE, which ends an elided lock
         size = 1 if code in (0x88, 0xC6) else 8 if self._rex & 8 else 2 if is_short else 4
         if not self._memory():
             return None
@@ -122,11 +123,11 @@ class _Decoder:
         if code == 0xC5:
             self._rex, last = (~first >> 5) & 4, first
         else:
-            if first & 0x1F != 1:  # the 0f opcode map
+            if first & 0x1F != 1:  # only the 0f opcode map has plain stores
                 return None
             last = self._next()
             self._rex = (~first >> 5) & 7 | (last >> 4) & 8
-        if last & 0x78 != 0x78:  # a third register operand
+        if last & 0x78 != 0x78:  # the instruction has a third register operand
             return None
         return self._vector(self._next(), last & 3, 32 if last & 4 else 16)
 
@@ -152,7 +153,7 @@ class _Decoder:
         return self._found(size, vector=self._reg, start=start) if self._memory() else None
 
     def _memory(self) -> bool:
-        """Read ModRM and its operands; return whether it addresses memory."""
+        """Read ModRM and the rest of the address. Return whether the operand is in memory."""
         modrm = self._next()
         mode, low = modrm >> 6, modrm & 7
         self._reg = modrm >> 3 & 7 | (self._rex & 4) << 1
@@ -164,7 +165,7 @@ class _Decoder:
             base = sib & 7
             index = sib >> 3 & 7 | (self._rex & 2) << 2
             self._scale = 1 << (sib >> 6)
-            self._index = None if index == 4 else _GENERAL[index]  # rsp as an index means none
+            self._index = None if index == 4 else _GENERAL[index]  # rsp as an index means no index
             if base == 5 and mode == 0:
                 base = None
         if base == 5 and mode == 0:

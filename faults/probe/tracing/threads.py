@@ -1,4 +1,4 @@
-"""Traced threads: their memory maps, and system calls injected into them."""
+"""Traced threads: have memory maps and can execute injected system calls."""
 
 import os
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from .machines import Architecture
 from .registers import Registers, RegisterSet, register
 
 Finish = Callable[[int], None]
-"""Records a finished call, given its result."""
+"""Called with the result of a finished call, to record it."""
 PAGE_BYTES = 4096
 _SHARES_MEMORY = 0x100  # CLONE_VM
 _ERRORS = range(2**64 - 4095, 2**64)
@@ -19,8 +19,8 @@ _ERRORS = range(2**64 - 4095, 2**64)
 
 @dataclass(slots=True, eq=False)
 class SharedMap:
-    """A mapped part of a file, [start, end), visible to all processes that map it. protection: as the program
-    set it.
+    """A mapped part of a file, [start, end), visible to all processes that map it. protection: as the program has set
+    it.
     """
 
     start: int
@@ -30,7 +30,7 @@ class SharedMap:
     protection: int
 
     def part(self, start: int, end: int) -> "SharedMap":
-        """Return the part in [start, end)."""
+        """Return the part of the map in [start, end)."""
         start, end = max(start, self.start), min(end, self.end)
         assert start <= end, (start, end)
         return SharedMap(start, end, self.file, self.at + start - self.start, self.protection)
@@ -38,7 +38,7 @@ class SharedMap:
 
 @dataclass(slots=True, eq=False)
 class OpenPage:
-    """A page of a file that is open for unseen stores. old: its content when last compared."""
+    """A page of a file to which the program can store without a stop. old: its content at the last comparison."""
 
     file: KnownFile
     at: int
@@ -46,7 +46,7 @@ class OpenPage:
     task: int
     call: str
     users: set[int] = field(default_factory=set)
-    """Threads in calls that write to it."""
+    """Threads in calls that write to the page."""
 
 
 @dataclass(slots=True, eq=False)
@@ -59,14 +59,14 @@ class AddressSpace:
     has_map_filter: bool = False
     """Whether its threads stop at calls on maps."""
     watched: list[tuple[int, int]] = field(default_factory=list)
-    """Ranges, [start, end): its threads stop at calls with an argument in one of them."""
+    """Ranges [start, end). The threads stop at calls with an argument in one of them."""
     open_pages: dict[int, OpenPage] = field(default_factory=dict)
-    """Pages open for unseen stores, by address."""
+    """Pages to which the program can store without a stop, by address."""
     run: tuple[int, int] = (0, 0)
     """The page of the last store, and the number of consecutive stores to it."""
 
     def copied(self) -> "AddressSpace":
-        """Return the memory of a forked process."""
+        """Return a copy for a forked process."""
         parts = [one.part(one.start, one.end) for one in self.maps]
         return AddressSpace(parts, self.call_at, self.has_map_filter, list(self.watched), dict(self.open_pages))
 
@@ -76,7 +76,7 @@ class AddressSpace:
         return [one for one in self.maps if one.start < end and address < one.end]
 
     def forget(self, address: int, size_bytes: int) -> None:
-        """Remove a range from all maps, because it was unmapped or replaced."""
+        """Remove a range from all maps, because it has been unmapped or replaced."""
         end = address + size_bytes
         for one in self.maps_in(address, size_bytes):
             self.maps.remove(one)
@@ -91,7 +91,7 @@ class AddressSpace:
 
 @dataclass(slots=True, eq=False)
 class TracedThread:
-    """A thread of the program. process, number: in the order of appearance."""
+    """A thread of the program. Processes and threads are numbered in the order of appearance."""
 
     id: int
     group: int
@@ -99,25 +99,25 @@ class TracedThread:
     number: int
     memory: AddressSpace
     task: int = -1
-    """Its number in the record; -1: no step yet."""
+    """Number of its task in the record; -1: no step yet."""
     call: str = ""
     stack: int = 0
     """Number of its stack at the current call."""
     finish: Finish | None = None
-    """To be called when the current call has ended."""
+    """Called when the current call has ended."""
 
 
 class CallInjector:
-    """Makes stopped threads execute system calls and single steps, with signals blocked."""
+    """Makes stopped threads execute system calls and single instructions, with signals blocked."""
 
     def __init__(self, machine: Architecture) -> None:
         self.machine = machine
         self.registers = Registers(machine)
 
     def call(self, thread: TracedThread, name: str, *arguments: int) -> int:
-        """Make a stopped thread execute a call; return its result. The thread's state is restored.
+        """Make a stopped thread execute a call, restore the thread's state, and return the result.
 
-        Raises OSError if the call fails, ThreadGone if the thread is killed.
+        OSError: the call has failed. ThreadGone: the thread was killed.
         """
         mask = ptrace.block_signals(thread.id)
         before = self.registers.get(thread.id)
@@ -127,7 +127,7 @@ class CallInjector:
         return found
 
     def call_from(self, thread: TracedThread, before: RegisterSet, name: str, *arguments: int) -> int:
-        """Do the same with signals blocked already. The caller restores the registers."""
+        """Do as `call`, but the caller has blocked signals and restores the registers."""
         machine = self.machine
         changed = dict(zip(machine.arguments, arguments, strict=False)) | machine.set_call(machine.calls[name])
         changed[machine.program_counter] = thread.memory.call_at
@@ -152,14 +152,14 @@ class CallInjector:
         self.registers.set(thread.id, self.registers.get(thread.id), {index: value % 2**64})
 
     def skip_call(self, thread: TracedThread) -> None:
-        """Move a thread from before a call to after it, without making the call."""
+        """Move a stopped thread to the end of its call without making the call."""
         self.cancel_call(thread)
         ptrace.go_on(thread.id, ptrace.TO_EXIT)
         ptrace.wait_for(thread.id)
 
     def step(self, thread: int) -> int:
-        """Make a stopped thread execute one instruction or call; return the signal at its stop, SIGTRAP if it
-        succeeded.
+        """Make a stopped thread execute one instruction. Return the signal at its next stop, SIGTRAP after a
+        success.
         """
         while True:
             if ptrace.CORE is not None:
@@ -168,12 +168,12 @@ class CallInjector:
             else:
                 ptrace.go_on(thread, ptrace.STEP)
                 status = ptrace.wait_for(thread)
-            if not status >> 16:  # events come before the stop
+            if not status >> 16:  # the stop after the instruction has no event number
                 return os.WSTOPSIG(status)
 
 
 def is_thread_of(thread: int, group: int) -> bool:
-    """Return whether a thread belongs to a process, and is not the first thread of another."""
+    """Return whether a thread belongs to a process without being the first thread of another process."""
     return os.path.exists(f"/proc/{group}/task/{thread}")
 
 
@@ -181,6 +181,6 @@ def shares_memory(thread: int) -> bool:
     """Return whether a cloned process shares its parent's memory."""
     call = Path(f"/proc/{thread}/syscall").read_text().split()
     flags = int(call[1], 16)
-    if call[0] == "435":  # clone3 takes a pointer to its flags
+    if call[0] == "435":  # clone3 has a pointer to its flags as an argument
         flags = int.from_bytes(ptrace.read_memory(thread, flags, 8), "little")
     return bool(flags & _SHARES_MEMORY)

@@ -1,8 +1,8 @@
-"""Tracer: the loop that handles each stop of a program's threads and records it.
+"""Tracer: runs a program, and handles and records each stop of its threads.
 
-Only one recorded call runs at a time. A thread that reaches another recorded call waits before it, so the order of the
-record is the real order. A call that sleeps while others wait (such as a write to a full pipe) lets them go first, and
-is recorded when it has ended.
+Only one recorded call runs at a time. A thread that reaches another recorded call waits, so the record has the real
+order. If a call sleeps while threads wait (such as a write to a full pipe), they continue, and the call is recorded
+when it has ended.
 """
 
 import errno
@@ -38,7 +38,7 @@ symlink symlinkat mknod mknodat creat openat2
 io_uring_setup
 """
 _PROCESSORS = ("sched_getaffinity", "sched_setaffinity")
-"""Calls with which a program could notice that it shares the recorder's CPU."""
+"""Calls with which a program could notice that it is pinned to the recorder's CPU."""
 _STOPS: dict[str, AnyBit | None] = {
     **dict.fromkeys(_ALWAYS.split()),
     **dict.fromkeys(_PROCESSORS),
@@ -56,7 +56,7 @@ _Look = Callable[[TracedThread], None]
 
 
 def _handler_of(name: str, owners: Iterable[object]) -> _Handler | None:
-    """Return the method that records a call, or None if no owner has one."""
+    """Return the method that records a call, or None if no object has one."""
     newer, arguments_of = OLDER_CALLS.get(name, (name, None))
     found: _Handler | None = next((getattr(one, f"on_{newer}") for one in owners if hasattr(one, f"on_{newer}")), None)
     if found is None or arguments_of is None:
@@ -72,8 +72,8 @@ class Tracer:
     """Records one program. Must be used in the main thread of a process without other children.
 
     root: a real path; files below it are recorded. stores: "step" records each store through a map, "call" compares
-    maps at each recorded call. order: picks the next thread; None: first come, first served. fault: injected into one
-    call. walker: finds the stack of each step.
+    maps at each recorded call. order: selects the next thread; None: the first one that stopped. fault: injected into
+    one call. walker: finds the stack of each step.
     """
 
     def __init__(
@@ -103,14 +103,14 @@ class Tracer:
                 self._handlers[machine.calls[name]] = (name, _handler_of(name, (contents, names, self._maps)))
         self._handlers[machine.calls["io_uring_setup"]] = ("io_uring_setup", self._refuse_ring)
         self._threads: dict[int, TracedThread] = {}
-        self._early: set[int] = set()  # threads that stopped before their creation was reported
+        self._early: set[int] = set()  # threads that stopped before the kernel reported their creation
         self._under_way: TracedThread | None = None
         self._waiting: deque[tuple[TracedThread, _Look]] = deque()
-        """Threads that stopped during the current call, and the handlers of their stops."""
+        """Threads that stopped during the current call, each with the function that handles its stop."""
         self._order = order
-        self._held: dict[TracedThread, _Look] = {}  # threads among which the order picks
+        self._held: dict[TracedThread, _Look] = {}  # threads from which the order selects the next
         self._tick_seconds = _SLOW_SECONDS if order is None else TICK_SECONDS
-        self._slow_ticks = 0  # number of ticks for which other threads have waited for the current call
+        self._slow_ticks = 0  # number of checks during which other threads have waited for the current call
         self._processor = SharedProcessor()
         self._first = 0
         self._status: int | None = None  # wait status of the first process after its end
@@ -131,9 +131,9 @@ class Tracer:
         seconds_max: float,
         prepare: Callable[[], None],
     ) -> int:
-        """Run a program and its children to the end of the last one; return the exit code of the first process.
+        """Run a program until all its processes have ended, and return the exit code of the first process.
 
-        Raises ProgramTimeoutError, and the errors of ptrace.start.
+        ProgramTimeoutError: the time limit is exceeded. Also raises the errors of ptrace.start.
         """
         self._processor.share()
         first = self._first = ptrace.start(
@@ -142,7 +142,7 @@ class Tracer:
         self._adopt(first, first, self._new_process(), AddressSpace())
         ptrace.go_on(first)
         deadline = time.monotonic() + seconds_max
-        signal.signal(signal.SIGALRM, lambda *_: None)  # only interrupts a wait
+        signal.signal(signal.SIGALRM, lambda *_: None)  # the handler does nothing; the signal only interrupts a wait
         signal.setitimer(signal.ITIMER_REAL, self._tick_seconds, self._tick_seconds)
         try:
             while True:
@@ -189,7 +189,7 @@ class Tracer:
             ptrace.go_on(thread)
 
     def _born(self, parent: TracedThread, event: int) -> None:
-        """Register a thread that another thread has just created."""
+        """Register a new thread. parent: the thread that created it."""
         child = ptrace.event_message(parent.id)
         self._processor.release((*self._threads, child))
         if event == ptrace.CLONED and is_thread_of(child, parent.group):
@@ -199,7 +199,7 @@ class Tracer:
         self._adopt(child, child, self._new_process(), parent.memory if shares else parent.memory.copied())
 
     def _executed(self, thread: TracedThread) -> None:
-        """Register that a thread has executed another program. It is now the only thread of its process."""
+        """Register that a thread has executed another program. Now the process has only this thread."""
         former = ptrace.event_message(thread.id)
         if former != thread.id:
             self._drop(thread)
@@ -231,7 +231,7 @@ class Tracer:
             self._next()
 
     def _present(self, thread: TracedThread, call: str) -> None:
-        if not self._notes.has_stepped(thread.task):  # a thread may make its first calls before it has its own name
+        if not self._notes.has_stepped(thread.task):  # a new thread may make calls before it sets its own name
             try:
                 with open(f"/proc/{thread.id}/comm") as file:
                     name = file.read().rstrip("\n")
@@ -265,7 +265,7 @@ class Tracer:
             self._lost(gone)
 
     def _lost(self, gone: ThreadGone) -> None:
-        """Handle a thread that was killed during its stop."""
+        """Handle that a thread was killed during its stop."""
         if gone.status is not None:
             self._ended(gone.thread, gone.status)
 
@@ -285,7 +285,7 @@ class Tracer:
             ptrace.go_on(thread.id, ptrace.CONTINUE, number)
 
     def _at_step(self, thread: TracedThread, look: _Look) -> None:
-        """Handle a thread at a recorded step, when the order picks it."""
+        """Handle a recorded step of a thread, when the order selects the thread."""
         if self._order is None:
             self._in_turn(thread, look)
         else:
@@ -294,7 +294,7 @@ class Tracer:
             self._next()
 
     def _in_turn(self, thread: TracedThread, look: _Look) -> None:
-        """Handle a stop now, or after the current call."""
+        """Handle a stop now, or when the current call has ended."""
         if self._under_way is None or self._under_way is thread:
             look(thread)
         else:
@@ -309,7 +309,7 @@ class Tracer:
                 self._lost(gone)
 
     def _turn(self) -> tuple[TracedThread, _Look] | None:
-        """Remove and return the next thread to handle; None if there is none yet."""
+        """Remove and return the next thread to handle, with its handler. None: there is none yet."""
         if self._waiting:
             return self._waiting.popleft()
         if self._order is None or not self._held:
@@ -318,7 +318,7 @@ class Tracer:
         return None if picked is None else (picked, self._held.pop(picked))
 
     def _fault(self, thread: TracedThread) -> None:
-        """Handle a SIGSEGV, which may come from a store to a map."""
+        """Handle a SIGSEGV, which a store to a map may have raised."""
         self._take_stack(thread)
         self._present(thread, "")
         deliver = self._maps.stored(thread)
@@ -346,7 +346,7 @@ class Tracer:
         ptrace.go_on(thread.id, ptrace.CONTINUE if thread.finish is None else ptrace.TO_EXIT)
 
     def _refuse_ring(self, thread: TracedThread, *_: int) -> Finish:
-        """Answer io_uring_setup(2) with ENOSYS, because the kernel runs the requests of a ring unseen."""
+        """Make io_uring_setup(2) fail with ENOSYS, because the kernel executes ring requests without a stop."""
         self._injector.cancel_call(thread)
         self._notes.refused["io_uring"] = "ENOSYS"
         return lambda _result: self._injector.set_register(thread, self._machine.result, -errno.ENOSYS)
