@@ -1,1 +1,1 @@
-"""Replication: a master copies its log to slaves, and puts can wait for a slave."""
+"""Replication: a master sends its log to slaves, and puts can wait for a slave."""

@@ -1,7 +1,8 @@
-"""Replication client of a slave: follows a master and reports the replicated offset.
+"""Replication client of a slave: receives a master's log and reports the replicated offset.
 
-A report guarantees as much as the slave's flushDiskType: durable bytes with SYNC_FLUSH, bytes in the page cache with
-ASYNC_FLUSH. A RocketMQ slave always reports the page cache. The client stops with an error when the logs diverge.
+The meaning of a report depends on the slave's flushDiskType. The reported bytes are durable under SYNC_FLUSH, and in
+the page cache under ASYNC_FLUSH. A RocketMQ slave always reports bytes in the page cache. If the logs diverge, the
+client stops with an error.
 Source: RocketMQ HAService.HAClient.
 """
 
@@ -25,7 +26,7 @@ _NS_PER_MS = 1_000_000
 
 
 class HAClient(Service):
-    """One task that replicates the master's log."""
+    """Task that replicates the master's log."""
 
     name = "ha-client"
 
@@ -40,15 +41,15 @@ class HAClient(Service):
         self.master_address = store.config.ha_master_address
         """The master's address, or empty if unknown."""
         self.diverged: DivergedError | None = None
-        """Why replication stopped, until another master is set."""
+        """Why replication stopped. Cleared when another master is set."""
         self.on_diverged: Callable[[str, DivergedError], None] = do_nothing
         """Called with the master's address when the logs diverge."""
         self.last_error = ""
         self._lock = store.world.tasks.lock("ha-client connection")
         self._connection: Connection | None = None
-        """Guarded by the lock."""
+        """Guarded by `_lock`."""
         self._due_ns = 0
-        """Time of the next report if the offset does not change."""
+        """Monotonic time of the next report if the offset does not change."""
         self._reported = -1
 
     @property
@@ -61,18 +62,18 @@ class HAClient(Service):
 
     @property
     def state_and_reason(self) -> str:
-        """Return the state, with the error if there is one."""
+        """Return the state, followed by its error if there is one."""
         state = self.state
         reason = {DIVERGED: str(self.diverged), NOT_CONNECTED: self.last_error}.get(state)
         return f"{state}: {reason}" if reason else state
 
     @property
     def is_following(self) -> bool:
-        """Return whether a connected master has the end of this log."""
+        """Return whether the connected master has all bytes of this log."""
         return self._connection is not None and self._replica is not None and self._replica.is_verified
 
     def update_master_address(self, address: str) -> None:
-        """Follow another master. No-op if it is followed already."""
+        """Connect to another master. No-op if the address is unchanged."""
         if address == self.master_address:
             return
         with self._lock:
@@ -82,7 +83,6 @@ class HAClient(Service):
         self.wake()
 
     def shutdown(self) -> None:
-        """Close the connection and end the task."""
         self._stopping.set(1)
         self._disconnect()
         super().shutdown()
@@ -94,7 +94,7 @@ class HAClient(Service):
             connection.close()
 
     def step(self) -> None:
-        """Follow the master until the connection ends, then pause."""
+        """Replicate until the connection ends, then pause."""
         address = self.master_address
         if not address or self.diverged is not None:
             self.signal.wait(None)
@@ -114,12 +114,13 @@ class HAClient(Service):
         with self._lock:
             self._connection = connection
         try:
-            if not self.is_stopping and address == self.master_address:  # otherwise no task closes it
+            # `shutdown` or a new master may have come before `_connection` was set. Then nobody else closes it.
+            if not self.is_stopping and address == self.master_address:
                 self._take_all(connection, replica)
         except DivergedError as error:
             hit("slave diverged")
             with self._lock:
-                is_over = address == self.master_address  # another master is not compared yet
+                is_over = address == self.master_address  # the error does not apply to a new master
                 if is_over:
                     self.diverged = error
             if is_over:
@@ -128,10 +129,10 @@ class HAClient(Service):
             self.last_error = str(error)
         self._disconnect()
         connection.close()
-        self._store.flush.wait_durable(self._store.log.max_offset, wait=False)  # the last records were not reported
+        self._store.flush.wait_durable(self._store.log.max_offset, wait=False)  # flush the last, unreported records
 
     def _take_all(self, connection: Connection, replica: ReplicaLog) -> None:
-        """Take the master's stream. Raises OSError, CorruptFileError or DivergedError at its end."""
+        """Receive the master's stream until it ends with OSError, CorruptFileError or DivergedError."""
         stream = f"log from {connection.remote_address}"
         frames = FrameReader(self._config.mapped_file_size_commit_log, stream)
         log, is_async = self._store.log, self._config.flush_disk_type is FlushDiskType.ASYNC_FLUSH
@@ -159,13 +160,13 @@ class HAClient(Service):
         return self.world.clock.monotonic_ns()
 
     def _report_progress(self, connection: Connection, replica: ReplicaLog) -> None:
-        """Report a higher offset, or the old one when a report is due. An unverified log is not reported."""
+        """Report a higher offset, or repeat the last report when it is due. An unverified log is not reported."""
         offset = self._kept_offset() if replica.is_verified else self._reported
         if offset > self._reported or self._now_ns() >= self._due_ns:
             self._report(connection, max(offset, self._reported))
 
     def _kept_offset(self) -> int:
-        """Return the end of the log that this slave guarantees."""
+        """Return the offset up to which this slave guarantees its log."""
         log = self._store.log
         end_offset = log.max_offset
         if end_offset == self._reported or self._config.flush_disk_type is FlushDiskType.ASYNC_FLUSH:

@@ -1,13 +1,13 @@
 """Replication service: listens for slaves and sends them the log.
 
-The program that runs a store adds the service: it starts after the store and stops before it. Every role listens for
-slaves; a slave also has a client for its master. While the service is stopped, puts of a SYNC_MASTER answer
-SLAVE_NOT_AVAILABLE.
+The program that runs a store adds the service. The service starts after the store and stops before it. A broker of any
+role listens for slaves; a slave also has a client for its master. While the service is stopped, puts on a SYNC_MASTER
+return SLAVE_NOT_AVAILABLE.
 
-Each connection has two tasks: one reads reports, one sends the log up to the end that readers may see. With SYNC_FLUSH
-that end is durable, so a crash of the master leaves no slave with records that the master lost. A blank record that
-closes a segment is sent only with the following bytes, because the master's recovery truncates a blank at the log's
-end. A report beyond the sent bytes closes the connection: the slave's log is longer than the master's.
+Each connection has two tasks: one reads reports, the other sends the log up to the end that readers may see. Under
+SYNC_FLUSH that end is durable, so no slave has records that the master loses in a crash. A blank record at the end of a
+segment is sent only after the next segment has data, because the master's recovery truncates a blank at the log's end.
+If a slave reports more bytes than were sent, its log is longer than the master's, and the connection is closed.
 Source: RocketMQ HAService, HAConnection.
 """
 
@@ -27,15 +27,15 @@ _RECEIVE_BYTES = 1 << 16
 _UNKNOWN = -1
 
 CONNECTIONS_MAX = 64
-"""Limit of slaves, since each needs two tasks. Further connections are closed."""
+"""Maximum number of slaves, because each needs two tasks. Further connections are closed."""
 
-_ACCEPT_RETRY_MS = 1_000  # without descriptors accept fails at once, and the loop would spin
+_ACCEPT_RETRY_MS = 1_000  # without free descriptors `accept` fails at once, and the loop would spin
 
 
 class HAConnection:
     """The connection of one slave.
 
-    Invariant: reported <= sent, and neither decreases; sent is at most the end that readers may see.
+    Invariant: `reported` <= `sent` <= the end that readers may see. Neither value decreases.
     """
 
     def __init__(self, store: MessageStore, number: int, connection: Connection, on_closed: "OnClosed") -> None:
@@ -43,7 +43,7 @@ class HAConnection:
         self.number = number
         self.remote_address = connection.remote_address
         self.closed_because = ""
-        """Why this connection ended; empty while it is open."""
+        """Why this connection was closed. Empty while it is open."""
         self._world = store.world
         self._config = store.config
         self._connection = connection
@@ -56,20 +56,19 @@ class HAConnection:
         self._began = tasks.cell(f"ha-connection-{number} began", _UNKNOWN)
         """Log offset of the first byte sent."""
         self._sent = tasks.cell(f"ha-connection-{number} sent")
-        """Log offset up to which bytes were sent or are being sent."""
+        """Log offset after the last byte that was sent or is being sent."""
         self._reported = tasks.cell(f"ha-connection-{number} reported", _UNKNOWN)
         self._tasks: list[Task] = []
 
     def start(self) -> None:
-        """Start to read reports. Sending starts after the first report."""
+        """Start the task that reads reports. The first report starts the task that sends."""
         self._tasks.append(self._world.tasks.spawn(f"ha-reader-{self.number}", self._read))
 
     def wake(self) -> None:
-        """Look for new bytes in the log."""
         self._signal.notify()
 
     def close(self, reason: str) -> None:
-        """Close the connection. The first reason counts."""
+        """Close the connection. Only the first call has an effect."""
         if not self._closed.compare_and_set(0, 1):
             return
         self.closed_because = reason
@@ -80,22 +79,22 @@ class HAConnection:
         self._on_closed(self)
 
     def join(self) -> None:
-        """Wait for both tasks to end. Requires `close`."""
+        """Wait until both tasks have ended. Call `close` first."""
         for task in self._tasks:  # the reader may append a task meanwhile
             task.join(None)
 
     @property
     def reported(self) -> int:
-        """Return the end of the slave's log in its last report, -1 before the first."""
+        """Return the log offset in the slave's last report, or -1 before the first report."""
         return self._reported.get()
 
     @property
     def sent(self) -> int:
-        """Return the log offset up to which bytes were sent."""
+        """Return the log offset after the last byte that was sent."""
         return self._sent.get()
 
     def has(self, start_offset: int, end_offset: int) -> bool:
-        """Return whether a range of the log was sent and then reported."""
+        """Return whether the slave reported a range of the log after it was sent."""
         began = self._began.get()
         return began != _UNKNOWN and began <= start_offset and end_offset <= self._reported.get()
 
@@ -121,13 +120,13 @@ class HAConnection:
 
     @property
     def _doubt(self) -> str:
-        """Return a hint on why a slave left: a slave with a different log just disconnects, without a reason."""
+        """Return a hint for the close reason. A slave whose log differs disconnects without an error message."""
         began = self._began.get()
         took_nothing = began != _UNKNOWN and began == self._reported.get() < self._sent.get()
         return ", and took nothing: its log may have diverged" if took_nothing else ""
 
     def _take_report(self, report: int) -> bool:
-        """Process a report. A false report closes the connection and returns False."""
+        """Process a report. Return False, with the connection closed, if the report is impossible."""
         if self._reported.get() == _UNKNOWN:
             return self._take_first_report(report)
         if report > self._sent.get():
@@ -144,9 +143,9 @@ class HAConnection:
     def _take_first_report(self, report: int) -> bool:
         """Start to send. If the log lacks the requested offset, close the connection and return False.
 
-        An empty slave gets the last file, which is the one with the last byte: after a blank, which is held back, the
-        next file may not exist yet. On failure a heartbeat tells the slave the log's end or start; a slave with a
-        matching log would not get it.
+        An empty slave receives the log from the start of the segment with the last byte. The segment after that one may
+        not exist yet. Before the connection is closed, a heartbeat with the log's end or start lets the slave detect
+        the difference.
         """
         end, first = self._readable_limit(), max(self._log.min_offset, 0)
         begin = report or max((end - 1) // self._log.segment_bytes * self._log.segment_bytes, first)
@@ -164,7 +163,7 @@ class HAConnection:
         if self._group_transfer is not None:
             self._group_transfer.connected(self)
             if self._closed.get():
-                self._group_transfer.gone(self)  # `close` may have run before `connected`
+                self._group_transfer.gone(self)  # another task may have called `close` before `connected`
         self._tasks.append(self._world.tasks.spawn(f"ha-writer-{self.number}", self._write))
         return True
 
@@ -181,7 +180,7 @@ class HAConnection:
             raise
 
     def _send_next(self) -> bool:
-        """Send the next part of one file, at most haTransferBatchSize. Return False if there is none."""
+        """Send up to haTransferBatchSize bytes of one segment. Return False if there is nothing to send."""
         at = self._sent.get()
         limit = self._readable_limit()
         if at >= limit:
@@ -191,14 +190,14 @@ class HAConnection:
             self.close(f"log offset {at}, which was to be sent next, has left the log")
             return True
         position, batch_bytes = at - segment.base_offset, self._config.ha_transfer_batch_size
-        # A final blank is held back: the next segment may fail to be made, or be lost.
+        # A blank at the log's end is not sent yet, because the next segment may never be created or may be lost.
         limit_here = segment.blank_from if limit == segment.end_offset else limit - segment.base_offset
         end = min(position + batch_bytes, limit_here, segment.size_bytes)
         if position >= end:
             return False
         data = bytes(segment.file.view(position, end))
         assert 0 < len(data) <= batch_bytes, (len(data), batch_bytes)
-        self._sent.set(at + len(data))  # before the slave can receive and report it
+        self._sent.set(at + len(data))  # before the send, because the slave may report at once
         self._send(encode_frame_header(at, len(data)) + data)
         return True
 
@@ -213,7 +212,6 @@ class HAService:
     """The listener, the connections of slaves, and the client of a slave."""
 
     def __init__(self, store: MessageStore, listen_host: str = "127.0.0.1") -> None:
-        """The store's world must have a network."""
         assert store.world.network is not None, "replication needs a network"
         self._tasks = store.world.tasks
         self._network = store.world.network
@@ -223,19 +221,19 @@ class HAService:
         self._accepting: Task | None = None
         self._lock = self._tasks.lock("ha connections")
         self.connections: tuple[HAConnection, ...] = ()
-        """The open connections. Replaced, never changed."""
+        """The open connections. Each change creates a new tuple."""
         self._ended: list[HAConnection] = []
-        """Connections whose tasks may still run."""
+        """Closed connections whose tasks may still be running."""
         self.last_closed = ""
         self.on_slave_gone: Callable[[HAConnection], None] = do_nothing
-        """Called with each connection that ends before `shutdown`."""
+        """Called with each connection that is closed before `shutdown`."""
         self._accepted = 0
         self.client: HAClient | None = None
         if store.config.broker_role is BrokerRole.SLAVE:
             self.client = HAClient(store)
 
     def start(self) -> None:
-        """Listen for slaves at haListenPort, and follow the master on a slave. Raises OSError if it cannot listen."""
+        """Listen for slaves at haListenPort. On a slave, start the client. Raises OSError if listening fails."""
         self._listener = self._network.listen(self._address)
         self._store.follow(self._wake)
         self._accepting = self._tasks.spawn("ha-accept", self._accept)
@@ -243,7 +241,7 @@ class HAService:
             self.client.start()
 
     def shutdown(self) -> None:
-        """Close all connections and the client, and end the waits of puts for slaves."""
+        """Close all connections and the client. Puts that wait for a slave return."""
         self.on_slave_gone = do_nothing
         if self.client is not None:
             self.client.shutdown()
@@ -255,24 +253,24 @@ class HAService:
             begun = (*self.connections, *self._ended)
         for connection in begun:
             connection.close("the master stops")
-        for connection in begun:  # also a connection that its own task is closing
+        for connection in begun:  # includes connections that their own tasks are closing
             connection.join()
         if self._store.commit_log.group_transfer is not None:
             self._store.commit_log.group_transfer.give_up()
 
     @property
     def address(self) -> str:
-        """Return the listening address as `host:port`: RocketMQ's HA server address."""
+        """Return the listening address as `host:port`. RocketMQ calls it the HA server address."""
         assert self._listener is not None, "start first"
         return self._listener.address
 
     def update_master_address(self, address: str) -> None:
-        """Follow another master. No-op on a master."""
+        """Let the client of a slave connect to another master. No-op on a master."""
         if self.client is not None:
             self.client.update_master_address(address)
 
     def runtime_info(self) -> dict[str, str]:
-        """Return runtime figures of replication. RocketMQ 4.9 has none."""
+        """Return runtime figures of replication. RocketMQ 4.9 has no such figures."""
         info = {f"haSlave_{each.remote_address}": f"{each.reported},{each.sent}" for each in self.connections}
         info["haLastClosed"] = self.last_closed
         if self.client is not None:
@@ -299,7 +297,7 @@ class HAService:
             except ConnectionError:
                 return  # closed
             except OSError:
-                self._tasks.sleep(_ACCEPT_RETRY_MS)  # e.g. no descriptor left
+                self._tasks.sleep(_ACCEPT_RETRY_MS)  # for example, no free descriptor
                 continue
             if len(self.connections) >= CONNECTIONS_MAX:
                 accepted.close()

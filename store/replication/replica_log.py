@@ -1,13 +1,13 @@
 """Replica log: verifies a master's log stream and appends it to a slave's log.
 
-The stream has no epoch and no checksum, so the slave verifies the records. It requests its last record again, or an
-earlier position if less is durable, and compares the bytes. The last record contains its own offset, its store time and
-the message: a master with the same record has the same log up to there. Later records get recovery's checks (sizes,
-magic, physicalOffset, body CRC, torn topic or properties), and are appended only when complete. A partial record at the
-end of a connection is dropped and requested again.
+The stream has no epoch and no checksum, so the slave verifies the records. It requests its own last record from the
+master and compares the bytes. If that record is not durable, the slave requests an earlier position. The record
+contains its offset, its store time and the message, so a master with the same record has the same log up to there.
+Later records pass the checks of recovery (sizes, magic, physicalOffset, body CRC, torn topic or properties), and only
+complete records are appended. If a connection ends within a record, the slave drops the part and requests it again.
 
-The stream cannot show three faults: logs that differ before an equal last record; changed bytes of header, topic or
-properties that TCP's checksum missed; and a wrong log on a slave without a record, which only learns where to begin.
+The slave cannot detect three faults: a difference before an equal last record; changed bytes in a header, topic or
+properties that TCP's checksum missed; and a wrong master, if the slave has no record to compare.
 """
 
 from collections import deque
@@ -25,59 +25,59 @@ from ..marks import hit
 _HEAD = Struct(">ii")
 _MAGICS = (MESSAGE_MAGIC, MESSAGE_MAGIC_V2)
 _IDLE_HEARTBEATS = 2
-"""Heartbeats in a row that mean the master has no more data: it sends its data before the second one."""
+"""Consecutive heartbeats after which the master has no more data. It would send data before the second heartbeat."""
 
 
 class ReplicaLog:
-    """The log of one slave. Not thread-safe."""
+    """Writer of one slave's log. Not thread-safe."""
 
     def __init__(self, commit_log: CommitLog) -> None:
         self._commit_log = commit_log
         self._log: SegmentQueue = commit_log.queue
         self._last_record: int | None = None
         self._damage: CorruptFileError | None = None
-        """Damage that hides the last record, so that a comparison is impossible."""
+        """Corruption because of which the last record cannot be found and compared, or None."""
         try:
             self._last_record = last_record_offset(self._log)
         except CorruptFileError as damage:
             self._damage = damage
         self._expected = 0
-        """Log offset of the next byte in the stream, unless the log is empty."""
+        """Log offset of the next byte in the stream. 0 before the first piece if the log is empty."""
         self._begun = False
         self._heartbeats = 0
         self._pending = bytearray()
-        """Bytes after the log's end of an incomplete record, preceded by zeros back to the start of a sector."""
+        """Received part of an incomplete record, after zeros that fill the sector up to the log's end."""
         self._padding = 0
 
     def begin(self, kept_offset: int) -> int:
         """Start a new stream. Return the log offset to request, 0 for an empty log.
 
-        The offset is that of the last record, or kept_offset if that is lower: RocketMQ masters take the request for a
-        report, so it must not exceed the log that this slave guarantees. Requesting offset 0 would mean an empty log,
-        so a record at 0 is compared from its second byte. Raises DivergedError if damage hides the last record, because
-        any log would then match.
+        The requested offset is that of the last record, or `kept_offset` if that is lower. A RocketMQ master treats the
+        request as a report, so it must not exceed the log that this slave guarantees. A request of offset 0 means an
+        empty log, so a record at 0 is compared from its second byte. Raises DivergedError if the last record cannot be
+        found because of corruption, since any log would then match.
         """
         if self._damage is not None:
             expected = "a last record to compare with the master's"
             raise DivergedError(self._log.max_offset, expected, f"damage here: {self._damage}")
         last = self._log.max_offset if self._last_record is None else self._last_record
-        first = max(self._log.min_offset, 1)  # before its first segment a log has no bytes to compare
+        first = max(self._log.min_offset, 1)  # the log has no bytes before its first segment
         end = self._log.max_offset
         self._expected = max(min(last, kept_offset), first) if end else 0
         self._begun = False
         self._heartbeats = 0
-        self._forget_pending(end)  # the bytes before it will be compared
+        self._forget_pending(end)
         return self._expected
 
     @property
     def is_verified(self) -> bool:
-        """Return whether the master was seen to have the end of this log."""
+        """Return whether all bytes up to the end of this log were compared with the master's."""
         return self._begun and self._expected >= self._log.max_offset
 
     def take(self, piece: TransferPiece) -> bool:
-        """Take the next piece of the stream. Return whether the log has grown.
+        """Compare or append the next piece of the stream. Return whether the log has grown.
 
-        Raises DivergedError if the piece does not match; no byte of it is then appended.
+        Raises DivergedError if the piece does not match. Then no byte of the piece is appended.
         """
         if not self._begun:
             self._begun = True
@@ -86,7 +86,7 @@ class ReplicaLog:
         if piece.log_offset != self._expected:
             found = f"that it goes on at {piece.log_offset}"
             raise DivergedError(self._expected, "the master's log to go on here", found)
-        if piece.is_heartbeat:  # after the check of its offset: a heartbeat has one, too
+        if piece.is_heartbeat:  # its offset was checked above, as that of a piece with data
             self._note_heartbeat()
             return False
         self._heartbeats = 0
@@ -118,7 +118,7 @@ class ReplicaLog:
         if not size_bytes:
             return 0
         segment = self._log.find(at)
-        if segment is None:  # a piece lies in one file, so the log has all of it or none
+        if segment is None:  # a piece is in one segment, so the log has all of its bytes or none
             raise DivergedError(at, "a byte to compare with the master's", "a gap between this log's segments")
         position = at - segment.base_offset
         own = bytes(segment.file.view(position, position + size_bytes))
@@ -128,7 +128,7 @@ class ReplicaLog:
         return size_bytes
 
     def _append_whole_records(self) -> bool:
-        """Append the complete records of the pending bytes. Return whether there were any."""
+        """Append all complete records of the pending bytes. Return whether there was one."""
         base = self._expected - len(self._pending) + self._padding
         room = self._log.segment_bytes - base % self._log.segment_bytes
         begin, end = self._padding, self._whole_records_end(base, room)
@@ -151,7 +151,7 @@ class ReplicaLog:
         return True
 
     def _whole_records_end(self, base: int, room: int) -> int:
-        """Return the end of the complete records in the pending bytes, by their claimed sizes."""
+        """Return the end of the last complete record in the pending bytes, by the size fields of the records."""
         pending, at = self._pending, self._padding
         stop = self._padding + room
         while len(pending) - at >= BLANK_BYTES:
@@ -170,7 +170,7 @@ class ReplicaLog:
         return at
 
     def _checked(self, whole: memoryview, base: int) -> ScannedRecord | None:
-        """Check records. Return the last one, or None if there is only a blank record."""
+        """Verify records. Return the last record, or None if there is only a blank record."""
         begin, end, base_offset = self._padding, len(whole), base - self._padding
         try:
             scan = scan_records(whole, begin, end, file="what comes", base_offset=base_offset, check_crc=True)
@@ -180,13 +180,13 @@ class ReplicaLog:
             raise DivergedError(base_offset + error.offset, expected, found) from error
 
     def _forget_pending(self, end_offset: int) -> None:
-        """Drop the pending bytes. Padding aligns the log's end to the sectors of its file."""
+        """Drop the pending bytes. Start again with padding from the sector's start to the log's end."""
         self._padding = end_offset % self._log.segment_bytes % SECTOR_BYTES
         self._pending = bytearray(self._padding)
 
 
 def last_record_offset(log: SegmentQueue) -> int | None:
-    """Return the offset of the last record, or None. Raises CorruptFileError if damage hides it."""
+    """Return the log offset of the last record, or None. Raises CorruptFileError if corruption precedes it."""
     for segment in reversed(log.segments):
         wrote, view = segment.wrote.get(), segment.file.view(0, segment.size_bytes)
         file, base_offset = segment.file.path, segment.base_offset

@@ -1,1 +1,1 @@
-"""Services over a whole store: consumer offsets, consumer filters, transactions."""
+"""Services of a broker that use a store: consumer offsets, consumer filters, transactions."""

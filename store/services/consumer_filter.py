@@ -1,14 +1,14 @@
-"""SQL filters of consumers: registered expressions, Bloom filter bit maps, and pulls.
+"""SQL filters of consumers: registered expressions and their Bloom filter bit maps.
 
     consumers = use_bit_maps(store)  # before the store starts
     data = consumers.register("Orders", "group", "amount > 5")
     store.get_message("Orders", 0, 0, wanted=SqlMessageFilter.of_consumer(data))
 
-While a consumer is registered, dispatch evaluates its expression for each message of the topic, and sets the consumer's
-bits in the message's bit map if it matches. A pull checks the bit map before the properties. For messages dispatched
-before the registration the bit map is not used.
+While a consumer is registered, dispatch evaluates its expression for each message of the topic. If the message matches,
+dispatch sets the consumer's bits in the message's bit map. A pull checks the bit map before it reads the properties. A
+pull ignores the bit maps of messages that were dispatched before the registration.
 
-The bit map is a Bloom filter with a few bits per consumer of a topic. The bits of a consumer are those of the text
+The bit map is a Bloom filter with a few bits per consumer of a topic. A consumer's bits are computed from the text
 `group#topic`, as in RocketMQ. Bit n is bit n mod 8, from the lowest, of byte n div 8. The hash is the first half of
 128-bit MurmurHash3 for 64-bit machines: seed 0, blocks of 16 bytes, little-endian.
 Source: RocketMQ ConsumerFilterManager, ConsumerFilterData.isMsgInLive, CommitLogDispatcherCalcBitMap,
@@ -82,7 +82,7 @@ def _finished(value: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class BloomFilter:
-    """Length of a bit map, and number of bits per text."""
+    """Dimensions of a Bloom filter: length of a bit map, and number of bits per text."""
 
     bits: int
     """A multiple of 8."""
@@ -98,7 +98,7 @@ class BloomFilter:
         assert 1 <= error_percent < 100, error_percent
         assert expected >= 1, expected
         error = error_percent / 100
-        # quotients of natural logarithms, as in RocketMQ: log2 could round differently
+        # RocketMQ divides natural logarithms; log2 could round differently.
         bits = ceil(expected * (log(1 / error) / log(2)) * (log(e) / log(2)))
         hashes = ceil(log(error) / log(0.5))
         assert bits > 0, (error_percent, expected)
@@ -107,11 +107,10 @@ class BloomFilter:
 
     @property
     def map_bytes(self) -> int:
-        """Return the length of a bit map in bytes."""
         return self.bits // 8
 
     def positions(self, text: str) -> tuple[int, ...]:
-        """Return the bit numbers of a text."""
+        """Return the numbers of the bits that represent a text."""
         assert self.bits > 0, self.bits
         hashed, numbers = murmur3_64(text.encode()), range(1, self.hashes + 1)
         first, second = hashed & 0xFFFF_FFFF, hashed >> 32
@@ -125,24 +124,24 @@ def set_bits(bit_map: bytearray, positions: tuple[int, ...]) -> None:
 
 
 def has_bits(bit_map: bytes, positions: tuple[int, ...]) -> bool:
-    """Return whether all of the bits are set. False positives are possible."""
+    """Return whether all bits at the positions are set. False positives are possible."""
     return all(bit_map[position // 8] >> position % 8 & 1 for position in positions)
 
 
 def _not_negative(value: int) -> int:
-    """Return the low 32 bits as Java's int, inverted if negative."""
+    """Return the low 32 bits as a Java int, with all bits inverted if that int is negative."""
     value &= 0xFFFF_FFFF
     return value ^ 0xFFFF_FFFF if value & 0x8000_0000 else value
 
 
 _NEVER_MS = (1 << 63) - 1
 FORGOTTEN_AFTER_MS = 24 * 3600 * 1000
-"""How long an unregistered consumer keeps its bits, in case it comes back."""
+"""How long dispatch sets the bits of an unregistered consumer, in case the consumer registers again."""
 
 
 @dataclass(slots=True, eq=False)
 class ConsumerFilterData:
-    """One group's expression for one topic."""
+    """Registration of one group's expression for one topic."""
 
     topic: str
     group: str
@@ -151,25 +150,25 @@ class ConsumerFilterData:
     positions: tuple[int, ...]
     map_bytes: int
     born_timestamp_ms: int = _NEVER_MS
-    """All messages stored after this time were dispatched with the expression registered."""
+    """Dispatch evaluates the expression for all messages stored after this time."""
     dead_timestamp_ms: int | None = None
-    """Time when it was unregistered."""
+    """Time when the group was unregistered, None while it is registered."""
 
 
 class ConsumerFilterManager:
-    """All registered expressions. Thread-safe; readers take no lock."""
+    """All registered expressions. Thread-safe; reads need no lock."""
 
     def __init__(self, tasks: Tasks, now_ms: Callable[[], int]) -> None:
-        """`now_ms` returns a time that is not before the store time of any dispatched message."""
+        """Create an empty registry. `now_ms` must not return a time before the store time of a dispatched message."""
         self.bloom_filter = BloomFilter.of()
         self._now_ms = now_ms
         self._lock = tasks.lock("consumer filters")
         self._by_topic: dict[str, tuple[ConsumerFilterData, ...]] = {}
 
     def register(self, topic: str, group: str, expression: str, client_version: int = 0) -> ConsumerFilterData:
-        """Register a group's expression for a topic. Return the registration in force.
+        """Register a group's expression for a topic. Return the registration that is valid after the call.
 
-        An expression with an older client version is ignored. Raises FilterExpressionError.
+        The call has no effect if the client version is older than the registered one. Raises FilterExpressionError.
         """
         parsed = SqlExpression.parse(expression)
         with self._lock:
@@ -180,10 +179,10 @@ class ConsumerFilterManager:
             bits = (self.bloom_filter.positions(f"{group}#{topic}"), self.bloom_filter.map_bytes)
             made = ConsumerFilterData(topic, group, parsed, client_version, *bits)
             if known is not None:
-                known.born_timestamp_ms = _NEVER_MS  # the new expression uses the same bits from now on
+                known.born_timestamp_ms = _NEVER_MS  # from now on the bits belong to the new expression
             others = (each for each in self.of_topic(topic) if each is not known)
             self._by_topic[topic] = (*others, made)
-            made.born_timestamp_ms = self._now_ms()  # only after dispatch can see it
+            made.born_timestamp_ms = self._now_ms()  # after the publication: dispatch evaluates it from now on
         return made
 
     def _goes_on(self, known: ConsumerFilterData, expression: SqlExpression, client_version: int) -> bool:
@@ -196,7 +195,7 @@ class ConsumerFilterManager:
         return False
 
     def unregister(self, group: str) -> None:
-        """Unregister a group. Its bits are set for a while longer, in case it comes back soon."""
+        """Unregister a group. Dispatch still sets the group's bits for FORGOTTEN_AFTER_MS."""
         with self._lock:
             now_ms = self._now_ms()
             for topic in sorted(self._by_topic):
@@ -216,7 +215,10 @@ class ConsumerFilterManager:
         return self._by_topic.get(topic, ())
 
     def bit_map_of(self, record: ScannedRecord) -> bytes:
-        """Return the bits of all consumers of the topic whose expression matches, or an empty map without consumers."""
+        """Return a bit map with the bits of all consumers whose expression matches the record.
+
+        The bit map is empty if the topic has no consumers.
+        """
         consumers = self.of_topic(record.topic)
         if not consumers:
             return b""
@@ -233,10 +235,13 @@ class ConsumerFilterManager:
 
 
 class SqlMessageFilter:
-    """One consumer's expression. With a registration, bit maps save reading records that do not match."""
+    """Filter of pulls by one consumer's expression.
+
+    If the consumer is registered, the filter uses bit maps to skip records without reading them.
+    """
 
     def __init__(self, expression: SqlExpression, consumer: ConsumerFilterData | None = None) -> None:
-        assert consumer is None or consumer.expression == expression, "bit maps speak of the registered one"
+        assert consumer is None or consumer.expression == expression, "the bit maps belong to the registered expression"
         self._expression = expression
         self._consumer = consumer
 
@@ -251,21 +256,21 @@ class SqlMessageFilter:
 
     @property
     def reads_records(self) -> bool:
-        """Return True: bit maps can only rule out."""
+        """Return True: a bit map can exclude a record but not prove a match."""
         return True
 
     def matches_queue(self, tags_code: int | None, unit: ExtUnit | None) -> bool:
-        """Return False only if the message was dispatched with the expression registered and did not match."""
+        """Return False only if dispatch evaluated the expression for the message and it did not match."""
         consumer = self._consumer
         if consumer is None or unit is None:
             return True
-        # A map of another length has other settings; one from before the registration lacks the consumer's bits.
+        # A bit map of another length was made with other settings. An older bit map lacks the consumer's bits.
         if unit.store_timestamp_ms <= consumer.born_timestamp_ms or len(unit.bit_map) != consumer.map_bytes:
             return True
         return has_bits(unit.bit_map, consumer.positions)
 
     def matches_record(self, raw: bytes) -> bool:
-        """Return whether the expression matches the record's properties. An unreadable record has no properties."""
+        """Return whether the expression matches the record's properties. A corrupt record counts as having none."""
         try:
             bounds = check_record(raw, 0, len(raw), file="commitlog", file_offset=0, check_crc=False)
         except CorruptFileError:
@@ -280,13 +285,13 @@ class SqlMessageFilter:
 def use_bit_maps(store: MessageStore) -> ConsumerFilterManager:
     """Enable bit maps of SQL consumers in a store, and return the registry of these consumers.
 
-    Call it once before the store starts. It needs queue extensions (`enable_consume_queue_ext`). A RocketMQ broker does
-    this if enableCalcFilterBitMap is set.
+    Call this function once, before the store starts. The store must have queue extensions
+    (`enable_consume_queue_ext`). A RocketMQ broker enables bit maps if enableCalcFilterBitMap is set.
     """
     assert store.extended is not None, "enable_consume_queue_ext"
 
     def newest_ms() -> int:
-        """Return a time not before any dispatched message, since the clock may have stepped back."""
+        """Return a time not before the store time of any dispatched message, even if the clock has stepped back."""
         stored_ms = store.commit_log.last_store_timestamp_ms
         return max(store.world.clock.now_ms(), stored_ms, store.dispatch.dispatched_store_timestamp_ms)
 

@@ -2,9 +2,9 @@
 
     {"offsetTable": {"<topic>@<group>": {<queueId>: <offset>}}}
 
-With light queues this is RocketMQ's LmqConsumerOffsetManager: offsets of groups with the prefix `%LMQ%` have no queue
-id and their own table, and both tables are in `lmqConsumerOffset.json`. A crash loses at most one flush interval of
-progress. `clamp` corrects offsets beyond the end of a truncated queue.
+If light queues are enabled, the manager acts as RocketMQ's LmqConsumerOffsetManager. It then keeps offsets of groups
+with the prefix `%LMQ%` in a second table, without a queue id, and writes both tables to `lmqConsumerOffset.json`. A
+crash loses at most one flush interval of progress. `clamp` corrects offsets beyond the end of a truncated queue.
 Source: RocketMQ ConsumerOffsetManager, LmqConsumerOffsetManager.
 """
 
@@ -25,7 +25,7 @@ _SEPARATOR = "@"
 
 
 class ConsumerOffsetManager(Service):
-    """The consumers' offsets, written to disk periodically and at the end. Thread-safe."""
+    """The consumers' offsets, written to disk periodically and at shutdown. Thread-safe."""
 
     name = "consumer offsets"
 
@@ -39,7 +39,7 @@ class ConsumerOffsetManager(Service):
     ) -> None:
         super().__init__(world)
         self.last_error: OSError | None = None
-        """Error of the last attempt to write the file. The next interval retries."""
+        """Error of the last attempt to write the file, or None. The write is retried after the next interval."""
         name = "lmqConsumerOffset.json" if light_queues else "consumerOffset.json"
         self.file = SideFile(world.files, f"{config_directory}/{name}")
         self.flush_interval_ms = flush_interval_ms
@@ -50,13 +50,13 @@ class ConsumerOffsetManager(Service):
         self._file_lock = world.tasks.lock("consumer offsets file")
 
     def load(self) -> None:
-        """Read the file. Raises CorruptFileError if no version of it is readable."""
+        """Read the file or its backup. Raises CorruptFileError if neither is readable."""
         loaded = self.file.load(decoded_consumer_offsets)
         with self._lock:
             self._offsets, self._light_offsets = loaded or ({}, {})
 
     def commit_offset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Store the offset of the next message for a group. It may be lower than before."""
+        """Set the offset of the next message for a group. The new offset may be lower than the old one."""
         key = f"{topic}{_SEPARATOR}{group}"
         with self._lock:
             if self._is_light(group):
@@ -73,7 +73,7 @@ class ConsumerOffsetManager(Service):
             return self._offsets.get(key, {}).get(queue_id, -1)
 
     def topics_of(self, group: str) -> list[str]:
-        """Return the topics where a group has offsets, sorted."""
+        """Return the topics in which a group has offsets, sorted."""
         return sorted(topic for topic, one in self._pairs() if one == group)
 
     def groups_of(self, topic: str) -> list[str]:
@@ -85,7 +85,7 @@ class ConsumerOffsetManager(Service):
         return [(topic, group) for topic, _, group in (key.rpartition(_SEPARATOR) for key in keys)]
 
     def all(self) -> list[tuple[str, str, dict[int, int]]]:
-        """Return topic, group and offsets by queue id, without light queues."""
+        """Return topic, group and offsets by queue id. Light queues are left out."""
         with self._lock:
             tables = [(key, dict(offsets)) for key, offsets in self._offsets.items()]
         return [(*key.rpartition(_SEPARATOR)[::2], offsets) for key, offsets in tables]
@@ -99,7 +99,7 @@ class ConsumerOffsetManager(Service):
 
     @property
     def members(self) -> dict[str, Any]:
-        """Return all offsets as in the file, sorted by name. RocketMQ's file is not sorted."""
+        """Return the content of the file, sorted by name. RocketMQ's file is not sorted."""
         fields: dict[str, Any] = {}
         with self._lock:
             if self._light_queues:
@@ -109,7 +109,7 @@ class ConsumerOffsetManager(Service):
         return fields
 
     def replace(self, raw: bytes, sender: str) -> None:
-        """Replace all offsets by those of another broker, in file format. Raises CorruptFileError."""
+        """Replace all offsets with another broker's file content. Raises CorruptFileError."""
         offsets, light_offsets = decoded_consumer_offsets(raw, sender)
         with self._lock:
             self._offsets, self._light_offsets = offsets, light_offsets
@@ -118,11 +118,11 @@ class ConsumerOffsetManager(Service):
         return self._light_queues and group.startswith(LIGHT_GROUP_PREFIX)
 
     def clamp(self, store: AnyMessageStore) -> int:
-        """Reduce offsets beyond the end of their queue to the end, durably. Return their number.
+        """Reduce each offset beyond the end of its queue to that end, durably. Return the number of changed offsets.
 
-        Called after recovery, before the store accepts puts: a consumer beyond the end of a truncated queue would miss
-        new messages. Offsets before a queue's first message stay: a pull answers them with OFFSET_TOO_SMALL. Raises
-        OSError if the disk fails.
+        Call this after recovery and before the store accepts puts. Otherwise a consumer whose offset is beyond the end
+        of a truncated queue would miss new messages. Offsets before a queue's first message stay unchanged, because a
+        pull answers them with OFFSET_TOO_SMALL. Raises OSError if the disk fails.
         """
         clamped = 0
         with self._lock:
@@ -138,12 +138,12 @@ class ConsumerOffsetManager(Service):
                     self._light_offsets[key] = end
                     clamped += 1
         if clamped:
-            self.persist()  # at the next crash the queue may have grown past them
+            self.persist()  # by the next crash the queue may have grown beyond the old offsets
         return clamped
 
     def persist(self) -> bool:
-        """Make the offsets durable. Return False if they were. Raises OSError if the disk fails."""
-        # The lock also covers the read, or an older state could overwrite a newer one.
+        """Make the offsets durable. Return False if they already were. Raises OSError if the disk fails."""
+        # `members` is read under the file lock too. Otherwise an older state could overwrite a newer one.
         with self._file_lock:
             return self.file.store(encode_side_json(self.members))
 
@@ -166,7 +166,7 @@ class ConsumerOffsetManager(Service):
 
 
 def decoded_consumer_offsets(raw: bytes, file: str) -> tuple[dict[str, dict[int, int]], dict[str, int]]:
-    """Return the two tables of a file. Raises CorruptFileError."""
+    """Return the tables of normal and of light queues. Raises CorruptFileError."""
     fields = decode_side_json(raw, file=file)
     tables = table_of(fields, _TABLE, file=file)
     offsets = {key: numbered_offsets(table_of(tables, key, file=file), key, file=file) for key in tables}

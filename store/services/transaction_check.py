@@ -1,15 +1,13 @@
 """Transaction check: asks producer groups for the state of undecided half messages.
 
-Each pass reads the half queue from where the last pass ended. A half message with an op is decided and is skipped. One
-that is old enough is put back at the end of the queue, and its producer group is asked. One that is too young ends the
-pass, because the later ones are younger. The check passes a half message only when it is decided, put back or given up,
-so it loses no message.
+Each pass reads the half queue from the end of the last pass. A half message with an op is decided, so the pass skips
+it. If an undecided half message is old enough, the check puts a copy at the end of the queue and asks the producer
+group. If it is too young, the pass ends, because all later messages are younger. The check moves past a half message
+only after the message is decided, put back or given up, so it loses no message.
 
-The progress in both queues is stored as offsets of a consumer group, after the log that it depends on is durable.
-Otherwise a crash could keep the progress and lose a record that was put back, and its transaction would never be
-checked again.
-
-The caller reads the clock once per verdict, because an age that grows between two rules could match neither.
+The check stores its progress in both queues as offsets of a consumer group. It first waits until the log that the
+progress depends on is durable. Otherwise a crash could keep the progress but lose the copy that was put back, and the
+transaction would never be checked again.
 Source: RocketMQ TransactionalMessageCheckService, TransactionalMessageServiceImpl.check, isNeedDiscard, isNeedSkip,
 getImmunityTime.
 """
@@ -46,13 +44,13 @@ CHECK_GROUP = "CID_RMQ_SYS_TRANS"
 
 _PASS_MS_MAX = 60_000  # RocketMQ TransactionalMessageServiceImpl.MAX_PROCESS_TIME_LIMIT
 _COMMIT_MS_MAX = 5_000
-"""How long a pass waits for the commit of buffered records before it asks about them."""
+"""How long a pass waits until buffered records are written to the log, before it asks about them."""
 _LOOK_MS = 20
 _HOUR_MS = 3_600_000
 
 
 class _Progress(NamedTuple):
-    """The progress in both queues, and the end of the log that it depends on."""
+    """Progress in both queues, and the log offset that must be durable before the progress is stored."""
 
     half_offset: int
     op_offset: int
@@ -66,15 +64,15 @@ class TransactionConfig:
     transaction_timeout_ms: int = 6_000
     """Age of a half message at its first check (transactionTimeOut)."""
     transaction_check_max: int = 15
-    """Checks before a half message is given up (transactionCheckMax)."""
+    """Number of checks after which a half message is given up (transactionCheckMax)."""
     transaction_check_interval_ms: int = 60_000
     """Pause between two passes (transactionCheckInterval)."""
     store_host: Host = LOOPBACK_BROKER
-    """The broker's address, the source of its op messages."""
+    """The broker's address, stored in its op messages."""
 
 
 class TransactionalMessageCheckService(Service):
-    """One task that makes a pass in each interval."""
+    """Task that makes one pass over the half queue per interval."""
 
     name = "transaction check"
 
@@ -88,7 +86,7 @@ class TransactionalMessageCheckService(Service):
     ) -> None:
         super().__init__(world)
         self.on_check: Callable[[MessageRecord], None] = do_nothing
-        """Called with each half message whose producer group must be asked, as it was put back."""
+        """Called with the new copy of each half message whose producer group must be asked."""
         self.last_error: Exception | None = None
         self.config = config
         self._store = store
@@ -96,21 +94,20 @@ class TransactionalMessageCheckService(Service):
         self._decisions = decisions
         self._ops: OpQueue | None = None
         self._half_offset = 0
-        """The first half message that the check has not passed."""
+        """Queue offset of the first half message that the check has not passed."""
         self._own_from = -1
-        """Half messages from this offset on were put in this life, so each put-back of them is known."""
+        """First offset of this life in the half queue. `_decisions` has all put-backs of half messages from here on."""
         self._unpublished: _Progress | None = None
         self._questions: list[MessageRecord] = []
-        """Records that this pass put back but a look-up cannot find yet, because they are in a buffer of the pool."""
+        """Copies of this pass that are still in a buffer of the pool, where a look-up cannot find them."""
         self._put_end = 0
-        """Log offset after the last put. With a transient pool this is beyond the readable log."""
+        """Log offset after the last put. If the store uses a transient pool, this is beyond the readable log."""
 
     def use(self, config: TransactionConfig) -> None:
-        """Replace the settings."""
         self.config = config
 
     def start(self) -> None:
-        """Start the passes. Messages that are put later belong to this life."""
+        """Start the passes. Half messages put after this call belong to this life."""
         self._own_from = self._half_end()
         super().start()
 
@@ -118,7 +115,7 @@ class TransactionalMessageCheckService(Service):
         return self._store.get_max_offset_in_queue(HALF_TOPIC, QUEUE_ID)
 
     def step(self) -> None:
-        """Sleep for one interval, then make a pass. Disk errors end only the pass."""
+        """Sleep for one interval, then make a pass. A disk error ends the pass but not the task."""
         self.signal.wait(self.config.transaction_check_interval_ms)
         if self.is_stopping:
             return
@@ -130,8 +127,8 @@ class TransactionalMessageCheckService(Service):
     def finish(self) -> None:
         """Publish the progress of the last pass, after its log is durable.
 
-        Consumer offsets are persisted before the store stops. Without a flush here a clean stop would lose the
-        progress, and the next life would repeat the questions.
+        Consumer offsets are written before the store stops. Without a flush here, a clean stop would lose the progress,
+        and the next life would ask the same questions again.
         """
         done = self._unpublished
         if done is not None:
@@ -140,9 +137,9 @@ class TransactionalMessageCheckService(Service):
         self._publish()
 
     def check(self) -> None:
-        """Make one pass. Not thread-safe. A slave makes none, since its master does.
+        """Make one pass. No-op on a slave, because its master checks. Not thread-safe.
 
-        Raises StoreError or OSError if the store is not readable. The progress until then is kept.
+        Raises StoreError or OSError if the store is not readable. The progress made before the error is kept.
         """
         if self._store.config.broker_role is BrokerRole.SLAVE:
             return
@@ -152,7 +149,7 @@ class TransactionalMessageCheckService(Service):
             ops = self._ops = self._begin()
         self._pay_owed()
         end = self._half_end()
-        if end < self._half_offset:  # the half queue was removed and has begun anew
+        if end < self._half_offset:  # the half queue was removed and created again
             self._half_offset, self._own_from = end, min(self._own_from, end)
             self._decisions.clear()
         clock = self.world.clock
@@ -160,7 +157,7 @@ class TransactionalMessageCheckService(Service):
         ops.read()
         try:
             for at, record in pull_from(self._store, HALF_TOPIC, self._half_offset, end):
-                assert at < end, (at, end)  # records beyond it were put back by this pass
+                assert at < end, (at, end)  # records after `end` were put back by this pass
                 if record is not None and not self._deal_with(HalfMessage.of(record), ops):
                     break
                 self._half_offset = at + 1
@@ -168,7 +165,7 @@ class TransactionalMessageCheckService(Service):
                     break
         except (StoreError, OSError):
             self._ask_the_rest()
-            self._note_progress(ops)  # otherwise the next life repeats the questions before the error
+            self._note_progress(ops)  # otherwise the next life would repeat the questions of this pass
             raise
         self._ask_the_rest()
         if self._half_offset >= self._own_from:
@@ -183,7 +180,7 @@ class TransactionalMessageCheckService(Service):
         self._publish()
 
     def _begin(self) -> OpQueue:
-        """Read the progress of earlier lives."""
+        """Continue at the progress of earlier lives. Return the op queue."""
         self._half_offset = self._progress_in(HALF_TOPIC)
         if self._own_from < 0:
             self._own_from = self._half_end()
@@ -194,10 +191,10 @@ class TransactionalMessageCheckService(Service):
         return offset if offset >= 0 else max(self._store.get_min_offset_in_queue(topic, QUEUE_ID), 0)
 
     def _is_settled(self, half_offset: int) -> bool:
-        """Return whether the check cannot find the half message of a first offset any more."""
+        """Return whether the check can no longer find the half message that was first stored at this offset."""
         if half_offset < self._half_offset:
             return not self._decisions.is_put_back(half_offset)
-        # The end of the puts, not of dispatch: a producer may decide after its answer but before dispatch.
+        # Compare with the end of the puts, because a producer can decide before its half message is dispatched.
         return half_offset >= self._store.commit_log.topic_queue_table.get((HALF_TOPIC, QUEUE_ID), 0)
 
     def _publish(self) -> None:
@@ -205,7 +202,7 @@ class TransactionalMessageCheckService(Service):
         if done is None or self._store.log.flushed_where.get() < done.log_offset:
             return
         self._unpublished = None
-        # In this order: a reader between the two finds more ops than it needs, not fewer.
+        # The half offset is first: a read between the two commits then includes too many ops, not too few.
         for topic, offset in ((HALF_TOPIC, done.half_offset), (OP_TOPIC, done.op_offset)):
             if self._progress_in(topic) != offset:
                 self._offsets.commit_offset(CHECK_GROUP, topic, QUEUE_ID, offset)
@@ -226,7 +223,7 @@ class TransactionalMessageCheckService(Service):
             if decisions.is_hidden(half, self._store.get_max_offset_in_queue(OP_TOPIC, QUEUE_ID)):
                 return False
             if not ops.is_decided(half):
-                ops.read()  # a decision may have come since the pass began; the lock excludes later ones
+                ops.read()  # a decision may have arrived since the pass began; the lock prevents further ones
             if ops.is_decided(half) or self._has_expired(half):
                 decisions.was_passed(half)
                 return True
@@ -252,11 +249,11 @@ class TransactionalMessageCheckService(Service):
         return True
 
     def _has_expired(self, half: HalfMessage) -> bool:
-        """Return whether a half message expired since it was read: its op may have expired, too."""
+        """Return whether a half message expired after it was read. Its op may have expired too."""
         return half.record.physical_offset < self._store.min_phy_offset
 
     def _give_up(self, half: HalfMessage) -> bool:
-        """Move a half message to the given-up topic. Return False if that must be retried."""
+        """Move a half message to the given-up topic. Return False if the move must be retried."""
         result = self._put(again(half, GIVEN_UP_TOPIC, {}))
         if not result.is_stored and not result.status.is_final:
             return False
@@ -265,14 +262,14 @@ class TransactionalMessageCheckService(Service):
         self._decisions.was_given_up(half)
         return True
 
-    def _put_again(self, message: Message, as_it_was: Message) -> PutMessageResult:
-        """Put a message or, if it is now too long, a fallback.
+    def _put_again(self, message: Message, unchanged: Message) -> PutMessageResult:
+        """Put a message. If it is too long, put the unchanged half message instead.
 
-        It can be too long if the limits have shrunk, or if corrupt bytes are not UTF-8 and need more space when
-        decoded.
+        The message can be too long after limits were reduced. It can also be too long because of corrupt bytes that are
+        not UTF-8, since their replacement characters need more space.
         """
         result = self._put(message)
-        return self._put(as_it_was) if result.status.is_final else result
+        return self._put(unchanged) if result.status.is_final else result
 
     def _put(self, message: Message) -> PutMessageResult:
         result = self._store.put_message(message)
@@ -281,10 +278,10 @@ class TransactionalMessageCheckService(Service):
         return result
 
     def _ask(self, record: MessageRecord) -> None:
-        """Ask about a record once a look-up can find it, because the answer may come at once.
+        """Ask about a record after a look-up can find it, because the producer may answer at once.
 
-        With SYNC_FLUSH the record must be durable. With a transient pool its buffer must be committed; the questions of
-        a pass wait for that together.
+        Under SYNC_FLUSH the record must be durable first. If it is in a buffer of the pool, the question waits for the
+        end of the pass.
         """
         self._store.flush.wait_durable(_end_of(record), wait=True)
         if self._is_in_file(record):
@@ -313,7 +310,7 @@ class TransactionalMessageCheckService(Service):
     def _put_question(self, record: MessageRecord) -> None:
         try:
             self.on_check(record)
-        except Exception as error:  # affects one question: the half message comes up again
+        except Exception as error:  # only this question fails: a later pass reads the copy and asks again
             self.last_error = error
 
 
@@ -342,13 +339,13 @@ class HalfMessageVerdict(Enum):
 
 
 def verdict(half: HalfMessage, now_ms: int, config: TransactionConfig, reserved_ms: int) -> HalfMessageVerdict:
-    """Return the verdict on an undecided half message. `reserved_ms` is how long the store keeps messages."""
-    # One age for all rules: with two clock readings a half message could fall between immunity and timeout.
+    """Return the action for an undecided half message. `reserved_ms` is how long the store keeps messages."""
+    # All rules use one age. With two clock readings a half message could be past its immunity but before its timeout.
     age_ms = now_ms - half.record.born_timestamp_ms
     if half.check_times >= config.transaction_check_max or age_ms > reserved_ms:
         return HalfMessageVerdict.HOPELESS
     if half.immunity_ms is not None:
-        # A birth time further in the future gives no immunity: each pass would put back a copy of the message.
+        # A born time far in the future gives no immunity. Otherwise each pass would put back one more copy.
         is_immune = -half.immunity_ms <= age_ms < half.immunity_ms
         return HalfMessageVerdict.IMMUNE if is_immune else HalfMessageVerdict.DUE
     is_young = 0 <= age_ms < config.transaction_timeout_ms

@@ -1,4 +1,4 @@
-"""Transaction queues as the check reads them: half messages, ops, decisions."""
+"""Transaction queues: readers of half messages and ops, and the decisions of this life."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
@@ -11,28 +11,28 @@ from ..formats.properties import PROPERTY_TAGS, decode_properties
 from ..message_store import MessageStore
 from ..world import World
 
-_PULL_MESSAGES_MAX = 32  # as RocketMQ's TransactionalMessageBridge.getOpMessage is called
+_PULL_MESSAGES_MAX = 32  # as in RocketMQ's calls of TransactionalMessageBridge.getOpMessage
 _NOTHING_NEW = (GetMessageStatus.NO_MESSAGE_IN_QUEUE, GetMessageStatus.OFFSET_OVERFLOW_ONE)
 
 _SEPARATOR = ","
-"""Between the queue offsets of an op message of RocketMQ 5."""
+"""Separates the queue offsets in an op message of RocketMQ 5."""
 
 
 class PulledPlace(NamedTuple):
-    """One place in a queue. All places before it were returned or do not exist."""
+    """One queue offset with its message. All existing offsets before it were yielded already."""
 
     offset: int
     record: MessageRecord | None
-    """None: the message is corrupt or no longer exists."""
+    """None if the message is corrupt or no longer exists."""
 
 
 def pull_from(store: MessageStore, topic: str, begin: int, end: int) -> Iterator[PulledPlace]:
-    """Yield the places of a queue between two queue offsets, or up to the end of the queue.
+    """Yield the messages of a queue between two queue offsets, or up to the end of the queue.
 
-    A queue can skip offsets, and the answer to a pull does not count those. It can therefore reach beyond `end`; the
-    check would then read records that it has just put back, and miss their decisions. Such records are left out.
+    A pull can return messages after `end`, because a queue can skip offsets and a pull counts only messages. Messages
+    after `end` are left out: the check has just put them back, and would miss their decisions.
 
-    A pull that points backwards, such as one beyond the queue's end, ends the iteration. The caller handles that case.
+    If the pull's next offset is not after its offset, the iteration ends. The caller handles that case.
     """
     offset = begin
     while offset < end:
@@ -60,13 +60,13 @@ def _decoded(raw: bytes, physical_offset: int) -> MessageRecord | None:
 
 
 class OpQueue:
-    """The ops from a queue offset on. Not thread-safe."""
+    """Reader of the op queue from a queue offset on. Not thread-safe."""
 
     def __init__(self, store: MessageStore, begin: int) -> None:
         self._store = store
         self._begin = begin
         self._ops: dict[int, tuple[int, ...]] = {}
-        """Queue offset of an op -> half messages that it decided, for ops that are still needed."""
+        """Queue offset of each op that is still needed -> queue offsets of the half messages that the op decided."""
         self._decided: set[int] = set()
         self._read_to = begin
 
@@ -76,13 +76,12 @@ class OpQueue:
         return min(self._ops, default=self._read_to)
 
     def is_decided(self, half: HalfMessage) -> bool:
-        """Return whether an op decided a half message under any of its offsets."""
+        """Return whether an op names any queue offset of a half message."""
         return any(offset in self._decided for offset in half.offsets)
 
     def read(self) -> None:
-        """Read all new ops."""
         end = self._store.get_max_offset_in_queue(OP_TOPIC, QUEUE_ID)
-        if self._read_to > end:  # the queue was truncated or has begun anew; reading an op twice is harmless
+        if self._read_to > end:  # the queue was truncated or created again; reading an op twice is harmless
             self._read_to = max(self._store.get_min_offset_in_queue(OP_TOPIC, QUEUE_ID), 0)
         for at, record in pull_from(self._store, OP_TOPIC, self._read_to, end):
             assert at >= self._read_to, (at, self._read_to)
@@ -96,7 +95,7 @@ class OpQueue:
                 self._decided.update(halves)
 
     def forget(self, is_settled: Callable[[int], bool]) -> None:
-        """Drop ops whose half messages are all settled: no later check can find them."""
+        """Drop each op whose half messages are all settled, so that no later check needs the op."""
         self._ops = {at: halves for at, halves in self._ops.items() if not all(map(is_settled, halves))}
         self._decided = {half for halves in self._ops.values() for half in halves}
 
@@ -106,24 +105,24 @@ _OWED = -2
 
 
 class Decisions:
-    """Decisions and put-backs of this life. Some methods require `lock`, as a comment below says."""
+    """Decisions and put-backs of this life. The methods below the comment line require `lock`."""
 
     def __init__(self, world: World) -> None:
         self.lock = world.tasks.lock("transactions")
-        """While it is held, a half message can be put back, and no producer can decide it."""
+        """The check holds this lock while it puts a half message back, so that no producer can decide it."""
         self._ops: dict[int, int] = {}
-        """Half offset -> queue offset of its op, or why there is none, until the op can be pulled."""
+        """Half offset -> queue offset of its op, _IN_FLIGHT or _OWED. Removed after the op can be pulled."""
         self._put_back: dict[int, int] = {}
-        """First offset -> newest offset, until the check has passed it."""
+        """First offset of a half message -> offset of its newest copy. Removed after the check has passed the copy."""
         self._decided: set[int] = set()
-        """First offsets of decided half messages; those of this life until the check has passed them."""
+        """First offsets of decided half messages. Offsets of this life are removed after the check has passed them."""
         self._given_up: set[int] = set()
         """First offsets of half messages that were given up and are still undecided."""
         self._passed = range(0)
-        """First offsets that the check has passed, apart from those in `_put_back` and `_given_up`."""
+        """First offsets that the check has passed. Offsets in `_put_back` and `_given_up` are exceptions."""
 
     def begin(self, half: HalfMessage, visible_ops: int) -> bool:
-        """Claim a half message for a decision. Return False if it is decided or claimed.
+        """Claim a half message for a decision. Return False if the message is already decided or claimed.
 
         `visible_ops` is the end of the op queue.
         """
@@ -137,7 +136,7 @@ class Decisions:
             return True
 
     def _is_past(self, first_offset: int) -> bool:
-        """Return whether the check has passed the decision on a half message of this life and forgotten it."""
+        """Return whether a half message of this life was decided and the check has passed it."""
         is_kept = first_offset in self._put_back or first_offset in self._given_up
         return first_offset in self._passed and not is_kept
 
@@ -145,7 +144,7 @@ class Decisions:
         while self._ops:
             half_offset, op_offset = next(iter(self._ops.items()))
             if not 0 <= op_offset < visible_ops:
-                return  # in flight, owed, or not dispatched: the op cannot be pulled yet
+                return  # the op is in flight, not stored or not dispatched, so a pull cannot return it
             del self._ops[half_offset]
 
     def abandon(self, half: HalfMessage) -> None:
@@ -155,7 +154,7 @@ class Decisions:
                 self._ops.pop(offset, None)
 
     def conclude(self, half: HalfMessage, ops: Mapping[int, int | None]) -> None:
-        """Record a decision. `ops` maps half offsets to queue offsets of ops; None: not stored."""
+        """Record a decision. `ops` maps half offsets to queue offsets of ops, or to None if the op is not stored."""
         with self.lock:
             for half_offset, op_offset in ops.items():
                 assert op_offset is None or op_offset >= 0, (half_offset, op_offset)
@@ -164,18 +163,18 @@ class Decisions:
             self._given_up.discard(half.first_offset)
 
     def op_stored(self, half_offset: int, op_offset: int) -> None:
-        """Record that an owed op was stored."""
+        """Record that the op of an earlier decision is now stored."""
         assert op_offset >= 0, op_offset
         with self.lock:
             self._ops[half_offset] = op_offset
 
     def owed(self) -> list[int]:
-        """Return the decided half messages whose op is not in the log."""
+        """Return the offsets of decided half messages whose op is not in the log."""
         with self.lock:
             return [half_offset for half_offset, op_offset in self._ops.items() if op_offset == _OWED]
 
     def clear(self) -> None:
-        """Forget everything, because the half queue has begun anew and reuses its offsets."""
+        """Remove all decisions, because the half queue was created again and reuses its offsets."""
         with self.lock:
             self._ops.clear()
             self._put_back.clear()
@@ -191,7 +190,7 @@ class Decisions:
         return any(not 0 <= op_offset < visible_ops for op_offset in ops)
 
     def was_put_back(self, half: HalfMessage, offset: int) -> None:
-        """Record that a half message has a further queue offset."""
+        """Record the queue offset of a new copy of a half message."""
         self._put_back[half.first_offset] = offset
 
     def was_passed(self, half: HalfMessage) -> None:
@@ -200,19 +199,19 @@ class Decisions:
             del self._put_back[half.first_offset]
 
     def is_put_back(self, first_offset: int) -> bool:
-        """Return whether a half message may come up again."""
+        """Return whether the check has not yet passed the newest copy of a half message."""
         return first_offset in self._put_back
 
     def was_given_up(self, half: HalfMessage) -> None:
         self._given_up.add(half.first_offset)
 
     def is_given_up(self, first_offset: int) -> bool:
-        """Return whether a half message may be undecided without a record ahead of the check."""
+        """Return whether a half message may be undecided although the check has no copy left to read."""
         is_decided = self._is_past(first_offset) or first_offset in self._decided or first_offset in self._ops
         return not is_decided and first_offset not in self._put_back
 
     def was_resumed(self, half: HalfMessage) -> None:
-        """Record that a half message was resumed, as the given record."""
+        """Record that an operator resumed a half message. `half` is its new copy."""
         self._given_up.discard(half.first_offset)
         if half.first_offset != half.record.queue_offset:
             self._put_back[half.first_offset] = half.record.queue_offset
@@ -220,8 +219,8 @@ class Decisions:
     def forget(self, is_settled: Callable[[int], bool], passed: range) -> None:
         """Drop decisions on half messages that the check cannot find again.
 
-        `passed` are the first offsets of this life that the check has passed, apart from those put back or given up.
-        Earlier offsets belong to earlier lives, whose decisions no range describes, so they are kept.
+        `passed` contains the first offsets of this life that the check has passed. Decisions on half messages of
+        earlier lives are kept, because no range describes them.
         """
         self._passed = passed
         self._decided = {first for first in self._decided if first not in passed or not is_settled(first)}

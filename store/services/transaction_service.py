@@ -7,8 +7,8 @@
     transactions.commit(EndTransaction("group", half.queue_offset, half.wrote_offset))
     transactions.shutdown()  # before the store
 
-A commit writes the message before the op that ends its half message. After a crash between the two the check asks
-again, and the answer may store the message a second time: a message can be delivered twice, but is never lost.
+A commit stores the message first, and then the op that ends its half message. After a crash between the two writes, the
+check asks again, and the second commit stores the message again. A message can be delivered twice but is never lost.
 Source: RocketMQ TransactionalMessageService, EndTransactionProcessor.
 """
 
@@ -45,7 +45,7 @@ from .transaction_queues import Decisions
 
 
 class EndTransactionStatus(Enum):
-    """Result of a decision. Values known to RocketMQ are its remarks."""
+    """Result of a commit or rollback. The value is RocketMQ's remark where RocketMQ has one."""
 
     DECIDED = "decided"
     ALREADY_DECIDED = "an earlier decision counts"
@@ -57,16 +57,16 @@ class EndTransactionStatus(Enum):
 
 
 class EndTransactionResult(NamedTuple):
-    """Result of a decision, with its put."""
+    """Result of a commit or rollback, and the put of the message."""
 
     status: EndTransactionStatus
     put: PutMessageResult | None = None
     op_is_stored: bool = False
-    """Whether the op is in the log. If not, the check retries, and a crash before that undoes the decision."""
+    """Whether the op is in the log. If not, the check retries. A crash before the retry undoes the decision."""
 
 
 class TransactionalMessageService:
-    """Prepares messages, executes decisions, and asks for missing ones. Thread-safe."""
+    """Prepares messages, commits or rolls them back, and asks producers for missing decisions. Thread-safe."""
 
     def __init__(
         self, world: World, store: MessageStore, offsets: ConsumerOffsetManager, config: TransactionConfig | None = None
@@ -80,9 +80,9 @@ class TransactionalMessageService:
 
     @property
     def on_check(self) -> Callable[[MessageRecord], None]:
-        """Called with each half message to ask about, in the task of the check. `HalfMessage.of` reads it.
+        """Called by the check with each half message to ask about. `HalfMessage.of` parses the record.
 
-        A decision may arrive while the question is sent.
+        A decision may arrive while the question is being sent.
         """
         return self.checker.on_check
 
@@ -91,27 +91,26 @@ class TransactionalMessageService:
         self.checker.on_check = listener
 
     def use(self, config: TransactionConfig) -> None:
-        """Replace the settings."""
         self.config = config
         self.checker.use(config)
 
     def start(self) -> None:
-        """Start the check. The store has started, and the offsets are loaded and clamped."""
+        """Start the check. Call this after the store has started and the offsets are loaded and clamped."""
         self.checker.start()
 
     def shutdown(self) -> None:
-        """Stop the check, before the last write of the offsets and the stop of the store."""
+        """Stop the check. Call this before the last write of the offsets and before the store stops."""
         self.checker.shutdown()
 
     def prepare(self, message: Message) -> PutMessageResult:
-        """Store a message that is invisible until its commit, and return the result of the put."""
+        """Store a half message. Consumers do not receive the message before its commit."""
         return answer_of(self.begin_prepare(message))
 
     def begin_prepare(self, message: Message, on_known: Callable[[], None] | None = None) -> PutMessageResult | PutWait:
-        """Begin a `prepare`, as `MessageStore.begin_put` begins a put.
+        """Begin a `prepare`, with the result of `MessageStore.begin_put`.
 
-        The result is MESSAGE_ILLEGAL or PROPERTIES_SIZE_EXCEEDED if the message could not be committed or put back
-        later.
+        The result is MESSAGE_ILLEGAL or PROPERTIES_SIZE_EXCEEDED if a later commit or put-back of the message would
+        fail.
         """
         half = prepared(message)
         if half is None:
@@ -123,9 +122,9 @@ class TransactionalMessageService:
         return self._store.begin_put(half, on_known)
 
     def commit(self, request: EndTransaction) -> EndTransactionResult:
-        """Deliver the message of a half message, and end the half message.
+        """Store the message of a half message in its topic, then end the half message.
 
-        Like `rollback`, raises StoreNotReadableError without a decision if the store is not readable.
+        Raises StoreNotReadableError if the store is not readable, as `rollback` does. Then nothing is decided.
         """
         half = self._claimed(request)
         if isinstance(half, EndTransactionStatus):
@@ -139,18 +138,18 @@ class TransactionalMessageService:
         if put is None or not put.is_stored:
             self._decisions.abandon(half)
             return EndTransactionResult(EndTransactionStatus.PUT_FAILED, put)
-        # The op comes second: an op without its message, after a crash, would end the transaction without delivery.
+        # The op is stored after the message. A crash that left only the op would end the transaction without delivery.
         return EndTransactionResult(EndTransactionStatus.DECIDED, put, self._conclude(half))
 
     def rollback(self, request: EndTransaction) -> EndTransactionResult:
-        """Roll back a half message. It is never delivered."""
+        """End a half message without delivery."""
         half = self._claimed(request)
         if isinstance(half, EndTransactionStatus):
             return EndTransactionResult(half)
         return EndTransactionResult(EndTransactionStatus.DECIDED, None, self._conclude(half))
 
     def resume(self, log_offset: int) -> str | None:
-        """Check a given-up half message again from the start. Return an error text, or None.
+        """Start the checks of a given-up half message again. Return an error text, or None.
 
         Raises StoreNotReadableError if the store is not readable.
         """
@@ -169,7 +168,7 @@ class TransactionalMessageService:
         return None
 
     def _claimed(self, request: EndTransaction) -> HalfMessage | EndTransactionStatus:
-        """Return the half message of a decision, claimed for it, or why it cannot be decided."""
+        """Claim the half message that a request names. Return it, or the reason why it cannot be decided."""
         if self._store.config.broker_role is BrokerRole.SLAVE:
             return EndTransactionStatus.SLAVE_NOT_AVAILABLE
         record = self._store.look_message_by_offset(request.commit_log_offset)
@@ -184,7 +183,7 @@ class TransactionalMessageService:
         return half if self._decisions.begin(half, visible_ops) else EndTransactionStatus.ALREADY_DECIDED
 
     def _conclude(self, half: HalfMessage) -> bool:
-        """Put an op for each offset of a half message. Return whether all are stored."""
+        """Put an op for each offset of a half message. Return whether all ops are stored."""
         ops = {offset: self._put_op(offset) for offset in half.offsets}
         self._decisions.conclude(half, ops)
         return None not in ops.values()

@@ -1,1 +1,1 @@
-"""Settings: broker.conf in, a table of every key out."""
+"""Settings: reader and editor of broker.conf, and the table of all settings."""

@@ -1,8 +1,8 @@
 """Parser of broker.conf: strict reading of a RocketMQ configuration as a StoreConfig.
 
-An unknown or repeated key, or an invalid value, is a ConfigError with key and line; RocketMQ ignores it. Keys for other
-parts of a broker are passed on. Blanks around a value are stripped, as in 4.9. The spellings `maped` and `mapped` are
-the same in all keys.
+An unknown key, a repeated key or an invalid value raises ConfigError with the key and its line; RocketMQ ignores all
+three. Keys that the store does not use are returned as text. Blanks around a value are stripped, as in 4.9. The
+spellings `maped` and `mapped` mean the same key.
 Sources: RocketMQ MixAll.properties2Object, BrokerStartup; for the keys BrokerConfig, NettyServerConfig,
 NettyClientConfig, BrokerStartup, and the DLedger part of MessageStoreConfig.
 """
@@ -61,14 +61,14 @@ _UNREAD = """
     storePathConsumeQueue storePathConsumerQueue storePathIndex storeCheckpoint abortFile
     checkTransactionMessageEnable
 """
-"""No 4.9 broker reads these, but common instructions mention them."""
+"""Keys that no 4.9 broker reads, although common instructions mention them."""
 
 _OWN = """
     masterAddr haHost heldPullsMax heldPullsOfClientMax
     serverConnectionsMax serverConnectionsPerHostMax serverFrameTimeoutMillis serverOutputTimeoutMillis
     serverHeldBytesMax
 """
-"""Only of this broker; RocketMQ ignores them."""
+"""Keys that only this broker has."""
 
 BROKER_KEYS = frozenset(" ".join((_BROKER, _STARTUP, _SERVER, _CLIENT, _DLEDGER, _UNREAD, _OWN)).split())
 
@@ -89,7 +89,7 @@ _UNUSED = """
     useEpollNativeSelector=false useTLS=false writeBufferHighWaterMark=0 writeBufferLowWaterMark=0
 """
 UNUSED_DEFAULTS: Mapping[str, str] = dict(each.split("=", 1) for each in _UNUSED.split())
-"""Keys without effect in this broker, with RocketMQ's defaults, because tools expect them."""
+"""Keys without effect in this broker, with RocketMQ's defaults. Tools expect these keys in a broker's answer."""
 
 # A Java long has at most 19 digits. The time to parse a number grows with the square of its digits.
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
@@ -101,17 +101,17 @@ _KEYS: dict[str, str] = {one.name: one.metadata["key"].name for one in fields(St
 
 @dataclass(frozen=True, slots=True)
 class BrokerConf:
-    """The settings of a file."""
+    """The settings of a broker.conf."""
 
     store: StoreConfig
     others: Mapping[str, str]
-    """Keys of the broker that are not the store's."""
+    """Text of all other keys of the broker."""
     lines: Mapping[str, int]
     """Line of each setting of `store`, by field name."""
 
 
 def read_broker_conf(text: str, root: str) -> BrokerConf:
-    """Parse a file. `root` is the default of the store's directory. Raises ConfigError."""
+    """Parse a broker.conf. `root` is the default of storePathRootDir. Raises ConfigError."""
     values: dict[str, Any] = {}
     others: dict[str, str] = {}
     lines: dict[str, int] = {}
@@ -149,7 +149,7 @@ def _config_of(values: dict[str, Any], lines: Mapping[str, int]) -> StoreConfig:
 
 
 def one_spelling(key: str) -> str:
-    """Return the common form of both spellings of a key."""
+    """Return a key with `maped` in place of `mapped`."""
     return key.replace("apped", "aped")
 
 

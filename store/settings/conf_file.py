@@ -1,6 +1,6 @@
 """Editor of a broker.conf: changes some settings and keeps all other lines.
 
-RocketMQ rewrites the whole file with all of its keys, and loses comments. Both files give the same settings.
+RocketMQ instead writes the file anew with all keys, so that comments are lost. Both files contain the same settings.
 """
 
 import re
@@ -11,11 +11,11 @@ from ..side_file import SideFile
 from ..world import Files
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
-"""A line with its end, by the parser's rules: unlike `splitlines`, a form feed or U+2028 ends no line."""
+"""A line with its line end. Only CR and LF end a line, as in the parser; `splitlines` also splits at U+2028."""
 
 
 def changed_text(text: str, settings: Mapping[str, str]) -> str:
-    r"""Return a text with new values for some keys. Missing keys are appended.
+    r"""Return the text with new values for the given keys. Missing keys are appended.
 
     >>> changed_text("# kept\na=1\nb = 2\n", {"b": "3", "c": "4"})
     '# kept\na=1\nb=3\nc=4\n'
@@ -30,8 +30,8 @@ def changed_text(text: str, settings: Mapping[str, str]) -> str:
             while end < count and _goes_on(lines[end - 1]):
                 end += 1
             written = _line(each.key, left.pop(each.key)) if each.key in left else ""
-            # The first line of a key gets the new value; repeated lines become empty.
-            lines[at:end] = [written, *[""] * (end - at - 1)]  # as many as before, so that line numbers stay
+            # The first line of a key gets the new value. Further lines become empty, so that line numbers stay valid.
+            lines[at:end] = [written, *[""] * (end - at - 1)]
             assert len(lines) == count, (len(lines), count)
     if left and lines and not lines[-1].endswith(("\n", "\r")):
         lines.append("\n")
@@ -44,7 +44,7 @@ def _line(key: str, value: str) -> str:
 
 
 def _goes_on(line: str) -> bool:
-    r"""Return whether the next line continues this one: it ends in an unescaped backslash."""
+    r"""Return whether the line ends in an unescaped backslash."""
     bare = line.rstrip("\r\n")
     return (len(bare) - len(bare.rstrip("\\"))) % 2 == 1
 
@@ -59,8 +59,8 @@ class ConfFile:
     def write(self, settings: Mapping[str, str]) -> None:
         """Change settings durably. The old file is kept as `.bak`. Raises OSError if the disk fails.
 
-        If the file is gone, the new one has these settings only.
+        If the file is missing, the new file contains only these settings.
         """
-        # Read each time, because an operator may have edited it. Windows editors add a byte order mark.
+        # Read the file each time, because an operator may have edited it. Windows editors add a byte order mark.
         text = self._file.load(lambda raw, _: raw.decode("utf-8-sig")) or ""
         self._file.store(changed_text(text, settings).encode())

@@ -3,10 +3,10 @@
 JSON contract, `tornlog-config/1`:
 
     format    "tornlog-config/1"
-    settings  [{"key", "value", "default", "unit", "meaning", "own"}], every one; own: RocketMQ does not know the key
-    others    the keys of the broker that are not the store's, with their values as strings
+    settings  [{"key", "value", "default", "unit", "meaning", "own"}] of the store; own: the key is unknown to RocketMQ
+    others    all other keys of the broker, with their values as strings
 
-Fields may be added to this format. A changed meaning makes it `/2`.
+New fields keep the format name. A change of meaning raises it to `/2`.
 """
 
 import re
@@ -29,85 +29,87 @@ class Meaning(NamedTuple):
 
 
 _MEANINGS = """
-storePathRootDir: The directory that everything is below, but for a log with directories of its own.
-storePathCommitLog: Directories of the log, separated by commas; empty: commitlog below the root.
-readOnlyCommitLogStorePaths: Those directories of the log where no segment is made, separated by commas.
-mappedFileSizeCommitLog (bytes): Length of a segment of the log.
-mappedFileSizeConsumeQueue (bytes): Length of a consume queue's file, rounded up to whole entries.
-enableConsumeQueueExt: Keep what a queue entry has no room for in files of their own.
-mappedFileSizeConsumeQueueExt (bytes): Length of such a file.
-bitMapLengthConsumeQueueExt (bits): Taken note of only: a map of SQL consumers is as long as their bloom filter.
-maxHashSlotNum (slots): Width of an index file's hash table.
-maxIndexNum (entries): Room for keys in an index file; number 0 is never used.
-maxMessageSize (bytes): Longest body that is stored.
-brokerRole: What part the store has in replication.
-useReentrantLockWhenPutMessage: Taken note of only: the world has one kind of lock.
-osPageCacheBusyTimeOutMills (ms): Puts are refused while one of them has held the lock for longer.
-debugLockEnable: Taken note of only.
-duplicationEnable: Taken note of only: dispatch never goes past what is confirmed to be durable.
-putMsgIndexHightWater (messages): Taken note of only, as in 4.9.
-messageDelayLevel: Delays of the levels from 1 on, each a number and one of s m h d.
-flushDiskType: Whether a put is answered before or after its bytes are durable.
-syncFlushTimeout (ms): How long a put waits for the disk.
-flushCommitLogTimed: Flush at the interval, however often puts would wake the flusher.
-flushIntervalCommitLog (ms): From one look at the log, whether to flush, to the next.
-flushCommitLogLeastPages (pages): What has to wait for a flush of the log to be worth it.
-flushCommitLogThoroughInterval (ms): After this time the log is flushed however little waits.
-commitIntervalCommitLog (ms): From one look at the pool's buffers, whether to write them out, to the next.
-commitCommitLogLeastPages (pages): What has to wait in a buffer for writing it out to be worth it.
-commitCommitLogThoroughInterval (ms): After this time a buffer is written out however little waits.
-flushIntervalConsumeQueue (ms): From one look at the queues, whether to flush, to the next.
-flushConsumeQueueLeastPages (pages): What has to wait for a flush of a queue to be worth it.
-flushConsumeQueueThoroughInterval (ms): After this time queues are flushed however little waits.
-flushDelayOffsetInterval (ms): From one write of the delay levels' progress to the next.
-transientStorePoolEnable: Put into buffers of the process first; only under ASYNC_FLUSH, not on a slave.
-transientStorePoolSize (buffers): Buffers in the pool, of one segment each.
-fastFailIfNoBufferInStorePool: Make no segment without a buffer; else it is put into directly.
-warmMapedFileEnable: Touch every page of a new segment before puts reach it, and lock it in memory.
-flushLeastPagesWhenWarmMapedFile (pages): How many are touched under SYNC_FLUSH between two syncs.
-maxTransferBytesOnMessageInMemory (bytes): Most a pull gives of what counts as in memory.
-maxTransferCountOnMessageInMemory (messages): Most a pull gives of what counts as in memory.
-maxTransferBytesOnMessageInDisk (bytes): Most a pull gives of what does not count as in memory.
-maxTransferCountOnMessageInDisk (messages): Most a pull gives of what does not count as in memory.
-accessMessageInMemoryMaxRatio (%): A message counts as in memory this far behind the log's end: part of all memory.
-physicalMemoryBytes (bytes): The machine's memory, for accessMessageInMemoryMaxRatio; RocketMQ asks the machine.
-diskFallRecorded: Note in the statistics how far behind the log's end each pull reads.
-offsetCheckInSlave: Correct offsets out of range on a slave too.
-longPollingEnable: Wake those who wait for messages with each; one of the broker's keys.
+storePathRootDir: Directory of all files of the store, unless the log has its own directories.
+storePathCommitLog: Directories of the log, separated by commas; empty: commitlog below the root directory.
+readOnlyCommitLogStorePaths: Log directories in which no segment is created, separated by commas.
+mappedFileSizeCommitLog (bytes): Length of a log segment.
+mappedFileSizeConsumeQueue (bytes): Length of a consume queue file, rounded up to whole entries.
+enableConsumeQueueExt: Store data that does not fit into a queue entry in extension files.
+mappedFileSizeConsumeQueueExt (bytes): Length of an extension file.
+bitMapLengthConsumeQueueExt (bits): Accepted without effect: a bit map is as long as the Bloom filter of SQL consumers.
+maxHashSlotNum (slots): Number of hash slots in an index file.
+maxIndexNum (entries): Capacity of an index file; entry 0 is never used.
+maxMessageSize (bytes): Maximum length of a message body.
+brokerRole: Role of the store in replication.
+useReentrantLockWhenPutMessage: Accepted without effect: the store has one kind of lock.
+osPageCacheBusyTimeOutMills (ms): Puts are refused while another put has held the lock for longer than this.
+debugLockEnable: Accepted without effect.
+duplicationEnable: Accepted without effect: dispatch never passes the offset that is confirmed as durable.
+putMsgIndexHightWater (messages): Accepted without effect, as in 4.9.
+messageDelayLevel: Delay of each level, starting with level 1: a number with the unit s, m, h or d.
+flushDiskType: Whether a put is acknowledged before or after its bytes are durable.
+syncFlushTimeout (ms): Maximum time that a put waits for its flush.
+flushCommitLogTimed: Flush the log once per interval, even if puts ask for it earlier.
+flushIntervalCommitLog (ms): Interval between checks whether the log needs a flush.
+flushCommitLogLeastPages (pages): Minimum amount of unflushed data in the log for a flush.
+flushCommitLogThoroughInterval (ms): After this time the log is flushed even if the minimum is not reached.
+commitIntervalCommitLog (ms): Interval between checks whether the pool's buffers must be written to the log.
+commitCommitLogLeastPages (pages): Minimum amount of data in a buffer for writing it to the log.
+commitCommitLogThoroughInterval (ms): After this time a buffer is written to the log even if the minimum is not reached.
+flushIntervalConsumeQueue (ms): Interval between checks whether consume queues need a flush.
+flushConsumeQueueLeastPages (pages): Minimum amount of unflushed data in a consume queue for a flush.
+flushConsumeQueueThoroughInterval (ms): After this time queues are flushed even if the minimum is not reached.
+flushDelayOffsetInterval (ms): Interval between writes of the delay levels' progress.
+transientStorePoolEnable: Write messages to buffers of the process first; only with ASYNC_FLUSH, not on a slave.
+transientStorePoolSize (buffers): Number of buffers in the pool, each as long as a segment.
+fastFailIfNoBufferInStorePool: Create no segment while no buffer is free; otherwise puts write directly to its file.
+warmMapedFileEnable: Touch every page of a new segment before its first put, and lock the segment in memory.
+flushLeastPagesWhenWarmMapedFile (pages): Under SYNC_FLUSH, number of pages touched between two fsyncs of a new segment.
+maxTransferBytesOnMessageInMemory (bytes): Size limit of a pull's result for messages that count as in memory.
+maxTransferCountOnMessageInMemory (messages): Count limit of a pull's result for messages that count as in memory.
+maxTransferBytesOnMessageInDisk (bytes): Size limit of a pull's result for messages that do not count as in memory.
+maxTransferCountOnMessageInDisk (messages): Count limit of a pull's result for messages that do not count as in memory.
+accessMessageInMemoryMaxRatio (%): A message counts as in memory if it is less than this part of
+    all memory before the log's end.
+physicalMemoryBytes (bytes): The machine's memory, for accessMessageInMemoryMaxRatio; RocketMQ reads it from the system.
+diskFallRecorded: Record in the statistics how far before the log's end each pull reads.
+offsetCheckInSlave: Correct out-of-range pull offsets on a slave too.
+longPollingEnable: Wake waiting pulls when a message arrives; a broker setting in RocketMQ.
 messageIndexEnable: Keep an index of messages by key.
-messageIndexSafe: Taken note of only: recovery always leaves a whole index.
-maxMsgsNumBatch (messages): Most a query by key gives.
-defaultQueryMaxNum (messages): What a query by key asks for unless it says.
-fileReservedTime (hours): How long after its last write a segment is kept.
-deleteWhen: Hours of the day, local time, when old segments are deleted, separated by semicolons.
-diskMaxUsedSpaceRatio (%): Part of the disk in use above which they are deleted at any hour; at least 10, at most 95.
-diskSpaceWarningLevelRatio (of 1): Part of the disk in use above which puts are refused; in RocketMQ a system property.
-diskSpaceCleanForciblyRatio (of 1): Part of the disk in use above which segments go before their time; likewise.
-cleanFileForciblyEnable: Whether segments may go before their time.
-cleanResourceInterval (ms): From one look for what can be deleted to the next.
-deleteCommitLogFilesInterval (ms): Pause between two deletions in the log.
-deleteConsumeQueueFilesInterval (ms): Pause between two queues with deletions.
-destroyMapedFileIntervalForcibly (ms): Taken note of only: how long RocketMQ waits for readers of a deleted segment.
-redeleteHangedFileInterval (ms): From one try to delete a file that could not be to the next.
-enableScheduleMessageStats: Count deliveries in the statistics.
-enableScheduleAsyncDeliver: Deliver the next message before the last one is answered.
-scheduleAsyncDeliverMaxPendingLimit (messages): Most that may be unanswered when delivery does not wait.
-scheduleAsyncDeliverMaxResendNum2Blocked (tries): How often one is delivered again before its level waits for it.
-enableLmq: Keep light queues.
+messageIndexSafe: Accepted without effect: after recovery the index is always complete.
+maxMsgsNumBatch (messages): Maximum number of messages in the result of a query by key.
+defaultQueryMaxNum (messages): Number of messages in a query by key that specifies none.
+fileReservedTime (hours): Time that a segment is kept after its last write.
+deleteWhen: Hours of the day, in local time, when expired segments are deleted; separated by semicolons.
+diskMaxUsedSpaceRatio (%): Disk usage above which expired segments are deleted at any hour; from 10 to 95.
+diskSpaceWarningLevelRatio (of 1): Disk usage above which puts are refused; a system property in RocketMQ.
+diskSpaceCleanForciblyRatio (of 1): Disk usage above which segments are deleted before they
+    expire; a system property in RocketMQ.
+cleanFileForciblyEnable: Allow the deletion of segments before they expire.
+cleanResourceInterval (ms): Interval between checks for files to delete.
+deleteCommitLogFilesInterval (ms): Pause between the deletions of two log segments.
+deleteConsumeQueueFilesInterval (ms): Pause between deletions in two consume queues.
+destroyMapedFileIntervalForcibly (ms): Accepted without effect: RocketMQ's wait for readers of a deleted segment.
+redeleteHangedFileInterval (ms): Interval between attempts to delete a file after a failed deletion.
+enableScheduleMessageStats: Count deliveries of delayed messages in the statistics.
+enableScheduleAsyncDeliver: Deliver the next delayed message before the result of the previous delivery is known.
+scheduleAsyncDeliverMaxPendingLimit (messages): Maximum number of asynchronous deliveries without a result.
+scheduleAsyncDeliverMaxResendNum2Blocked (tries): After this many failed deliveries of a message its level waits for it.
+enableLmq: Enable light queues.
 enableMultiDispatch: Dispatch a message to all queues that its properties name.
-maxLmqConsumeQueueNum (queues): Most light queues there may be.
-haListenPort: Where a master listens for its slaves.
-haMasterAddress: host:port of a slave's master.
-haSendHeartbeatInterval (ms): After this time without data a connection is given a sign of life.
-haHousekeepingInterval (ms): After this time without a sign of life a connection is given up.
-haTransferBatchSize (bytes): Most of the log that goes to a slave at once.
-haSlaveFallbehindMax (bytes): A slave farther behind does not count.
-slaveTimeout (ms): How long a put on a SYNC_MASTER waits for a slave.
-enableDLegerCommitLog: Must stay off: the log is RocketMQ's own, not DLedger's.
-checkCRCOnRecover: Compare every body with its checksum on load.
-recoverWholeLog: Compare queues with the whole log on load, not only from the checkpoint on as 4.9 does.
+maxLmqConsumeQueueNum (queues): Maximum number of light queues.
+haListenPort: Port where a master listens for its slaves.
+haMasterAddress: Address of a slave's master, as host:port.
+haSendHeartbeatInterval (ms): After this time without data a heartbeat is sent on a replication connection.
+haHousekeepingInterval (ms): A replication connection is closed if nothing is received for this time.
+haTransferBatchSize (bytes): Maximum amount of log data sent to a slave at once.
+haSlaveFallbehindMax (bytes): A slave farther behind than this counts as not available.
+slaveTimeout (ms): Maximum time that a put on a SYNC_MASTER waits for a slave.
+enableDLegerCommitLog: Must stay off: the log has RocketMQ's own format, not DLedger's.
+checkCRCOnRecover: Verify the checksum of every body when the store is loaded.
+recoverWholeLog: On load, compare consume queues with the whole log; 4.9 compares only the part after the checkpoint.
 """
-"""One setting per line: key, unit if any, meaning. Indented lines continue it."""
+"""One setting per line: key, optional unit, meaning. An indented line continues the meaning."""
 
 MEANINGS = {
     key: Meaning(unit, " ".join(text.split()))
@@ -116,7 +118,7 @@ MEANINGS = {
 
 
 class Setting(NamedTuple):
-    """One row. Values are plain: an enum is its RocketMQ name."""
+    """One row of the table. An enum value is written as its RocketMQ name."""
 
     key: str
     value: str | int | float | bool
@@ -125,7 +127,7 @@ class Setting(NamedTuple):
     """Unit of a number; empty otherwise."""
     meaning: str
     own: bool
-    """Whether RocketMQ does not know the key."""
+    """Whether the key is unknown to RocketMQ."""
 
     @property
     def differs(self) -> bool:
@@ -133,7 +135,7 @@ class Setting(NamedTuple):
 
 
 def describe(config: StoreConfig, default_root: str) -> list[Setting]:
-    """Return every setting in the order of StoreConfig. `default_root` is the default of the root directory."""
+    """Return all settings in the order of StoreConfig. `default_root` is the default of storePathRootDir."""
     rows = []
     for one in fields(StoreConfig):
         key = one.metadata["key"]

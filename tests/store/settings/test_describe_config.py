@@ -27,7 +27,7 @@ def test_a_row_has_key_value_default_unit_and_meaning() -> None:
     assert list(rows) == list(MEANINGS)
     assert rows["storePathRootDir"][:3] == ("storePathRootDir", "/store", "/default")
     assert rows["flushDiskType"][1:4] == ("SYNC_FLUSH", "ASYNC_FLUSH", "")
-    assert rows["syncFlushTimeout"][1:5] == (5000, 5000, "ms", "How long a put waits for the disk.")
+    assert rows["syncFlushTimeout"][1:5] == (5000, 5000, "ms", "Maximum time that a put waits for its flush.")
     assert [row.key for row in rows.values() if row.differs] == ["storePathRootDir", "flushDiskType"]
     assert [row.key for row in rows.values() if row.own] == ["physicalMemoryBytes", "recoverWholeLog"]
 
@@ -66,7 +66,7 @@ def test_json_has_every_setting_as_a_plain_value(conf: Path, tmp_path: Path) -> 
         "value": False,
         "default": False,
         "unit": "",
-        "meaning": "Keep what a queue entry has no room for in files of their own.",
+        "meaning": "Store data that does not fit into a queue entry in extension files.",
         "own": False,
     }
 
