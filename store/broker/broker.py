@@ -1,9 +1,9 @@
-"""Broker: RocketMQ's BrokerController, with a store, its services and all routes.
+"""Broker: a store with its services and request routes, as RocketMQ's BrokerController.
 
 broker = Broker(world, StoreConfig("/var/lib/mq"), BrokerConfig(listen_port=10911))
 broker.load()
 broker.start()
-...                # a server dispatches requests by broker.routes() and calls broker.channel_closed
+...                # a server now serves broker.routes() and calls broker.channel_closed for ended connections
 broker.shutdown()
 """
 
@@ -55,11 +55,11 @@ class Broker(BrokerParts):
             BrokerRegistration(self, each, lambda: self.name_server.ha_address, self._follow_master)
             for each in config.name_servers
         ]
-        """One service per name server, so that a slow one does not delay the others."""
+        """One service per name server, so that a slow name server does not delay registrations with the others."""
         self.topics.on_changed = self._register_anew
         beside = (self.held_pulls, self.housekeeping, self.synchronize, *self.registrations)
         self._services = [service for service in beside if service is not None]
-        """In start order, after all other parts. They stop first, in reverse order."""
+        """In start order. These services start after all other parts, and stop before them in reverse order."""
         for service in (self.offsets, *self._services):
             service.on_failure = self.own_store.flags.service_failed
 
@@ -68,8 +68,8 @@ class Broker(BrokerParts):
     def load(self) -> None:
         """Load all files and recover the store.
 
-        Raises StoreLockedError if another instance is alive, CorruptFileError for an unreadable file, and OSError if
-        the disk fails. The directory lock is then released.
+        Raises StoreLockedError if another process uses the directory, CorruptFileError for an unreadable file, and
+        OSError if the disk fails. After an exception the directory lock is released.
         """
         self.store.load()
         report = self.own_store.last_recovery
@@ -82,13 +82,14 @@ class Broker(BrokerParts):
             files = self.topics.file, self.groups.file, self.offsets.file, self.name_server.kv.file
             self.findings += [one.damage for one in files if one is not None and one.damage is not None]
             if not self.is_slave:
-                self.offsets.clamp(self.store)  # a slave copies its master's offsets before its own queues catch up
+                # A slave must not reduce offsets: they come from its master, and its queues may still be shorter.
+                self.offsets.clamp(self.store)
         except (StoreError, OSError):
             self.store.close()
             raise
 
     def start(self) -> None:
-        """Start the store and all services. After that, requests can be answered.
+        """Start the store and all services. Afterwards the routes can be served.
 
         Raises OSError if the disk fails or the HA port cannot be bound, and ValueError for an invalid haHost. After any
         exception the store is shut down.
@@ -112,7 +113,7 @@ class Broker(BrokerParts):
             service.start()
 
     def shutdown(self) -> bool:
-        """Stop everything, the store last. Return whether the shutdown was clean. Requires that no request runs."""
+        """Stop all services, then the store. Return whether the shutdown was clean. No request may be running."""
         for service in reversed(self._services):
             service.shutdown()
         if not self.is_slave:
@@ -123,7 +124,7 @@ class Broker(BrokerParts):
         return self.store.shutdown()
 
     def channel_closed(self, channel: Channel) -> None:
-        """Forget the client or broker whose connection has ended."""
+        """Remove the client or broker whose connection has ended."""
         super().channel_closed(channel)
         self.name_server.channel_closed(channel)
 
@@ -135,7 +136,7 @@ class Broker(BrokerParts):
             raise OSError(error.errno, f"slaves: {error.strerror}", address) from error
 
     def _follow_master(self, address: str, ha_address: str) -> None:
-        """Follow the master that a name server reports, unless the settings name one."""
+        """Use the master that a name server reports, unless the settings name a master."""
         if self.synchronize is not None and not self.config.master_addr:
             self.synchronize.update_master_address(address)
         if self.ha is not None and ha_address and not self.store.config.ha_master_address:
@@ -146,7 +147,7 @@ class Broker(BrokerParts):
             registration.wake()
 
     def _follow_order(self, namespace: str) -> None:
-        """Apply the order configuration of the built-in name server, unless other name servers are configured."""
+        """Apply the built-in name server's ORDER_TOPIC_CONFIG, unless other name servers are configured."""
         if namespace == ORDER_TOPIC_CONFIG and not self.registrations:
             self.topics.follow_order(self.name_server.kv.namespace(ORDER_TOPIC_CONFIG) or {})
 

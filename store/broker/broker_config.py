@@ -1,7 +1,7 @@
 """Broker settings, apart from the store's: RocketMQ's keys and defaults.
 
-`read_broker_conf` passes on the keys that are not the store's. `BrokerConfig.of` takes the keys it knows. Other keys of
-RocketMQ have no effect in this broker.
+`read_broker_conf` returns the keys that do not belong to the store. `BrokerConfig.of` uses its own keys among them and
+ignores all others.
 Source: RocketMQ BrokerConfig.
 """
 
@@ -33,7 +33,7 @@ class BrokerConfig:
     broker_cluster_name: str = _key("DefaultCluster", "brokerClusterName")
     broker_id: int = _key(MASTER_ID, "brokerId", 0, LONG_MAX)
     broker_ip1: str = _key("127.0.0.1", "brokerIP1")
-    """The address for clients, also stored as storeHost in records."""
+    """The address for clients. Records also contain it as storeHost."""
     listen_port: int = _key(10911, "listenPort", 0, 65535)
     ha_host: str = _key("127.0.0.1", "haHost", own=True)
     """The address for slaves, at haListenPort. RocketMQ listens on all addresses."""
@@ -75,9 +75,9 @@ class BrokerConfig:
     enable_calc_filter_bit_map: bool = _key(False, "enableCalcFilterBitMap")
     flush_consumer_offset_interval_ms: int = _key(5_000, "flushConsumerOffsetInterval", 1)
     held_pulls_max: int = _key(100_000, "heldPullsMax", own=True)
-    """Limit of held pulls. Any further pull gets PULL_NOT_FOUND at once."""
+    """Maximum number of held pulls. A further pull is answered with PULL_NOT_FOUND at once."""
     held_pulls_of_client_max: int = _key(10_000, "heldPullsOfClientMax", own=True)
-    """The same per connection."""
+    """Maximum number of held pulls per connection."""
 
     def __post_init__(self) -> None:
         for one in fields(self):
@@ -94,7 +94,7 @@ class BrokerConfig:
 
     @classmethod
     def of(cls, others: Mapping[str, str], **settings: Any) -> "BrokerConfig":
-        """Build the settings from the keys of a broker.conf. `settings` take precedence. Raises ConfigError."""
+        """Build the settings from the keys of a broker.conf. `settings` override the keys. Raises ConfigError."""
         keys = {one.metadata["key"].name: one for one in fields(cls)}
         said = {one.name: value_of(one, key, others[key]) for key, one in keys.items() if key in others}
         return cls(**{**said, **settings})
@@ -107,15 +107,14 @@ class BrokerConfig:
 
     @property
     def store_host(self) -> Host:
-        """Return the address in the form that records store."""
+        """Return the address for clients in the format of a record."""
         return Host.of_address(self.address)
 
     @property
     def name_servers(self) -> tuple[str, ...]:
-        """Return the addresses of namesrvAddr."""
         return tuple(filter(None, map(java_trim, self.namesrv_addr.split(";"))))
 
 
 def settings_of(config: BrokerConfig) -> dict[str, str]:
-    """Return every setting by its key, spelled as in a broker.conf."""
+    """Return the text of every setting by its key, as in a broker.conf."""
     return {one.metadata["key"].name: spelled(getattr(config, one.name)) for one in fields(config)}

@@ -1,6 +1,6 @@
 """Requests and one-way notices from the broker to its clients.
 
-Few calls are in flight at a time, so that a client that never answers delays only the operator who asked.
+At most CALLS_MAX operators have calls in flight at a time. A client that never answers delays only these operators.
 Source: RocketMQ Broker2Client, DefaultConsumerIdsChangeListener, AbstractTransactionalMessageCheckListener.
 """
 
@@ -20,10 +20,10 @@ from .router import Channel
 
 TIMEOUT_MS = 5_000
 CALLS_MAX = 2
-"""How many operators may have calls in flight."""
+"""Maximum number of operators with calls in flight."""
 _NS_PER_MS = 1_000_000
 _OPAQUE_BASE = 1 << 30
-"""Separates these opaques from those of one-way pushes."""
+"""This bit is set in the opaques of all calls."""
 _OPAQUE_MASK = _OPAQUE_BASE - 1
 _PUSH_OPAQUE_MASK = 0x7FFFFFFF
 
@@ -45,7 +45,10 @@ class ClientCalls:
         self._operators = 0
 
     def call(self, channel: Channel, code: int, fields: Mapping[str, str], body: bytes) -> RemotingCommand:
-        """Return the response of one client. Refuses the operator's request after a timeout or at CALLS_MAX."""
+        """Send a request to one client and return the response.
+
+        Refuses the operator's request after a timeout, or if CALLS_MAX operators have calls in flight.
+        """
         response = self.call_each([channel], code, fields, body).get(channel)
         if response is None:
             remark = f"{channel.remote_address}: no answer in {TIMEOUT_MS} ms"
@@ -55,9 +58,9 @@ class ClientCalls:
     def call_each(
         self, channels: Iterable[Channel], code: int, fields: Mapping[str, str], body: bytes = b""
     ) -> dict[Channel, RemotingCommand]:
-        """Return the responses of several clients, called in parallel. Clients that time out are left out.
+        """Send a request to several clients in parallel. Return the responses that arrive before the timeout.
 
-        Refuses the operator's request at CALLS_MAX.
+        Refuses the operator's request if CALLS_MAX operators have calls in flight.
         """
         calls: dict[tuple[Channel, int], _Call] = {}
         for channel in channels:
@@ -70,7 +73,7 @@ class ClientCalls:
             self._operators += 1
             known = self._calls
             assert known.keys().isdisjoint(calls), "an opaque is in use"
-            known |= calls  # before the first send: an answer may come at once
+            known |= calls  # before the first send, because a response may arrive at once
             self._calls = known
         try:
             sent = [
@@ -81,7 +84,7 @@ class ClientCalls:
             clock = self._world.clock
             end_ns = clock.monotonic_ns() + TIMEOUT_MS * _NS_PER_MS
             for _, call in sent:
-                # One timeout for all: a second silent client costs no more time than the first.
+                # All calls share one deadline, so several silent clients delay the operator no more than one.
                 call.answered.wait(max(0, (end_ns - clock.monotonic_ns()) // _NS_PER_MS))
         finally:
             with self._lock:
@@ -93,7 +96,7 @@ class ClientCalls:
         return {channel: call.response for channel, call in sent if call.response is not None}
 
     def answered(self, channel: Channel, response: RemotingCommand) -> bool:
-        """Pass a response to the waiting call. Return False if no call waits for it."""
+        """Pass a response to the call that waits for it. Return False if there is no such call."""
         with self._lock:
             call = self._calls.get((channel, response.opaque))
         if call is None:
@@ -111,12 +114,12 @@ class Pushes:
         self._producers = producers
 
     def consumer_ids_changed(self, group: str, channels: Iterable[Channel]) -> None:
-        """Notify the members of a group of a change."""
+        """Notify the members of a group that its membership or topics have changed."""
         for channel in channels:
             self.send(channel, RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group})
 
     def check_transaction(self, record: MessageRecord) -> None:
-        """Ask a producer of the group for the state of a half message. Without a connected producer this is a no-op."""
+        """Ask a producer of the group for the state of a half message. No-op if no producer is connected."""
         half = HalfMessage.of(record)
         request, message = half.request, delivered(record)
         channel = self._producers.available_channel(request.producer_group)
@@ -140,7 +143,7 @@ class Pushes:
         command = RemotingCommand(code, opaque, ONE_WAY_FLAG, version=version, ext_fields=fields, body=body)
         try:
             return channel.send(command)
-        except ValueError:  # larger than a frame; a service that calls this must go on
+        except ValueError:  # the command does not fit a frame; the calling service must not fail
             return False
 
 

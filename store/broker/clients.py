@@ -1,9 +1,10 @@
 """Registry of connected clients: producers and consumers by group, and queue locks.
 
-A client belongs to a group from its first heartbeat until it unregisters, its connection ends, or it is silent for two
-minutes. After each change the other consumers of the group are notified, since they must rebalance the queues.
-Transaction checks ask a producer of the group. A client that consumes a queue in order locks it until it unlocks it or
-stops renewing the lock. The registry is not persisted: after a restart clients register and lock again.
+A client belongs to a group from its first heartbeat until it unregisters, its connection ends, or it sends no heartbeat
+for two minutes. After each change in a consumer group the broker notifies the other members, which then rebalance the
+queues. Transaction checks ask a producer of the group. A client that consumes a queue in order locks the queue until it
+unlocks the queue or stops renewing the lock. The registry is only in memory: after a restart clients register and lock
+again.
 Source: RocketMQ ClientChannelInfo, Connection, ProducerManager, ConsumerManager, ConsumerGroupInfo,
 DefaultConsumerIdsChangeListener, RebalanceLockManager.
 """
@@ -19,7 +20,7 @@ from .router import Channel
 from .subscriptions import ConsumerData, SubscriptionData
 
 CHANNEL_EXPIRED_MS = 120_000  # RocketMQ ProducerManager.CHANNEL_EXPIRED_TIMEOUT
-"""A client without a heartbeat for this long is dropped, and its connection closed."""
+"""A client without a heartbeat for this long is removed, and its connection is closed."""
 LOCK_MS_MAX = 60_000  # RocketMQ RebalanceLockManager.REBALANCE_LOCK_MAX_LIVE_TIME
 """A lock that is not renewed for this long expires."""
 _NS_PER_MS = 1_000_000
@@ -27,7 +28,7 @@ _NS_PER_MS = 1_000_000
 
 @dataclass(slots=True, eq=False)
 class ClientChannelInfo:
-    """One client over one connection."""
+    """One client on one connection."""
 
     channel: Channel
     client_id: str
@@ -64,7 +65,7 @@ class ProducerManager:
         self._turn = 0
 
     def clients(self, group: str) -> list[ClientChannelInfo]:
-        """Return the members of a group in order of arrival."""
+        """Return the members of a group in order of registration."""
         with self._lock:
             return list(self._groups.get(group, {}).values())
 
@@ -76,11 +77,11 @@ class ProducerManager:
 
     @property
     def channels(self) -> list[Channel]:
-        """Return the connections of all members by group. Takes no lock, so concurrent changes may be missed."""
+        """Return the connections of all members. Takes no lock, so the result may miss concurrent changes."""
         return [channel for clients in list(self._groups.values()) for channel in list(clients)]
 
     def available_channel(self, group: str) -> Channel | None:
-        """Return an open connection of a group, in round robin, or None."""
+        """Return the next open connection of a group in round robin, or None."""
         with self._lock:
             channels = [channel for channel in self._groups.get(group, {}) if channel.is_open]
             if not channels:
@@ -126,21 +127,24 @@ class ProducerManager:
         now_ns = self._clock.monotonic_ns()
         with self._lock:
             expired = _expired(self._groups.values(), now_ns)
-        for channel in expired:  # without the lock: closing a connection calls back
+        for channel in expired:  # after the lock is released, because `channel.close` calls this object
             channel.close()
             self.close(channel)
 
 
 @dataclass(slots=True, eq=False)
 class ConsumerGroupInfo:
-    """A group with members. Writers hold the manager's lock; readers need none, as attributes are replaced whole."""
+    """A consumer group with members. Writers hold the manager's lock.
+
+    Readers need no lock, because each change replaces a whole attribute.
+    """
 
     said: ConsumerData
     """The newest heartbeat of the group."""
     subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
-    """By topic. Replaced as a whole."""
+    """Subscriptions by topic. Each change creates a new dict."""
     clients: dict[Channel, ClientChannelInfo] = field(default_factory=dict)
-    """In order of arrival. Replaced as a whole."""
+    """Members in order of registration. Each change creates a new dict."""
 
     @property
     def client_ids(self) -> list[str]:
@@ -158,9 +162,9 @@ class ConsumerManager:
     def __init__(self, world: World) -> None:
         self.on_changed: GroupListener = lambda group, channels: None
         self.on_registered: Callable[[str, tuple[SubscriptionData, ...]], None] = lambda group, wanted: None
-        """Called with a group and its subscriptions when they may be new."""
+        """Called with a group and its subscriptions after they may have changed."""
         self.on_gone: Callable[[str], None] = lambda group: None
-        """Called with a group that lost its last member."""
+        """Called with a group after its last member is removed."""
         self._clock = world.clock
         self._lock = world.tasks.lock("consumers")
         self._groups: dict[str, ConsumerGroupInfo] = {}
@@ -171,7 +175,7 @@ class ConsumerManager:
 
     @property
     def channels(self) -> list[Channel]:
-        """Return the connections of all members by group. Takes no lock, so concurrent changes may be missed."""
+        """Return the connections of all members. Takes no lock, so the result may miss concurrent changes."""
         return [channel for info in list(self._groups.values()) for channel in list(info.clients)]
 
     def sizes(self) -> dict[str, int]:
@@ -185,7 +189,7 @@ class ConsumerManager:
             return sorted(name for name, info in self._groups.items() if topic in info.subscriptions)
 
     def register(self, consumer: ConsumerData, client: ClientChannelInfo, *, notify: bool) -> None:
-        """Register a client in one group, or renew its heartbeat. If `notify`, a change is announced to the group."""
+        """Register a client in one group, or renew its heartbeat. `notify`: announce a change to the group."""
         with self._lock:
             info = self._groups.setdefault(consumer.group, ConsumerGroupInfo(consumer))
             info.said = consumer
@@ -201,7 +205,7 @@ class ConsumerManager:
             channels = list(info.clients)
             assert client.channel in channels, client
             wants = info.subscriptions != before
-        # Without the lock: listeners take locks of their own, and may send.
+        # The lock is released before the listeners run, because they may take other locks and may send.
         if wants:
             self.on_registered(consumer.group, consumer.subscriptions)
         if changed and notify:
@@ -241,7 +245,7 @@ class ConsumerManager:
 
 
 def _newer(known: dict[str, SubscriptionData], said: SubscriptionData) -> SubscriptionData:
-    """Return the newer of two subscriptions to a topic; the new one if their versions are equal."""
+    """Return the newer of the known and the received subscription to a topic. A tie goes to the received one."""
     before = known.get(said.topic)
     return said if before is None or said.version > before.version else before
 
@@ -260,7 +264,7 @@ class RebalanceLockManager:
         self._groups: dict[str, dict[MessageQueue, _Lock]] = {}
 
     def try_lock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> list[MessageQueue]:
-        """Lock queues for a client. Return those that it holds now."""
+        """Lock queues for a client. Return the queues that the client now has locked."""
         with self._lock:
             now_ns = self._clock.monotonic_ns()
             locks = self._groups.setdefault(group, {})
@@ -273,7 +277,7 @@ class RebalanceLockManager:
             return got
 
     def unlock(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> None:
-        """Unlock those of the queues that the client holds."""
+        """Unlock queues. Queues that another client has locked stay locked."""
         with self._lock:
             locks = self._groups.get(group, {})
             for queue in queues:

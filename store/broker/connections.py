@@ -1,7 +1,7 @@
-"""Connections of a server, with one poller task that moves the frames of all of them.
+"""Connections of a server, with one poller task that receives and sends for all of them.
 
 The task accepts connections, receives and splits frames, sends delayed output, and closes connections that are idle,
-slow or broken. It never blocks on one connection, and an idle connection costs no work.
+slow or broken. The task never waits for a single connection, and does no work for idle connections.
 """
 
 from collections import deque
@@ -24,30 +24,30 @@ from .session import ClientHost, Session
 
 RECEIVE_BYTES = 64 * 1024
 ACCEPTS_MAX = 8
-"""Per turn, so that a burst of new connections does not delay the existing ones."""
+"""Connections accepted per turn. More would delay the existing connections during a burst."""
 ACCEPTS_PAUSE_MS = 4
-"""Pause after ACCEPTS_MAX. A burst opens 2,000 connections per second, for a fifth of the processor (0.1 ms each)."""
+"""Pause after ACCEPTS_MAX. It allows 2,000 new connections per second, at 0.1 ms each a fifth of a processor."""
 READY_MAX = ENDS_MAX = 64
 """Ready connections handled before the timers run, and ended connections handled per turn."""
 TURNS_MAX = 16
-"""With more ready connections than that, all are heard within this many turns: polling thousands takes long."""
+"""Maximum number of turns in which all ready connections are handled once. A poll of thousands of them is slow."""
 PIPELINING_MAX = 8
 """Connections with unread requests handled per turn."""
 COMMANDS_MAX = 16
-"""Commands taken from one connection per turn."""
+"""Commands processed per connection and turn."""
 DRAINED_MS = 5_000
-"""Far above the longest turn."""
+"""Time limit for the current turn in `drain`, far above the longest turn."""
 _STRANGERS = {
     b"PRI ": "a client that speaks HTTP/2, as RocketMQ's gRPC clients of 5.x do: this broker speaks remoting",
     **dict.fromkeys((b"GET ", b"POST", b"PUT ", b"HEAD", b"OPTI"), "a client that speaks HTTP"),
 }
 
 Receive = Callable[[Session, RemotingCommand, int, int], None]
-"""Takes a command of a session, the size of its frame, and the time of receipt."""
+"""Called with a session, a command, the size of the command's frame, and the time of receipt."""
 
 
 class Connections(Service):
-    """The connections of one server. Its task calls `receive` and `on_turn`, so neither may block."""
+    """The connections of one server. The poller task calls `receive` and `on_turn`, so neither may block."""
 
     name = "connections"
 
@@ -61,9 +61,7 @@ class Connections(Service):
         on_turn: Callable[[int], int | None],
         emit: Emit,
     ) -> None:
-        """`on_turn` runs the timers that are due and returns the time of the next one. `emit` writes to the operator
-        log.
-        """
+        """`on_turn` runs due timers and returns the time of the next timer. `emit` writes to the operator log."""
         super().__init__(world)
         assert world.network is not None, "a server needs a network"
         self.limits = limits
@@ -88,7 +86,7 @@ class Connections(Service):
         self._turn_due_ns: int | None = None
 
     def listen(self, addresses: Sequence[str]) -> list[str]:
-        """Listen at all addresses and return them with their ports. On an OSError, listen at none of them."""
+        """Listen at all addresses and return them with their actual ports. After an OSError none is open."""
         listeners: list[Listener] = []
         for address in addresses:
             try:
@@ -103,18 +101,18 @@ class Connections(Service):
         return [listener.address for listener in listeners]
 
     def wake(self) -> None:
-        """End the wait of the current turn."""
+        """Let the poller task start its next turn at once."""
         self._poller.wake()
 
     def drain(self) -> None:
-        """Stop taking requests before this returns. Answers are still sent."""
+        """Stop receiving requests. After the call no new request starts; answers are still sent."""
         self._listening.set(0)
         self._poller.wake()
         if self._task is not None and not self.has_failed and not self._has_drained:
             self._drained.wait(DRAINED_MS)
 
     def shutdown(self) -> None:
-        """Close all connections, after one last attempt to send waiting output."""
+        """Try once more to send the waiting output, then close all connections."""
         self._stopping.set(1)
         self._poller.wake()
         if self._task is None:
@@ -122,7 +120,6 @@ class Connections(Service):
         super().shutdown()
 
     def finish(self) -> None:
-        """Close the remaining connections."""
         self._close_listeners()
         for session in list(self._sessions.values()):
             session.send_waiting()
@@ -130,11 +127,11 @@ class Connections(Service):
             self._remove(session)
         self._poller.close()
 
-    # -- what sessions ask, from any task ----------------------------------------------------------
+    # -- methods for sessions, callable from any task ----------------------------------------------
 
     @property
     def is_listening(self) -> bool:
-        """Return whether the server still takes requests."""
+        """Return whether the server still receives requests."""
         return self._listening.get() == 1
 
     @property
@@ -143,15 +140,15 @@ class Connections(Service):
 
     @property
     def held_bytes(self) -> int:
-        """Return the bytes of all frames in memory."""
+        """Return the number of bytes of all frames in memory."""
         return self._held_bytes.get()
 
     def make_room(self) -> bool:
         """Close the slowest clients until the held bytes are within the limit.
 
-        Return False if the limit is still exceeded; then no request may be kept. Called only by the poller task.
+        Return False if the limit is still exceeded; the caller must then refuse the request. Only for the poller task.
         """
-        # The slowest client goes, not the one with the most bytes: reading a large answer at full speed does no harm.
+        # The slowest client is closed, not the one with the most bytes: a large answer that is read fast does no harm.
         while self._held_bytes.get() > self.limits.held_bytes_max:
             slowest = self._patience.slowest
             if slowest is None:
@@ -161,12 +158,12 @@ class Connections(Service):
         return True
 
     def hold(self, size_bytes: int) -> None:
-        """Count bytes that are held for a client. A negative number releases them."""
+        """Add to the count of bytes that are held for clients. A negative number subtracts released bytes."""
         held_bytes = self._held_bytes.add(size_bytes)
         assert held_bytes >= 0, (held_bytes, size_bytes)
 
     def look_after(self, session: Session) -> None:
-        """Review a session in the next turn."""
+        """Update the timeouts and watched events of a session in the next turn."""
         self._attention.append(session)
         self._poller.wake()
 
@@ -177,7 +174,7 @@ class Connections(Service):
         self.look_after(session)
 
     def step(self) -> None:
-        """Wait for events and handle them: clients with one request at a time first, pipelining clients in turns."""
+        """Wait for events and handle them. Clients with one request at a time come before pipelining clients."""
         ready = self._poller.wait(self._wait_ms())
         now_ns = self.world.clock.monotonic_ns()
         self._turn += 1
@@ -190,7 +187,7 @@ class Connections(Service):
             self._poller.watch(listener, receives=True, sends=False)
         for what, receives, sends in (*doors, *pipelining):
             self._attend(what, now_ns, receives=receives, sends=sends)
-        if not self.is_listening and not self._has_drained:  # after this turn's requests, which came before the drain
+        if not self.is_listening and not self._has_drained:  # requests of this turn arrived before the drain
             self._has_drained = True
             self._close_listeners()
             self._attention.extend(self._sessions.values())
@@ -207,10 +204,9 @@ class Connections(Service):
         self._turn_due_ns = self._on_turn(now_ns)
 
     def _in_turns(self, ready: Sequence[Ready]) -> tuple[list[Ready], list[Ready], list[Ready]]:
-        """Split the ready connections: waiting clients, host by host; listeners; and the pipelining clients whose turn
-        it is.
+        """Choose the ready connections of this turn: clients that wait for answers, listeners, pipelining clients.
 
-        Connections that are left out are still ready in the next turn.
+        The clients that wait are in round robin by host. All other ready connections stay ready for the next turn.
         """
         if len(ready) == 1:
             return [*ready], [], []
@@ -256,13 +252,13 @@ class Connections(Service):
                 connection = listener.accept(0)
             except (TimeoutError, ConnectionError):
                 return  # no further connection waits, or the listener was closed
-            except OSError as error:  # a connection was refused: no descriptors or memory
+            except OSError as error:  # the process has no free descriptors or no memory
                 self._counts.accept_failures += 1
                 self._emit(failure(f"cannot accept: {error}"))
                 continue
             self._welcome(connection, now_ns)
         self._poller.watch(listener, receives=False, sends=False)
-        self._paused.set(listener, self.world.clock.monotonic_ns())  # not now_ns: the batch took time
+        self._paused.set(listener, self.world.clock.monotonic_ns())  # later than now_ns by the time of the batch
 
     def _welcome(self, connection: Connection, now_ns: int) -> None:
         name = connection.remote_address.rpartition(":")[0]
@@ -278,7 +274,7 @@ class Connections(Service):
             return
         self._counts.accepted += 1
         session = self._sessions[connection] = Session(self.world, connection, self, host)
-        self._hosts[name] = host  # not earlier: `_remove` never runs for a refused connection
+        self._hosts[name] = host  # only now, because `_remove` never runs for a refused connection
         host.connections = connections = host.connections + 1
         assert connections <= self.limits.connections_per_host_max, (name, connections)
         self._patience.came(session, now_ns)
@@ -299,12 +295,12 @@ class Connections(Service):
             session.end(Ending.BY_CLIENT)
             return
         session.active_ns = now_ns
-        self.hold(len(data))  # until a command is taken; its bytes then count as a request's
+        self.hold(len(data))  # until these bytes become a request, which counts its own bytes
         session.reader.add(data)
         self._hand_on(session, now_ns)
 
     def _hand_on(self, session: Session, now_ns: int) -> None:
-        """Take at most COMMANDS_MAX commands from the received bytes, as long as the session may receive."""
+        """Process up to COMMANDS_MAX received commands, while the session may receive."""
         reader = session.reader
         try:
             for _ in range(COMMANDS_MAX):
@@ -322,7 +318,7 @@ class Connections(Service):
         except CorruptFileError as error:
             self._emit(warning(f"{error}{_who_begins_with(error.found)}; connection closed"))
             session.end(Ending.BAD_LENGTH if error.field == LENGTH_FIELD else Ending.BAD_FRAME)
-        except Exception as error:  # one failed request must not end the service of all
+        except Exception as error:  # a failed request must end only its own connection
             self._emit(failure(f"{session.remote_address}: {type(error).__name__}: {error}; connection closed"))
             session.end(Ending.FAILED)
         if session.is_open:
@@ -351,7 +347,7 @@ class Connections(Service):
         self._patience.gone(session)
         if self._sessions.pop(session.connection, None) is None:
             return
-        self._poller.forget(session.connection)  # again: it may have ended just before it was last watched
+        self._poller.forget(session.connection)  # a second time: `_watch` may have run after `ended`
         session.host.connections -= 1
         left = session.host.connections
         assert left >= 0, session.host.name
@@ -369,6 +365,6 @@ class Connections(Service):
 
 
 def _who_begins_with(length: str) -> str:
-    """Return a hint on the protocol of a client, if its first bytes are known."""
+    """Return a hint on a client's protocol if its first bytes, read as a length, are known. Else return ""."""
     who = {str(int.from_bytes(begin)): who for begin, who in _STRANGERS.items()}.get(length)
     return "" if who is None else f" ({who})"

@@ -1,7 +1,7 @@
 """Deadlines: a queue of equal timeouts, and the timeouts of clients.
 
-A client has limited time to complete a frame, to read its answers, and to be silent. When memory runs out, the client
-that is slowest at a frame or at its answers is closed. Only the connections' task uses this module.
+A client has limited time to complete a frame, to read its answers, and to stay idle. When memory runs out, the server
+closes the client that is slowest to complete a frame or to read answers. Only the poller task uses this module.
 """
 
 from collections import OrderedDict
@@ -15,19 +15,18 @@ from .session import Session
 _Who = TypeVar("_Who")
 
 LOOKS = 8
-"""Idle and output timeouts restart at each activity, so they are checked this often within their period."""
+"""Checks per timeout period of idle time and output. These timeouts restart at each activity."""
 
 
 class Deadlines(Generic[_Who]):
-    """Deadlines that all have the same timeout, after_ms. No work is done before the first one is due."""
+    """Deadlines that all have the same timeout, `after_ms`, so that the first one is found without a search."""
 
     __slots__ = ("_after_ns", "_due_ns")
 
     def __init__(self, after_ms: int) -> None:
         self._after_ns = after_ms * 1_000_000
         self._due_ns: OrderedDict[_Who, int] = OrderedDict()
-        """Sorted by time, since all timeouts are equal. OrderedDict: the first key of a dict is slow after deletions.
-        """
+        """Sorted by time, since all timeouts are equal. After deletions a plain dict finds its first key slowly."""
 
     def __contains__(self, who: _Who) -> bool:
         return who in self._due_ns
@@ -37,11 +36,11 @@ class Deadlines(Generic[_Who]):
         return iter(self._due_ns)
 
     def since_ns(self, who: _Who) -> int:
-        """Return the start of a wait. Raises KeyError without a deadline."""
+        """Return the start of the timeout of a key. Raises KeyError if the key has no deadline."""
         return self._due_ns[who] - self._after_ns
 
     def set(self, who: _Who, from_ns: int) -> None:
-        """Set the deadline to from_ns + after_ms. from_ns must not decrease from call to call."""
+        """Set the deadline to `from_ns` + `after_ms`. `from_ns` must not decrease from call to call."""
         moment_ns, due_ns = from_ns + self._after_ns, self._due_ns
         last_ns = next(reversed(due_ns.values()), moment_ns)
         assert last_ns <= moment_ns, (last_ns, moment_ns)  # `pop_due` stops at the first key that is not due
@@ -107,9 +106,10 @@ class Patience:
 
     @property
     def slowest(self) -> Session | None:
-        """Return the session that has been slow at a frame or at reading its answers for longest, or None.
+        """Return the session that has been slow for the longest time, or None.
 
-        A session whose input is paused by the server is not slow.
+        A session is slow while a frame is incomplete or answers are unread. It is not slow while the server pauses its
+        input.
         """
         frame = next((session for session in self._frames if session.is_listened_to), None)
         output = min(self._outputs, key=lambda session: session.taken_ns, default=None)
@@ -124,7 +124,7 @@ class Patience:
         return min((each for each in due_ns if each is not None), default=None)
 
     def expire(self, now_ns: int, count_max: int) -> None:
-        """Close the sessions that timed out, at most count_max of each kind."""
+        """Close the sessions that timed out, at most `count_max` per kind of timeout."""
         for session in self._frames.pop_due(now_ns, count_max):
             if session.is_listened_to:
                 session.end(Ending.HALF_FRAME)

@@ -1,6 +1,6 @@
 """Fair queue: gives each owner of items its turn (round robin).
 
-Owners belong to hosts, and hosts take turns first: many connections give a host no more turns than one.
+Owners belong to hosts. Hosts take turns first, so a host with many owners gets no extra turns.
 Source: Nagle, "On Packet Switches with Infinite Storage", RFC 970.
 """
 
@@ -16,14 +16,14 @@ _Item = TypeVar("_Item")
 class FairQueue(Generic[_Owner, _Item]):
     """Items by owner, in order of arrival. Not thread-safe.
 
-    Invariant: only owners with items are kept, so there are at least as many items as owners.
+    Invariant: each owner in the queue has an item, so there are at least as many items as owners.
     """
 
     __slots__ = ("_count", "_of")
 
     def __init__(self) -> None:
         self._of: OrderedDict[_Owner, deque[_Item]] = OrderedDict()
-        """In the order of their turns."""
+        """Items by owner, in the order of the owners' turns."""
         self._count = 0
 
     def __len__(self) -> int:
@@ -43,7 +43,7 @@ class FairQueue(Generic[_Owner, _Item]):
         self._count += 1
 
     def take(self) -> _Item:
-        """Take the first item of the next owner. Raises KeyError if the queue is empty."""
+        """Remove and return the first item of the next owner. Raises KeyError if the queue is empty."""
         owner, items = self._of.popitem(last=False)
         item = items.popleft()
         if items:
@@ -72,7 +72,7 @@ class HostFairQueue(Generic[_Owner, _Item]):
 
     def __init__(self) -> None:
         self._of: OrderedDict[str, FairQueue[_Owner, _Item]] = OrderedDict()
-        """Active hosts, in the order of their turns."""
+        """Queues of all hosts that are not paused, in the order of their turns."""
         self._paused: dict[str, FairQueue[_Owner, _Item]] = {}
         self._count = 0
 
@@ -85,7 +85,7 @@ class HostFairQueue(Generic[_Owner, _Item]):
         return bool(self._of)
 
     def pause(self, host: str) -> None:
-        """Give a host no turn until it is resumed."""
+        """Skip a host until `resume`."""
         queue = self._of.pop(host, FairQueue())
         paused = self._paused
         assert host not in paused, host  # its items would be lost
@@ -118,7 +118,7 @@ class HostFairQueue(Generic[_Owner, _Item]):
         self._count += 1
 
     def take(self) -> _Item:
-        """Take the first item of the next host. Raises KeyError if no host has a turn."""
+        """Remove and return the first item of the next host. Raises KeyError if no host has a turn."""
         host, queue = self._of.popitem(last=False)
         item = queue.take()
         if queue:

@@ -12,9 +12,9 @@
 Hooks run in the order of registration, in the task of the request. An exception in a hook is logged, and the request
 continues.
 
-    send, batch, reply        send_message_before after its fields are read, send_message_after before its answer
-    pull                      consume_message_before its answer; a held pull counts once, when it is answered
-    message sent back         consume_message_after, if the client names the message
+    send, batch, reply        `send_message_before` after parsing, `send_message_after` before the answer is sent
+    pull                      `consume_message_before`, once, before the answer is sent, also for a held pull
+    message sent back         `consume_message_after`, if the request has the message id (originMsgId)
 
 Source: RocketMQ 4.9 SendMessageHook, ConsumeMessageHook, AbstractSendMessageProcessor, PullMessageProcessor,
 SendMessageProcessor.asyncConsumerSendMsgBack.
@@ -32,7 +32,7 @@ from .router import Channel
 
 @dataclass(slots=True)
 class SendMessageContext:
-    """One send. A hook may replace `properties` before the message is stored. The last fields are the answer."""
+    """One send. A hook may replace `properties` before the message is stored. The last four fields are the answer."""
 
     producer_group: str
     topic: str
@@ -72,7 +72,7 @@ class ConsumeMessageContext:
     offset: int = -1
     code: ResponseCode | int = ResponseCode.SUCCESS
     body_length: int = 0
-    """The bytes of all messages in the answer to a pull."""
+    """Total size of the messages in the answer to a pull."""
     message_id: str = ""
 
 
@@ -94,7 +94,7 @@ class SendMessageHook(Protocol):
 
 
 class ConsumeMessageHook(Protocol):
-    """Observer of consumers."""
+    """Observer of pulls and of messages that are sent back."""
 
     @property
     def hook_name(self) -> str:
@@ -108,7 +108,7 @@ class ConsumeMessageHook(Protocol):
 
 
 class MessageHooks:
-    """The hooks of one broker. Register them before it starts."""
+    """The hooks of one broker. Register hooks before the broker starts."""
 
     def __init__(self) -> None:
         self.emit: Emit = lambda line: None
@@ -119,7 +119,6 @@ class MessageHooks:
         self.send.append(hook)
 
     def register_consume_message_hook(self, hook: ConsumeMessageHook) -> None:
-        """Add a hook for consumption."""
         self.consume.append(hook)
 
     def before_send(self, context: SendMessageContext) -> None:

@@ -1,7 +1,7 @@
 """Housekeeping: every 10 s expires clients and locks, and checks the store.
 
-Daily totals, by local time, are for `mqadmin clusterList -m` and exporters. They start at 0 with the process. The
-operator log reports when a store starts and stops refusing messages, and the number of slow puts.
+Daily totals, by local time, are for `mqadmin clusterList -m` and exporters. They are 0 at the start of the process. The
+operator log reports when the store starts and stops refusing messages, and the number of slow puts.
 Source: RocketMQ ClientHousekeepingService, BrokerStats, StoreStatsService.
 """
 
@@ -22,7 +22,7 @@ INTERVAL_MS = 10_000  # RocketMQ ClientHousekeepingService.start
 
 
 class DailyTotals:
-    """Message totals at the last two midnights within this process. Thread-safe."""
+    """Message totals at the last two midnights since the start of the process. Thread-safe."""
 
     def __init__(self, world: World, stats: StoreStats) -> None:
         self._clock = world.clock
@@ -30,13 +30,13 @@ class DailyTotals:
         self._lock = world.tasks.lock("daily totals")
         self._day = self._today()
         self._puts = self._gets = (0, 0)
-        """At the midnight a day ago, and at the last one."""
+        """Totals at the last midnight but one, and at the last midnight."""
 
     def note(self) -> None:
-        """Roll over if a new day has begun. Messages since the last call count for the day before."""
+        """Start a new day if one has begun. Messages since the previous call count for the old day."""
         today = self._today()
         with self._lock:
-            if today > self._day:  # not `!=`: a clock that steps back over midnight must not begin the day again
+            if today > self._day:  # `!=` would start the same day twice if the clock steps back over midnight
                 self._day = today
                 self._puts = puts = self._puts[1], self._stats.put_messages_total
                 self._gets = gets = self._gets[1], self._stats.messages_transferred
@@ -44,7 +44,7 @@ class DailyTotals:
                 assert gets[0] <= gets[1], gets
 
     def fields(self) -> dict[str, str]:
-        """Return the totals at the start of yesterday and today, and now, under RocketMQ's names."""
+        """Return the current totals and those at the start of yesterday and today, under RocketMQ's names."""
         self.note()
         puts, gets, stats = self._puts, self._gets, self._stats
         return {
@@ -63,7 +63,7 @@ class DailyTotals:
 class PutLatency:
     """Put latency in ms over the last full minute: RocketMQ's putLatency99 and putLatency999.
 
-    Puts are interpolated within a bucket. RocketMQ's buckets are finer.
+    Latencies are interpolated within a bucket of the histogram. RocketMQ's buckets are smaller.
     """
 
     def __init__(self, world: World, stats: StoreStats) -> None:
@@ -74,16 +74,16 @@ class PutLatency:
         self._last = [0] * len(self._at_begin)
 
     def note(self) -> None:
-        """Roll over if a minute has passed."""
+        """Start a new minute if a minute has passed."""
         now_ns = self._clock.monotonic_ns()
         if now_ns - self._begun_ns >= _MINUTE_NS:
             counts = self._stats.put_latency_counts
-            # At least 0: the count of fast puts is a difference of counts that are read while puts go on.
+            # The count of fast puts can be too low, because it is a difference of counts that change while it is read.
             self._last = [max(0, now - before) for now, before in zip(counts, self._at_begin, strict=True)]
             self._begun_ns, self._at_begin = now_ns, counts
 
     def percentile_ms(self, share: float) -> float:
-        """Return the latency that the given share of puts did not exceed, or 0.0 without puts."""
+        """Return the latency that the given share of puts did not exceed, or 0.0 if there were no puts."""
         assert 0 <= share <= 1, share
         left = int(sum(self._last) * share)
         below_ms = 0.0
@@ -101,7 +101,7 @@ class PutLatency:
 
 
 class StoreWatch:
-    """Observer of one store, for the operator log. Thread-safe."""
+    """Reporter of one store's problems to the operator log. Thread-safe."""
 
     def __init__(self, world: World, store: MessageStore) -> None:
         self.emit: Emit = lambda line: None
@@ -109,10 +109,10 @@ class StoreWatch:
         self._files = world.files
         self._lock = world.tasks.lock("store watch")
         self._reported: dict[str, str] = {}
-        """Each open problem, with the line that reports its end."""
+        """Current problems, each with the line to log at its end."""
 
     def look(self) -> None:
-        """Log problems that began or ended."""
+        """Log each problem that has begun or ended since the last call."""
         with self._lock:
             line = self._full_disk() if self._store.flags.bits & Refusal.DISK_FULL else None
             self._note("disk full", line, "the disk has room again: messages are taken")
@@ -121,7 +121,7 @@ class StoreWatch:
             self._note("no segment", line, "the commit log has a new segment: messages are taken")
 
     def report_slow_puts(self) -> None:
-        """Log the number of slow puts since the last report in one line: a slow disk has thousands."""
+        """Log the number of slow puts since the last report. A line per put would flood the log if a disk is slow."""
         for slow, what in (
             (self._store.stats.slow_puts, "took longer than"),
             (self._store.commit_log.long_holds, "held the log's lock for longer than"),
@@ -160,7 +160,7 @@ class StoreWatch:
 
 
 class ClientHousekeepingService(Service):
-    """One task that runs its chores every INTERVAL_MS."""
+    """Task that runs its chores every INTERVAL_MS."""
 
     name = "client housekeeping"
 
@@ -169,7 +169,6 @@ class ClientHousekeepingService(Service):
         self._chores = chores
 
     def step(self) -> None:
-        """Sleep, then run the chores."""
         self.signal.wait(INTERVAL_MS)
         if not self.is_stopping:
             for chore in self._chores:

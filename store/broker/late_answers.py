@@ -1,7 +1,7 @@
-"""Late answers: sends that wait for an fsync, a slave, or a timeout.
+"""Late answers: sends whose puts wait for an fsync, a slave, or a timeout.
 
-The task that appended a message continues with the next request. One task here sends the answers: all those that one
-fsync completed, in the order in which the log completed them.
+The task that appended a message does not wait, and continues with the next request. One separate task sends the
+answers of all puts that an fsync completed, in the order in which the log completed the puts.
 Source: RocketMQ SendMessageProcessor.asyncProcessRequest, CommitLog.asyncPutMessage.
 """
 
@@ -17,7 +17,7 @@ from .router import LateResponse
 
 _NEVER_NS = 1 << 63
 _LEFTOVERS_MAX = 1_000
-"""How many deadlines of completed requests may stay in the heap."""
+"""Maximum number of deadlines of completed requests in the heap."""
 
 Answer = Callable[[PooledRequest, LateResponse, PutMessageResult], None]
 
@@ -25,33 +25,33 @@ Answer = Callable[[PooledRequest, LateResponse, PutMessageResult], None]
 class LateAnswers(Service):
     """The requests of one server whose puts are pending. Thread-safe.
 
-    Invariant: each request is answered once, or never if the service ends first. Each pending request has a deadline in
-    the heap.
+    Invariant: each request is answered once, or never if the service ends first. The heap has a deadline for each
+    pending request.
     """
 
     name = "late answers"
 
     def __init__(self, world: World, answer: Answer) -> None:
-        """`answer` sends the answer to a completed request. It is called in the task of this service."""
+        """`answer` sends the answer to a completed request. The task of this service calls it."""
         super().__init__(world)
         self._answer = answer
         self._lock = world.tasks.lock(self.name)
         self._waiting: dict[int, tuple[PooledRequest, LateResponse]] = {}
-        """By number. Only the task of this service removes entries."""
+        """Pending requests by number. Only the task of this service removes entries."""
         self._count = 0
-        """The next number."""
+        """Number of the next request."""
         self._notified: list[int] = []
         self._due: list[tuple[int, int]] = []
-        """A heap of deadlines and numbers. Answered requests stay for a while, which saves wake-ups of the task."""
+        """Heap of deadlines and request numbers. It may still contain answered requests."""
         self._wake_ns = _NEVER_NS
         """The latest time at which the task wakes up."""
         self._ending = world.tasks.cell(f"{self.name} ending")
         self._ended = world.tasks.signal(f"{self.name} ended")
         self._is_over = False
-        """Whether the task has ended. A second stop of the server must not wait."""
+        """Whether the task has ended. Then a second stop of the server must not wait."""
 
     def add(self, request: PooledRequest, late: LateResponse) -> None:
-        """Answer a request when its put completes."""
+        """Register a request, to be answered after its put completes."""
         due_ns = late.due_ns(self.world.clock.monotonic_ns())
         with self._lock:
             number = self._count
@@ -63,7 +63,7 @@ class LateAnswers(Service):
             is_first = due_ns < self._wake_ns
         if is_first:
             self.wake()
-        # Last: a completed put notifies at once, and its request must be in the table by then.
+        # After the registration: if the put is already complete, `follow` notifies at once.
         late.follow(partial(self._notify, number))
 
     def _notify(self, number: int) -> None:
@@ -74,7 +74,10 @@ class LateAnswers(Service):
             self.wake()
 
     def await_end(self, until_ns: int) -> bool:
-        """Wait at most until until_ns for all answers. Return whether all were sent. Requests are no longer added."""
+        """Wait until all answers are sent, at most until `until_ns`. Return whether all were sent.
+
+        No request may be added after this call.
+        """
         if self._task is None or self._is_over:
             return True
         if self.has_failed:
@@ -124,7 +127,7 @@ class LateAnswers(Service):
             heappush(self._due, (due_ns, number))
 
     def finish(self) -> None:
-        """Release the requests that are still pending. Their connections have ended."""
+        """Release the pending requests without answers. Their connections have ended."""
         for request, _ in self._waiting.values():
             request.session.done_request(request.size_bytes)
         self._waiting.clear()

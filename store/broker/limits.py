@@ -1,7 +1,7 @@
 """Server limits: bounds on the resources that one client may use.
 
-Defaults of queues, queue waits and idle time are RocketMQ's; the others are this server's own. There are fewer tasks
-than in RocketMQ, because requests that do not wait gain nothing from more tasks.
+The defaults of queues, queue waits and idle time are RocketMQ's; all other defaults are this server's own. The server
+has fewer tasks than RocketMQ, because more tasks do not speed up requests that only compute.
 Source: RocketMQ BrokerConfig, NettyServerConfig, BrokerFastFailure.
 """
 
@@ -21,19 +21,19 @@ class PoolLimits:
 
     tasks: int
     queue_capacity: int
-    """Requests in the queue. Any further request gets SYSTEM_BUSY at once."""
+    """Maximum number of queued requests. A further request is answered with SYSTEM_BUSY at once."""
     wait_ms_max: int | None = None
-    """Longest wait in the queue, after which a request gets SYSTEM_BUSY. None: no limit."""
+    """Longest wait in the queue, after which a request is answered with SYSTEM_BUSY. None: no limit."""
     pipelined_tasks: int | None = None
-    """Tasks that may serve pipelining clients, which send requests before they read answers. None: half of the tasks.
-    Requests that only compute gain nothing from more tasks, and each task delays the others.
+    """Maximum number of tasks for pipelining clients, which send requests before they read answers. None: half of the
+    tasks.
     """
     of_one_host_tasks: int | None = None
-    """Tasks that may serve one host, for requests that wait for other clients. None: all."""
+    """Maximum number of tasks that serve one host, for requests that wait for other clients. None: no limit."""
 
     @property
     def pipelined_tasks_max(self) -> int:
-        """Return `pipelined_tasks` within 1 and the number of tasks."""
+        """Return `pipelined_tasks`, at least 1 and at most the number of tasks."""
         wanted = self.tasks // 2 if self.pipelined_tasks is None else self.pipelined_tasks
         most = max(1, min(wanted, self.tasks))
         assert most <= self.tasks, (most, self.tasks)
@@ -41,7 +41,7 @@ class PoolLimits:
 
 
 _COMPUTING_TASKS = 2
-"""One that computes, and one that starts while the first sends its answer."""
+"""Two tasks: the second computes while the first sends its answer."""
 
 POOL_LIMITS: Mapping[Pool, PoolLimits] = {
     Pool.SEND_MESSAGE: PoolLimits(4, 10_000, 200, _COMPUTING_TASKS),
@@ -59,12 +59,12 @@ assert POOL_LIMITS.keys() == set(Pool)
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """Limits of all requests and connections. Bytes are those of frames, received, queued or sent."""
+    """Limits of all requests and connections. All byte counts are those of frames."""
 
     pools: Mapping[Pool, PoolLimits] = field(default_factory=lambda: POOL_LIMITS)
     connections_max: int = 16_384
     connections_per_host_max: int = 12_288
-    """One host cannot take all connections."""
+    """Lower than `connections_max`, so that one host cannot use all connections."""
     idle_ms_max: int = 120_000
     """A connection without traffic for this long is closed."""
     frame_ms_max: int = 60_000
@@ -74,15 +74,15 @@ class ServerLimits:
     output_bytes_max: int = 16 * MIB
     """A connection with more unread output is closed."""
     output_pause_bytes: int = 256 * KIB
-    """With more unread output, the client's input is paused."""
+    """The server stops reading from a client that has more unread output."""
     requests_bytes_max: int = 32 * MIB
-    """With more bytes of pending requests, the client's input is paused."""
+    """The server stops reading from a client whose pending requests have more bytes."""
     request_bytes_least: int = 2 * MIB
-    """Minimum cost of a request in these counts: its answer may be large, and other clients' requests wait for it."""
+    """A smaller pending request counts as this many bytes, because its answer may be large."""
     requests_of_host_bytes_max: int = 128 * MIB
-    """The same per host. Each connection gets an equal share, and always at least one request."""
+    """Maximum bytes of pending requests per host. Its connections have equal shares, of at least one request each."""
     held_bytes_max: int = 512 * MIB
-    """All held bytes of all clients. Beyond it the slowest clients are closed and requests are refused."""
+    """Maximum bytes held for all clients. Above it the slowest clients are closed and requests are refused."""
 
     sockets: ListenOptions = field(default_factory=ListenOptions)
 
@@ -102,7 +102,7 @@ _POOL_KEYS: Mapping[Pool, tuple[str, str | None]] = {
     Pool.END_TRANSACTION: ("endTransactionThreadPoolNums", "endTransactionPoolQueueCapacity"),
     Pool.ADMIN: ("adminBrokerThreadPoolNums", None),
 }
-"""RocketMQ's keys for the number of tasks and the queue capacity of each kind."""
+"""RocketMQ's keys for the number of tasks and the queue capacity of each pool."""
 assert _POOL_KEYS.keys() == set(Pool)
 _WAIT_KEYS: Mapping[Pool, str] = {
     Pool.SEND_MESSAGE: "waitTimeMillsInSendQueue",
@@ -110,7 +110,7 @@ _WAIT_KEYS: Mapping[Pool, str] = {
     Pool.HEARTBEAT: "waitTimeMillsInHeartbeatQueue",
     Pool.END_TRANSACTION: "waitTimeMillsInTransactionQueue",
 }
-"""RocketMQ's keys for the longest queue wait, where a kind has one."""
+"""RocketMQ's keys for the longest queue wait, for the pools that have such a key."""
 _OWN_KEYS = {
     "serverConnectionsMax": ("connections_max", INT_MAX),
     "serverConnectionsPerHostMax": ("connections_per_host_max", INT_MAX),
@@ -118,7 +118,7 @@ _OWN_KEYS = {
     "serverOutputTimeoutMillis": ("output_ms_max", INT_MAX),
     "serverHeldBytesMax": ("held_bytes_max", LONG_MAX),
 }
-"""This server's own keys: field and maximum."""
+"""Keys that only this server has: field and maximum value."""
 _IDLE_KEY = "serverChannelMaxIdleTimeSeconds"
 _FAST_FAILURE_KEY = "brokerFastFailureEnable"
 _SOCKET_KEYS = {
@@ -126,7 +126,7 @@ _SOCKET_KEYS = {
     "serverSocketSndBufSize": ("send_buffer_bytes", 64 * MIB),
     "serverSocketRcvBufSize": ("receive_buffer_bytes", 64 * MIB),
 }
-"""RocketMQ's keys: option and maximum. As in RocketMQ, 0 selects the default of a buffer."""
+"""RocketMQ's keys of socket options: field and maximum value. As in RocketMQ, buffer size 0 means the default."""
 _TASKS_MAX = 1_024  # each task is a thread, started with the server
 _DIGITS_MAX = 20  # `int` is slow for longer texts
 
@@ -164,7 +164,7 @@ def settings_of_sockets(options: ListenOptions) -> dict[str, str]:
 
 
 def settings_of_limits(limits: ServerLimits) -> dict[str, str]:
-    """Return every setting of the server by key, spelled as in a broker.conf."""
+    """Return the text of every server setting by key, as in a broker.conf."""
     settings = {_IDLE_KEY: limits.idle_ms_max // 1_000, **{k: getattr(limits, n) for k, (n, _) in _OWN_KEYS.items()}}
     for pool, (tasks_key, capacity_key) in _POOL_KEYS.items():
         settings[tasks_key] = limits.pools[pool].tasks

@@ -1,8 +1,8 @@
 """Live settings: the configuration of a running broker, and changes to it.
 
-Code that uses a live setting reads it at each use, so a change applies from the next use on. A change request is
-applied whole or not at all. A key that is unknown, has no effect or is fixed until the next start is refused by name;
-RocketMQ reports success. Changes are written to the broker.conf, if there is one.
+Code that uses a live setting reads it at each use, so a change applies from the next use on. A request changes either
+all of its settings or none. It is refused with an error that names the key if a key is unknown, has no effect, or
+cannot change while the broker runs; RocketMQ reports success. Changes are written to the broker.conf, if there is one.
 Source: RocketMQ AdminBrokerProcessor.updateBrokerConfig, Configuration.update, MessageStoreConfig, BrokerConfig.
 """
 
@@ -44,10 +44,10 @@ _LIVE_OF_BROKER = """
     short_polling_time_ms notify_consumer_ids_changed_enable slave_read_enable enable_property_filter
     flush_consumer_offset_interval_ms held_pulls_max held_pulls_of_client_max
 """
-"""Fields that are read at each use, or whose users are notified of changes."""
+"""Fields that their users read at each use, or that notify their users of a change."""
 _STORE_LIVE = frozenset(_LIVE_OF_STORE.split())
 _BROKER_LIVE = frozenset(_LIVE_OF_BROKER.split())
-# A misspelled name would make a setting that never changes.
+# A misspelled name above would silently make a setting fixed.
 assert {one.name for one in fields(StoreConfig)} >= _STORE_LIVE
 assert {one.name for one in fields(BrokerConfig)} >= _BROKER_LIVE
 
@@ -60,11 +60,11 @@ class LiveSettings:
         self.on_changed: Callable[[frozenset[str]], None] = lambda names: None
         """Called with the names of the changed fields of both configs."""
         self.others: Mapping[str, str] = {}
-        """Settings of the server, by key."""
+        """Text of the server's settings by key."""
         self.unused = UNUSED_DEFAULTS
-        """Settings without effect, by key."""
+        """Text of the settings without effect, by key."""
         self.file: ConfFile | None = None
-        """The file for changes. None: they are lost when the process ends."""
+        """The broker.conf that stores changes. None: changes are lost when the process ends."""
         self.version = DataVersion(world.clock.now_ms())
         self._clock = world.clock
         self._lock = world.tasks.lock("live settings")
@@ -73,24 +73,24 @@ class LiveSettings:
 
     @property
     def table(self) -> dict[str, str]:
-        """Return every setting by key, spelled as in a broker.conf."""
+        """Return the text of every setting by key, as in a broker.conf."""
         store = self._store
         known = {each.key: spelled(each.value) for each in describe(store, store.store_path_root_dir)}
         return {**self.unused, **self.others, **known, **settings_of(self._config)}
 
     def change(self, wanted: Mapping[str, str], who: str) -> None:
-        """Change settings, all of them or none. Equal values are ignored.
+        """Change either all of the given settings or none. Unchanged values are ignored.
 
-        `who` is the operator, for the log. Raises SettingChangeError, or OSError if the broker.conf cannot be written.
+        `who` names the operator in the log. Raises SettingChangeError, or OSError if the broker.conf cannot be written.
         """
         with self._lock:
             table = self.table
             spelled_right = {_SPELLINGS.get(one_spelling(key), key): text for key, text in wanted.items()}
             changes = {key: text for key, text in spelled_right.items() if table.get(key) != text}
             store, config = self._checked(changes, table)
-            assert len(store) + len(config) == len(changes), (changes, store, config)  # all of them or none
+            assert len(store) + len(config) == len(changes), (changes, store, config)
             if changes and self.file is not None:
-                self.file.write(changes)  # before they take effect: if the write fails, no setting has changed
+                self.file.write(changes)  # before the settings change: if the write fails, none has changed
             _take_over(self._store, store)
             _take_over(self._config, config)
             if changes:
@@ -145,7 +145,7 @@ def _value(one: Field[Any], key: str, text: str) -> Any:
 
 
 def _take_over(config: StoreConfig | BrokerConfig, changed: Mapping[str, Any]) -> None:
-    """Change fields of a config that all parts of the broker share. No other code does that."""
+    """Change fields of a frozen config that all parts of the broker share. No other code changes a config."""
     assert changed.keys() <= _STORE_LIVE | _BROKER_LIVE, changed
     for name, value in changed.items():
-        object.__setattr__(config, name, value)  # the class is frozen, so no other code can change a setting by mistake
+        object.__setattr__(config, name, value)

@@ -1,7 +1,8 @@
 """Long polling: holds pulls until messages arrive. RocketMQ's PullRequestHoldService.
 
-A pull that finds no new message is held until a matching message arrives or its timeout ends. Then it runs again, and
-is answered with any result. Every 5 s all queues with held pulls are scanned, in case an arrival was not announced.
+A pull that finds no new message is held until a matching message arrives or its timeout ends. Then the pull runs again,
+and its result is sent even if it is empty. Every 5 s the service also checks all queues with held pulls, in case it
+missed the arrival of a message.
 Source: RocketMQ PullRequestHoldService, ManyPullRequest, NotifyMessageArrivingListener.
 """
 
@@ -39,10 +40,10 @@ class HeldPull:
     offset: int
     wanted: MessageFilter
     due_ns: int
-    """Deadline of the answer, by the monotonic clock."""
+    """Deadline of the answer on the monotonic clock."""
 
     def wants(self, arrival: MessageArrival) -> bool:
-        """Return whether a message in its queue ends the wait."""
+        """Return whether the arrival of a message in this pull's queue ends the wait."""
         return (
             arrival.next_offset > self.offset
             and self.wanted.matches_queue(arrival.tags_code, None)
@@ -53,7 +54,8 @@ class HeldPull:
 class HeldPulls:
     """All held pulls, in order of arrival. Guarded by the lock of the service.
 
-    Invariant: each pull is once in the table by queue and once in that by connection; `count` is their number.
+    Invariant: each pull is once in the table by queue and once in the table by connection. `count` is the number of
+    pulls.
     """
 
     def __init__(self) -> None:
@@ -61,7 +63,7 @@ class HeldPulls:
         self._of_queue: dict[Queue, dict[HeldPull, None]] = {}
         self._of_channel: dict[Channel, dict[HeldPull, None]] = {}
         self._due: list[tuple[int, int, HeldPull]] = []
-        """A heap that may still have removed pulls."""
+        """Heap of deadlines. It may still contain removed pulls."""
         self._numbers = count()
 
     def __contains__(self, queue: Queue) -> bool:
@@ -78,14 +80,14 @@ class HeldPulls:
         assert count <= len(heap), (count, len(heap))
 
     def take(self, pulls: Iterable[HeldPull]) -> list[HeldPull]:
-        """Remove pulls. Return those that were held."""
+        """Remove pulls. Return the pulls that were held until now."""
         taken = [pull for pull in pulls if _removed(self._of_queue, pull.queue, pull)]
         for pull in taken:
             was_held = _removed(self._of_channel, pull.channel, pull)
             assert was_held, pull
         self.count -= len(taken)
         assert self.count >= len(self._of_queue), (self.count, len(self._of_queue))
-        # Taken pulls stay in the heap until they are most of it, because removing one costs as much as a rebuild.
+        # Removed pulls stay in the heap until they are the majority. Removing one would cost as much as a rebuild.
         if len(self._due) > 2 * self.count + _LEFTOVERS_MAX:
             self._due = [each for each in self._due if each[2] in self._of_queue.get(each[2].queue, ())]
             heapify(self._due)
@@ -113,7 +115,7 @@ class HeldPulls:
         return self.take(due)
 
     def first_due_ns(self, latest_ns: int) -> int:
-        """Return the earliest deadline, or latest_ns if that is earlier."""
+        """Return the earliest deadline, or `latest_ns` if that is earlier."""
         return min(self._due[0][0], latest_ns) if self._due else latest_ns
 
 
@@ -141,11 +143,11 @@ class PullRequestHoldService(Service):
         self._config = config
         self._held = HeldPulls()
         self._ready: list[HeldPull] = []
-        """Pulls that are to run again."""
+        """Pulls whose wait has ended. The task runs them again."""
         self._is_released = False
         self._lock = world.tasks.lock(self.name)
         self._scan_ns = 0
-        """When all queues are scanned next."""
+        """Time of the next check of all queues."""
         self._wake_ns = 0
         """The latest time at which the task wakes up."""
 
@@ -163,7 +165,7 @@ class PullRequestHoldService(Service):
                 return False
             held.add(pull)
             is_first = pull.due_ns < self._wake_ns
-        # The pull may have missed an arrival since it ran, or the close of its connection.
+        # A message may have arrived, or the connection may have been closed, before the pull was added.
         if self._store.get_max_offset_in_queue(*pull.queue) > pull.offset:
             self._end_waits([pull])
         elif not pull.channel.is_open:
@@ -173,14 +175,14 @@ class PullRequestHoldService(Service):
         return True
 
     def awaits(self, topic: str, queue_id: int) -> bool:
-        """Return whether a pull is held for a queue. Pulls that are held later check the queue themselves."""
+        """Return whether a pull is held for a queue. `hold` checks the queue for a pull that is added later."""
         return (topic, queue_id) in self._held
 
     def waiting(self, channel: Channel) -> Sequence[HeldPull]:
         return self._held.of_channel(channel)
 
     def on_arriving(self, arrival: MessageArrival) -> None:
-        """End the waits for a message."""
+        """End the waits of all pulls that want this message."""
         queue = arrival.topic, arrival.queue_id
         if queue not in self._held:
             return
@@ -195,7 +197,7 @@ class PullRequestHoldService(Service):
             self._held.take(self._held.of_channel(channel))
 
     def release(self) -> None:
-        """Answer all held pulls and hold no more, so that clients do not wait for a stopping broker."""
+        """Answer all held pulls and hold no further ones, so that no client waits for a stopping broker."""
         with self._lock:
             self._is_released = True
             waiting = [pull for queue in self._held.queues for pull in self._held.of_queue(queue)]
@@ -211,12 +213,12 @@ class PullRequestHoldService(Service):
     # -- its task ----------------------------------------------------------------------------------
 
     def step(self) -> None:
-        """Sleep until a wait ends, then run the pulls again."""
+        """Sleep until a pull's wait ends, then run such pulls again."""
         with self._lock:
             self._wake_ns = self._held.first_due_ns(self._scan_ns)
         left_ns = self._wake_ns - self.world.clock.monotonic_ns()
         if left_ns > 0:
-            self.signal.wait(-(-left_ns // _NS_PER_MS))  # rounded up: no pull is due earlier
+            self.signal.wait(-(-left_ns // _NS_PER_MS))  # rounded up, because no pull is due earlier
         now_ns = self.world.clock.monotonic_ns()
         if now_ns >= self._scan_ns:
             self._scan()
@@ -243,6 +245,6 @@ class PullRequestHoldService(Service):
     def _answer(self, pull: HeldPull) -> None:
         try:
             self.answer(pull.request, pull.channel)
-        except Exception as error:  # affects one client; the other pulls go on
+        except Exception as error:  # only this client is affected
             self.last_error = error
             pull.channel.close()

@@ -1,7 +1,7 @@
 """Metrics of a broker for monitoring systems: names, units and labels.
 
-Values are read on request, without a lock that a request waits for. A name ends in its unit. `_total` counts since the
-start of the process. Only KEYS_MAX topics and groups have metrics of their own.
+Values are read without locks that client requests wait for. A name ends in its unit. A `_total` counts since the start
+of the process. At most KEYS_MAX topics and groups have their own values.
 """
 
 from collections.abc import Iterator, Mapping
@@ -37,7 +37,7 @@ class Metric:
     kind: Kind
     labels: tuple[str, ...] = ()
     values: Mapping[tuple[str, ...], float] = field(default_factory=dict)
-    """By label values. A histogram has no labels: cumulative, by the upper bound of each bucket."""
+    """Values by label values. The values of a histogram are cumulative counts by the upper bound of each bucket."""
 
     def __post_init__(self) -> None:
         size = len(self.labels) + (self.kind is Kind.HISTOGRAM)
@@ -72,20 +72,26 @@ def _of_store(broker: Broker) -> Iterator[Metric]:
     store, stats = broker.own_store, broker.own_store.stats
     end, durable = store.max_phy_offset, store.log.flushed_where.get()
     yield _counter("messages_put_total", "Messages stored.", stats.put_messages_total)
-    yield _counter("put_bytes_total", "Bytes of log that they took.", stats.put_bytes_total)
-    yield _counter("puts_failed_total", "Puts that were begun and are not in the log.", stats.puts_failed)
+    yield _counter("put_bytes_total", "Bytes of log written for stored messages.", stats.put_bytes_total)
+    yield _counter("puts_failed_total", "Failed puts. Their messages are not in the log.", stats.puts_failed)
     yield _latency(stats.put_latency_counts)
-    yield _gauge("log_min_offset_bytes", "Where the log begins.", max(0, store.min_phy_offset))
-    yield _gauge("log_max_offset_bytes", "Where the log ends.", end)
-    yield _gauge("log_durable_offset_bytes", "Up to where the log is durable.", durable)
-    yield _gauge("flush_behind_bytes", "How much of the log is not durable yet.", max(0, end - durable))
-    yield _gauge("dispatch_behind_bytes", "How much of the log is not visible yet.", store.dispatch_behind_bytes)
+    yield _gauge("log_min_offset_bytes", "Offset at which the log begins.", max(0, store.min_phy_offset))
+    yield _gauge("log_max_offset_bytes", "Offset at which the log ends.", end)
+    yield _gauge("log_durable_offset_bytes", "Offset up to which the log is durable.", durable)
+    yield _gauge("flush_behind_bytes", "Bytes of the log that are not durable yet.", max(0, end - durable))
+    yield _gauge("dispatch_behind_bytes", "Bytes of the log that are not dispatched yet.", store.dispatch_behind_bytes)
     passed_over = store.dispatch.passed_over_count
-    yield _counter("dispatch_passed_over_total", "Records whose number in their queue cannot be right.", passed_over)
-    yield _gauge("store_refusals", "Reasons for which no message is taken, as bits; 0: none.", store.flags.bits)
-    yield _gauge("services_failed", "Parts of the store that have ended of an error.", len(store.flags.failures))
-    yield _gauge("store_start_time_seconds", "When the store was opened.", stats.boot_timestamp_ms / _MS_PER_SECOND)
-    yield _by("disk_used_ratio", "How full a directory's disk is.", Kind.GAUGE, "directory", _disks(broker))
+    yield _counter(
+        "dispatch_passed_over_total",
+        "Records that dispatch skipped because of an impossible queue offset.",
+        passed_over,
+    )
+    yield _gauge("store_refusals", "Reasons why the store refuses messages, as bits; 0: none.", store.flags.bits)
+    yield _gauge("services_failed", "Services of the store that have ended with an error.", len(store.flags.failures))
+    yield _gauge(
+        "store_start_time_seconds", "Time when the store was opened.", stats.boot_timestamp_ms / _MS_PER_SECOND
+    )
+    yield _by("disk_used_ratio", "Used share of the disk of a directory.", Kind.GAUGE, "directory", _disks(broker))
 
 
 def _latency(counts: list[int]) -> Metric:
@@ -95,7 +101,7 @@ def _latency(counts: list[int]) -> Metric:
     for bound, count in zip(bounds, counts, strict=True):
         seen += count
         cumulative[(bound,)] = seen
-    return Metric("put_latency_seconds", "How long puts took to be answered.", Kind.HISTOGRAM, (), cumulative)
+    return Metric("put_latency_seconds", "Latency of puts.", Kind.HISTOGRAM, (), cumulative)
 
 
 def _disks(broker: Broker) -> dict[str, float]:
@@ -108,12 +114,14 @@ def _disks(broker: Broker) -> dict[str, float]:
 def _of_delivery(broker: Broker) -> Iterator[Metric]:
     stats = broker.own_store.stats
     pulls = {"found": float(stats.gets_found), "missed": float(stats.gets_missed)}
-    yield _by("pulls_total", "Pulls that found messages, and that found none.", Kind.COUNTER, "result", pulls)
-    yield _counter("messages_given_total", "Messages given to consumers.", stats.messages_transferred)
+    yield _by("pulls_total", "Pulls that found messages, and pulls that found none.", Kind.COUNTER, "result", pulls)
+    yield _counter("messages_given_total", "Messages delivered to consumers.", stats.messages_transferred)
     yield _gauge("held_pulls", "Pulls that wait for messages.", broker.held_pulls.held_count)
     offsets = broker.own_store.schedule.offsets
     delayed = {str(level): float(max(0, _delayed_end(broker, level) - at)) for level, at in list(offsets.items())}
-    yield _by("delayed_messages", "Messages that wait for their time, by level.", Kind.GAUGE, "level", delayed)
+    yield _by(
+        "delayed_messages", "Delayed messages that are not delivered yet, by level.", Kind.GAUGE, "level", delayed
+    )
 
 
 def _delayed_end(broker: Broker, level: int) -> int:
@@ -126,16 +134,18 @@ def _of_topics_and_groups(broker: Broker) -> Iterator[Metric]:
     messages = {topic: float(put.messages) for topic, put in totals}
     size_bytes = {topic: float(put.size_bytes) for topic, put in totals}
     yield _by("topic_messages_put_total", "Messages stored in a topic.", Kind.COUNTER, "topic", messages)
-    yield _by("topic_put_bytes_total", "Bytes of log they took.", Kind.COUNTER, "topic", size_bytes)
+    yield _by(
+        "topic_put_bytes_total", "Bytes of log written for the messages of a topic.", Kind.COUNTER, "topic", size_bytes
+    )
     given = broker.statistics.given_totals()
     split = {key: (key.rpartition("@")[0], key.rpartition("@")[2]) for key in given}
     numbers = {split[key]: float(count) for key, (count, _) in given.items()}
-    yield _by_group("group_messages_given_total", "Messages given to a group.", Kind.COUNTER, numbers)
+    yield _by_group("group_messages_given_total", "Messages delivered to a group.", Kind.COUNTER, numbers)
     sizes = {split[key]: float(size) for key, (_, size) in given.items()}
-    yield _by_group("group_given_bytes_total", "Bytes of their records.", Kind.COUNTER, sizes)
-    yield _by_group("group_lag_messages", "Messages that a group has yet to consume.", Kind.GAUGE, _lag(broker))
+    yield _by_group("group_given_bytes_total", "Bytes of the records delivered to a group.", Kind.COUNTER, sizes)
+    yield _by_group("group_lag_messages", "Messages that a group has not consumed yet.", Kind.GAUGE, _lag(broker))
     members = {name: float(size) for name, size in broker.consumers.sizes().items()}
-    yield _by("group_members", "Consumers that are connected.", Kind.GAUGE, "group", members)
+    yield _by("group_members", "Connected consumers of a group.", Kind.GAUGE, "group", members)
 
 
 def _lag(broker: Broker) -> dict[tuple[str, str], float]:
@@ -149,21 +159,29 @@ def _lag(broker: Broker) -> dict[tuple[str, str], float]:
 
 def _of_replication(broker: Broker) -> Iterator[Metric]:
     ha, end = broker.ha, broker.own_store.max_phy_offset
-    yield _gauge("is_slave", "Whether the broker follows another.", float(broker.is_slave))
+    yield _gauge("is_slave", "Whether the broker is a slave.", float(broker.is_slave))
     if ha is not None:
         slaves = ha.connections
-        yield _gauge("slaves", "Slaves that are connected.", len(slaves))
+        yield _gauge("slaves", "Connected slaves.", len(slaves))
         behind = {each.remote_address: float(end - each.reported) for each in slaves if each.reported >= 0}
-        yield _by("slave_behind_bytes", "How far a slave is behind.", Kind.GAUGE, "slave", behind)
+        yield _by(
+            "slave_behind_bytes", "Bytes of the log that a slave has not reported yet.", Kind.GAUGE, "slave", behind
+        )
         if ha.client is not None:
             now = ha.client.state
             states = {state: float(state == now) for state in STATES}
-            yield _by("replication_state", "1 for the state that a slave is in.", Kind.GAUGE, "state", states)
+            yield _by(
+                "replication_state",
+                "1 for the current replication state of the slave, else 0.",
+                Kind.GAUGE,
+                "state",
+                states,
+            )
     registered = {each.address: float(each.registered) for each in broker.registrations}
     label = "name_server"
     yield _by("registrations_total", "Registrations with a name server.", Kind.COUNTER, label, registered)
     failed = {each.address: float(each.last_error is not None) for each in broker.registrations}
-    yield _by("registration_failed", "Whether the last one failed.", Kind.GAUGE, label, failed)
+    yield _by("registration_failed", "Whether the last registration failed.", Kind.GAUGE, label, failed)
 
 
 def _of_server(broker: Broker, server: RemotingServer) -> Iterator[Metric]:
@@ -178,13 +196,13 @@ def _of_server(broker: Broker, server: RemotingServer) -> Iterator[Metric]:
     refused = {refusal.name.lower(): float(count) for refusal, count in counts.refusals.items()}
     yield _by("requests_refused_total", "Requests refused.", Kind.COUNTER, "reason", refused)
     yield _gauge("held_bytes", "Bytes held for clients.", connections.held_bytes)
-    yield _gauge("held_bytes_max", "Most that may be (serverHeldBytesMax).", limits.held_bytes_max)
-    yield _gauge("connections_max", "Most connections there may be (serverConnectionsMax).", limits.connections_max)
+    yield _gauge("held_bytes_max", "Limit of held_bytes (serverHeldBytesMax).", limits.held_bytes_max)
+    yield _gauge("connections_max", "Limit of connections (serverConnectionsMax).", limits.connections_max)
     pools, label = list(server.pools), "pool"
     waiting = {pool.name: float(pool.count) for pool in pools}
     yield _by("queue_requests", "Requests that wait for a task.", Kind.GAUGE, label, waiting)
     capacity = {pool.name: float(pool.limits.queue_capacity) for pool in pools}
-    yield _by("queue_requests_max", "Most that may wait.", Kind.GAUGE, label, capacity)
+    yield _by("queue_requests_max", "Limit of queue_requests.", Kind.GAUGE, label, capacity)
     now_ns = broker.world.clock.monotonic_ns()
     waits = {pool.name: pool.head_wait_ms(now_ns) / _MS_PER_SECOND for pool in pools}
-    yield _by("queue_wait_seconds", "How long the first has waited.", Kind.GAUGE, label, waits)
+    yield _by("queue_wait_seconds", "Waiting time of the oldest request in a queue.", Kind.GAUGE, label, waits)

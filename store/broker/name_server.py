@@ -1,7 +1,7 @@
-"""Name server: knows which broker has which topic.
+"""Name server: routes from topics to brokers.
 
-A broker with a built-in name server is always known to it; a standalone one knows only registered brokers. A registered
-broker is dropped when its connection ends or after two minutes of silence, until it registers again.
+A built-in name server always knows its own broker. All other brokers must register. A registered broker is removed when
+its connection ends, or after two minutes without a request from it. It can register again.
 Source: RocketMQ RouteInfoManager, BrokerHousekeepingService, TopicRouteData, ClusterInfo.
 """
 
@@ -20,7 +20,7 @@ from .topics import TopicConfig, TopicConfigManager
 from .versioned_table import DataVersion
 
 BROKER_EXPIRED_MS = 120_000  # RocketMQ RouteInfoManager.BROKER_CHANNEL_EXPIRED_TIME
-BROKERS_MAX = 64  # any client may register, and each table is kept
+BROKERS_MAX = 64  # any client may register, and the topics of each broker stay in memory
 _NS_PER_MS = 1_000_000
 
 
@@ -36,9 +36,9 @@ class RegisteredBroker:
     topics: Mapping[str, TopicConfig]
     heard_ns: int
     version: DataVersion | None = None
-    """Of its topics."""
+    """Version of the broker's topics."""
     channel: Channel | None = None
-    """Connection of the registration. None: the built-in name server's own broker."""
+    """Connection over which the broker registered. None for the broker of a built-in name server."""
 
 
 class NameServer:
@@ -52,8 +52,9 @@ class NameServer:
         *,
         kv_path: str | None = None,
     ) -> None:
-        """`config` and `topics` are those of the embedding broker; None: standalone. `kv_path` is the file of KV
-        settings.
+        """Create a built-in name server for a broker with `config` and `topics`, or a standalone one without them.
+
+        `kv_path` is the file of KV settings.
         """
         self.ha_address = ""
         self.kv = KVConfig(world, kv_path)
@@ -64,12 +65,12 @@ class NameServer:
         self._topics = topics
         self._lock = world.tasks.lock("name server")
         self._others: dict[tuple[str, int], RegisteredBroker] = {}
-        """By name and id."""
+        """Registered brokers by name and id."""
         self._read_only: frozenset[str] = frozenset()
         """Names of brokers to which producers must not send."""
 
     def register(self, broker: RegisteredBroker) -> RegisteredBroker | None:
-        """Register a broker. Return the master of its name, if known. Refuses more than BROKERS_MAX."""
+        """Register a broker. Return the master with the same name, or None. Refuses more than BROKERS_MAX brokers."""
         with self._lock:
             self._forget_expired()
             key = broker.name, broker.broker_id
@@ -85,7 +86,7 @@ class NameServer:
             self._forget_read_only()
 
     def channel_closed(self, channel: Channel) -> None:
-        """Remove the broker of an ended connection, unless it has registered over another connection since."""
+        """Remove the broker of an ended connection, unless it has registered again over another connection."""
         with self._lock:
             self._others = {key: each for key, each in self._others.items() if each.channel is not channel}
             self._forget_read_only()
@@ -103,12 +104,12 @@ class NameServer:
     def set_writeable(self, name: str, *, writeable: bool) -> int:
         """Set or clear write permission in the routes of a broker. Return the number of its topics.
 
-        Producers see the change in their next route query. It lasts until it is reverted, the last broker of that name
-        is gone, or this name server stops.
+        Producers see the change in their next route query. The change ends when it is reverted, when the last broker of
+        that name is removed, or when this name server stops.
         """
         with self._lock:
             self._read_only = self._read_only - {name} if writeable else self._read_only | {name}
-            self._forget_read_only()  # the broker may be gone since the caller looked it up
+            self._forget_read_only()  # no broker of this name may be registered any more
         return len({topic for broker in self._brokers() if broker.name == name for topic in broker.topics})
 
     def _brokers(self) -> list[RegisteredBroker]:
@@ -134,7 +135,7 @@ class NameServer:
         )
 
     def version_of(self, name: str, broker_id: int) -> DataVersion | None:
-        """Return the version of a broker's topics, or None. The query counts as a sign of life."""
+        """Return the version of a broker's topics, or None. The query restarts the broker's expiry time."""
         with self._lock:
             broker = self._others.get((name, broker_id))
             if broker is None:
@@ -148,11 +149,11 @@ class NameServer:
         return list(dict.fromkeys(broker.name for broker in self._brokers()))
 
     def route(self, topic: str, *, quoted_keys: bool) -> dict[str, Any] | None:
-        """Return the route of a topic, or None. `quoted_keys` quotes broker ids, as JSON requires."""
+        """Return the route of a topic, or None. If `quoted_keys`, broker ids are strings, as JSON requires of keys."""
         having = [broker for broker in self._brokers() if topic in broker.topics]
         if not having:
             return None
-        # Reversed, so that the master's table wins over its slaves' copies, which can be 10 s old.
+        # In reverse order, so that the master's entry replaces those of its slaves, which can be 10 s old.
         queues = {broker.name: self._queue_data(broker, topic) for broker in reversed(having)}
         brokers = [broker for broker in self._brokers() if broker.name in queues]
         return {
@@ -194,12 +195,12 @@ class NameServer:
         return sorted({topic for broker in brokers for topic in broker.topics})
 
     def unit_topics(self, *, having: int, lacking: int = 0) -> list[str]:
-        """Return the topics that have all flags of `having` and none of `lacking` on some broker."""
+        """Return the topics that on at least one broker have all flags of `having` and none of `lacking`."""
         flags = ((topic, config.sys_flag) for each in self._brokers() for topic, config in each.topics.items())
         return sorted({topic for topic, flag in flags if flag & having == having and not flag & lacking})
 
     def system_topics(self) -> tuple[list[str], str]:
-        """Return the system topics, and the address of one broker that can list its own."""
+        """Return the system topics, and the address of one broker, which can list its own system topics."""
         brokers = self._brokers()
         is_system = is_system_topic if self._topics is None else self._topics.is_system
         topics = [topic for topic in self.topics() if is_system(topic)]
@@ -208,7 +209,7 @@ class NameServer:
         return topics, brokers[0].address if brokers else ""
 
     def forget_topic(self, topic: str) -> None:
-        """Remove a topic from all registered brokers. A broker that still has it will register it again."""
+        """Remove a topic from the routes of registered brokers. A broker that still has it registers it again."""
         with self._lock:
             for key, each in self._others.items():
                 others = {name: config for name, config in each.topics.items() if name != topic}

@@ -1,7 +1,7 @@
 """Settings of a name server, by RocketMQ's keys.
 
-`orderMessageEnable` can change at run time, and `listenPort` is the real one. The other keys have RocketMQ's defaults,
-for its tools; a change of them is refused by name.
+`orderMessageEnable` can change at run time, and `listenPort` is the actual port. The other keys have RocketMQ's
+defaults, because its tools expect them. A change of another key is refused with an error that names the key.
 Source: RocketMQ NamesrvConfig, NettyServerConfig, DefaultRequestProcessor.updateConfig.
 """
 
@@ -42,17 +42,17 @@ class NameServerSettings:
         self._known = dict(known)
 
     def know(self, **known: str) -> None:
-        """Show actual values of this server."""
+        """Replace defaults with the actual values of this server."""
         self._known |= known
 
     @property
     def table(self) -> dict[str, str]:
-        """Return every setting by its key."""
+        """Return the text of every setting by its key."""
         own = {ORDER_MESSAGE_ENABLE: str(self.order_message_enable).lower()}
         return dict(sorted({**_DEFAULTS, **self._known, **own}.items()))
 
     def change(self, wanted: Mapping[str, str]) -> None:
-        """Change settings, all of them or none. Raises SettingChangeError."""
+        """Change either all of the given settings or none. Raises SettingChangeError."""
         order_message_enable = self.order_message_enable
         for key, text in wanted.items():
             if key in self.table and text == self.table[key]:

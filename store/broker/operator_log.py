@@ -1,7 +1,6 @@
-"""Operator log: rate-limited lines for a person, written without delaying a caller.
+"""Operator log: rate-limited lines for the operator, written by one task.
 
-A caller never waits for the output, because one task writes all lines. A stopped terminal or a full pipe therefore
-delays no client.
+Callers never wait for the output, so a stopped terminal or a full pipe delays no client.
 """
 
 from collections import deque
@@ -14,9 +13,9 @@ LINES_MAX = 20
 WINDOW_MS = 10_000
 LINE_CHARACTERS_MAX = 500
 WAITING_MAX = 200
-"""Lines that wait for output. Further lines are dropped and counted."""
+"""Maximum number of lines that wait for output. Further lines are dropped and counted."""
 CLOSE_MS = 1_000
-"""Time limit for the last lines."""
+"""Time limit of `close`."""
 
 
 class Level(IntEnum):
@@ -29,7 +28,7 @@ class Level(IntEnum):
 
 
 class LogLine(str):
-    """A line with a level. Plain strings count as INFO."""
+    """A line with a level. A plain string has the level INFO."""
 
     __slots__ = ("level",)
     level: Level
@@ -46,28 +45,28 @@ def level_of(line: str) -> Level:
 
 
 def debug(text: str) -> LogLine:
-    """Return a DEBUG line, for the refusal of one client's request."""
+    """Return a DEBUG line. It reports the refusal of one client's request."""
     return LogLine.of(Level.DEBUG, text)
 
 
 def warning(text: str) -> LogLine:
-    """Return a WARNING line, for a condition that an operator should correct."""
+    """Return a WARNING line. It reports a condition that an operator should correct."""
     return LogLine.of(Level.WARNING, text)
 
 
 def failure(text: str) -> LogLine:
-    """Return an ERROR line, for a failure of the broker itself."""
+    """Return an ERROR line. It reports a failure of the broker itself."""
     return LogLine.of(Level.ERROR, text)
 
 
 Emit = Callable[[str], None]
-"""Writes a line to the operator log, from any task."""
+"""Writes a line to the operator log. Any task may call it."""
 
 
 class OperatorLog:
     """Writes at most LINES_MAX lines per WINDOW_MS, and reports the number of dropped lines. Thread-safe.
 
-    A line that fails to be written counts as dropped.
+    If writing a line fails, the line counts as dropped.
     """
 
     def __init__(self, world: World, write: Emit, level: Level = Level.INFO) -> None:
@@ -107,7 +106,7 @@ class OperatorLog:
         self._signal.notify()
 
     def close(self) -> bool:
-        """Write the queued lines and the final count of dropped ones. Return False on timeout."""
+        """Write the queued lines and the number of dropped lines. Return False on timeout."""
         with self._lock:
             self._end_window()
             self._is_closing = True
@@ -123,11 +122,11 @@ class OperatorLog:
     def _run(self) -> None:
         while True:
             self._signal.wait(None)
-            is_closing = self._is_closing  # before the last look, so that no emitted line is missed
+            is_closing = self._is_closing  # read before the queue, so that the last pass writes every line
             while self._waiting:
                 try:
                     self._write(self._waiting.popleft())
-                except OSError:  # e.g. a full disk, which may have room again
+                except OSError:  # for example a full disk; a later line may succeed
                     with self._lock:
                         self._left_out += 1
             if is_closing:

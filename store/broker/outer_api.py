@@ -1,8 +1,8 @@
 """Calls of a broker to other servers: registration, and synchronization of a slave.
 
-A broker registers with each configured name server periodically, when its topics change, and when it stops. The answer
-to a slave names its master. A slave copies topics, groups, consumer offsets and delay offsets from its master, 3 s
-after the start and then every 10 s. A failed or malformed answer leaves the old state in place.
+A broker registers with each configured name server periodically and when its topics change. It unregisters when it
+stops. The answer to a slave names its master. A slave copies topics, groups, consumer offsets and delay offsets from
+its master, 3 s after the start and then every 10 s. If an answer is an error or malformed, the old state stays in use.
 Source: RocketMQ BrokerOuterAPI.registerBrokerAll, BrokerController.handleSlaveSynchronize, SlaveSynchronize.
 """
 
@@ -21,14 +21,14 @@ from .requests import BROKER_VERSION, RequestCode, ResponseCode
 
 REGISTER_TIMEOUT_MS = 6_000
 APART_MS = 100
-"""Minimum interval, so that topics created together are registered together."""
+"""Minimum interval between registrations. Topics created within this time are registered together."""
 
-FIRST_MS = 3_000  # both: RocketMQ BrokerController.handleSlaveSynchronize
+FIRST_MS = 3_000  # FIRST_MS and INTERVAL_MS: RocketMQ BrokerController.handleSlaveSynchronize
 INTERVAL_MS = 10_000
 SYNCHRONIZE_TIMEOUT_MS = 3_000
 
 _FAILURES = (OSError, StoreError, ValueError)
-"""Errors of a call. ValueError: an invalid address, or more topics than a frame can hold."""
+"""Errors of a call. ValueError means an invalid address, or topics that do not fit a frame."""
 
 
 def _ask(
@@ -38,7 +38,7 @@ def _ask(
     fields: Mapping[str, str] | None = None,
     body: bytes = b"",
 ) -> RemotingCommand:
-    """Return the answer to a request. Raises StoreError unless it is SUCCESS."""
+    """Send a request and return the answer. Raises StoreError if its code is not SUCCESS."""
     request = RemotingCommand(code, 0, version=BROKER_VERSION, ext_fields=fields or {}, body=body)
     answer = client.invoke(request, timeout_ms)
     if answer.code != ResponseCode.SUCCESS:
@@ -63,12 +63,12 @@ class BrokerRegistration(Service):
         self._parts = parts
         self._ha_address = ha_address
         self.emit: Emit = lambda line: None
-        """Logs when registration starts to fail and when it works again."""
+        """Called with a log line when registration starts to fail and when it succeeds again."""
         self._on_master = on_master
         self._client = RemotingClient(parts.world, address)
 
     def step(self) -> None:
-        """Register, then wait for a change of topics or for the period."""
+        """Register, then wait until topics change or the period ends."""
         version = self._parts.topics.version
         try:
             self._register(self._client)
@@ -80,7 +80,7 @@ class BrokerRegistration(Service):
                 self.emit(warning(f"name server {self.address}: cannot register, and goes on trying: {error}"))
             self.last_error = error
         self.pause(APART_MS)
-        # The version from before the registration, which lacks topics that were made since.
+        # Compare with the version before the registration, so that topics created during it are registered next.
         if not self.is_stopping and self._parts.topics.version == version:
             self.signal.wait(self._parts.config.register_name_server_period_ms - APART_MS)
 
@@ -127,7 +127,7 @@ class SlaveSynchronize(Service):
     def __init__(self, parts: BrokerParts) -> None:
         super().__init__(parts.world)
         self.master_address = parts.config.master_addr
-        """The master's `host:port`. Empty: no master is known."""
+        """The master's `host:port`, or empty if no master is known."""
         self.synchronized = 0
         self.last_error: Exception | None = None
         self._parts = parts
@@ -135,7 +135,6 @@ class SlaveSynchronize(Service):
         self._client: RemotingClient | None = None
 
     def update_master_address(self, address: str) -> None:
-        """Use another master from now on."""
         self.master_address = address
 
     def step(self) -> None:
@@ -155,11 +154,11 @@ class SlaveSynchronize(Service):
             self._client.close()
 
     def synchronize(self) -> None:
-        """Copy the state of the master. Raises OSError without an answer, StoreError for an error response."""
+        """Copy the state of the master. Raises OSError if no answer arrives, StoreError for an error response."""
         parts = self._parts
         parts.topics.replace(decode_json_body(self._asked(RequestCode.GET_ALL_TOPIC_CONFIG)))
         parts.offsets.replace(self._asked(RequestCode.GET_ALL_CONSUMER_OFFSET), self.master_address)
-        parts.offsets.persist()  # at once: after a crash of the master, consumers continue from these offsets
+        parts.offsets.persist()  # now, because consumers continue from these offsets after a crash of the master
         delays = decoded_offsets(self._asked(RequestCode.GET_ALL_DELAY_OFFSET), self.master_address)
         parts.own_store.schedule.take_over(delays)
         parts.groups.replace(decode_json_body(self._asked(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)))

@@ -1,6 +1,6 @@
 """Parts of a broker: creates and connects its services.
 
-This module starts no service; `Broker` starts and stops them. Processors have access to all parts.
+`Broker` starts and stops the services. Processors have access to all parts.
 """
 
 from collections.abc import Callable, Mapping
@@ -51,7 +51,7 @@ class BrokerParts:
         self.offsets = ConsumerOffsetManager(world, directory, flush_interval_ms=ms, light_queues=light)
         self.transactions = TransactionalMessageService(world, store, self.offsets, _transaction_config(config))
         self.filters: ConsumerFilterManager | None = None
-        """Compiles SQL filters before dispatch, if enableCalcFilterBitMap is set."""
+        """Registry of SQL filters for bit maps. None unless enableCalcFilterBitMap is set."""
         if config.enable_calc_filter_bit_map:
             if not store_config.enable_consume_queue_ext:
                 raise ConfigError("enableCalcFilterBitMap", "enableConsumeQueueExt with it", True)
@@ -68,7 +68,7 @@ class BrokerParts:
         self.watch = StoreWatch(world, store)
         self.hooks = MessageHooks()
         self.access: AccessControl | None = None
-        """Access control, set by the server. None: every request is allowed."""
+        """Access control, set by the server. If None, every request is allowed."""
         self.ha: HAService | None = None
         if world.network is not None:
             self.ha = HAService(store, config.ha_host)
@@ -83,13 +83,13 @@ class BrokerParts:
         self._queue_turn = world.tasks.cell("queue turn")
 
     def _use_changed(self, names: frozenset[str]) -> None:
-        """Pass changed settings to the parts that keep copies."""
+        """Pass changed settings to the parts that have copies of them."""
         self.transactions.use(_transaction_config(self.config))
         self.offsets.flush_interval_ms = self.config.flush_consumer_offset_interval_ms
         if "broker_permission" in names:
             try:
                 self.topics.touch()
-            except OSError as error:  # the change is in force and in the broker.conf all the same
+            except OSError as error:  # the change itself is applied and in the broker.conf
                 text = f"name servers hear of brokerPermission with the next change of a topic, for now: {error}"
                 self.settings.emit(warning(text))
 
@@ -98,7 +98,7 @@ class BrokerParts:
         return self.store.config.broker_role is BrokerRole.SLAVE
 
     def next_turn(self, queues: int) -> int:
-        """Return a queue id below `queues` in round robin, where RocketMQ draws one at random."""
+        """Return the next queue id below `queues` in round robin. RocketMQ chooses a random queue id."""
         return self._queue_turn.add(1) % queues if queues > 0 else 0
 
     def channel_closed(self, channel: Channel) -> None:
@@ -108,14 +108,14 @@ class BrokerParts:
         self.consumers.close(channel)
 
     def topic(self, name: str) -> TopicConfig:
-        """Return a topic, or refuse the request."""
+        """Return a topic. Refuses the request if the topic does not exist."""
         topic = self.topics.get(name)
         if topic is None:
             raise RequestRefusedError(f"topic {name[:255]!r}: there is none", ResponseCode.TOPIC_NOT_EXIST)
         return topic
 
     def group(self, name: str) -> SubscriptionGroupConfig:
-        """Return a group, created if settings allow that, or refuse the request."""
+        """Return a group. Creates a missing group if the settings allow that, else refuses the request."""
         group = self.groups.find(name)
         if group is None:
             remark = f"subscription group {name[:255]!r}: there is none"
@@ -129,14 +129,14 @@ class BrokerParts:
             raise RequestRefusedError(f"expressionType {kind}: {why}")
 
     def has_queue(self, topic: str, queue_id: int) -> bool:
-        """Return whether a queue exists, of a topic or as a light queue."""
+        """Return whether a topic has this queue, or a light queue has this name."""
         config = self.topics.get(topic)
         if config is not None:
             return 0 <= queue_id < config.queue_nums
         return self.store.config.enable_lmq and queue_id == 0 and topic.startswith(LIGHT_GROUP_PREFIX)
 
     def group_fault(self, group: str) -> str | None:
-        """Return the fault of a name for a group or light group, or None if it is valid."""
+        """Return why a group name is invalid, or None. Names of light groups are valid if light queues are enabled."""
         is_light = self.store.config.enable_lmq and group.startswith(LIGHT_GROUP_PREFIX)
         return None if is_light else group_fault(group)
 
@@ -164,7 +164,7 @@ class BrokerParts:
         return decode_record(found.records[0], 0, file="commitlog").store_timestamp_ms
 
     def progress(self, group: str, topic: str, queues: int) -> dict[MessageQueue, dict[str, int]]:
-        """Return end, consumer offset and store time of the last consumed message, for the first queues of a topic."""
+        """Return a group's progress in the first `queues` queues of a topic."""
         offsets = {}
         for queue_id in range(queues):
             own = max(0, self.offsets.query_offset(group, topic, queue_id))

@@ -4,7 +4,7 @@
     response = client.invoke(RemotingCommand(code, 0, ext_fields={...}), timeout_ms=3_000)
     client.close()
 
-A request connects if there is no connection, so the client survives a restart of the broker.
+A request opens a connection if there is none, so the client continues after a restart of the server.
 Source: RocketMQ NettyRemotingClient.
 """
 
@@ -22,11 +22,11 @@ _RECEIVE_BYTES = 64 * 1024
 _OPAQUE_MASK = 0x7FFFFFFF
 
 Sign = Callable[[RemotingCommand], RemotingCommand]
-"""Signs a command."""
+"""Returns a command with a signature."""
 Encode = Callable[[RemotingCommand], bytes]
 """Encodes a command as a frame."""
 OnRequest = Callable[[RemotingCommand], None]
-"""Called with requests from the server, in the receiving task."""
+"""Called by the receiving task with each request from the server."""
 
 
 class Invocation:
@@ -39,7 +39,7 @@ class Invocation:
         self._response: RemotingCommand | None = None
 
     def wait(self, timeout_ms: int) -> RemotingCommand:
-        """Return the response. Raises TimeoutError and gives up, or ConnectionError if the connection ended."""
+        """Wait for the response. After a TimeoutError it is ignored. Raises ConnectionError if the connection ended."""
         address = self._link.address
         if not self._answered.wait(timeout_ms):
             self._link.give_up(self._opaque)
@@ -49,7 +49,7 @@ class Invocation:
         return self._response
 
     def end(self, response: RemotingCommand | None) -> None:
-        """End the wait. None: the connection ended."""
+        """End the wait. `response` is None if the connection ended."""
         self._response = response
         self._answered.notify()
 
@@ -57,7 +57,7 @@ class Invocation:
 class RemotingClient:
     """Client of one server. Thread-safe.
 
-    `sign` signs each command. `encode` writes frames, and can imitate other clients.
+    `sign` signs each command. `encode` encodes each frame, for example as another kind of client does.
     """
 
     def __init__(
@@ -82,15 +82,15 @@ class RemotingClient:
         self._closed = False
 
     def invoke(self, command: RemotingCommand, timeout_ms: int) -> RemotingCommand:
-        """Send a request with a new opaque and return its response, with any code.
+        """Send a request with a new opaque. Return the response, whatever its code is.
 
-        Raises TimeoutError if the response is late; the server may still have executed the request, or may do so later.
-        Raises ConnectionError, or another OSError while connecting, if no response will come.
+        Raises TimeoutError if the response is late. The server may have executed the request, or may execute it later.
+        Raises ConnectionError, or another OSError while connecting, if no response can arrive.
         """
         return self.begin(command, timeout_ms).wait(timeout_ms)
 
     def begin(self, command: RemotingCommand, timeout_ms: int = CONNECT_MS) -> Invocation:
-        """Send a request and return its invocation. Raises the errors of `invoke`."""
+        """Send a request without waiting for the response. Raises the errors of `invoke`, except TimeoutError."""
         link = self._connected()
         opaque = self._opaques.add(1) & _OPAQUE_MASK
         invocation = link.expect(opaque)  # before the send: the response may arrive at once
@@ -107,7 +107,7 @@ class RemotingClient:
         link.send(self._frame(command, self._opaques.add(1) & _OPAQUE_MASK, ONE_WAY_FLAG), timeout_ms)
 
     def close(self) -> None:
-        """Close the connection for good. Waiting invocations raise ConnectionError."""
+        """Close the client. Waiting invocations raise ConnectionError."""
         with self._lock:
             self._closed = True
             link, self._link = self._link, None
@@ -163,7 +163,7 @@ class _Link:
             self._expected.pop(opaque, None)
 
     def send(self, frame: bytes, timeout_ms: int) -> None:
-        """Send a whole frame, or close the connection on an error."""
+        """Send a whole frame. Closes the connection on an error."""
         left = memoryview(frame)
         with self._sending:
             try:
@@ -192,7 +192,7 @@ class _Link:
             left = list(self._expected.values())
             self._expected.clear()
         self._connection.close()
-        for invocation in left:  # each once: a late response finds no entry
+        for invocation in left:  # each ends once, because a late response finds no entry
             invocation.end(None)
 
     def _hand_out(self, command: RemotingCommand) -> None:

@@ -1,8 +1,8 @@
 """Request pool: two bounded queues and the worker tasks of one kind of request.
 
-Workers take requests of the sessions in turn. Requests of clients that wait for each answer have priority over
-pipelined requests, four to one, and pipelined requests may use only some of the tasks. So pipelining clients cannot
-delay the others. Where requests wait for other clients, the requests of one host may use only some of the tasks.
+The workers serve the sessions in round robin. Up to four requests of clients that wait for each answer may overtake a
+pipelined request, and pipelined requests may use only some of the tasks. So pipelining clients do not block the others.
+If requests of this kind wait for other clients, the requests of one host may use only some of the tasks.
 Source: RocketMQ's BrokerFixedThreadPoolExecutor and BrokerFastFailure, whose refusal texts are reused; RFC 8290, sparse
 flows.
 """
@@ -27,9 +27,9 @@ _NAMES = {
     Pool.QUERY_MESSAGE: "queryThreadPoolQueue",
     Pool.END_TRANSACTION: "EndTransactionThreadPoolQueue",
 }
-"""RocketMQ's names of the queues with published figures."""
+"""RocketMQ's names of the queues whose sizes it publishes."""
 _PASSED_MAX = 4
-"""Requests that may overtake an older pipelined request."""
+"""Maximum number of requests that overtake an older pipelined request."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,10 +55,10 @@ _TOO_OLD = "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while"
 
 
 class RequestPool:
-    """The pool of one kind of request. Only one task offers; each request is handled or refused exactly once.
+    """The pool of one kind of request. Only one task calls `offer`. Each request is handled or refused exactly once.
 
-    Invariant: the number of queued requests is at most the capacity, and 0 <= pipelined tasks <= their limit. A host is
-    paused in both queues while it uses all its tasks.
+    Invariant: the number of queued requests is at most the capacity, and 0 <= pipelined tasks <= their limit. A host
+    with the maximum number of busy tasks is paused in both queues.
     """
 
     def __init__(
@@ -77,10 +77,10 @@ class RequestPool:
         self._pipelined_tasks = 0
         """Tasks that are busy with pipelined requests."""
         self._host_tasks: Counter[str] = Counter()
-        """Busy tasks per host. Empty without a limit per host."""
+        """Number of busy tasks per host. Empty if there is no limit per host."""
         self._passed = 0
         self._ages = None if limits.wait_ms_max is None else Deadlines[PooledRequest](limits.wait_ms_max)
-        """Deadlines of all queued requests. None: no limit."""
+        """Deadlines of all queued requests. None if waits have no limit."""
         self._signal = world.tasks.signal(self._name)
         self._ending = world.tasks.cell(f"{self._name} ending")
         self._tasks: list[Task] = []
@@ -90,12 +90,12 @@ class RequestPool:
             self._tasks.append(self._world.tasks.spawn(f"{self._name} {number}", self._run))
 
     def end(self) -> None:
-        """Let the tasks finish the queue and end."""
+        """Let the tasks handle all queued requests and then end."""
         self._ending.set(1)
         self._signal.notify()
 
     def await_end(self, until_ns: int) -> bool:
-        """Wait at most until until_ns for the tasks. Return whether they ended."""
+        """Wait until all tasks have ended, at most until `until_ns`. Return whether they have ended."""
         now_ns = self._world.clock.monotonic_ns
         ended = [task.join(max((until_ns - now_ns()) // 1_000_000, 0)) for task in self._tasks]
         return all(ended)
@@ -113,12 +113,12 @@ class RequestPool:
             self._refuse_old(request, now_ns)
 
     def join(self) -> None:
-        """Wait for the tasks without a limit."""
+        """Wait until all tasks have ended, without a limit."""
         for task in self._tasks:
             task.join(None)
 
     def offer(self, request: PooledRequest) -> None:
-        """Queue a request until `wake`, or refuse it if the queue is full."""
+        """Queue a request. Refuses it if the queue is full. The caller must call `wake` afterwards."""
         with self._lock:
             is_full = self.count >= self.limits.queue_capacity
             if not is_full:
@@ -130,7 +130,7 @@ class RequestPool:
             self._refuse(request, RequestRefusal.QUEUE_FULL, OVERLOAD)
 
     def wake(self) -> None:
-        """Wake a task once for all requests of a turn: more wake-ups would make the tasks compete."""
+        """Wake one task. Call this once per turn: with a wake-up per request the tasks would compete."""
         if self._may_go_on:
             self._signal.notify()
 
@@ -140,12 +140,12 @@ class RequestPool:
         return len(self._awaited) + len(self._pipelined)
 
     def fields(self, now_ns: int) -> dict[str, str]:
-        """Return size, capacity and head wait of the queue under RocketMQ's names."""
+        """Return the size, the capacity and the wait of the first request of the queue, under RocketMQ's names."""
         name = _NAMES.get(self._pool)
         if name is None:
             return {}
         fields = {f"{name}Size": str(self.count), f"{name}Capacity": str(self.limits.queue_capacity)}
-        if self._pool is Pool.END_TRANSACTION:  # RocketMQ spells its size differently and has no head wait
+        if self._pool is Pool.END_TRANSACTION:  # RocketMQ has another name for this size, and no head wait
             return {"EndTransactionQueueSize": fields.pop(f"{name}Size"), **fields}
         return {**fields, f"{name}HeadWaitTimeMills": str(self.head_wait_ms(now_ns))}
 
@@ -154,7 +154,7 @@ class RequestPool:
         return self._pool.value
 
     def head_wait_ms(self, now_ns: int) -> int:
-        """Return the wait of the oldest queued request, or 0."""
+        """Return the waiting time of the oldest queued request, or 0."""
         with self._lock:
             firsts = chain(self._awaited.firsts(), self._pipelined.firsts())
             oldest_ns = min((request.arrived_ns for request in firsts), default=now_ns)
@@ -174,9 +174,9 @@ class RequestPool:
             return
         with self._lock:
             old = self._ages.pop_due(now_ns, self.count)
-            # All have one timeout, so the oldest request of a session is the first of its queue.
+            # All requests have the same timeout, so a due request is the first of its session.
             for request in old:
-                session = request.session  # its other requests came later
+                session = request.session
                 self._queue_of(request).drop_first(session.host.name, session)
         for request in old:
             self._refuse_old(request, now_ns)
@@ -202,7 +202,7 @@ class RequestPool:
                 self._handle(request)
 
     def _take(self, done: PooledRequest | None) -> PooledRequest | None:
-        """Finish a request and wait for the next. Return None if the pool has ended and the queue is empty."""
+        """Finish the request `done` and wait for the next one. Return None after the end of the pool."""
         if done is not None:
             with self._lock:
                 self._done(done)
@@ -217,7 +217,7 @@ class RequestPool:
                 self._signal.wait(None)
                 continue
             if may_go_on:
-                self._signal.notify()  # a notification wakes one task, for any number of requests
+                self._signal.notify()  # wake the next task, because a notification wakes only one
             return request
 
     @property
@@ -240,7 +240,7 @@ class RequestPool:
         else:
             return None
         if self._ages is not None:
-            self._ages.drop(request)  # under the same lock: `refuse_old` must not find it
+            self._ages.drop(request)  # under the same lock, because `refuse_old` must not find the request
         self._began(request)
         return request
 

@@ -1,7 +1,7 @@
 """Requests and responses: RocketMQ's codes, field parsing and response building.
 
-All fields are strings. A missing or invalid field refuses the request with SYSTEM_ERROR and a remark with field,
-expectation and fact. Unknown fields are ignored, because newer clients send more fields.
+All fields are strings. If a field is missing or invalid, the request is refused with SYSTEM_ERROR. The remark has the
+name of the field, the expected and the found value. Unknown fields are ignored, because newer clients send more fields.
 Source: RocketMQ RequestCode, ResponseCode, RemotingSysResponseCode, RemotingCommand.decodeCommandCustomHeader and
 createResponseCommand, NettyRemotingAbstract.processRequestCommand.
 """
@@ -24,15 +24,15 @@ _SHOWN_CHARACTERS = 80
 BROKER_VERSION = 409
 """Version of this broker: 4.9.8 in RocketMQ's MQVersion."""
 JAVA_LANGUAGE = 0
-"""RocketMQ's clients expect Java from a broker."""
+"""Language code of a broker's responses. RocketMQ's clients expect Java."""
 _OF_BROKER = (RESPONSE_FLAG, JAVA_LANGUAGE, BROKER_VERSION)
 REMARK_CHARACTERS_MAX = 1_000
-"""A remark may quote a large request."""
+"""Maximum length of a remark, because a remark may quote a large request."""
 _NO_FIELDS: Mapping[str, str] = {}
 
 
 class RequestCode(IntEnum):
-    """Type of a request. PUSHED: sent by a broker to its clients."""
+    """Type of a request. A broker sends requests marked PUSHED to its clients."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11
@@ -150,7 +150,7 @@ class ResponseCode(IntEnum):
 
 
 class RequestRefusedError(Exception):
-    """A request that is answered with an error code and a remark."""
+    """Refusal of a request. The answer has the error code and the remark."""
 
     def __init__(self, remark: str, code: ResponseCode = ResponseCode.SYSTEM_ERROR) -> None:
         super().__init__(f"{code.name}: {remark}")
@@ -173,7 +173,7 @@ class ExtFields:
         return value
 
     def message_place(self, name: str) -> int:
-        """Return the log offset in a field with an offset message id."""
+        """Return the log offset from a field that contains an offset message id."""
         message_id = self.text(name)
         try:
             return decode_message_id(message_id)[1]
@@ -182,7 +182,7 @@ class ExtFields:
 
     @property
     def size_characters(self) -> int:
-        """Return the total length of all names and values."""
+        """Return the total length of all field names and values."""
         return sum(len(name) + len(value) for name, value in self._fields.items())
 
     def int32(self, name: str, default: int | None = None) -> int:
@@ -194,7 +194,7 @@ class ExtFields:
         return self._integer(name, default, LONG_MAX, "an integer of 64 bits")
 
     def boolean(self, name: str, default: bool | None = None) -> bool:
-        """Return a boolean field. As in RocketMQ, only "true" is true: C++ clients send 0 for false."""
+        """Return a boolean field. As in RocketMQ, any text except "true" is false. C++ clients send 0 for false."""
         text = self._fields.get(name)
         if text is not None:
             return text.lower() == "true"
@@ -209,7 +209,7 @@ class ExtFields:
                 refuse_field(name, expected, None)
             return default
         if len(text) <= _PLAIN_DIGITS_MAX and text.isdecimal() and text.isascii():
-            return int(text)  # the usual case
+            return int(text)  # fast path
         value = java_integer(text, most.bit_length() + 1)
         if value is None:
             refuse_field(name, expected, text)
@@ -217,13 +217,13 @@ class ExtFields:
 
 
 def refuse_if(fault: str | None) -> None:
-    """Refuse a request if there is a fault."""
+    """Refuse a request with the text `fault`, unless `fault` is None."""
     if fault is not None:
         raise RequestRefusedError(fault)
 
 
 def refuse_field(name: str, expected: str, found: str | None) -> NoReturn:
-    """Refuse a request because of a field. `found` is None if the field is missing."""
+    """Refuse a request because of an invalid field, or a missing one if `found` is None."""
     shown = "no such field" if found is None else repr(found[:_SHOWN_CHARACTERS])
     raise RequestRefusedError(f"{name}: expected {expected}, found {shown}")
 
@@ -241,7 +241,7 @@ def response_to(
 
 
 def success(request: RemotingCommand, body: Any = None, **ext_fields: object) -> RemotingCommand:
-    """Return a SUCCESS response with a JSON body and fields, both optional."""
+    """Return a SUCCESS response with an optional JSON body and optional fields."""
     fields = {name: str(value) for name, value in ext_fields.items()}
     encoded = b"" if body is None else encode_json_body(body)
     return response_to(request, ResponseCode.SUCCESS, None, fields, encoded)

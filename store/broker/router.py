@@ -1,9 +1,9 @@
 """Routing: the processor and the task pool of each request code.
 
-Channel and Processor are the interface between the server, which transports frames, and the processors, which interpret
-them. A processor runs in a task of its pool and may block. A send that waits for an fsync or a slave holds no task: it
-returns a `LateResponse`. Each kind of request has its own pool, so blocked requests delay only their own kind.
-`answering` converts exceptions of a processor into responses.
+The server transports frames, and the processors interpret them. Channel and Processor are the interface between both.
+A processor runs in a task of its pool and may block. A send that waits for an fsync or a slave blocks no task, because
+its processor returns a `LateResponse`. Each kind of request has its own pool, so blocked requests delay only requests
+of their kind. `answering` converts exceptions of a processor into responses.
 Source: RocketMQ BrokerController.registerProcessor.
 """
 
@@ -34,16 +34,16 @@ class Channel(Protocol):
         """Return whether the connection can still send."""
 
     def send(self, command: RemotingCommand) -> bool:
-        """Queue a command without blocking. Return False if the connection is closed or its client does not read."""
+        """Queue a command without blocking. Return False if the connection is closed or the client does not read."""
 
     def close(self) -> None:
         """Close the connection."""
 
 
 class LateResponse:
-    """The response to a put that may wait. The processor passes `notify` to the put and returns this object.
+    """The response to a put that may not be complete. The processor passes `notify` to the put and returns this object.
 
-    Its user calls `look` after each notification and at the deadline.
+    The receiver calls `look` after each notification and at the deadline.
     """
 
     __slots__ = ("_is_notified", "_on_known", "_put", "respond")
@@ -56,7 +56,7 @@ class LateResponse:
         self._is_notified = False
 
     def to(self, put: PutMessageResult | PutWait) -> "RemotingCommand | LateResponse":
-        """Return the response of a completed put, otherwise this object."""
+        """Return the response if the put is complete, otherwise this object."""
         if not isinstance(put, PutWait):
             return self.respond(put)
         self._put = put
@@ -64,34 +64,34 @@ class LateResponse:
 
     def notify(self) -> None:
         """Report that the put may be complete. Thread-safe."""
-        self._is_notified = True  # before reading `_on_known`, as `follow` sets and then reads: one of the two calls it
+        self._is_notified = True  # set before `_on_known` is read: either this call or `follow` calls it
         if self._on_known is not None:
             self._on_known()
 
     def follow(self, on_known: Callable[[], None]) -> None:
-        """Call a function after each notification, at once if there was one before."""
-        self._on_known = on_known  # before the read: a concurrent `notify` calls it, or is seen here
+        """Call a function after each notification, and now if a notification came before."""
+        self._on_known = on_known  # set before `_is_notified` is read: either `notify` or this call calls it
         if self._is_notified:
             on_known()
 
     def look(self, now_ns: int) -> PutMessageResult | None:
-        """Return the result of the put, or None while it waits."""
+        """Return the result of the put, or None if the put is not complete."""
         assert self._put is not None, "it waits"
         return self._put.look(now_ns)
 
     def due_ns(self, now_ns: int) -> int:
-        """Return when to look again without a notification."""
+        """Return the time when `look` must be called even without a notification."""
         assert self._put is not None, "it waits"
         return self._put.due_ns(now_ns)
 
 
 Response = RemotingCommand | LateResponse | None
-"""Outcome of a request. None: no answer now; a held pull is answered later by `channel.send`."""
+"""Outcome of a request. None means no answer now; a held pull is answered later by `channel.send`."""
 _Answer = TypeVar("_Answer", bound=Response)
 Processor = Callable[[RemotingCommand, Channel], Response]
 """Answers one request.
 
-An exception becomes a SYSTEM_ERROR with its text. The answer to a one-way request is dropped.
+The text of an exception is sent as SYSTEM_ERROR. The answer to a one-way request is dropped.
 """
 
 
@@ -110,9 +110,9 @@ class Pool(Enum):
 
 
 BODY_BYTES_MAX = 256 * 1024
-"""Body limit without messages: parsing delays all others. A heartbeat with a thousand subscriptions fits."""
+"""Body limit of requests without messages, because parsing delays other requests. 1,000 subscriptions fit."""
 REGISTRATION_BYTES_MAX = 1024 * 1024
-"""Body limit of a broker's registration with the name server of another broker: six thousand topics."""
+"""Body limit of a registration with a built-in name server. 6,000 topics fit."""
 
 
 class Route(NamedTuple):
@@ -125,7 +125,7 @@ class Route(NamedTuple):
 
 
 Routes = Mapping[int, Route]
-"""By request code. Other codes are not supported."""
+"""Routes by request code. All other codes are refused as not supported."""
 
 
 def answering(

@@ -1,6 +1,6 @@
 """Sends: fields of send requests, checks of messages, and response codes of puts.
 
-Fields have long names in SEND_MESSAGE and names of one letter in SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE.
+Field names are words in SEND_MESSAGE, and single letters in SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE.
 Source: RocketMQ SendMessageRequestHeader, SendMessageRequestHeaderV2, AbstractSendMessageProcessor.msgCheck,
 SendMessageProcessor.handlePutMessageResult.
 """
@@ -29,14 +29,14 @@ _FIELDS = (
     *("producerGroup", "topic", "defaultTopic", "defaultTopicQueueNums", "queueId", "sysFlag", "bornTimestamp"),
     *("flag", "properties", "reconsumeTimes", "unitMode", "maxReconsumeTimes", "batch"),
 )
-"""In the order of their letters, from a."""
+"""Field names in the order of their letters, starting with `a`."""
 _NAMES = {name: name for name in _FIELDS}
 _LETTERS = dict(zip(_FIELDS, "abcdefghijklm", strict=True))
 _LONG_NAMED = (RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE)
 NO_LIMIT = -1
 
 MAX_RECONSUME_TIMES_VERSION = 121
-"""From V3_4_9 on, clients set the maximum number of retries themselves."""
+"""Version V3_4_9, the first whose clients send the maximum number of retries."""
 
 PUT_CODES = {
     PutMessageStatus.PUT_OK: ResponseCode.SUCCESS,
@@ -75,7 +75,7 @@ class SendRequest(NamedTuple):
     default_topic: str
     default_topic_queue_nums: int
     queue_id: int
-    """Negative: any queue."""
+    """If negative, the broker chooses a queue."""
     sys_flag: int
     born_timestamp_ms: int
     flag: int
@@ -83,7 +83,7 @@ class SendRequest(NamedTuple):
     reconsume_times: int
     unit_mode: bool
     max_reconsume_times: int
-    """NO_LIMIT unless the consumer sets a maximum."""
+    """Maximum number of retries that the consumer sets, or NO_LIMIT."""
     batch: bool
 
     @classmethod
@@ -112,13 +112,13 @@ assert all(name.startswith(_TIMER_MARK) for name in _TIMER_PROPERTIES)
 
 
 def put_remark(status: PutMessageStatus) -> str | None:
-    """Return the remark of a response to a put, or None."""
+    """Return the remark for the response to a put, or None."""
     return None if status is PutMessageStatus.PUT_OK else _REMARKS.get(status, status.value)
 
 
 @lru_cache(maxsize=16_384)
 def born_host(address: str) -> Host:
-    """Return a client's `host:port` in record form. A host that is not an IP address becomes 0.0.0.0."""
+    """Convert a client's `host:port` to the format of records. A host that is not an IP address becomes 0.0.0.0."""
     try:
         return Host.of_address(address)
     except ValueError:
@@ -127,9 +127,9 @@ def born_host(address: str) -> Host:
 
 
 def refuse_timed(properties: str) -> None:
-    """Refuse a message with an arbitrary delivery time, a feature of 5.x clients.
+    """Refuse a message that a 5.x client sends with an arbitrary delivery time.
 
-    RocketMQ 4.9 delivers it at once.
+    RocketMQ 4.9 delivers such a message at once.
     """
     if _TIMER_MARK not in properties:
         return
@@ -140,7 +140,7 @@ def refuse_timed(properties: str) -> None:
 
 
 def refuse_timed_batch(body: bytes) -> None:
-    """Refuse a batch body with such a message. Raises CorruptFileError for an invalid body."""
+    """Refuse a batch that contains a message with a delivery time. Raises CorruptFileError for an invalid body."""
     if _TIMER_MARK.encode() in body:
         for unit in decode_batch(body):
             refuse_timed(unit.properties.decode(errors="replace"))
@@ -154,7 +154,7 @@ class SendChecks:
         self._store_host = parts.config.store_host
 
     def check_writeable(self) -> None:
-        """Refuse sends while the store cannot accept messages."""
+        """Refuse a send while the store is busy, or before the configured start time of sends."""
         parts = self._parts
         if parts.store.is_os_page_cache_busy or parts.store.is_transient_store_pool_deficient:
             remark = "[REJECTREQUEST] the store is busy: send it again later"
@@ -164,13 +164,13 @@ class SendChecks:
             raise RequestRefusedError(f"this broker takes messages from {begin_ms} ms since 1970 on")
 
     def check_queues(self, topic: TopicConfig) -> None:
-        """Refuse a topic without queues: its messages could not be pulled."""
+        """Refuse a topic without queues, because its messages could not be pulled."""
         if topic.write_queue_nums <= 0:
             found = f"expected 1 or more, found {topic.write_queue_nums}"
             raise RequestRefusedError(f"writeQueueNums of topic {topic.topic!r}: {found}")
 
     def topic(self, send: SendRequest) -> TopicConfig:
-        """Check a send and return its topic, created if allowed."""
+        """Check a send and return its topic. Creates a missing topic if the settings allow that."""
         known, name = self._parts.topics.get(send.topic), send.topic
         if known is None:
             refuse_if(topic_fault(name))
@@ -199,9 +199,9 @@ class SendChecks:
         return made
 
     def message(self, send: SendRequest, topic: TopicConfig, body: bytes, channel: Channel) -> Message:
-        """Return the message to store, without properties. A negative queue id becomes the next one in round robin."""
+        """Return the message to store, without properties. A negative queue id is replaced in round robin."""
         assert topic.write_queue_nums > 0, topic
-        # Flags about body and tags are kept. Only the broker starts transactions.
+        # Flags of body and tags stay. Transaction flags are cleared, because only the broker may set them.
         flag = send.sys_flag & ~TRANSACTION_MASK
         return Message(
             send.topic,

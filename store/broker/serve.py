@@ -1,6 +1,6 @@
 """Served broker: broker, server and access rules, configured by `tornlog serve`.
 
-Options override the settings of a broker.conf. Invalid settings are usage errors.
+Command line options override the settings of a broker.conf. Invalid settings are reported as usage errors.
 """
 
 import resource
@@ -33,8 +33,8 @@ from .operator_log import Emit, failure, warning
 from .server import RemotingServer
 
 _SPARE_DESCRIPTORS = 512
-"""Kept for files and for refusing connections, if there are at least twice as many."""
-_PORT_WITH_VIP_MIN = 3  # clients with vipChannelEnabled connect to the port less 2 (MixAll.brokerVIPChannel)
+"""Descriptors reserved for files and for connections to be refused. At most half of all descriptors are reserved."""
+_PORT_WITH_VIP_MIN = 3  # clients with vipChannelEnabled connect to the port - 2 (MixAll.brokerVIPChannel)
 _ANY_HOST = ("0.0.0.0", "::")
 
 
@@ -53,14 +53,14 @@ class ServedBroker:
         others: Mapping[str, str] | None = None,
         emit: Emit,
     ) -> None:
-        """Read the access rules, if acl_path is set. Raises PlainAclError, or OSError if reading fails.
+        """Read the access rules if `acl_path` is set. Raises PlainAclError, or OSError if reading fails.
 
-        Setting changes are written to the broker.conf at `conf_path`. `others` are its keys that are not the store's.
+        Setting changes are written to the broker.conf at `conf_path`. `others` has its keys that the store ignores.
         """
         self._access = None if acl_path is None else AccessControl(world, acl_path, emit)
         self.server = RemotingServer(world, limits, emit)
         self.addresses: list[str] = []
-        """Listening addresses after the start. Clients get the first one."""
+        """Listening addresses after the start. The first address is the one for clients."""
         self._emit = emit
         self._world = world
         self._store = store
@@ -71,11 +71,11 @@ class ServedBroker:
         self._broker: Broker | None = None
 
     def start(self, addresses: Sequence[str], optional: Sequence[str] = ()) -> None:
-        """Listen, recover the directory, and answer requests.
+        """Listen, recover the store, and answer requests.
 
-        An address of `optional` that cannot be bound is only logged. Raises OSError if another address cannot be bound
-        or the disk fails, StoreLockedError if the directory is in use, and CorruptFileError if it is not a store. After
-        an exception everything is stopped.
+        If an address of `optional` cannot be bound, the failure is only logged. Raises OSError if another address
+        cannot be bound or the disk fails, StoreLockedError if the directory is in use, and CorruptFileError if it is
+        not a store. After an exception all parts are stopped.
         """
         try:
             self.addresses = self.server.listen(addresses)
@@ -114,7 +114,7 @@ class ServedBroker:
         self.server.start(broker.routes(), check=check, on_channel_closed=closed, on_response=answered)
 
     def _note_slaves(self, ha: HAService) -> None:
-        """Log lost slaves and, on a slave, divergence from the master."""
+        """Log each slave whose connection ends. On a slave, log divergence from the master."""
 
         def gone(slave: HAConnection) -> None:
             at = f"log offset {max(slave.reported, 0)}"
@@ -129,10 +129,10 @@ class ServedBroker:
             ha.client.on_diverged = diverged
 
     def _note_failures(self, broker: Broker) -> None:
-        """Log each service that fails, and end the process if clients depend on it.
+        """Log each service that fails. End the process if clients depend on the failed service.
 
-        Access control must follow its file, or a revoked account keeps its rights. Held pulls are answered by their
-        service, and clients find the broker through its registrations.
+        They depend on three services: access control, which revokes accounts after a change of its file; held pulls;
+        and registrations, through which clients find the broker.
         """
         flags = broker.own_store.flags
         over = "no more is put until a restart"
@@ -142,7 +142,7 @@ class ServedBroker:
                 service.on_failure = self.server.fail
 
     def _complete(self, settings: LiveSettings) -> None:
-        """Add the server's part to the settings of a broker."""
+        """Add the settings of the server to those of a broker."""
         settings.emit = self._emit
         is_controlled = str(self._access is not None).lower()
         unused = {key: value for key, value in self._others.items() if key in UNUSED_DEFAULTS}
@@ -179,14 +179,14 @@ class ServedBroker:
         return info | {f"requestsRefused_{one.name}": str(n) for one, n in counts.refusals.items() if n}
 
     def metrics(self) -> Iterable[Metric]:
-        """Return all metrics. Requires `start`."""
+        """Return all metrics. Call `start` first."""
         assert self._broker is not None, "start first"
         return metrics_of(self._broker, self.server)
 
     def shutdown(self) -> bool:
         """Answer pending requests, then stop. Return whether the store's shutdown was clean."""
         if self._broker is not None:
-            self._broker.held_pulls.release()  # while answers can still be sent
+            self._broker.held_pulls.release()  # before the server stops, so that the answers are still sent
         self.server.shutdown()
         if self._access is not None:
             self._access.shutdown()
@@ -203,9 +203,9 @@ class Role(Enum):
 
 @contextmanager
 def usage_errors(file: str | None = None, keys: Collection[str] = ()) -> Iterator[None]:
-    """Turn configuration and start errors into usage errors, and other StoreErrors into exit status 1.
+    """Convert configuration and start errors to usage errors, and any other StoreError to exit status 1.
 
-    Errors of the given keys, or of a line, name the file.
+    The message names `file` if the error belongs to a line or to one of `keys`.
     """
     try:
         yield
@@ -220,22 +220,22 @@ def usage_errors(file: str | None = None, keys: Collection[str] = ()) -> Iterato
 
 
 def conf_of(text: str, root: str) -> BrokerConf:
-    """Parse a broker.conf. The store is in `root`, whatever the file says. Raises ConfigError."""
+    """Parse a broker.conf. The store's directory is `root`, even if the file names another. Raises ConfigError."""
     conf = read_broker_conf(text, root)
     return replace(conf, store=replace(conf.store, store_path_root_dir=root))
 
 
 def port_of(port: int | None, others: Mapping[str, str]) -> int:
-    """Return the port of the command line, else of the file. Raises ConfigError."""
+    """Return the port from the command line, or else from the file. Raises ConfigError."""
     return BrokerConfig.of(others).listen_port if port is None else port
 
 
 def addresses_of(
     host: str, port: int, namesrv_port: int | None, *, vip_port: bool | None
 ) -> tuple[list[str], list[str]]:
-    """Return the addresses to listen at, the broker's own first, and the optional ones.
+    """Return the required listening addresses, the broker's own first, and the optional addresses.
 
-    `vip_port` is whether to listen at port - 2; None: if it can be bound.
+    `vip_port` tells whether to listen at port - 2. None makes that address optional.
     """
     shown = in_brackets(host)
     ports = [port]
@@ -269,7 +269,7 @@ def store_config_of(conf: BrokerConf, role: Role | None, master: str | None, por
 def broker_config_of(
     others: Mapping[str, str], name: str | None, role: Role | None, master: str | None, advertise: str | None, host: str
 ) -> BrokerConfig:
-    """Return the broker's settings. The command line overrides the file."""
+    """Return the broker's settings. Values of the command line override the file."""
     settings: dict[str, Any] = {}
     if name is not None:
         settings["broker_name"] = name
@@ -302,7 +302,7 @@ def _split_master(address: str) -> tuple[str, int]:
 
 
 def limits_of_process(others: Mapping[str, str]) -> ServerLimits:
-    """Return the server's limits. Connections are bounded by the descriptors of this process."""
+    """Return the server's limits. The descriptors of this process limit the number of connections."""
     limits = server_limits_of(others)
     # The soft limit is often 1,024; a process may raise it up to the hard limit.
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -316,7 +316,7 @@ def limits_of_process(others: Mapping[str, str]) -> ServerLimits:
 
 
 def network_of(certificate: str | None, key: str | None, *, is_required: bool, options: ListenOptions) -> RealNetwork:
-    """Return the network, with TLS if there is a certificate."""
+    """Return the network. It uses TLS if there is a certificate."""
     if (certificate is None) != (key is None):
         raise typer.BadParameter("--tls-cert and --tls-key belong together", param_hint="--tls-key")
     if certificate is None or key is None:

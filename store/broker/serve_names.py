@@ -1,8 +1,8 @@
 """Served name server: a standalone name server with a directory for its KV settings.
 
-Name servers do not know each other: each broker registers with all of them, and clients ask any. A broker that is
-silent for two minutes, or whose connection has ended, is in no route. A restarted name server is therefore complete
-again within seconds.
+Name servers do not communicate with each other. Each broker registers with all name servers, and a client can query any
+of them. A restarted name server has all routes again within seconds, after the brokers have registered. A broker is
+removed from the routes when its connection ends or after two minutes without a request from it.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ class ServedNameServer:
     def __init__(
         self, world: World, directory: str, limits: ServerLimits, *, acl_path: str | None = None, emit: Emit
     ) -> None:
-        """Read the access rules, if acl_path is set. Raises PlainAclError, or OSError if reading fails."""
+        """Read the access rules if `acl_path` is set. Raises PlainAclError, or OSError if reading fails."""
         self._access = None if acl_path is None else AccessControl(world, acl_path, emit)
         self.server = RemotingServer(world, limits, emit)
         self.addresses: list[str] = []
@@ -45,7 +45,7 @@ class ServedNameServer:
         """Listen, load the KV settings, and answer requests. `optional` is ignored.
 
         Raises OSError if an address cannot be bound or the disk fails, StoreLockedError if the directory is in use, and
-        CorruptFileError if the settings are unreadable. After an exception everything is stopped.
+        CorruptFileError if the settings are unreadable. After an exception all parts are stopped.
         """
         del optional
         try:
@@ -72,7 +72,7 @@ class ServedNameServer:
         self.server.start(routes, check=check, on_channel_closed=self.names.channel_closed)
 
     def shutdown(self) -> bool:
-        """Answer pending requests, then stop. Always returns True, since every change is durable before its answer."""
+        """Answer pending requests, then stop. Returns True, because every change is durable before its answer."""
         self.server.shutdown()
         if self._access is not None:
             self._access.shutdown()
@@ -96,10 +96,10 @@ class ServedNameServer:
 
 
 def _pool_of(code: int) -> Pool:
-    """Return the pool of a request. Route queries do not wait for registrations."""
+    """Return the pool of a request. Route queries have their own pool, so that registrations do not delay them."""
     return Pool.CLIENT_MANAGE if code == RequestCode.GET_ROUTEINFO_BY_TOPIC else Pool.ADMIN
 
 
 def _body_bytes_max(code: int) -> int:
-    """Return the largest body of a request. A broker may register as many topics as fit a frame."""
+    """Return the body limit of a request. A broker may register as many topics as fit a frame."""
     return FRAME_BYTES_MAX if code == RequestCode.REGISTER_BROKER else BODY_BYTES_MAX

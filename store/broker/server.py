@@ -1,8 +1,8 @@
 """Remoting server: receives requests, runs them in their pool, and answers.
 
-A request is checked against the access rules, processed and answered in one worker task. A response that waits for an
-fsync or a slave is sent later by another task. If a task of the server ends, some clients would get no answers. The
-server then fails, and its process ends so that a supervisor restarts it.
+One worker task checks a request against the access rules, processes it and answers it. A response that waits for an
+fsync or a slave is sent later by another task. If a task of the server fails, some clients would receive no answers.
+The server then fails as a whole, and its process ends so that a supervisor restarts it.
 Source: RocketMQ NettyRemotingServer, NettyRemotingAbstract.processRequestCommand.
 """
 
@@ -25,7 +25,7 @@ from .server_counts import RequestRefusal, ServerCounts
 from .session import Session
 
 DRAIN_MS = 10_000
-"""Time to answer the pending requests when the server stops, for all pools together."""
+"""Time limit for all pending requests when the server stops."""
 
 AccessCheck = Callable[[RemotingCommand, Channel], None]
 """Raises AccessDeniedError if a request is not allowed."""
@@ -40,11 +40,11 @@ class RemotingServer:
     """
 
     def __init__(self, world: World, limits: ServerLimits | None = None, emit: Emit = lambda line: None) -> None:
-        """`emit` writes to the operator log, from any task."""
+        """`emit` writes to the operator log. Any task may call it."""
         self.failure: str | None = None
         """Why the process must end, or None."""
         self.on_failure: Callable[[], None] = do_nothing
-        """Called after a failure, in the task that failed."""
+        """Called after a failure by the task that failed."""
         self.limits = limits or ServerLimits()
         self.counts = ServerCounts(world.tasks)
         self._world = world
@@ -69,16 +69,16 @@ class RemotingServer:
             service.on_failure = self.fail
 
     def fail(self, name: str, error: Exception) -> None:
-        """Record that a necessary task has ended, so that the process ends. Thread-safe."""
+        """Record that a necessary task has failed, so that the process ends. Thread-safe."""
         reason = f"{name} has ended: {type(error).__name__}: {error}"
-        self.failure = self.failure or reason  # the first failure: later ones are often its consequences
+        self.failure = self.failure or reason  # the first failure often causes the later ones
         self._emit(failure(f"{reason}; clients cannot be served without it, so the process ends"))
         self.on_failure()
 
     def listen(self, addresses: Sequence[str]) -> list[str]:
-        """Listen at `host:port` addresses and return them with their ports. Clients that connect wait for `start`.
+        """Listen at `host:port` addresses and return them with their actual ports. Connections wait for `start`.
 
-        On an OSError it listens at none of them.
+        After an OSError no address is open.
         """
         return self.connections.listen(addresses)
 
@@ -92,9 +92,9 @@ class RemotingServer:
     ) -> None:
         """Answer requests.
 
-        `check` raises for requests that are not allowed; None allows all. `on_channel_closed` is called once for each
-        ended connection, in a separate task. `on_response` is called with each response of a client, in the task of the
-        connections. It returns False for a response without a request.
+        `check` raises AccessDeniedError for a request that is not allowed; None allows all requests. A separate task
+        calls `on_channel_closed` once for each ended connection. The poller task calls `on_response` with each response
+        of a client; it must return False if no request waits for the response.
         """
         self._on_response = on_response
         self._routes = routes
@@ -109,8 +109,8 @@ class RemotingServer:
     def shutdown(self) -> bool:
         """Stop receiving, answer pending requests, and close all connections. Return False on a timeout.
 
-        Late requests get no answer. They are still awaited: they must not write to the store's directory after another
-        process has locked it.
+        Requests that are running after the timeout get no answer. The call still waits for them, because they must not
+        write to the store's directory after another process has locked it.
         """
         self.connections.drain()
         for pool in self._pools.values():
@@ -134,7 +134,7 @@ class RemotingServer:
     def pools(self) -> Iterable[RequestPool]:
         return self._pools.values()
 
-    # -- in the task of the connections ------------------------------------------------------------
+    # -- in the poller task ------------------------------------------------------------------------
 
     def _receive(self, session: Session, command: RemotingCommand, size_bytes: int, now_ns: int) -> None:
         self.counts.requests += 1
@@ -153,7 +153,7 @@ class RemotingServer:
             remark = f"body: expected {route.body_bytes_max} bytes or fewer, found {len(command.body)}"
             self._refuse_at_once(session, command, RequestRefusal.TOO_LARGE, ResponseCode.SYSTEM_ERROR, remark)
             return
-        is_pipelined = session.is_pipelining  # before this request counts
+        is_pipelined = session.is_pipelining  # before this request is counted
         session.began_request(size_bytes)
         request = PooledRequest(command, session, route.processor, size_bytes, now_ns, is_pipelined)
         if not self.connections.make_room():
@@ -172,7 +172,7 @@ class RemotingServer:
             session.send(response_to(command, code, remark))
 
     def _end_turn(self, now_ns: int) -> int | None:
-        """Wake the pools with new requests, and refuse old ones. Return the next deadline."""
+        """Wake the pools with new requests, and refuse requests that waited too long. Return the next deadline."""
         for pool in self._offered:
             pool.wake()
         self._offered.clear()
@@ -204,7 +204,8 @@ class RemotingServer:
 
     def _finish(self, request: PooledRequest, response: RemotingCommand | None) -> None:
         command, session = request.command, request.session
-        session.done_request(request.size_bytes)  # before the answer, or a waiting client would seem to pipeline
+        # Before the answer: the client's next request would otherwise count as pipelined.
+        session.done_request(request.size_bytes)
         if response is None or command.is_one_way:
             return
         try:
@@ -243,7 +244,7 @@ class RemotingServer:
 
 
 class ClosedChannels(Service):
-    """Reports ended connections in a task that may block."""
+    """Task that reports ended connections. Unlike the poller task, it may block."""
 
     name = "closed channels"
 

@@ -44,7 +44,7 @@ class ServerCounts:
         self.endings = dict.fromkeys(Ending, 0)
         self.refusals = dict.fromkeys(RequestRefusal, 0)
         self.accepted = 0
-        """Accepted connections. Like the two counters below, written only by the poller task."""
+        """Number of accepted connections. Only the poller task writes this counter and the next two."""
         self.requests = 0
         self.accept_failures = 0
 

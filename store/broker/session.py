@@ -1,7 +1,7 @@
 """Session: the server's side of a connection, with its output and its requests.
 
-Any task may send. Data that the network does not accept at once is buffered for the poller task. Only the poller task
-receives and decides which events of the connection are watched.
+Any task may send. Data that the network does not accept at once is buffered, and the poller task sends it later. Only
+the poller task receives, and only it chooses the events of the connection to watch.
 """
 
 from collections import deque
@@ -16,7 +16,7 @@ from .server_counts import Ending
 
 
 class SessionKeeper(Protocol):
-    """The server's side of all sessions. Thread-safe."""
+    """Interface from a session to its server. Thread-safe."""
 
     @property
     def limits(self) -> ServerLimits:
@@ -24,13 +24,13 @@ class SessionKeeper(Protocol):
 
     @property
     def is_listening(self) -> bool:
-        """Return whether the server still takes requests."""
+        """Return whether the server still receives requests."""
 
     def hold(self, size_bytes: int) -> None:
-        """Count bytes that are held for a client. A negative number releases them."""
+        """Add to the count of bytes that are held for clients. A negative number subtracts released bytes."""
 
     def look_after(self, session: "Session") -> None:
-        """Review a session in the next turn."""
+        """Update the timeouts and watched events of a session in the next turn."""
 
     def ended(self, session: "Session", ending: Ending) -> None:
         """Release the connection of a session that has ended."""
@@ -44,29 +44,29 @@ class ClientHost:
     def __init__(self, world: World, name: str) -> None:
         self.name = name
         self.connections = 0
-        """Only for the poller task."""
+        """Number of connections. Only for the poller task."""
         self._busy = world.tasks.cell("busy connections of a host")
 
     def began(self) -> None:
-        """Count a connection with pending requests."""
+        """Count one more connection with pending requests."""
         busy = self._busy.add(1)
         assert busy > 0, busy
 
     def done(self) -> None:
-        """Uncount a connection without pending requests."""
+        """Count one connection less with pending requests."""
         busy = self._busy.add(-1)
         assert busy >= 0, busy
 
     def share(self, limits: ServerLimits) -> int:
-        """Return the limit in bytes for the pending requests of each connection."""
+        """Return the byte limit of the pending requests of each connection."""
         return min(limits.requests_bytes_max, limits.requests_of_host_bytes_max // max(self._busy.get(), 1))
 
 
 class Session:
-    """One connection, as a Channel for processors.
+    """One connection, used as a Channel by processors.
 
-    Invariant: output_bytes is the sum of the buffered output. Request bytes are counted in a cell of their own, because
-    a task that answers must not delay the poller. Both count towards the keeper's held bytes.
+    Invariant: `output_bytes` is the size of the buffered output. The bytes of requests are counted in a cell, without
+    the lock, because an answering task must not delay the poller task. Both sums are part of the keeper's held bytes.
     """
 
     __slots__ = (
@@ -100,13 +100,13 @@ class Session:
         self._requests_bytes = world.tasks.cell("bytes of requests")
         self._now_ns = world.clock.monotonic_ns
         self.active_ns = self.taken_ns = self._now_ns()
-        """Time of the last traffic, and of the last time that the client read output."""
+        """Time of the last traffic, and time when the client last read output."""
         self.watched_for = (True, False)
         """Whether the poller watches for input and for output. Only for the poller task."""
         self.heard_turn = 0
         """The last turn in which the poller task handled this session."""
         self._is_paused = False
-        """Whether the poller task must be woken once enough requests are done."""
+        """Whether the poller task must be woken after enough requests are done."""
         self._output: deque[memoryview] | None = None
         self._lock = world.tasks.lock("session")
         self._keeper = keeper
@@ -117,7 +117,10 @@ class Session:
         return self.ending is None
 
     def send(self, command: RemotingCommand) -> bool:
-        """Send or buffer a command without blocking. Return False if the connection ended. ValueError: too large."""
+        """Send or buffer a command without blocking. Return False if the connection has ended.
+
+        Raises ValueError if the command does not fit a frame.
+        """
         frame = memoryview(encode_frame(command))
         with self._lock:
             if self.ending is not None:
@@ -134,19 +137,19 @@ class Session:
         self.end(Ending.BY_PROCESSOR)
 
     def end(self, ending: Ending) -> None:
-        """End the connection. The first reason counts."""
+        """End the connection. Only the first call has an effect."""
         with self._lock:
             if self.ending is not None:
                 return
             self.ending = ending
-            # Under the lock: bytes that another task adds after this would never be subtracted.
+            # Under the lock, because bytes that another task buffers after this would never be subtracted.
             self._keeper.hold(-self.output_bytes)
             self.output_bytes = 0
             self._output = None
         self._keeper.ended(self, ending)
 
     def send_waiting(self) -> None:
-        """Send buffered output as far as the network accepts it."""
+        """Send as much buffered output as the network accepts."""
         ending: Ending | None = None
         with self._lock:
             output = self._output
@@ -165,20 +168,23 @@ class Session:
             self.end(ending)
 
     def _take_over(self, frame: memoryview) -> tuple[bool, Ending | None]:
-        """Send a frame or buffer the rest. Return whether output is buffered, and the reason if it ended."""
+        """Send a frame and buffer the unsent rest.
+
+        Return whether output is buffered, and a reason if the connection must end.
+        """
         if not self.output_bytes:
             frame, ending = self._hand_over(frame)
             if ending is not None or not frame:
                 return False, ending
         elif self.output_bytes > self._keeper.limits.output_bytes_max:
-            return False, Ending.NOT_READING  # this frame does not count: one large answer ends no connection
+            return False, Ending.NOT_READING  # this frame is not counted, because one large answer is allowed
         self._keep(frame)
         return True, None
 
     def _hand_over(self, data: memoryview) -> tuple[memoryview, Ending | None]:
-        """Send data without blocking. Return the unsent rest, and the reason if the connection ended."""
+        """Send data without blocking. Return the unsent rest, and a reason if the connection must end."""
         try:
-            while data:  # without waiting: a client that does not read must not block the others
+            while data:  # the timeout is 0, because a client that does not read must not block the others
                 data = data[self.connection.send(data, 0) :]
                 self.active_ns = self.taken_ns = self._now_ns()
         except TimeoutError:
@@ -192,7 +198,7 @@ class Session:
             self.taken_ns = self._now_ns()
         assert data, "nothing to keep"
         if self._output is None:
-            self._output = deque()  # few sessions need it, and it is large
+            self._output = deque()  # created on demand: a deque is large and few sessions need one
         self._output.append(data)
         self.output_bytes += len(data)
         self._keeper.hold(len(data))
@@ -200,19 +206,19 @@ class Session:
     def began_request(self, size_bytes: int) -> None:
         assert size_bytes > 0, size_bytes
         counted_bytes = max(size_bytes, self._keeper.limits.request_bytes_least)
-        if self._requests_bytes.add(counted_bytes) == counted_bytes:  # atomic: only one task may be the first
+        if self._requests_bytes.add(counted_bytes) == counted_bytes:  # `add` is atomic, so one task is the first
             self.host.began()
         self._keeper.hold(size_bytes)
 
     def done_request(self, size_bytes: int) -> None:
-        """Uncount a finished request."""
+        """Subtract a finished request from the counts."""
         limits = self._keeper.limits
         left_bytes = self._requests_bytes.add(-max(size_bytes, limits.request_bytes_least))
         assert left_bytes >= 0, left_bytes
         self._keeper.hold(-size_bytes)
         if left_bytes == 0:
             self.host.done()
-        if self._is_paused and left_bytes * 2 <= self.host.share(limits):  # half, to save wake-ups
+        if self._is_paused and left_bytes * 2 <= self.host.share(limits):  # at half of the limit, for fewer wake-ups
             self._is_paused = False
             self._keeper.look_after(self)
 
@@ -223,14 +229,13 @@ class Session:
 
     @property
     def is_listened_to(self) -> bool:
-        """Return whether the poller may receive more input.
+        """Return whether the poller task may receive more input: not too much output is unread or requests pending.
 
-        It may not while too much output is unread or too many requests are pending. Only for the poller task, which is
-        woken when that changes.
+        Only for the poller task. If the answer is False, the session wakes that task when the answer changes.
         """
         if self._is_heard():
             return True
-        self._is_paused = True  # set before the second check, so that no concurrent end of a request is missed
+        self._is_paused = True  # set before the second check, which then includes a request that has just ended
         return self._is_heard()
 
     def _is_heard(self) -> bool:

@@ -1,4 +1,4 @@
-"""Setting changes requested by operators: their encoding and their errors."""
+"""Setting changes: parser of operators' requests, and errors of changes."""
 
 from collections.abc import Mapping
 
@@ -7,14 +7,14 @@ from ..formats.java_text import java_trim
 from .requests import RequestRefusedError, ResponseCode
 
 CHANGES_MAX = 1_024  # no broker has as many settings
-"""Settings in one request."""
+"""Maximum number of settings in one request."""
 KEY_CHARACTERS_MAX = 255
 _BOOLEANS = {"true": True, "false": False}
 _SHOWN_CHARACTERS = 80
 
 
 class SettingChangeError(ValueError):
-    """A setting change that is not possible. The message names the setting."""
+    """An impossible change of a setting. The message names the setting."""
 
     code = ResponseCode.SYSTEM_ERROR
 

@@ -2,15 +2,15 @@
 
     name              key            counts
     TOPIC_PUT_NUMS    topic          messages stored in a topic
-    TOPIC_PUT_SIZE    topic          their bytes in the log
+    TOPIC_PUT_SIZE    topic          bytes of these messages in the log
     GROUP_GET_NUMS    topic@group    messages delivered to a group
-    GROUP_GET_SIZE    topic@group    bytes of their records
+    GROUP_GET_SIZE    topic@group    bytes of the delivered records
     SNDBCK_PUT_NUMS   topic@group    messages that a group sent back
     BROKER_PUT_NUMS   cluster        messages stored
     BROKER_GET_NUMS   cluster        messages delivered
 
-Each has totals and rates of the last minute, hour and day. Totals are sampled every 10 s, 10 min and hour. The first
-sample is dated one interval back. RocketMQ's figures end at the last sample; these end now.
+Each key has totals and rates for the last minute, hour and day. The totals are sampled every 10 s, 10 min and hour. The
+time of the first sample is set one interval back. RocketMQ's figures end at the last sample; these figures end now.
 Source: RocketMQ BrokerStatsManager, StatsItem.computeStatsData, BrokerStatsData.
 """
 
@@ -23,7 +23,7 @@ from ..stats import StoreStats
 from ..world import Clock
 
 KEYS_MAX = 10_000
-"""Keys per name. Further keys are not counted."""
+"""Maximum number of keys per name. Further keys are not counted."""
 SAMPLE_MS = 10_000
 
 
@@ -34,7 +34,7 @@ class _Span(NamedTuple):
 
 
 _SPANS = (
-    # As in StatsItem, one sample more than intervals: 7 samples span 6 intervals.
+    # As in StatsItem, 7 samples span 6 intervals.
     _Span("statsMinute", SAMPLE_MS, 7),
     _Span("statsHour", 600_000, 7),
     _Span("statsDay", 3_600_000, 25),
@@ -61,7 +61,7 @@ class _Series:
                 samples.append(_Total(now_ms, total, times))
 
     def members(self, now_ms: int, total: int, times: int) -> dict[str, dict[str, float]]:
-        """Return the totals and rates of each span up to now."""
+        """Return the totals and rates of each time span that ends now."""
         now = _Total(now_ms, total, times)
         return {span.member: _since(samples[0], now) for span, samples in zip(_SPANS, self.samples, strict=True)}
 
@@ -80,7 +80,7 @@ class _Count:
 
 
 class BrokerStatistics:
-    """Statistics since the start of a broker. Any task may count; concurrent counts may be lost."""
+    """Statistics since the start of a broker. Any task may count. If two tasks count at once, one count may be lost."""
 
     def __init__(self, clock: Clock, stats: StoreStats, cluster: str) -> None:
         self._clock = clock
@@ -103,7 +103,7 @@ class BrokerStatistics:
             "BROKER_PUT_NUMS": lambda _: _twice(stats.put_messages_total),
             "BROKER_GET_NUMS": lambda _: _twice(stats.messages_transferred),
         }
-        """Total and number of calls of a key, by name."""
+        """By name: a function that returns the total and the number of calls of a key."""
 
     def given(self, topic: str, group: str, records: list[bytes]) -> None:
         """Count messages delivered to a group."""
@@ -121,7 +121,7 @@ class BrokerStatistics:
             count.times += 1
 
     def sample(self) -> None:
-        """Sample all totals. Must be called at least every SAMPLE_MS."""
+        """Sample all totals. Call this at least every SAMPLE_MS."""
         now_ms = self._clock.monotonic_ns() // 1_000_000
         for name, totals in self._sources.items():
             for key in self._keys(name):
@@ -142,7 +142,7 @@ class BrokerStatistics:
         return series
 
     def members(self, name: str, key: str) -> dict[str, Any] | None:
-        """Return the last minute, hour and day of a key, or None without counts."""
+        """Return the figures of a key for the last minute, hour and day, or None if nothing was counted."""
         totals = self._sources.get(name)
         if totals is None or key not in self._keys(name):
             return None
@@ -150,7 +150,7 @@ class BrokerStatistics:
         return self._note(name, key, now_ms, total).members(now_ms, *total)
 
     def given_per_second(self, topic: str, group: str) -> float:
-        """Return the messages of a topic per second that a group got in the last minute: consumeTps."""
+        """Return how many messages of a topic per second a group received in the last minute (consumeTps)."""
         found = self.members("GROUP_GET_NUMS", f"{topic}@{group}")
         return 0.0 if found is None else float(found["statsMinute"]["tps"])
 
@@ -161,7 +161,7 @@ class BrokerStatistics:
 
 def _count_of(counts: dict[str, _Count], key: str) -> _Count | None:
     count = counts.get(key)
-    if count is None and len(counts) < KEYS_MAX:  # clients choose group names, so the table needs a limit
+    if count is None and len(counts) < KEYS_MAX:  # the table needs a limit, because clients choose group names
         count = counts[key] = _Count()
     return count
 

@@ -20,7 +20,7 @@ SQL92 = "SQL92"
 _ALL = "*"
 _EVERYTHING = TagFilter.parse(None)
 
-# By number, as C++ clients send them: RocketMQ ConsumeType, MessageModel, ConsumeFromWhere.
+# C++ clients send the index instead of the name: RocketMQ ConsumeType, MessageModel, ConsumeFromWhere.
 _CONSUME_TYPES = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY")
 _MESSAGE_MODELS = ("BROADCASTING", "CLUSTERING")
 _FROM_WHERE = (
@@ -33,11 +33,11 @@ _FROM_WHERE = (
 )
 
 TEXT_CHARACTERS_MAX = 255
-"""Longest client id or group name. RocketMQ's clients have this limit for groups; their ids are shorter."""
+"""Longest client id or group name. RocketMQ's clients have the same limit for groups, and shorter client ids."""
 GROUPS_MAX = 256
-"""Groups of each kind in a heartbeat. A new consumer group and its retry topic are written to disk one by one."""
+"""Maximum number of producer or consumer groups in a heartbeat. Each new consumer group needs two disk writes."""
 TOPICS_MAX = 4096
-"""Of one group."""
+"""Maximum number of topics of one group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ class SubscriptionData:
     expression: str = _ALL
     expression_type: str = TAG
     version: int = 0
-    """Time of the subscription in ms since 1970, by the consumer's clock. The latest one wins."""
+    """Time of the subscription in ms since 1970, by the consumer's clock. The latest subscription is used."""
     class_filter_mode: bool = False
-    """Whether a filter server (old RocketMQ) filters, so that the broker returns all messages."""
+    """Whether a filter server of old RocketMQ filters. The broker then returns all messages."""
 
     @property
     def is_tag(self) -> bool:
@@ -58,7 +58,7 @@ class SubscriptionData:
 
     @property
     def is_sql(self) -> bool:
-        """Return whether this is a valid filter by properties."""
+        """Return whether this is a valid SQL92 expression."""
         return not self.is_tag and self._fault is None
 
     @property
@@ -83,7 +83,7 @@ class SubscriptionData:
 
     @classmethod
     def of(cls, members: Members) -> "SubscriptionData":
-        """Read a subscription from a JSON object. Its tag sets repeat the expression and are ignored."""
+        """Read a subscription from a JSON object. Its tag sets are ignored, because they repeat the expression."""
         return cls(
             members.text("topic"),
             members.text("subString", _ALL),
@@ -112,7 +112,7 @@ class SubscriptionData:
         return None
 
     def filter(self, registered: ConsumerFilterData | None = None) -> MessageFilter:
-        """Return the message filter. `registered` is the group's expression in the bit maps. Requires `check`."""
+        """Return the message filter. `registered` is the group's registration for bit maps. Call `check` first."""
         if self.class_filter_mode:
             return _EVERYTHING
         if self.is_tag:
@@ -130,7 +130,7 @@ class ConsumerData:
     consume_type: str
     """CONSUME_ACTIVELY (pull) or CONSUME_PASSIVELY (push)."""
     message_model: str
-    """CLUSTERING, where the members share the queues, or BROADCASTING."""
+    """CLUSTERING (the members share the queues) or BROADCASTING (each member reads all queues)."""
     consume_from_where: str
     unit_mode: bool
     subscriptions: tuple[SubscriptionData, ...]
@@ -150,7 +150,7 @@ class ConsumerData:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatData:
-    """One heartbeat."""
+    """Content of a heartbeat."""
 
     client_id: str
     producer_groups: tuple[str, ...]
@@ -168,7 +168,7 @@ class HeartbeatData:
 
 
 def _name(members: Members, name: str) -> str:
-    """Return a name that is sent to other clients, limited so that it fits their frames."""
+    """Return a name, with limited length because the broker sends it to other clients in frames."""
     found = members.text(name)
     if len(found) > TEXT_CHARACTERS_MAX:
         raise CorruptFileError(BODY, 0, name, f"at most {TEXT_CHARACTERS_MAX} characters", len(found))

@@ -10,7 +10,7 @@ from ..formats.half_message import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC
 from ..formats.message import MAX_TOPIC_BYTES
 
 AUTO_CREATE_TOPIC = "TBW102"
-"""The template of automatically created topics."""
+"""Template topic for automatically created topics."""
 SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
 BENCHMARK_TOPIC = "BenchmarkTest"
 OFFSET_MOVED_EVENT = "OFFSET_MOVED_EVENT"
@@ -21,7 +21,7 @@ DLQ_GROUP_PREFIX = "%DLQ%"
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 GROUP_CHARACTERS_MAX = MAX_TOPIC_BYTES - len(RETRY_GROUP_PREFIX)
-"""The retry topic of the group must be a valid topic."""
+"""Maximum length of a group name, so that the name of its retry topic is valid."""
 
 SYSTEM_GROUPS = (
     "TOOLS_CONSUMER",
@@ -67,15 +67,15 @@ def is_closed_topic(topic: str) -> bool:
 
 
 def is_system_topic(topic: str) -> bool:
-    """Return whether every broker has this topic."""
+    """Return whether a topic is a system topic of every broker."""
     return topic in _SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIX)
 
 
 def retry_topic(group: str) -> str:
-    """Return the topic of messages that a group will consume again."""
+    """Return the topic of messages that a group retries."""
     return RETRY_GROUP_PREFIX + group
 
 
 def dlq_topic(group: str) -> str:
-    """Return the topic of messages that a group failed to consume too often."""
+    """Return the dead letter topic of a group: messages that failed too often."""
     return DLQ_GROUP_PREFIX + group

@@ -2,8 +2,8 @@
 
 The files are `topics.json` and `subscriptionGroup.json`.
 
-An operator creates a topic, or the first message does, after a template topic (TBW102). The broker creates the retry
-and dead letter topics of groups, and its system topics.
+An operator can create a topic. If automatic creation is enabled, the first message creates its topic from a template
+topic (TBW102). The broker creates its system topics, and the retry and dead letter topics of groups.
 Source: RocketMQ TopicConfigManager, TopicConfig, TopicSysFlag, SubscriptionGroupManager, SubscriptionGroupConfig.
 """
 
@@ -35,7 +35,7 @@ MULTI_TAG = "MULTI_TAG"
 UNIT_FLAG = 1
 UNIT_SUB_FLAG = 2
 QUEUES_MAX = 65_536
-# As in TopicConfigManager. Each delay level has a queue, and there are 18 by default.
+# The numbers of RocketMQ's TopicConfigManager. Each of the 18 default delay levels has a queue.
 _BENCHMARK_QUEUES = 1024
 _CLUSTER_QUEUES = 16
 _SCHEDULE_QUEUES = 18
@@ -59,7 +59,7 @@ class TopicConfig(TableEntry):
 
 
 def unit_flag(*, unit: bool = False, has_unit_sub: bool = False) -> int:
-    """Return the sys flag of a topic."""
+    """Return the topicSysFlag of a topic."""
     return UNIT_FLAG * unit | UNIT_SUB_FLAG * has_unit_sub
 
 
@@ -73,7 +73,7 @@ class TopicConfigManager(VersionedTable[TopicConfig]):
         self._own = frozenset(topic.topic for topic in _system_topics(config))
 
     def is_system(self, topic: str) -> bool:
-        """Return whether a topic is a system topic of this broker, also by its settings."""
+        """Return whether a topic is a system topic of this broker. Some of them depend on settings."""
         return topic in self._own or is_system_topic(topic)
 
     def add_system_topics(self) -> None:
@@ -85,23 +85,23 @@ class TopicConfigManager(VersionedTable[TopicConfig]):
         self.change(lambda table: {name: replace(each, order=name in ordered) for name, each in table.items()})
 
     def create_by_example(self, topic: str, example: str, queue_nums: int, sys_flag: int = 0) -> TopicConfig | None:
-        """Return a topic, created after a template if missing. Return None if the template does not allow it.
+        """Return a topic. Create a missing topic from a template, or return None if the template does not allow that.
 
-        `queue_nums` is the producer's wish. The result is at least 1 and at most the template's number.
+        `queue_nums` is the number of queues that the producer requests. It is limited to 1 and the template's number.
         """
         known = self.get(topic)
         like = self.get(example)
         if example == AUTO_CREATE_TOPIC and not self._config.auto_create_topic_enable:
-            like = None  # it may exist since earlier settings
+            like = None  # the template may still exist from earlier settings
         if known is not None or like is None or not like.perm & PERM_INHERIT or topic_fault(topic):
             return known
         queues = max(1, min(queue_nums, like.write_queue_nums))
-        # Without PERM_INHERIT, so that the new topic is no template itself.
+        # PERM_INHERIT is cleared, so that the new topic is not a template.
         made = TopicConfig(topic, queues, queues, like.perm & ~PERM_INHERIT, like.filter_type, sys_flag)
         return self.get_or_put(topic, lambda: made)
 
     def create(self, topic: str, queue_nums: int, perm: int = PERM_READ_WRITE, sys_flag: int = 0) -> TopicConfig | None:
-        """Return a topic, created if missing. Return None for an invalid name.
+        """Return a topic. Create a missing topic, or return None if its name is invalid.
 
         `queue_nums` is limited to the valid range.
         """
@@ -141,9 +141,9 @@ class SubscriptionGroupConfig(TableEntry):
     retry_queue_nums: int = member("retryQueueNums", 1, bits=32)
     retry_max_times: int = member("retryMaxTimes", 16, bits=32)
     broker_id: int = member("brokerId", MASTER_ID)
-    """Broker id for pulls of a group that keeps up, if slaves may be read."""
+    """Id of the broker from which the group pulls while it keeps up. Used if slaves may be read."""
     which_broker_when_consume_slowly: int = member("whichBrokerWhenConsumeSlowly", 1)
-    """Broker id for pulls of a group that does not."""
+    """Id of the broker from which the group pulls while it lags behind."""
     notify_consumer_ids_changed_enable: bool = member("notifyConsumerIdsChangedEnable", True)
 
 
@@ -160,7 +160,7 @@ class SubscriptionGroupManager(VersionedTable[SubscriptionGroupConfig]):
         self.add_missing((group, SubscriptionGroupConfig(group)) for group in SYSTEM_GROUPS)
 
     def find(self, group: str) -> SubscriptionGroupConfig | None:
-        """Return a group, created if settings allow it, or None."""
+        """Return a group. Create a missing group if the settings allow that, else return None."""
         known = self.get(group)
         makes = self._config.auto_create_subscription_group or group.startswith(SYSTEM_GROUP_PREFIX)
         if known is not None or not makes or group_fault(group):

@@ -1,8 +1,8 @@
-"""Versioned table: settings by name in a side file, with a version for each change.
+"""Versioned table: settings by name in a side file, with a new version per change.
 
     {"dataVersion": {"counter": 3, "timestamp": 1795309986689}, "<table>": {"<name>": {...}, ...}}
 
-Readers take no lock: a change creates a new table and makes it durable before readers see it.
+Reads need no lock. A change creates a new table and makes it durable before readers see it.
 Source: RocketMQ ConfigManager, DataVersion.
 """
 
@@ -38,22 +38,22 @@ class DataVersion(NamedTuple):
 
 
 def member(name: str, default: Any, *, bits: int = 64) -> Any:
-    """Return a dataclass field with its JSON name and the size of an integer."""
+    """Return a dataclass field with a JSON name. `bits` is the size of an integer field."""
     return field(default=default, metadata={"name": name, "bits": bits})
 
 
 @dataclass(frozen=True, slots=True)
 class TableEntry:
-    """One entry: its name, followed by members with defaults."""
+    """One entry. The first field is its name; all other fields have defaults."""
 
     @property
     def members(self) -> dict[str, Any]:
-        """Return the entry as a JSON object, sorted by name."""
+        """Return the entry as a JSON object, sorted by key."""
         return dict(sorted((one.metadata["name"], getattr(self, one.name)) for one in fields(self)))
 
     @classmethod
     def of(cls, name: str, members: Members) -> Self:
-        """Read an entry from a JSON object. The given name is the default of its name member."""
+        """Read an entry from a JSON object. If the object has no name, `name` is used."""
         values: list[str | int | bool] = []
         for one in fields(cls):
             key = one.metadata["name"]
@@ -76,18 +76,18 @@ class VersionedTable(Generic[Entry]):
     def __init__(self, world: World, path: str, name: str, entry: type[Entry]) -> None:
         self.file = SideFile(world.files, path)
         self.on_changed: Callable[[], None] | None = None
-        """Called after each change in the task of the change. It must not block."""
+        """Called after each change by the task that made it. It must not block."""
         self._clock = world.clock
         self._name = name
         self._entry = entry
         self._encoder = TableEncoder[Entry](attrgetter("members"), _ENTRY_DEPTH)
-        """Guarded by the lock."""
+        """Guarded by `_lock`."""
         self._state: tuple[DataVersion, dict[str, Entry]] = DataVersion(world.clock.now_ms()), {}
-        """Version and table, replaced together, so that a copy of the table always has its own version."""
+        """Version and table. One assignment replaces both, so that a reader gets a table with its own version."""
         self._lock = world.tasks.lock(name)
 
     def load(self) -> None:
-        """Read the file. Raises CorruptFileError if no version of it is readable."""
+        """Read the file or its backup. Raises CorruptFileError if neither is readable."""
         loaded = self.file.load(self._parse)
         if loaded is not None:
             self._state = loaded
@@ -119,39 +119,39 @@ class VersionedTable(Generic[Entry]):
         return {"dataVersion": version.members, self._name: entries}
 
     def put(self, name: str, entry: Entry) -> None:
-        """Create or replace an entry durably. On OSError the table is unchanged."""
+        """Create or replace an entry durably. After an OSError the table is unchanged."""
         self.change(lambda table: {**table, name: entry})
 
     def get_or_put(self, name: str, make: Callable[[], Entry]) -> Entry:
-        """Return an entry, created durably if missing. On OSError the table is unchanged."""
+        """Return an entry. Creates a missing entry durably. After an OSError the table is unchanged."""
         found = self._state[1].get(name)
         if found is None:
             found = self.change(lambda table: table if name in table else {**table, name: make()})[name]
         return found
 
     def add_missing(self, entries: Iterable[tuple[str, Entry]]) -> None:
-        """Create the missing ones of the entries."""
+        """Create those of the given entries that are missing."""
         made = dict(entries)
         self.change(lambda table: table if made.keys() <= table.keys() else {**made, **table})
 
     def remove(self, name: str) -> None:
-        """Remove an entry durably, if present. On OSError the table is unchanged."""
+        """Remove an entry durably, if present. After an OSError the table is unchanged."""
         self.change(lambda table: {key: value for key, value in table.items() if key != name})
 
     def change(self, changed: Callable[[dict[str, Entry]], dict[str, Entry]]) -> Mapping[str, Entry]:
-        """Replace the table by a changed copy, durably, and return it. On OSError the table is unchanged."""
+        """Replace the table durably with a changed copy, and return the copy. An OSError leaves the table unchanged."""
         with self._lock:
             version, before = self._state
             table = changed(before)
             has_changed = table != before
             if has_changed:
                 self._store(DataVersion(self._clock.now_ms(), version.counter + 1), table)
-        if has_changed and self.on_changed is not None:  # without the lock: the listener may use this table
+        if has_changed and self.on_changed is not None:  # after the lock is released: the listener may use this table
             self.on_changed()
         return table
 
     def touch(self) -> None:
-        """Write the table with a new version, for brokers that copy it. On OSError the table is unchanged."""
+        """Write the table with a new version, so that other servers read it again. An OSError changes nothing."""
         with self._lock:
             version, table = self._state
             self._store(DataVersion(self._clock.now_ms(), version.counter + 1), dict(table))
@@ -159,9 +159,9 @@ class VersionedTable(Generic[Entry]):
             self.on_changed()
 
     def replace(self, members: Members) -> bool:
-        """Copy another broker's table. Return whether its version differs.
+        """Replace this table with another broker's. Return False if both have the same version.
 
-        Raises CorruptFileError for an invalid table. On OSError the table is unchanged.
+        Raises CorruptFileError for an invalid table. After an OSError the table is unchanged.
         """
         version, table = self._of_members(members)
         with self._lock:
@@ -173,7 +173,7 @@ class VersionedTable(Generic[Entry]):
         return True
 
     def _store(self, version: DataVersion, table: dict[str, Entry]) -> None:
-        # Durable before it is visible: no client may rely on an entry that a crash removes.
+        # The table is durable before it is visible, so that no client relies on an entry that a crash removes.
         self.file.store(self._encoded(version, table))
         self._state = version, table
 

@@ -1,8 +1,8 @@
 """Broker processes for official clients.
 
-The tests can also run against the real broker: set ROCKETMQ_BROKER_JARS to a directory with the jars of
-`rocketmq-broker` and `rocketmq-namesrv` 4.9. It listens on every interface, so run it in its own network namespace:
-`unshare --net sh -c 'ip link set lo up; ROCKETMQ_BROKER_JARS=DIR pytest tests/broker_clients'`.
+The tests can also run against RocketMQ's own broker: set ROCKETMQ_BROKER_JARS to a directory with the jars of
+`rocketmq-broker` and `rocketmq-namesrv` 4.9. That broker listens on every interface, so run it in a separate network
+namespace: `unshare --net sh -c 'ip link set lo up; ROCKETMQ_BROKER_JARS=DIR pytest tests/broker_clients'`.
 """
 
 import os
@@ -41,7 +41,7 @@ _COMMANDS = application()
 
 
 def _eventually(found: Callable[[], Any], *, within_s: float = 45.0) -> Any:
-    """Poll found() until it is true, and return it. Fail with the last value after a timeout."""
+    """Call `found` until it returns a true value, and return that value. Fail with the last value after a timeout."""
     end_s = time.monotonic() + within_s
     while not (last := found()):
         assert time.monotonic() < end_s, f"not within {within_s} s; last seen: {last!r}"
@@ -56,13 +56,14 @@ def eventually() -> Callable[..., Any]:
 
 
 def free_port() -> int:
-    """Return a free port whose neighbours for HA and VIP are free, too.
+    """Return a free port whose neighbour ports for HA and VIP are also free.
 
-    None is an ephemeral port: clients reconnect all the time while a broker is down, and one of their sockets could
-    then take its port.
+    The ports are below the ephemeral range. Otherwise the socket of a reconnecting client could use the port while the
+    broker is down.
     """
     while True:
-        port = random.SystemRandom().randrange(20_000, 32_000, 4)  # workers of a test run share the seed of `random`
+        # `SystemRandom`, because parallel workers of a test run share the seed of `random`.
+        port = random.SystemRandom().randrange(20_000, 32_000, 4)
         if all(map(_is_free, (port, port + 1, port - 2))):
             return port
 
@@ -77,7 +78,7 @@ def _is_free(port: int) -> bool:
 
 
 class BrokerProcess:
-    """`tornlog serve` on a directory. It restarts on the same port."""
+    """`tornlog serve` on one directory. After a restart it listens on the same port."""
 
     def __init__(self, place: Path, conf: dict[str, str], options: tuple[str, ...] = ()) -> None:
         self.store = place / "store"
@@ -120,13 +121,13 @@ class BrokerProcess:
 
     @property
     def cpu_seconds(self) -> float:
-        """Return the processor time of this life."""
+        """Return the processor time of the process since its start."""
         assert self._process is not None
         stat = Path(f"/proc/{self._process.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
 
     def stop(self) -> None:
-        """Stop it like an operator. The directory must be clean and valid."""
+        """Stop the broker with a signal, as an operator does. The store must be clean and valid afterwards."""
         assert self._end(signal.SIGTERM) == 0, self._complaints.read_text()[-2000:]
         assert not (self.store / "abort").exists()
         verified = CliRunner().invoke(_COMMANDS, ["verify", str(self.store), "--config", str(self.conf)])
@@ -138,7 +139,7 @@ class BrokerProcess:
 
 
 class RealBrokerProcess(BrokerProcess):
-    """The real broker and its name server."""
+    """RocketMQ's own broker and its name server."""
 
     JAVA: tuple[str, ...] = ("java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx384m")
     """Java options for a fast start."""
@@ -231,6 +232,6 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """A broker that the tests of a module share, each with its own topics."""
+    """A broker shared by the tests of a module. Each test has its own topics."""
     with ExitStack() as stack:
         yield _serving(tmp_path_factory.mktemp("brokers"), stack)()

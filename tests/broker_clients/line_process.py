@@ -1,4 +1,4 @@
-"""A process that answers each line of its input with one line of output."""
+"""Process that answers each input line with one output line."""
 
 import subprocess
 import threading
@@ -8,7 +8,7 @@ from queue import SimpleQueue
 
 
 class LineProcess:
-    """One such process. Output lines without the prefix are no answers."""
+    """A process that answers each input line. Output lines without the prefix are ignored."""
 
     def __init__(
         self, command: Sequence[str | Path], errors: Path, *, env: Mapping[str, str] | None = None, prefix: str = ""
@@ -38,7 +38,7 @@ class LineProcess:
         return self.answer(timeout_s)
 
     def close(self, timeout_s: float) -> None:
-        """End the process by the end of its input, or kill it after the timeout."""
+        """Close the input, so that the process ends. Kill the process after the timeout."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:

@@ -1,8 +1,8 @@
-"""`python -m tests.broker_clients.loads`: throughput of this broker and the real one.
+"""`python -m tests.broker_clients.loads`: throughput of this broker and of RocketMQ's.
 
-Each round starts both brokers anew and warms them up for some seconds; the real one has both of Java's compilers, which
-work during that time. The clients are the same, in a process of their own. The real broker listens on every interface,
-so run this in its own network namespace.
+Each round starts both brokers again and warms them up for some seconds. RocketMQ's broker runs with both of Java's
+compilers, which compile during that time. Both brokers have the same clients, in a separate process. RocketMQ's broker
+listens on every interface, so run this command in a separate network namespace.
 """
 
 import os
@@ -38,13 +38,13 @@ _SHORT = {FlushDiskType.ASYNC_FLUSH: "async", FlushDiskType.SYNC_FLUSH: "sync"}
 
 
 class FastRealBroker(RealBrokerProcess):
-    """The real broker with both of Java's compilers."""
+    """RocketMQ's own broker with both of Java's compilers."""
 
     JAVA = ("java", "-Xms512m", "-Xmx1g")
 
 
 class Round(NamedTuple):
-    """One round of one broker."""
+    """Measurements of one broker in one round."""
 
     per_second: float
     p50_ms: float
@@ -52,7 +52,7 @@ class Round(NamedTuple):
     cpu_us: float
     """Processor time of the broker per message."""
     refused: float
-    """Busy answers per thousand requests. They are not messages."""
+    """SYSTEM_BUSY answers per thousand requests. These requests do not count as messages."""
 
 
 def _measured(
@@ -92,7 +92,7 @@ def main(
     seconds: Annotated[float, typer.Option(min=0.1, help="How long each round counts.")] = 5.0,
     connections: Annotated[int, typer.Option(min=1, help="Each waits for its answer before it asks again.")] = 16,
 ) -> None:
-    """Measure sends of 1 KiB to both brokers, under async and sync flush, and pulls of 32 of these at a time."""
+    """Measure both brokers: sends of 1 KiB under async and under sync flush, and pulls of 32 such messages."""
     if REAL_BROKER_JARS is None:
         jars = fetched_jars("real-broker-4.9.7", REAL)
         again = [sys.executable, "-m", "tests.broker_clients.loads", *sys.argv[1:]]

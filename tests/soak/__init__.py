@@ -1,1 +1,1 @@
-"""Soak: honest clients of a broker among hostile ones, and the cost of the latter."""
+"""Soak test: honest and hostile clients of one broker, and the cost of the hostile clients."""

@@ -34,7 +34,7 @@ def soak(
     ] = None,
     json_file: JsonFile = None,
 ) -> None:
-    """Serve honest clients among hostile ones, and say whether these cost the others anything, or leave anything."""
+    """Measure whether hostile clients slow down a broker's honest clients, or leave connections or memory behind."""
     seconds = seconds_in(time)
     place = None if directory is None else str(directory.resolve())
     with tempfile.TemporaryDirectory(prefix="tornlog-soak-", dir=place) as root, progress_shown() as update:

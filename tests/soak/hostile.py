@@ -1,4 +1,4 @@
-"""Hostile clients in one process and one task. Closed connections are made anew."""
+"""Hostile clients in one process with one task. It replaces each closed connection."""
 
 import random
 import socket
@@ -28,14 +28,14 @@ from .hostile_kinds import (
 )
 
 _GRACE_SECONDS = 10.0
-"""Added to the broker's limits, for a busy machine."""
+"""Extra time for each deadline, in case the machine is busy."""
 _TURN_SECONDS = 0.01
 _RECEIVE_BYTES = 1 << 20
 _RESET = struct.pack("ii", 1, 0)
-"""SO_LINGER of 0 s: closing sends a reset, and no port stays in TIME_WAIT."""
+"""SO_LINGER of 0 s, so that closing sends a reset and no port stays in TIME_WAIT."""
 _MIXED = (OversizedLengths, Garbage, HalfFrames, SlowLoris, NeverReads, Pipelines, Churn, HugeSettings, JsonBombs)
 _ALONE = (Crowd,)
-"""Kinds only on request: a crowd leaves no room for idle connections."""
+"""Kinds that run only if named, because a crowd uses the connections that idle clients need."""
 KIND_NAMES = tuple(kind.name for kind in (*_MIXED, *_ALONE, Idle))
 
 
@@ -43,7 +43,7 @@ KIND_NAMES = tuple(kind.name for kind in (*_MIXED, *_ALONE, Idle))
 class _Link:
     socket: socket.socket
     due: float
-    """Deadline for the broker to close it."""
+    """Time by which the broker must close the connection."""
     reads: bool
     unsent: memoryview
     """Unsent rest of the current data."""
@@ -54,7 +54,7 @@ class _Link:
 
 
 class Hostility:
-    """Several kinds of hostile clients: the named ones, or all that can run together."""
+    """Several kinds of hostile clients. `only` names the kinds; empty means all that can run together."""
 
     def __init__(self, address: str, limits: Limits, idle: int, seed: int, only: Collection[str] = ()) -> None:
         draw = random.Random(f"{seed}/hostile")
@@ -69,7 +69,7 @@ class Hostility:
         self._is_local = self._address[0] == "127.0.0.1"
 
     def run(self, seconds: float) -> dict[str, Tally]:
-        """Run for a while, then leave. Return the tally of each kind."""
+        """Run for `seconds`, then close all connections. Return the tally of each kind."""
         begin = before = monotonic()
         next_second = begin + 1.0
         while (now := monotonic()) < begin + seconds:
@@ -121,7 +121,7 @@ class Hostility:
         )
         self._links[kind][made.fileno()] = link
         self._kind_of[made.fileno()] = kind
-        self._poll.register(made, EPOLLIN if kind.reads else 0)  # a reset is reported in any case
+        self._poll.register(made, EPOLLIN if kind.reads else 0)  # epoll reports a reset even with mask 0
         if kind.wave and kind.tally.made % kind.wave == 0:
             self._leave_together(kind)
 
@@ -169,7 +169,7 @@ class Hostility:
         for kind, links in self._links.items():
             for descriptor, link in links.items():
                 if not link.reads and link.due - _GRACE_SECONDS <= now:
-                    link.reads = True  # the end is reported after all received data
+                    link.reads = True  # the end of the connection is reported only after all data is read
                     self._poll.modify(descriptor, EPOLLIN)
             for descriptor in [number for number, link in links.items() if link.due <= now]:
                 kind.tally.stuck += 1

@@ -1,6 +1,6 @@
 """Kinds of hostile clients: their traffic, their number, and the required reaction.
 
-The broker must close most of them within a time; one that stays open is stuck.
+The broker must close a connection of most kinds before a deadline. A connection that stays open longer is stuck.
 """
 
 import random
@@ -21,7 +21,7 @@ _SETTINGS_BYTES = 3_000_000
 _BOMB_BYTES = 4_000_000
 _CROWD_TURN = 500
 _RAMP_SHARE = 0.25
-"""Share of the run in which connections are made. Churn covers sudden crowds."""
+"""Share of the run during which connections are opened. Churn opens connections in sudden crowds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,20 +35,20 @@ class Limits:
 
 @dataclass
 class Tally:
-    """The fate of one kind's connections."""
+    """Number of connections of one kind by outcome."""
 
     made: int = 0
     closed_by_broker: int = 0
     stuck: int = 0
-    """Not closed by the broker in time."""
+    """Connections that the broker did not close in time."""
     refused: int = 0
-    """Failed to connect."""
+    """Attempts to connect that failed."""
     left: int = 0
-    """Closed from this side, as planned."""
+    """Connections that the client closed, as planned."""
 
     @property
     def ended(self) -> int:
-        """Return the number of connections with a known end. The others were not due yet."""
+        """Return the number of connections with an outcome. The deadline of all others is in the future."""
         return self.closed_by_broker + self.stuck + self.left
 
 
@@ -62,9 +62,9 @@ class Kind:
     """Additional connections per second."""
     reads = True
     wave = 0
-    """All connections leave together, with resets, at this number; 0: never."""
+    """At this number of open connections all are reset together. 0 means never."""
     sources: tuple[str, ...] = ("",)
-    """Source addresses, used in turn. Empty: the host of the honest clients, if that is this machine."""
+    """Source addresses, used in turn. Empty means the address that honest clients on this machine use."""
     allowed = 0.0
     """Seconds after which the broker must have closed a connection."""
 
@@ -75,7 +75,7 @@ class Kind:
         self.owed = 0.0
 
     def owes(self, passed: float, seconds: float, held: int) -> int:
-        """Return the number of connections to make at `passed` of `seconds`, while `held` are open."""
+        """Return the number of connections to open now, `passed` seconds after the start, while `held` are open."""
         if not self.held:
             self.owed += self.per_second * passed
             return int(self.owed)
@@ -97,7 +97,7 @@ class Kind:
 
 
 class OversizedLengths(Kind):
-    """Announces frames beyond any limit."""
+    """Announces frames that are longer than any limit."""
 
     name = "oversized lengths"
     per_second = 20.0
@@ -108,7 +108,7 @@ class OversizedLengths(Kind):
 
 
 class Garbage(Kind):
-    """Sends frames without a command."""
+    """Sends frames that contain no command."""
 
     name = "garbage"
     per_second = 20.0
@@ -149,14 +149,14 @@ class SlowLoris(HalfFrames):
 
 
 class NeverReads(Kind):
-    """Requests much and reads no answer."""
+    """Sends many requests and reads no answer."""
 
     name = "a reader that never reads"
     held = 8
     reads = False
 
     def first(self) -> bytes:
-        """Return more pulls than any buffer can hold answers for."""
+        """Return so many pulls that their answers fit no buffer."""
         return pull_frame(0, 0) * 400
 
     def __init__(self, limits: Limits, draw: random.Random) -> None:
@@ -171,17 +171,17 @@ class Pipelines(Kind):
     held = 120
     reads = False
     sources = ("", "127.0.0.2")
-    """Half of them share the host of the honest clients."""
+    """Source addresses. Half of these connections use the address of the honest clients."""
 
-    allowed = inf  # it may stay as long as its answers fit the system's buffers
+    allowed = inf  # the connection may stay while its answers fit the system's buffers
 
     def flood(self) -> bytes:
-        """Return as many small sends as are worth a call."""
+        """Return a batch of small sends, large enough for one system call."""
         return bytes(Sends(_FLOOD_BODY_BYTES, 0, 1).request()) * 100
 
 
 class Churn(Kind):
-    """Connects and leaves at once, every other time with a reset."""
+    """Connects and disconnects at once, every second time with a reset."""
 
     name = "connection churn"
     per_second = 50.0
@@ -199,11 +199,11 @@ class Idle(Kind):
 
 
 class HugeSettings(Kind):
-    """Requests a setting with a name of 3 MB twice per second."""
+    """Twice per second requests a setting whose name has 3 MB."""
 
     name = "huge settings"
     held = 1
-    allowed = inf  # requests are refused, and the connection may stay
+    allowed = inf  # the broker refuses the requests, but need not close the connection
 
     def pieces(self) -> Iterator[bytes]:
         body = b"k" * _SETTINGS_BYTES + b"=1\n"
@@ -215,10 +215,10 @@ class JsonBombs(Kind):
 
     name = "JSON bombs"
     held = 3
-    allowed = inf  # bodies may be refused, and the connection may stay
+    allowed = inf  # the broker may refuse the bodies, but need not close the connection
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield all forms of bombs, starting with another one on each connection."""
+        """Yield all forms of bombs. Each connection starts with a different form."""
         bombs = [*map(_frame_of_header, _json_bombs()), *map(_frame_of_body, _json_bombs())]
         begin = self.tally.made % len(bombs)
         return cycle(bombs[begin:] + bombs[:begin])
@@ -245,14 +245,14 @@ def _frame_of_body(members: bytes) -> bytes:
 
 
 class Crowd(Kind):
-    """Connects from one host as often and as fast as possible, leaves together, and starts again."""
+    """Opens as many connections as possible from one host, closes all at once, and starts again."""
 
     name = "a crowd of one host"
     sources = ("127.0.0.3",)
     wave = 14_000
-    """More than one host may have."""
-    allowed = inf  # the crowd leaves before the idle timeout
+    """More connections than the broker allows one host."""
+    allowed = inf  # the crowd disconnects before the idle timeout
 
     def owes(self, passed: float, seconds: float, held: int) -> int:
-        """Return the number of connections for this turn, independent of time."""
+        """Return the number of connections to open in this turn. It does not depend on time."""
         return _CROWD_TURN

@@ -31,8 +31,8 @@ def main(
         list[str] | None, typer.Option(help=f"Of {', '.join(KIND_NAMES)}; all that go together if none is named.")
     ] = None,
 ) -> None:
-    """Misbehave for a while and print what became of each kind's connections as JSON."""
-    os.nice(_NICENESS)  # as on another machine, with its own processors
+    """Run hostile clients, and print the tally of each kind as JSON."""
+    os.nice(_NICENESS)  # low priority, as if these clients ran on another machine
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     hostility = Hostility(address, Limits(frame_seconds, output_seconds, idle_seconds), idle, seed, only or ())
@@ -41,12 +41,12 @@ def main(
 
 
 class HostileProcess:
-    """`python -m tests.soak.hostile_main`, at no higher priority than the broker."""
+    """A process of `python -m tests.soak.hostile_main`."""
 
     def __init__(
         self, address: str, seconds: float, idle: int, limits: Mapping[str, float], only: Sequence[str] = ()
     ) -> None:
-        """`limits` are the broker's frame, output and idle timeouts in seconds. `only` is as in run_soak."""
+        """Start the process. `limits` are the broker's frame, output and idle timeouts in s. `only`: see run_soak."""
         command = [sys.executable, "-m", "tests.soak.hostile_main", address]
         command += ["--seconds", str(seconds), "--idle", str(idle)]
         for name, value in limits.items():
@@ -55,14 +55,14 @@ class HostileProcess:
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def tallies(self) -> dict[str, Tally]:
-        """Wait for the end, and return the tallies. Raises ProcessError if the process failed."""
+        """Wait until the process ends, and return the tallies. Raises ProcessError if the process failed."""
         out, err = self._process.communicate()
         if self._process.returncode != 0:
             raise ProcessError(f"the hostile clients ended with {self._process.returncode}: {err.strip()[-2_000:]}")
         return {name: Tally(**fields) for name, fields in json.loads(out).items()}
 
     def kill(self) -> None:
-        """Kill the process, if it runs."""
+        """Kill the process if it is still running."""
         end_process(self._process)
 
 

@@ -1,12 +1,13 @@
-"""One soak of a broker: honest clients alone, among hostile ones, and alone again.
+"""One soak of a broker: honest clients alone, together with hostile clients, and alone again.
 
-The broker, the honest and the hostile clients have processes of their own. Honest clients keep a rate that a broker on
-one core can serve easily, and latencies count from the time when a request was due. Only figures of the same run are
-compared, so the machine does not matter. Memory is the broker's anonymous memory, because its maps are files.
+The broker, the honest clients and the hostile clients run in separate processes. Honest clients send at a rate that a
+broker on one core can serve easily. A latency is measured from the time when the request was due. Only figures of the
+same run are compared, so the speed of the machine does not matter. Only the broker's anonymous memory is measured,
+because its memory maps belong to files.
 
-Hostile clients also use the machine's processors, which no broker can prevent. An attack of one kind therefore runs
-twice: first against another broker on the machine, which shows this cost, then against the broker of the honest
-clients.
+Hostile clients also use the machine's processors, which no broker can prevent. So an attack of one kind runs twice. The
+first attack, against another broker on the machine, measures the processors' part of the cost. The second attack is
+against the broker of the honest clients.
 """
 
 import json
@@ -36,14 +37,14 @@ _SEND_INTERVAL_MS = 40
 _PULL_INTERVAL_MS = 80
 _WARM_UP_SECONDS = 1.0
 _CONNECT_SECONDS = 1.0
-"""Time for honest clients to connect first: a system hands over connections in the order of arrival."""
+"""Time for honest clients to connect first, because the system accepts connections in order of arrival."""
 _UNDISTURBED_SHARE = 0.15
 _SETTLED_SHARE = 0.4
-"""Share of the disturbed time before memory counts, while ten thousand connections are still made."""
+"""Share of the disturbed time before memory is measured. Ten thousand connections are opened in this time."""
 _IDLE_SECONDS = 120.0
 _LEFT_SECONDS = 20.0
 _OWN_REQUEST_BYTES = 256
-"""More than the final request, which is held while it is answered."""
+"""Limit of the bytes held at the end. The last request itself is held while it is answered."""
 _ASK_MS = 10_000
 _SAMPLES_A_SECOND = 10
 
@@ -59,20 +60,20 @@ class Verdict:
 
 @dataclass
 class Soak:
-    """The findings of a soak."""
+    """The measurements of a soak."""
 
     is_mixed: bool = True
-    """Whether all kinds ran. Connections of a single kind, and their memory, may grow until the end."""
+    """Whether all kinds ran. In a run of a single kind, connections and memory may grow until the end."""
     undisturbed: list[Mapping[str, LoadResult]] = field(default_factory=list)
-    """Before and after the disturbance."""
+    """Results of the honest clients before and after the attack."""
     beside: Mapping[str, LoadResult] = field(default_factory=dict)
-    """While another broker was disturbed. Empty in a soak of all kinds."""
+    """Results of the honest clients during the attack on another broker. Empty in a soak of all kinds."""
     disturbed: Mapping[str, LoadResult] = field(default_factory=dict)
     resident_bytes: list[int] = field(default_factory=list)
-    """The broker's memory, ten times per second during the disturbance."""
+    """Samples of the broker's memory, ten per second during the attack."""
     hostile: Mapping[str, Tally] = field(default_factory=dict)
     left: Mapping[str, str] = field(default_factory=dict)
-    """The broker's figures after all other clients had left."""
+    """The broker's figures after all other clients have disconnected."""
     connections_max: int = 0
     stopped: Mapping[str, Any] = field(default_factory=dict)
 
@@ -89,7 +90,7 @@ class Soak:
 
     @property
     def growth(self) -> float:
-        """Return the growth of memory from the first to the last third of the settled time."""
+        """Return the growth of memory from the first to the last third of the time in which it is measured."""
         settled = self.resident_bytes[int(len(self.resident_bytes) * _SETTLED_SHARE) :]
         third = max(len(settled) // 3, 1)
         return median(settled[-third:]) / median(settled[:third]) - 1
@@ -123,7 +124,7 @@ class Soak:
         return Verdict(name, found.busy <= BUSY_MAX * found.answers, detail)
 
     def _tally(self, name: str, tally: Tally) -> Verdict:
-        """Each kind connected, and none stayed open beyond its deadline."""
+        """Check that a kind connected, and that none of its connections stayed open after its deadline."""
         detail = f"{tally.made} made, {tally.closed_by_broker} closed by the broker, {tally.stuck} stuck"
         held = tally.made > 0 and tally.stuck == 0 and tally.refused * 100 <= tally.made
         detail += f", {tally.refused} refused" if tally.refused else ""
@@ -138,9 +139,9 @@ class Soak:
 def run_soak(
     directory: str, seconds: float, idle: int, on_phase: Callable[[str], None], only: Sequence[str] = ()
 ) -> Soak:
-    """Soak a broker in a directory for about this long. Raises ProcessError if an honest client or the broker failed.
+    """Soak a broker for about `seconds`. Raises ProcessError if an honest client or the broker failed.
 
-    `only` names kinds of hostile clients. Empty: all that can run together.
+    `only` names kinds of hostile clients. Empty means all kinds that can run together.
     """
     soak = Soak(is_mixed=not only)
     frame, output = min(60.0, seconds / 6), min(30.0, seconds / 6)
@@ -183,7 +184,7 @@ def run_soak(
 def _among(
     attack: Callable[[], HostileProcess], address: str, seconds: float, look: Callable[[], None]
 ) -> tuple[dict[str, LoadResult], dict[str, Tally]]:
-    """Return the results of honest clients during an attack, and the tallies of the hostile ones.
+    """Return the results of the honest clients and the tallies of the hostile clients during an attack.
 
     `look` is called once per second.
     """
@@ -220,7 +221,7 @@ def _results(processes: Mapping[str, LoadProcess]) -> dict[str, LoadResult]:
 
 
 def _look(soak: Soak, broker: BrokerProcess, client: RemotingClient) -> None:
-    """Sample the connections once and the memory ten times, because a peak can be short."""
+    """Sample the number of connections once and the memory ten times, because a memory peak can be short."""
     soak.connections_max = max(soak.connections_max, int(_ask(client)["connections"]))
     for _ in range(_SAMPLES_A_SECOND):
         soak.resident_bytes.append(broker.resident_bytes)
@@ -228,7 +229,7 @@ def _look(soak: Soak, broker: BrokerProcess, client: RemotingClient) -> None:
 
 
 def _left(address: str) -> Mapping[str, str]:
-    """Return the broker's figures once all other clients have left, or after a timeout."""
+    """Wait until all other clients have disconnected or a timeout ends. Return the broker's figures."""
     client = RemotingClient(real_world(), address)
     try:
         end = time.monotonic() + _LEFT_SECONDS
@@ -242,7 +243,7 @@ def _left(address: str) -> Mapping[str, str]:
 
 
 def _is_nothing(info: Mapping[str, str]) -> bool:
-    """Return whether only this client is connected."""
+    """Return whether the figures show one connection, that of this client, and no held bytes."""
     return info["connections"] == "1" and int(info["heldBytes"]) <= _OWN_REQUEST_BYTES
 
 

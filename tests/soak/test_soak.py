@@ -21,7 +21,7 @@ GOOD = LoadResult(messages=1000, busy=0, answers=1000, per_second=100.0, p50_us=
 
 
 def soak() -> Soak:
-    """Return findings that are all good."""
+    """Return measurements that meet all requirements."""
     return Soak(
         undisturbed=[{"send": GOOD}, {"send": GOOD}],
         disturbed={"send": replace(GOOD, p99_us=20.0)},

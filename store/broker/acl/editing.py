@@ -1,7 +1,7 @@
 """Editor of plain_acl.yml: changes accounts and white lists while a broker runs.
 
-The text is generated anew, so comments are lost, as with RocketMQ. The caller parses the result before using it. Values
-are read as strings, so a key of digits stays a string.
+The whole text is generated from the parsed file, so comments are lost, as with RocketMQ. The caller must check the
+result before it uses it. Values are read as strings, so that a key made of digits stays a string.
 Source: RocketMQ PlainPermissionManager.updateAccessConfig, deleteAccessConfig, updateGlobalWhiteAddrsConfig.
 """
 
@@ -17,7 +17,7 @@ _LISTS = ("topicPerms", "groupPerms")
 
 
 class NoSuchAccountError(LookupError):
-    """An access key without an account."""
+    """An access key that belongs to no account."""
 
 
 def with_account(text: str, account: Mapping[str, str | Sequence[str]], version: DataVersion) -> str:
@@ -43,7 +43,7 @@ def without_account(text: str, access_key: str, version: DataVersion) -> str:
 
 
 def with_white_addresses(text: str, addresses: Sequence[str], version: DataVersion) -> str:
-    """Return the text with another global white list."""
+    """Return the text with the global white list replaced."""
     return _text({**_root(text), _WHITE: list(addresses)}, version)
 
 
@@ -57,7 +57,7 @@ def shown(text: str) -> tuple[list[str], list[dict[str, Any]]]:
 
 
 def version_of(text: str) -> DataVersion:
-    """Return the version in the text, or zeros if it has none."""
+    """Return the dataVersion in the text, or zeros if the text has none."""
     versions = _root(text).get(_VERSION) or [{}]
     first = versions[0] if isinstance(versions, list) and isinstance(versions[0], dict) else {}
     numbers = [str(first.get(name, "0")) for name in ("timestamp", "counter")]

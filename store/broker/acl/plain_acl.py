@@ -15,8 +15,8 @@
       groupPerms:
       - groupA=DENY
 
-The parser is strict: an entry that RocketMQ ignores or reads as DENY is an error with a line number. A dataVersion,
-written by RocketMQ's tools, is ignored. PyYAML is optional; its node API supplies the line numbers.
+The parser is strict: it raises an error with a line number for an entry that RocketMQ ignores or reads as DENY. It
+ignores a dataVersion, which RocketMQ's tools write. PyYAML is an optional dependency; its node API has line numbers.
 Source: RocketMQ PlainPermissionManager.load, PlainAccessConfig, Permission.parseResourcePerms, AclFileWatchService.
 """
 
@@ -56,7 +56,7 @@ WATCH_INTERVAL_MS = 5_000
 
 
 class PlainAclError(ValueError):
-    """An invalid file: the line, the expectation and the fact."""
+    """An invalid file. The message has the line, the expected and the found value."""
 
     def __init__(self, line: int, name: str, expected: str, found: str) -> None:
         super().__init__(f"line {line}: {name}: expected {expected}, found {found}")
@@ -64,7 +64,7 @@ class PlainAclError(ValueError):
 
 
 def read_plain_acl(text: str) -> AccessRules:
-    """Parse the text of a file. Raises PlainAclError, or ModuleNotFoundError without PyYAML."""
+    """Parse the text of a file. Raises PlainAclError, or ModuleNotFoundError if PyYAML is not installed."""
     root = _compose(text)
     if root is None:
         return AccessRules({})
@@ -162,7 +162,7 @@ def _items(node: _Node, name: str) -> list[_Node]:
 
 
 def _text(node: _Node, name: str) -> str:
-    """Return a scalar as written, so that a key of digits stays a string."""
+    """Return a scalar as written, so that a key made of digits stays a string."""
     if node.id != "scalar":
         raise PlainAclError(_line(node), name, "a text", f"a {node.id}")
     return str(node.value)
@@ -185,7 +185,7 @@ def _one_of(node: _Node, name: str, values: Mapping[str, _Value], default: _Valu
 
 
 class AccessControl(Service):
-    """The rules of one plain_acl.yml. While the file is unreadable or invalid, the last valid rules stay in force.
+    """Access control by one plain_acl.yml. While the file is unreadable or invalid, the last valid rules apply.
 
     Source: RocketMQ AclFileWatchService.
     """
@@ -201,7 +201,7 @@ class AccessControl(Service):
         self._emit = emit
         self._interval_ms = interval_ms
         self._disk_fault = ""
-        """The read error at the last poll, or empty. The same error is logged once."""
+        """The read error of the last poll, or empty. A repeated error is not logged again."""
         self._seen = self._state()
         self.rules = self._read()
 
@@ -219,8 +219,8 @@ class AccessControl(Service):
     def change(self, edit: Callable[[str], str]) -> None:
         """Edit the file durably, then apply its rules.
 
-        If the text is invalid before or after the edit, nothing changes and PlainAclError is raised. Errors of `edit`
-        and of the disk (OSError) are passed on.
+        If the text is invalid before or after the edit, raises PlainAclError and changes nothing. Errors of `edit` and
+        OSErrors of the disk propagate.
         """
         with self._lock:
             before = self.text()
@@ -243,7 +243,7 @@ class AccessControl(Service):
                 self._emit(f"{self.path}: read again, {len(self.rules.accounts)} accounts")
         except PlainAclError as error:
             self._emit(warning(f"{self.path}: {error}; the rules stay as they were"))
-        except OSError as error:  # logged once, and retried at each poll
+        except OSError as error:  # each poll retries; only a new error is logged
             fault, seen = str(error), None
             if fault != self._disk_fault:
                 self._emit(warning(f"{self.path}: {error}; the rules stay as they were"))

@@ -7,10 +7,10 @@ White lists are patterns of IP addresses:
     10.0.0.7                one address
     10.0.0.7,10.0.0.8       several
     10.0.0.{7,8}            several that differ in their last part
-    10.0.*.*  10.0.0-5.*    ranges: after the first range, only * may follow
+    10.0.*.*  10.0.0-5.*    ranges: after the first range, all parts must be *
     ::1  fe80::{1,2}  2001:db8:*:*:*:*:*:*  2001:db8:0-ff:*:*:*:*:*      IPv6 in the same way, parts in hex
 
-RocketMQ ignores the parts after the first range; here anything but * is an error.
+RocketMQ ignores the parts after the first range. This parser accepts only * there.
 
 A signature proves that the sender holds the secret key. It covers the values of all ext fields except the signature,
 sorted by field name, followed by the body.
@@ -60,7 +60,7 @@ PERMISSIONS: Mapping[str, Permission] = {
 
 
 class Need(NamedTuple):
-    """One permission that a request needs. A group is identified by its retry topic."""
+    """One permission that a request needs. The resource name of a group is its retry topic."""
 
     resource: str
     permission: Permission
@@ -104,10 +104,10 @@ ADMIN_CODES = frozenset(
 )
 
 OPEN_CODES = frozenset((RequestCode.GET_ROUTEINFO_BY_TOPIC,))
-"""Name server requests open to everyone: a client without a route would blame its topic, not its access key."""
+"""Requests that need no access key. If a route query were denied, the client would report a missing topic."""
 
 _SEND_LONG = (RequestCode.SEND_MESSAGE, RequestCode.SEND_REPLY_MESSAGE)
-_SEND_SHORT = (  # fields under names of one letter
+_SEND_SHORT = (  # these requests have field names of one letter
     RequestCode.SEND_MESSAGE_V2,
     RequestCode.SEND_BATCH_MESSAGE,
     RequestCode.SEND_REPLY_MESSAGE_V2,
@@ -121,7 +121,7 @@ _SUBSCRIBED: Mapping[int, tuple[str | None, str | None]] = {
     RequestCode.CONSUMER_SEND_MSG_BACK: (None, "group"),
     RequestCode.GET_CONSUMER_LIST_BY_GROUP: (None, "consumerGroup"),
 }
-"""Fields that name a topic and a group, for which the request needs SUB, by request code."""
+"""Request code -> fields that name a topic and a group. The request needs SUB for both."""
 
 
 def group_resource(group: str) -> str:
@@ -148,7 +148,10 @@ def needs_of(command: RemotingCommand) -> list[Need]:
 
 
 def _to_send(topic: str | None) -> list[Need]:
-    """A consumer returns a message by sending it to the retry topic of its group, so SUB is enough."""
+    """Return the permissions for a send.
+
+    SUB is enough for a retry topic, because a consumer sends a message there to receive it again.
+    """
     if not topic:
         return []
     permission = Permission.SUB if topic.startswith(RETRY_GROUP_PREFIX) else Permission.PUB
@@ -173,14 +176,14 @@ class AddressPatternError(ValueError):
 
 
 def address_parts(host: str) -> Parts | None:
-    """Return the four or eight numbers of an IP address, with or without brackets. Return None for any other text."""
+    """Return the four or eight numbers of an IP address, or None for any other text. Brackets are ignored."""
     try:
         address = ip_address(host.strip("[]"))
     except ValueError:
         return None
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is None:
-            groups = address.exploded.partition("%")[0].split(":")  # the zone of a link-local address does not count
+            groups = address.exploded.partition("%")[0].split(":")  # ignores the zone of a link-local address
             assert len(groups) == 8, groups
             return tuple(int(group, 16) for group in groups)
         address = address.ipv4_mapped  # the form in which a dual-stack socket reports an IPv4 client
@@ -190,7 +193,7 @@ def address_parts(host: str) -> Parts | None:
 
 @dataclass(frozen=True, slots=True)
 class AddressPattern:
-    """The values allowed in each part of an address, as alternative rows. None matches every address."""
+    """Address pattern: rows of the values allowed in each part. One row must match; None matches every address."""
 
     rows: tuple[tuple[Container[int], ...], ...] | None
 
@@ -267,7 +270,7 @@ def _number(text: str, base: int, most: int, pattern: str) -> int:
 
 
 def signature_of(fields: Mapping[str, str], body: bytes, secret_key: str) -> str:
-    """Return the signature of a request: HmacSHA1 in base 64. An existing signature field is left out."""
+    """Return the HmacSHA1 signature of a request in base 64. It does not cover an existing signature field."""
     values = "".join(fields[name] for name in sorted(fields) if name != SIGNATURE)
     digest = hmac.new(secret_key.encode(), values.encode(), hashlib.sha1)
     digest.update(body)
@@ -275,9 +278,9 @@ def signature_of(fields: Mapping[str, str], body: bytes, secret_key: str) -> str
 
 
 def is_signed(command: RemotingCommand, secret_key: str) -> bool:
-    """Return whether the key matches the signature, compared in constant time.
+    """Return whether a request was signed with the key. The comparison takes constant time.
 
-    Depending on the version, RocketMQ clients include the mark of a query by unique key or not. Both are accepted.
+    RocketMQ clients of some versions also sign the field _UNIQUE_KEY_QUERY. Both forms are accepted.
     """
     found = command.ext_fields.get(SIGNATURE, "").encode()
     signed = hmac.compare_digest(found, signature_of(command.ext_fields, command.body, secret_key).encode())
@@ -303,19 +306,19 @@ def signer(
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """One access key. Permissions are keyed by topic; a group's key is its retry topic."""
+    """Account of one access key. `perms` is keyed by topic; the key of a group is its retry topic."""
 
     access_key: str
     secret_key: str = field(repr=False)
     white_remote_address: AddressPattern = NOBODY
-    """From these addresses no signature and no permission is needed."""
+    """Requests from these addresses need no signature and no permission."""
     admin: bool = False
     default_topic_perm: Permission = Permission.DENY
     default_group_perm: Permission = Permission.DENY
     perms: Mapping[str, Permission] = field(default_factory=dict)
 
     def may(self, need: Need) -> bool:
-        """Return whether the account has a permission, by name or by default."""
+        """Return whether the account has a permission, by an entry for the resource or by default."""
         default = self.default_group_perm if need.is_group else self.default_topic_perm
         return need.permission in self.perms.get(need.resource, default)
 
@@ -342,7 +345,7 @@ class AccessRules:
             raise _denied(f"No acl config for {access_key}")
         if account.white_remote_address.matches(parts):
             return
-        # The signature comes first: errors of the permission checks would show a stranger the account's permissions.
+        # The signature is checked first, because errors of permission checks reveal the account's permissions.
         if not is_signed(command, account.secret_key):
             raise _denied(f"Check signature failed for accessKey={access_key}")
         if command.code in ADMIN_CODES and not account.admin:
@@ -352,7 +355,7 @@ class AccessRules:
             return
         needs = needs_of(command)
         if Need(TRACE_TOPIC, Permission.PUB) in needs:
-            return  # every known account may write traces
+            return  # every account may send to the trace topic
         for need in needs:
             if not account.may(need):
                 raise _denied(f"No default permission for {need.describe()}")

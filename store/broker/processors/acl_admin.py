@@ -3,7 +3,7 @@
     UPDATE_AND_CREATE_ACL_CONFIG  DELETE_ACL_CONFIG  UPDATE_GLOBAL_WHITE_ADDRS_CONFIG
     GET_BROKER_CLUSTER_ACL_INFO  GET_BROKER_CLUSTER_ACL_CONFIG
 
-A change is durable and in force before it is answered.
+A change is durable and applied before the answer is sent.
 Source: RocketMQ AdminBrokerProcessor, CreateAccessConfigRequestHeader, GetBrokerAclConfigResponseHeader,
 GetBrokerClusterAclConfigResponseBody.
 """
@@ -25,7 +25,7 @@ _LISTS = ("topicPerms", "groupPerms")
 
 
 class AclAdminProcessor:
-    """Serves administrators' requests."""
+    """Processor of administrators' requests."""
 
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
@@ -38,7 +38,7 @@ class AclAdminProcessor:
         return access
 
     def update(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Create an account, or change the given fields of one."""
+        """Create an account, or change the given fields of an existing one."""
         fields = ExtFields(request.ext_fields)
         account: dict[str, str | list[str]] = {"accessKey": fields.text("accessKey")}
         account |= {name: text for name in _TEXTS if (text := fields.text(name, ""))}

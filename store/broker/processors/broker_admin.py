@@ -33,7 +33,7 @@ _PERM_MAX = PERM_READ_WRITE | PERM_INHERIT
 
 
 class BrokerAdminProcessor:
-    """Serves operators' requests."""
+    """Processor of operators' requests."""
 
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
@@ -53,12 +53,12 @@ class BrokerAdminProcessor:
         return success(request)
 
     def delete_topic(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Remove a topic. Its messages stay until they expire, in case the topic is created again."""
+        """Remove a topic. Its messages stay until they expire; a topic created again has them."""
         self._parts.topics.remove(self._changeable(ExtFields(request.ext_fields)))
         return success(request)
 
     def _changeable(self, fields: ExtFields) -> str:
-        """Return the topic of a change. Refuses topics that operators may not change."""
+        """Return the topic that a request names. Refuses topics that operators may not change."""
         topic, config = fields.text("topic"), self._parts.config
         refuse_if(topic_fault(topic))
         if topic == config.broker_cluster_name:
@@ -68,7 +68,7 @@ class BrokerAdminProcessor:
         return topic
 
     def topic_stats(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the first and end offset of each queue of a topic, and the store time of its last message."""
+        """Return the start offset, the end offset and the last store time of each queue of a topic."""
         parts, topic = self._parts, ExtFields(request.ext_fields).text("topic")
         table = {}
         for queue_id in range(parts.topic(topic).write_queue_nums):
@@ -96,10 +96,11 @@ class BrokerAdminProcessor:
         return success(request)
 
     def runtime_info(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the figures of the broker and its store as strings."""
+        """Return runtime figures of the broker and its store as strings."""
         parts = self._parts
         store, config = parts.own_store, parts.config
-        buffers_left = INT_MAX if store.pool is None else store.pool.available  # INT_MAX without a pool, as in RocketMQ
+        # RocketMQ reports INT_MAX if there is no pool.
+        buffers_left = INT_MAX if store.pool is None else store.pool.available
         table = {
             **parts.store.runtime_info(),
             **({} if parts.ha is None else parts.ha.runtime_info()),
@@ -120,21 +121,21 @@ class BrokerAdminProcessor:
         return success(request, {"table": table})
 
     def clean_expired_queues(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Remove queues without messages in the log, whether or not their topic exists.
+        """Remove queues without messages in the log, even if their topic exists.
 
-        CLEAN_UNUSED_TOPIC does the same: queues of a removed topic stay until then, so that no queue offset is used
-        twice.
+        CLEAN_UNUSED_TOPIC has the same effect. Queues of a removed topic remain while the log has messages of them.
+        Otherwise a new topic of the same name would use their offsets a second time.
         """
         self._parts.store.clean_expired_consumer_queue()
         return success(request)
 
     def delete_expired_log(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Delete expired log segments at any hour."""
+        """Delete expired log segments now, at any hour of the day."""
         self._parts.store.execute_delete_files_manually()
         return success(request)
 
     def resume_check(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Check a half message again after its checks were given up."""
+        """Start the checks of a given-up half message again."""
         fault = self._parts.transactions.resume(ExtFields(request.ext_fields).message_place("msgId"))
         refuse_if(None if fault is None else f"msgId: {fault}")
         return success(request)
@@ -156,12 +157,12 @@ def _held_ms(parts: BrokerParts) -> int:
 def _earliest_ms(parts: BrokerParts) -> int:
     """Return the store time of the first message in the log, or -1.
 
-    RocketMQ returns -1 until the log has twice the bytes of the largest message; tools show that as an age of 50 years.
+    RocketMQ returns -1 while the log is shorter than twice the largest message; tools show that as 50 years of age.
     """
     store = parts.own_store
     try:
         record = store.look_message_by_offset(store.min_phy_offset)
-    except StoreError:  # an unreadable record has no time; the other figures must not fail
+    except StoreError:  # the record is unreadable; the other figures are still returned
         return -1
     return -1 if record is None else record.store_timestamp_ms
 

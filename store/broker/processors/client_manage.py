@@ -42,13 +42,13 @@ class LockRequest(NamedTuple):
 
 
 class ClientManageProcessor:
-    """Registers clients, and serves the requests of group members."""
+    """Processor of heartbeats and of requests from group members."""
 
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
 
     def heartbeat(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Register a client. Retry topics of its groups are created."""
+        """Register a client, and create the retry topics of its consumer groups."""
         parts = self._parts
         heartbeat = HeartbeatData.decode(request.body)
         for consumer in heartbeat.consumers:
@@ -59,7 +59,7 @@ class ClientManageProcessor:
             self._register(consumer, ClientChannelInfo(*who))
         for group in heartbeat.producer_groups:
             parts.producers.register(group, ClientChannelInfo(*who))
-        if not channel.is_open:  # the connection may have ended before the registration
+        if not channel.is_open:  # if the connection ended before the registration, nobody else removes the client
             parts.channel_closed(channel)
         return success(request)
 
@@ -71,7 +71,7 @@ class ClientManageProcessor:
         parts.consumers.register(consumer, client, notify=self._notifies(group))
 
     def _notifies(self, group: SubscriptionGroupConfig | None) -> bool:
-        """Return whether members of a group are notified of changes."""
+        """Return whether members of a group are notified when the membership changes."""
         of_group = group is None or group.notify_consumer_ids_changed_enable
         return of_group and self._parts.config.notify_consumer_ids_changed_enable
 
@@ -103,7 +103,10 @@ class ClientManageProcessor:
         return success(request, {"consumerIdList": info.client_ids})
 
     def query_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the offset of a group in a queue. A new group starts at 0 if the queue still begins at 0."""
+        """Return the offset of a group in a queue.
+
+        The answer for a group without an offset is 0 if the queue still begins at 0 with a message in memory.
+        """
         fields = ExtFields(request.ext_fields)
         group, topic = fields.text("consumerGroup"), fields.text("topic")
         queue_id = fields.int32("queueId")
@@ -114,7 +117,7 @@ class ClientManageProcessor:
         return success(request, offset=max(0, offset))
 
     def _has_all_at_hand(self, topic: str, queue_id: int) -> bool:
-        """Return whether a queue still begins at 0, with a first message that counts as in memory."""
+        """Return whether a queue still begins at 0 and its first message counts as in memory."""
         parts = self._parts
         if not parts.has_queue(topic, queue_id):
             return True
@@ -123,7 +126,7 @@ class ClientManageProcessor:
         return not parts.store.get_message(topic, queue_id, 0, 1).suggest_pulling_from_slave
 
     def update_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Store the offset of a group in a queue. It may be lower than before."""
+        """Set the offset of a group in a queue. The new offset may be lower than the old one."""
         parts, fields = self._parts, ExtFields(request.ext_fields)
         group, topic = fields.text("consumerGroup"), fields.text("topic")
         queue_id, offset = fields.int32("queueId"), fields.int64("commitOffset")
@@ -137,7 +140,7 @@ class ClientManageProcessor:
         return success(request)
 
     def lock(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Lock queues. Return those that the client holds now."""
+        """Lock queues. Return the queues that the client now has locked."""
         wish = LockRequest.of(request)
         existing = [queue for queue in wish.queues if self._parts.has_queue(queue.topic, queue.queue_id)]
         locked = self._parts.locks.try_lock(wish.group, existing, wish.client_id)

@@ -1,4 +1,4 @@
-"""Processor of requests for figures: statistics, consumer lag, queue entries.
+"""Processor of monitoring requests: statistics, consumer lag, queue entries.
 
     VIEW_BROKER_STATS_DATA  GET_BROKER_CONSUME_STATS  QUERY_CONSUME_TIME_SPAN  QUERY_CORRECTION_OFFSET
     QUERY_CONSUME_QUEUE
@@ -19,17 +19,17 @@ from ..router import Channel
 from ..topics import TopicConfig
 
 ENTRIES_MAX = 1_024
-"""Queue entries in one answer."""
+"""Maximum number of queue entries in one answer."""
 
 
 class FiguresProcessor:
-    """Serves operators and monitoring tools."""
+    """Processor of requests from operators and monitoring tools."""
 
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
 
     def statistics(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the counts of a key in the last minute, hour and day."""
+        """Return the counts of one statistics key in the last minute, hour and day."""
         fields = ExtFields(request.ext_fields)
         name, key = fields.text("statsName"), fields.text("statsKey")
         found = self._parts.statistics.members(name, key)
@@ -38,7 +38,7 @@ class FiguresProcessor:
         return success(request, found)
 
     def consume_stats(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the progress of every group in its topics, either the ordered topics or the others."""
+        """Return the progress of every group, either in its ordered topics or in its other topics (isOrder)."""
         parts = self._parts
         is_order = ExtFields(request.ext_fields).boolean("isOrder", False)
         listed, behind = [], 0
@@ -55,14 +55,14 @@ class FiguresProcessor:
         return success(request, body)
 
     def _consumed(self, group: str) -> list[TopicConfig]:
-        """Return the topics in which a group has offsets. For a connected group, only those it subscribes to."""
+        """Return the topics in which a group has offsets. A connected group must also subscribe to the topic."""
         parts, info = self._parts, self._parts.consumers.group(group)
         topics = (parts.topics.get(topic) for topic in parts.offsets.topics_of(group))
         wanted = None if info is None or not info.subscriptions else info.subscriptions
         return [each for each in topics if each is not None and (wanted is None or each.topic in wanted)]
 
     def time_span(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the age of the first and last message in each queue of a topic, and the delay of a group."""
+        """Return the store times of the first and last message in each queue of a topic, and the delay of a group."""
         parts, fields = self._parts, ExtFields(request.ext_fields)
         topic, group = fields.text("topic"), fields.text("group")
         config, now_ms = parts.topic(topic), parts.world.clock.now_ms()
@@ -83,7 +83,7 @@ class FiguresProcessor:
         return success(request, {"consumeTimeSpanSet": spans})
 
     def correction_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the lowest offset of any group per queue, or LONG_MAX if `compareGroup` is lower."""
+        """Return per queue the lowest offset of all groups, or LONG_MAX if the offset of `compareGroup` is lower."""
         parts, fields = self._parts, ExtFields(request.ext_fields)
         topic, compared = fields.text("topic"), fields.text("compareGroup", "")
         left_out = set(map(java_trim, fields.text("filterGroups", "").split(",")))
@@ -126,7 +126,7 @@ def _entries(queue: ConsumeQueue, index: int, count: int) -> list[dict[str, Any]
     entries = []
     for offset in range(max(index, queue.min_offset), min(index + count, queue.max_offset)):
         entry = queue.entry(offset)
-        if entry is None:  # expired meanwhile
+        if entry is None:  # the entry has expired since the check of the bounds
             break
         entries.append(
             {

@@ -5,7 +5,7 @@
     GET_CONSUME_STATS  INVOKE_BROKER_TO_RESET_OFFSET  GET_ALL_CONSUMER_OFFSET  GET_ALL_DELAY_OFFSET
     GET_CONSUMER_RUNNING_INFO  CONSUME_MESSAGE_DIRECTLY  CLONE_GROUP_OFFSET  INVOKE_BROKER_TO_GET_CONSUMER_STATUS
 
-Slaves also use it to copy offsets. Answers of called consumers are passed on unchanged.
+Slaves also send some of these requests, to copy offsets. An answer of a called consumer is returned unchanged.
 Source: RocketMQ AdminBrokerProcessor, ConsumerConnection, ProducerConnection, GroupList, ProducerTableInfo,
 Broker2Client.resetOffset and getConsumeStatus, ConsumeStats, ResetOffsetBody, GetConsumerStatusBody,
 GetConsumerRunningInfoRequestHeader.
@@ -39,11 +39,11 @@ from ..topics import QUEUES_MAX, SubscriptionGroupConfig
 _NS_PER_MS = 1_000_000
 
 NOW = -1
-"""As a timestamp: the end of the queue."""
+"""Timestamp that stands for the end of the queue."""
 
 
 class GroupAdminProcessor:
-    """Serves operators' requests."""
+    """Processor of operators' requests about groups."""
 
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
@@ -79,7 +79,7 @@ class GroupAdminProcessor:
         return success(request, body)
 
     def _online(self, group: str) -> ConsumerGroupInfo:
-        """Return a group with members, or refuse the request."""
+        """Return a group that has members. Refuses the request if there is none."""
         info = self._parts.consumers.group(group)
         if info is None:
             remark = f"group {group[:255]!r}: nobody consumes for it"
@@ -105,7 +105,7 @@ class GroupAdminProcessor:
             "clientId": client.client_id,
             "language": client.members["language"],
             "lastUpdateTimestamp": clock.now_ms() - silent_ms,
-            "remoteIP": f"/{client.channel.remote_address}",  # as Java spells a socket address
+            "remoteIP": f"/{client.channel.remote_address}",  # Java writes a socket address with a slash
             "version": client.version,
         }
 
@@ -131,7 +131,7 @@ class GroupAdminProcessor:
         return success(request, {"consumeTps": given_per_second, "offsetTable": table})
 
     def reset_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Move a group to the messages stored at a given time; forwards only if forced."""
+        """Move a group to the messages stored at a given time. The group moves forwards only if `isForce` is set."""
         parts, fields = self._parts, ExtFields(request.ext_fields)
         topic, group = fields.text("topic"), fields.text("group")
         timestamp_ms, is_forced = fields.int64("timestamp"), fields.boolean("isForce", False)
@@ -155,7 +155,7 @@ class GroupAdminProcessor:
         return response_to(request, ResponseCode.SUCCESS, body=body)
 
     def clone_offset(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Copy the offsets of a group to another one, in one topic or in all."""
+        """Copy the offsets of a group to another group, in one topic or in all topics."""
         parts, fields = self._parts, ExtFields(request.ext_fields)
         source, target = fields.text("srcGroup"), fields.text("destGroup")
         refuse_if(parts.group_fault(target))
@@ -169,7 +169,7 @@ class GroupAdminProcessor:
         return success(request)
 
     def consumer_status(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Return the offsets that members of a group report. Members that do not answer are left out."""
+        """Ask the members of a group for their offsets. The answer leaves out members that do not respond."""
         fields = ExtFields(request.ext_fields)
         topic, group, only = fields.text("topic"), fields.text("group"), java_trim(fields.text("clientAddr", ""))
         clients = {each.channel: each.client_id for each in self._online(group).clients.values()}
@@ -184,7 +184,7 @@ class GroupAdminProcessor:
         return success(request, {"consumerTable": table, "messageQueueTable": {}})
 
     def ask_consumer(self, request: RemotingCommand, _: Channel) -> RemotingCommand:
-        """Send a request on to the consumer that it names, and return the consumer's answer."""
+        """Forward a request to the consumer that it names, and return the consumer's answer."""
         fields = ExtFields(request.ext_fields)
         group, client_id = fields.text("consumerGroup"), fields.text("clientId")
         info = self._parts.consumers.group(group)
@@ -196,7 +196,7 @@ class GroupAdminProcessor:
         return response_to(request, answer.code, answer.remark, answer.ext_fields, answer.body)
 
     def consume_directly(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Have a consumer process one message now, and return the result."""
+        """Send one message to a consumer for immediate processing, and return the result."""
         fields = ExtFields(request.ext_fields)
         record = self._parts.store.look_message_by_offset(fields.message_place("msgId"))
         if record is None:

@@ -26,14 +26,14 @@ from ..topics import UNIT_FLAG, UNIT_SUB_FLAG, TopicConfig
 from ..versioned_table import DataVersion
 
 STANDARD_JSON_VERSION = 401
-"""Clients from V4_9_4 on read quoted keys only."""
+"""Version of V4_9_4, the first whose clients accept only quoted JSON keys."""
 TOPICS_MAX = 65_536
-"""Topics of one registered broker."""
+"""Maximum number of topics of one registered broker."""
 _DISTANT_ADDRESS_CHARACTERS_MAX = 255
 
 
 class NameServerProcessor:
-    """Serves name server requests."""
+    """Processor of name server requests."""
 
     def __init__(self, world: World, name_server: NameServer) -> None:
         self._clock = world.clock
@@ -60,7 +60,7 @@ class NameServerProcessor:
         return self._name_server.set_writeable(name, writeable=writeable)
 
     def register(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Register a broker, and return its master."""
+        """Register a broker. The answer to a slave names its master."""
         fields, body = ExtFields(request.ext_fields), request.body
         check = fields.int32("bodyCrc32", 0)
         if check and zlib.crc32(body) & 0x7FFFFFFF != check:
@@ -81,7 +81,7 @@ class NameServerProcessor:
             channel,
         )
         master = self._name_server.register(broker)
-        if not channel.is_open:  # the connection may have ended before the registration
+        if not channel.is_open:  # if the connection ended before the registration, nobody else removes the broker
             self._name_server.channel_closed(channel)
         is_slave = master is not None and broker.broker_id != MASTER_ID
         known = {"haServerAddr": master.ha_address, "masterAddr": master.address} if master and is_slave else {}
@@ -94,7 +94,7 @@ class NameServerProcessor:
         return success(request)
 
     def query_version(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Tell a broker whether its topics have changed since its registration."""
+        """Return whether a broker's topics have changed since its registration."""
         fields = ExtFields(request.ext_fields)
         theirs = DataVersion.of(decode_json_body(request.body))
         known = self._name_server.version_of(fields.text("brokerName"), fields.int64("brokerId"))
@@ -102,7 +102,7 @@ class NameServerProcessor:
         return success(request, None if known is None else known.members, changed=changed)
 
     def put_kv(self, request: RemotingCommand, channel: Channel) -> RemotingCommand:
-        """Set a value of a key in a namespace."""
+        """Set the value of a key in a namespace."""
         fields = ExtFields(request.ext_fields)
         try:
             self._name_server.kv.put(fields.text("namespace"), fields.text("key"), fields.text("value"))
@@ -155,7 +155,7 @@ def _topics_of(body: bytes) -> tuple[dict[str, TopicConfig], DataVersion]:
 
 
 def name_server_processors(world: World, name_server: NameServer) -> dict[int, Processor]:
-    """Return the processors of all name server requests, except the route query, which belongs to another pool."""
+    """Return the processors of all name server requests by request code."""
     names, server = NameServerProcessor(world, name_server), name_server
 
     def topic_list(topics: Callable[[RemotingCommand], list[str]]) -> Processor:

@@ -1,6 +1,7 @@
 """Processor of PULL_MESSAGE: reads messages from a queue, with long polling.
 
-    sysFlag  1 has commitOffset, 2 may be held, 4 subscription is in the fields, 8 class filter, 16 lite pull
+    sysFlag   1 the request has a commitOffset    2 the pull may be held    4 the fields have the subscription
+              8 class filter                     16 lite pull
 
 Source: RocketMQ PullMessageProcessor, PullSysFlag.
 """
@@ -26,9 +27,9 @@ SUSPEND_FLAG = 2
 SUBSCRIPTION_FLAG = 4
 CLASS_FILTER_FLAG = 8
 MESSAGES_MAX = 1024
-"""Messages per pull, the limit of RocketMQ's own clients."""
+"""Maximum number of messages per pull. RocketMQ's own clients have the same limit."""
 HELD_CHARACTERS_MAX = 4096
-"""Size of the fields of a held pull, since it stays in memory. A larger pull is answered at once."""
+"""Maximum size of the fields of a held pull, because they stay in memory. A larger pull is answered at once."""
 _BROADCASTING = "BROADCASTING"
 _NS_PER_MS = 1_000_000
 
@@ -42,11 +43,11 @@ _CODES = {
     GetMessageStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
 }
 _SCANNED = (GetMessageStatus.FOUND, GetMessageStatus.NO_MATCHED_MESSAGE, GetMessageStatus.MESSAGE_WAS_REMOVING)
-"""Statuses that come from reading entries, not from the bounds of a queue."""
+"""Statuses of pulls that read queue entries. All other statuses follow from the bounds of a queue."""
 
 
 class PullMessageProcessor:
-    """Answers new pulls and held pulls."""
+    """Processor of new pulls and of held pulls."""
 
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
@@ -81,11 +82,11 @@ class PullMessageProcessor:
             return self._sent_to_master(request, (topic, queue_id), offset)
         most = min(max(1, most), MESSAGES_MAX)
         result = parts.store.get_message(topic, queue_id, offset, most, wanted=wanted)
-        # Not for a held pull: its client may have committed a later offset since.
+        # A held pull must not commit again, because its client may have committed a later offset since then.
         if may_hold and sys_flag & COMMIT_OFFSET_FLAG and not parts.is_slave and commit_offset >= 0:
             parts.offsets.commit_offset(group_name, topic, queue_id, commit_offset)
         if parts.is_slave and not parts.store.config.offset_check_in_slave and result.status not in _SCANNED:
-            result.next_begin_offset = offset  # a slave's bounds may be behind its master's
+            result.next_begin_offset = offset  # the slave's queue may end before the master's
         if result.records:
             parts.statistics.given(topic, group_name, result.records)
         code = _code_of(result, offset)
@@ -138,7 +139,7 @@ class PullMessageProcessor:
         return subscription.filter(None if filters is None else filters.find(topic, group.group))
 
     def _registered(self, group: SubscriptionGroupConfig, topic: str, version: int) -> SubscriptionData:
-        """Return the subscription from the last heartbeat of the group."""
+        """Return the subscription from the group's last heartbeat. Refuses the pull if there is none."""
         info, name = self._parts.consumers.group(group.group), f"group {group.group!r}"
         unknown = ResponseCode.SUBSCRIPTION_NOT_EXIST
         if info is None:
@@ -154,10 +155,10 @@ class PullMessageProcessor:
         return found
 
     def _sent_to_master(self, request: RemotingCommand, queue: Queue, offset: int) -> RemotingCommand:
-        """Return a slave's answer while slaveReadEnable is false.
+        """Return a slave's answer while slaveReadEnable is false: the consumer must pull from the master.
 
-        The consumer continues at its offset. RocketMQ's answer skips the messages that the slave found but did not
-        return.
+        The consumer continues at the offset of its request. RocketMQ's answer skips the messages that the slave found
+        but did not return.
         """
         first, end = self._parts.min_offset(*queue), self._parts.max_offset(*queue)
         nothing = GetMessageResult(GetMessageStatus.NO_MATCHED_MESSAGE, offset, first, end)
@@ -170,7 +171,7 @@ class PullMessageProcessor:
         return group.which_broker_when_consume_slowly if is_slow else group.broker_id
 
     def _note_moved(self, group: str, queue: Queue, offset: int, result: GetMessageResult) -> None:
-        """Store an event about a moved offset. A failure does not affect the answer."""
+        """Store an event about a pull whose offset was out of range. A failed put does not affect the answer."""
         topic, queue_id = queue
         event = {
             "consumerGroup": group,
@@ -185,7 +186,7 @@ class PullMessageProcessor:
         try:
             self._parts.store.put_message(message)
         except (StoreError, OSError):
-            return  # only an event
+            return  # the event is lost
 
 
 def _answer(request: RemotingCommand, code: ResponseCode, broker_id: int, result: GetMessageResult) -> RemotingCommand:

@@ -3,7 +3,7 @@
     QUERY_MESSAGE  VIEW_MESSAGE_BY_ID
     GET_MAX_OFFSET  GET_MIN_OFFSET  SEARCH_OFFSET_BY_TIMESTAMP  GET_EARLIEST_MSG_STORETIME
 
-A missing queue is treated as empty.
+A query about a missing queue is answered as for an empty queue.
 Source: RocketMQ QueryMessageProcessor, AdminBrokerProcessor.
 """
 
@@ -14,12 +14,12 @@ from ..requests import ExtFields, RequestRefusedError, ResponseCode, response_to
 from ..router import Channel
 
 UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"
-"""Set if the key is a client's message id. The broker then chooses the number of results."""
+"""Field that is true if the key is a client's message id. The broker then ignores maxNum."""
 _NOT_FOUND = "no message of the topic has the key, or its index is not made yet"
 
 
 class QueryMessageProcessor:
-    """Serves queries."""
+    """Processor of queries."""
 
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts

@@ -2,16 +2,16 @@
 
     SEND_MESSAGE  SEND_MESSAGE_V2  SEND_BATCH_MESSAGE
     END_TRANSACTION                a producer's decision about a half message
-    CONSUMER_SEND_MSG_BACK         a consumer failed to process a message and wants it again later
-    SEND_REPLY_MESSAGE(_V2)        a consumer's reply to a message whose producer waits for it
+    CONSUMER_SEND_MSG_BACK         a consumer could not process a message and asks for a later retry
+    SEND_REPLY_MESSAGE(_V2)        a consumer's reply to a producer that waits for it
 
-Stored properties are those of the request, with CLUSTER added and WAIT removed, in the order of a Java map. A message
-that is sent back is stored again in the group's retry topic, with a delay that grows each time. After too many retries,
-or with a negative delay level, it goes to the group's dead letter topic.
+The broker stores the properties of the request, with CLUSTER added and WAIT removed, in the order of a Java map. It
+stores a message that is sent back in the group's retry topic, with a longer delay after each retry. After too many
+retries, or if the delay level is negative, it stores the message in the group's dead letter topic.
 
-The broker finds the producer of a reply by the REPLY_TO_CLIENT property, a client id, and pushes the reply to it
-(PUSH_REPLY_MESSAGE_TO_CLIENT). By default the reply is also stored. After a successful push the answer is SUCCESS even
-if storing fails. It always has msgId, queueId and queueOffset, because clients need them.
+The property REPLY_TO_CLIENT contains the client id of the producer that waits for a reply. The broker pushes the reply
+to that client (PUSH_REPLY_MESSAGE_TO_CLIENT). By default it also stores the reply. If the push succeeds, the answer is
+SUCCESS even if storing fails. The answer always has msgId, queueId and queueOffset, because clients need them.
 Source: RocketMQ SendMessageProcessor, asyncConsumerSendMsgBack, EndTransactionProcessor, ReplyMessageProcessor,
 ReplyMessageRequestHeader.
 """
@@ -65,7 +65,7 @@ _DONE = (EndTransactionStatus.DECIDED, EndTransactionStatus.ALREADY_DECIDED)
 
 
 class SendMessageProcessor:
-    """Stores messages and answers once they are as durable as the settings promise."""
+    """Processor of sends. The answer is sent after the message is as durable as the settings require."""
 
     def __init__(self, parts: BrokerParts) -> None:
         self._parts = parts
@@ -76,7 +76,7 @@ class SendMessageProcessor:
         return self._watched(request, channel, self._send)
 
     def _watched(self, request: RemotingCommand, channel: Channel, put: _Put) -> RemotingCommand | LateResponse:
-        """Handle a send with the hooks around it."""
+        """Run a send between the hooks before and after it."""
         self._checks.check_writeable()
         send, hooks = SendRequest.of(request), self._parts.hooks
         if not hooks.send:
@@ -111,7 +111,7 @@ class SendMessageProcessor:
         topic = self._checks.topic(send)
         message = self._checks.message(send, topic, request.body, channel)
         properties = decode_properties(send.properties)
-        if not send.topic.startswith(RETRY_GROUP_PREFIX):  # a retry topic passes on messages that were accepted before
+        if not send.topic.startswith(RETRY_GROUP_PREFIX):  # messages in a retry topic were accepted earlier
             refuse_timed(send.properties)
         if send.batch or request.code == RequestCode.SEND_BATCH_MESSAGE:
             late = LateResponse(partial(self._answer, request, message.queue_id))
@@ -145,7 +145,7 @@ class SendMessageProcessor:
         return self._parts.store.begin_put(batch, late.notify)
 
     def _retried(self, request: RemotingCommand, send: SendRequest, message: Message) -> Message:
-        """Return the message for its retry topic, or for the dead letter topic after too many retries."""
+        """Return the message unchanged, or readdressed to the dead letter topic after too many retries."""
         group = send.topic.removeprefix(RETRY_GROUP_PREFIX)
         most = self._parts.group(group).retry_max_times
         if request.version >= MAX_RECONSUME_TIMES_VERSION and send.max_reconsume_times != NO_LIMIT:
@@ -170,7 +170,7 @@ class SendMessageProcessor:
         return response_to(request, PUT_CODES[result.status], put_remark(result.status), fields)
 
     def send_back(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | LateResponse:
-        """Store a message of a consumer again, for a later retry."""
+        """Store a message again, so that its consumer group retries it later."""
         self._checks.check_writeable()
         if not self._parts.config.broker_permission & PERM_WRITE:
             raise RequestRefusedError("this broker may not be sent to", ResponseCode.NO_PERMISSION)
@@ -215,11 +215,11 @@ class SendMessageProcessor:
         return topic
 
     def _again(self, record: MessageRecord, topic: TopicConfig, level: int) -> Message:
-        """Return a record as a message for another topic. `level` is the delay level, 0 for none."""
+        """Convert a record to a message for another topic. Delay level 0 means no delay."""
         assert level >= 0, level
         text = record.properties.encode(errors="surrogateescape").decode(errors="replace")
         properties = decode_properties(text)
-        # The first topic and id stay, because a message that comes back again is in the retry topic by then.
+        # Keep the original topic and id: after the first retry the record's topic is the retry topic.
         properties.setdefault(PROPERTY_RETRY_TOPIC, record.topic)
         own_id = encode_message_id(record.store_host, record.physical_offset)
         properties.setdefault(PROPERTY_ORIGIN_MESSAGE_ID, own_id)
@@ -238,7 +238,7 @@ class SendMessageProcessor:
         )
 
     def end_transaction(self, request: RemotingCommand, channel: Channel) -> RemotingCommand | None:
-        """Decide a transaction. An unknown state needs no answer; the producer will be asked later."""
+        """Commit or roll back a transaction. A request with an unknown state gets no answer; the check asks again."""
         fields = ExtFields(request.ext_fields)
         decision, group = fields.int32("commitOrRollback"), fields.text("producerGroup")
         named = EndTransaction(group, fields.int64("tranStateTableOffset"), fields.int64("commitLogOffset"))
@@ -282,7 +282,7 @@ class SendMessageProcessor:
         try:
             return self._parts.store.put_message(message).append
         except (StoreError, OSError):
-            return None  # the waiting producer already has the reply
+            return None  # the producer has already received the reply
 
     def _push(
         self, request: RemotingCommand, send: SendRequest, properties: dict[str, str], channel: Channel
@@ -315,5 +315,5 @@ class SendMessageProcessor:
 
 
 def _waits(text: str | None) -> bool:
-    """Return the value of WAIT, true by default."""
+    """Return the boolean value of the property WAIT. A missing property means true."""
     return text is None or text.lower() == "true"

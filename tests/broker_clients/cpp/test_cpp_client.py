@@ -1,6 +1,6 @@
-"""RocketMQ's C++ client, the base of those for PHP and Python.
+"""RocketMQ's C++ client, on which its PHP and Python clients are based.
 
-It writes numbers and booleans in extFields.
+Its extFields contain numbers and booleans, where other clients write strings.
 """
 
 import json
@@ -22,7 +22,7 @@ RUN_S = 120
 
 @pytest.fixture(scope="session")
 def python(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """An interpreter with the client. Skips the test if it cannot be installed or loaded."""
+    """A Python interpreter with the client. Skips the test if the client cannot be installed or loaded."""
     place = tmp_path_factory.mktemp("cpp") / "environment"
     venv.create(place, with_pip=True)
     program = str(place / "bin" / "python")
@@ -35,7 +35,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_the_cpp_client_sends_pulls_and_consumes(python: str, broker: Any, tmp_path: Path) -> None:
     command = [python, str(DRIVER), broker.namesrv, "from-cpp"]
-    env = os.environ | {"HOME": str(tmp_path)}  # it logs there
+    env = os.environ | {"HOME": str(tmp_path)}  # the client writes its logs into HOME
     done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_S, env=env)
     assert done.returncode == 0, done.stderr[-2000:]
     said = json.loads(done.stdout.splitlines()[-1])

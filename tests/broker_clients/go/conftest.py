@@ -1,4 +1,4 @@
-"""RocketMQ's Go client in a process of its own. Skipped without a Go toolchain."""
+"""RocketMQ's Go client in a separate process. The tests are skipped if no Go toolchain is installed."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class GoClient:
-    """The driver process: one command, one answer."""
+    """The driver process, which answers each command once."""
 
     def __init__(self, program: Path, place: Path, broker: Any, eventually: Callable[..., Any]) -> None:
         # Broadcasting consumers store their offsets in HOME.
@@ -61,7 +61,7 @@ class GoClient:
         return name
 
     def received(self, consumer: str, count: int) -> list[dict[str, Any]]:
-        """Wait for `count` messages of a consumer, and return them."""
+        """Wait until a consumer has received `count` messages, and return the messages."""
 
         def enough() -> list[dict[str, Any]] | None:
             messages: list[dict[str, Any]] = self.ask("consumer.received", name=consumer)

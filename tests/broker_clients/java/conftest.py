@@ -1,4 +1,4 @@
-"""The official Java client in a JVM of its own."""
+"""RocketMQ's Java client in a separate JVM."""
 
 import json
 import re
@@ -16,7 +16,7 @@ DRIVER = Path(__file__).with_name("driver")
 ARTIFACTS = [f"org.apache.rocketmq:rocketmq-{name}:4.9.8" for name in ("client", "acl", "tools")]
 JVM_OPTIONS = (
     *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx384m"),
-    "-Drocketmq.client.rebalance.waitInterval=1000",  # otherwise a new queue is noticed after 20 s
+    "-Drocketmq.client.rebalance.waitInterval=1000",  # by default a consumer finds a new queue after 20 s
 )
 ANSWER_S = 60
 QUEUES = 4
@@ -30,7 +30,7 @@ def program(fetched: Callable[[Callable[[], JavaProgram]], JavaProgram]) -> Java
 
 
 class ClientError(RuntimeError):
-    """An exception of the client: its class name, and the broker's response code, if any."""
+    """An exception of the client, with its class name and the broker's response code if there is one."""
 
     def __init__(self, answer: dict[str, Any]) -> None:
         super().__init__(f"{answer['error']}: {answer['message']}")
@@ -39,7 +39,7 @@ class ClientError(RuntimeError):
 
 
 class Driver:
-    """The JVM: one command, one answer."""
+    """The JVM, which answers each command once."""
 
     def __init__(self, program: JavaProgram, logs: Path, *properties: str) -> None:
         logs.mkdir()
@@ -86,7 +86,7 @@ class Consumer:
         return [message["body"] for message in self.received()]
 
     def wait_for(self, count: int, *, within_s: float = 45.0) -> list[dict[str, Any]]:
-        """Wait for `count` messages, and return them."""
+        """Wait until `count` messages are received, and return the messages."""
 
         def enough() -> list[dict[str, Any]] | None:
             messages = self.received()
@@ -107,7 +107,7 @@ class Consumer:
 
 
 class Client:
-    """The clients that a test starts in the JVM. They end with the test."""
+    """The clients that a test starts in the JVM. They are stopped after the test."""
 
     _numbers = iter(range(1_000_000))
 
@@ -141,7 +141,7 @@ class Client:
         return lambda do, **what: self.ask(f"admin.{do}", admin=name, broker=self.broker.address, **what)
 
     def pull(self, do: str, **given: Any) -> Any:
-        """Let an old pull consumer do something."""
+        """Send a command to the driver's old pull consumer."""
         return self.ask(f"pull.{do}", name=f"pull-{next(self._numbers)}", **given)
 
     def close(self) -> None:
@@ -168,7 +168,7 @@ def drivers(program: JavaProgram, tmp_path_factory: pytest.TempPathFactory) -> I
 
 @pytest.fixture
 def header_form() -> str:
-    """The header format of the client. Tests of both formats are parametrized with it."""
+    """The header format of the client. Tests of both formats override this fixture by parameters."""
     return "JSON"
 
 

@@ -34,7 +34,7 @@ accounts:
 
 @pytest.fixture
 def client(serve: Any, connect: Any, tmp_path: Path) -> Any:
-    """A client of a broker with two accounts and the topics both, written, read and closed."""
+    """A client of a broker that has two accounts and the topics `both`, `written`, `read` and `closed`."""
     (tmp_path / "acl.yml").write_text(ACL)
     client = connect(serve("--acl", str(tmp_path / "acl.yml")))
     operator = client.admin(**ADMIN)
@@ -44,7 +44,7 @@ def client(serve: Any, connect: Any, tmp_path: Path) -> Any:
 
 
 def refused(client: Any, topic: str, **keys: str) -> str:
-    """Send with these keys, expect a refusal, and return its text."""
+    """Send with these keys, check that the broker refuses the message, and return the error text."""
     with pytest.raises(RuntimeError) as told:
         client.producer(retries=0, **keys).send(topic, "no")
     assert told.value.code == SYSTEM_ERROR  # type: ignore[attr-defined]

@@ -59,7 +59,7 @@ def test_progress_of_topic_and_group_is_reported(client: Any, topic: str, group:
 def test_connections_are_listed(client: Any, topic: str, group: str) -> None:
     producer = client.producer(group=f"producers-{group}")
     producer.send(topic, "hello")
-    time.sleep(2.5)  # brokers learn of producers by their heartbeats
+    time.sleep(2.5)  # a producer is registered by its next heartbeat
     consumer = client.consumer(topic, group, tags="A || B")
     admin = client.admin()
     consumers = admin("consumers", group=group)

@@ -9,7 +9,7 @@ pytestmark = pytest.mark.ci
 
 @pytest.mark.parametrize("header_form", ["JSON", "ROCKETMQ"])
 def test_a_pull_consumer_reads_each_queue_and_continues(client: Any, topic: str, group: str, eventually: Any) -> None:
-    def has_dispatched(*ends: int) -> bool:  # a send is answered before its message can be pulled
+    def has_dispatched(*ends: int) -> bool:  # the broker acknowledges a message before it can be pulled
         beyond = (client.pull("at", topic=topic, group="ends", queueId=queue, offset=1000) for queue in range(4))
         return tuple(one["max"] for one in beyond) == ends
 

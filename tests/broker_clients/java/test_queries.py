@@ -1,4 +1,4 @@
-"""Queries of messages: by key, by either kind of id, by time."""
+"""Queries of messages: by key, by unique id, by offset id, and by time."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ pytestmark = pytest.mark.ci
 
 
 def once_found(ask: Callable[[], Any]) -> Any:
-    """Return the result, or None until the index has caught up."""
+    """Return the result, or None while the index lacks the message."""
     try:
         return ask()
     except RuntimeError:
@@ -63,7 +63,7 @@ def test_bounds_and_times_of_a_queue_can_be_queried(client: Any, topic: str, eve
     places = [producer.send(topic, f"{number}", "send.ordered", key=2) for number in range(5)]
     third = producer.ask("view", topic=topic, msgId=places[2]["offsetMsgId"])
 
-    def dispatched() -> Any:  # dispatch follows the answers to puts in a task of its own
+    def dispatched() -> Any:  # a separate task dispatches messages after they are acknowledged
         asked = producer.ask("offsets", topic=topic, queueId=2, timestamp=third["storeTimestamp"])
         return asked if asked["max"] == 5 else None
 

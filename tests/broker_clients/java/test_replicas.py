@@ -1,4 +1,4 @@
-"""A master with a slave: answers to puts, and the slave after the master's end."""
+"""A master with a slave: acknowledged messages are on the slave after the master stops."""
 
 from typing import Any
 

@@ -47,7 +47,7 @@ def test_acknowledged_messages_survive_a_restart_in_order(
         assert of_queue == queue_id
         numbers[queue_id].append(number)
     for in_queue in numbers.values():
-        assert in_queue == sorted(in_queue)  # a send with a lost answer is repeated, so numbers may repeat
+        assert in_queue == sorted(in_queue)  # numbers may repeat, because a send is retried if its answer is lost
 
 
 def test_a_connected_consumer_misses_no_message(serve: Any, connect: Any, eventually: Any) -> None:
@@ -62,7 +62,7 @@ def test_a_connected_consumer_misses_no_message(serve: Any, connect: Any, eventu
     broker.start()
     eventually(lambda: client.ask("traffic.count", name="traffic") >= 600, within_s=60)
     promised = {one["body"] for one in client.ask("traffic.stop", name="traffic")["acknowledged"]}
-    # The client may hold a pull that the dead broker never answered for 30 s before it asks again.
+    # If the killed broker did not answer a pull, the client waits up to 30 s before it pulls again.
     eventually(lambda: {*consumer.bodies()} >= promised, within_s=60)
 
 

@@ -1,4 +1,4 @@
-"""Transactions with the official client, decided at once or when asked."""
+"""Transactions with RocketMQ's client: decided at once, or after the broker's question."""
 
 import time
 from typing import Any
@@ -20,7 +20,7 @@ def test_a_transaction_is_visible_only_after_its_commit(client: Any, topic: str,
     received = consumer.wait_for(2)
     assert sorted(message["body"] for message in received) == ["kept", "kept too"]
     assert {message["topic"] for message in received} == {topic}
-    time.sleep(3)  # the broker asks only about undecided messages; here each has a decision
+    time.sleep(3)  # the broker must not ask in this time, because both transactions are decided
     assert "dropped" not in consumer.bodies()
     assert not {*decisions} & {*client.ask("transaction.checked")}
 

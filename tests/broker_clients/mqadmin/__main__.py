@@ -1,8 +1,8 @@
-"""`python -m tests.broker_clients.mqadmin BROKER_JARS CLASS_PATH PLACE`: mqadmin twice.
+"""`python -m tests.broker_clients.mqadmin BROKER_JARS CLASS_PATH PLACE`: mqadmin with two brokers.
 
-Runs the same command lines with both brokers. The real one listens on every interface, so run this in its own network
-namespace. PLACE/answers.json gets the outputs: {"real": [[line, how it ended, output], ...], "ours": [...], and both
-with access lists}.
+The same command lines run with RocketMQ's broker ("real") and with tornlog ("ours"). RocketMQ's broker listens on every
+interface, so run this command in a separate network namespace. The outputs are written to PLACE/answers.json: {"real":
+[[line, how it ended, output], ...], "ours": [...], and both again with access lists}.
 """
 
 import json
@@ -27,7 +27,7 @@ accounts:
 
 
 class MqAdmin:
-    """A JVM that runs mqadmin command lines. It restarts after a command that ends it."""
+    """A JVM that runs mqadmin command lines. If a command ends the JVM, it is started again."""
 
     def __init__(self, class_path: str, home: Path) -> None:
         conf = home / "conf"
@@ -43,7 +43,7 @@ class MqAdmin:
 
     def _start(self) -> "subprocess.Popen[str]":
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        return subprocess.Popen(self._command, text=True, env=self._env, cwd=self._home, **pipes)  # where it writes
+        return subprocess.Popen(self._command, text=True, env=self._env, cwd=self._home, **pipes)
 
     def run(self, arguments: Sequence[str]) -> dict[str, Any]:
         assert self._process.stdin is not None

@@ -1,13 +1,13 @@
-"""Command lines of mqadmin, and the required agreement of two brokers on each.
+"""Command lines of mqadmin, and the required agreement of RocketMQ's broker and tornlog.
 
-  ALIKE   the same words, except addresses, ids, times, sizes and error names: of an error only the response code
-          counts
-  NAMES   every name that the real broker prints, ours prints, too: figures and settings
-  OURS    ours differs on purpose: how, and why
+  ALIKE   both outputs have the same words, except addresses, ids, times, sizes and error names; the response code of an
+          error must be equal
+  NAMES   tornlog prints every name of a figure or setting that RocketMQ prints
+  OURS    tornlog differs on purpose; the line says how and why
 
-`@produce` and `@consume` start clients for later lines, `@status` and `@resume` are administrators' requests without a
-command line, and `@wait` sleeps for ms. Braces are filled in: {n} the name server, {b} the broker, {dir} a directory,
-{offsetId}, {uniqueId} of the message produced last, {client} the consumer.
+`@produce` and `@consume` start clients for later lines. `@status` and `@resume` send administrators' requests for which
+mqadmin has no command, and `@wait` sleeps for the given ms. Placeholders: {n} the name server, {b} the broker, {dir} a
+directory, {offsetId} and {uniqueId} of the last produced message, {client} the consumer.
 """
 
 import re
@@ -16,7 +16,7 @@ from enum import Enum
 
 
 class Agreement(Enum):
-    """Required agreement of two brokers."""
+    """Required agreement of the two outputs of one line."""
 
     ALIKE = "alike"
     NAMES = "names"
@@ -30,14 +30,14 @@ class Line:
     text: str
     agreement: Agreement = Agreement.ALIKE
     ours: str = ""
-    """Expected output of ours, as a regular expression."""
+    """Regular expression of tornlog's expected output."""
     why: str = ""
     passed_over: str = ""
-    """Ignored parts of the output, as a regular expression."""
+    """Regular expression of the ignored parts of the output."""
 
 
 def _numbered(*texts: str) -> list[Line]:
-    """Return lines that print current figures: only the words are compared."""
+    """Return lines that print current figures. Their numbers are ignored."""
     return [Line(text, passed_over=r"[0-9][0-9.]*") for text in texts]
 
 
@@ -50,7 +50,7 @@ def _ours(text: str, ours: str, why: str) -> Line:
 
 
 _TRANSACTION_TOPICS = r"(DefaultCluster\s+)?(RMQ_SYS_TRANS_\w+|TRANS_CHECK_MAX_TIME_TOPIC)\s"
-"""Ours has them from the start, the real broker from its first transaction."""
+"""Topics that tornlog creates at the start, and RocketMQ at its first transaction."""
 _RATE, _SPENT = r"TPS: \S+", r"spentTimeMills=\d+"
 _REFUSED = "what cannot change while the broker runs is refused by name; RocketMQ says it has succeeded"
 _RESET = "a group that has no offset yet can be given one; RocketMQ's whole request fails"
@@ -135,7 +135,7 @@ LINES = [
     Line("@wait 11000"),  # the real broker samples every 10 s
     Line("statsAll -n {n}", passed_over=rf"{_TRANSACTION_TOPICS}.*|[0-9][0-9.]*"),
     *_numbered("statsAll -n {n} -a", "statsAll -n {n} -t Orders"),
-    # looking messages up
+    # queries of messages
     Line("queryMsgById -n {n} -i {offsetId}"),
     Line("queryMsgById -n {n} -i {offsetId} -g billing -d {client}", passed_over=_SPENT),
     Line("queryMsgByKey -n {n} -t Orders -k key-1"),
@@ -155,7 +155,7 @@ LINES = [
     Line("queryCq -n {n} -t Orders -q 0 -i 0 -c 5 -b {b} -g idle"),
     Line("queryCq -n {n} -t Orders -q 9 -i 0 -c 5 -b {b}"),
     Line("queryCq -n {n} -t Missing -q 0 -i 0 -c 5 -b {b}"),
-    # progress that is set
+    # changes of consumer progress
     Line("resetOffsetByTime -n {n} -g billing -t Orders -s now"),
     Line("resetOffsetByTime -n {n} -g billing -t Orders -s 2020-01-01#00:00:00:000"),
     _ours("resetOffsetByTime -n {n} -g idle -t Quiet -s now", "rollback consumer offset", _RESET),
@@ -199,7 +199,7 @@ LINES = [
 ]
 
 ENDLESS = {"clusterRT", "startMonitoring"}
-"""Commands that measure or watch until they are stopped."""
+"""Commands that run until they are stopped. They are left out."""
 
 ACCESS_LINES = [
     Line("updateAclConfig -n {n} -b {b} -a account-1 -s secret-1 -w 10.0.0.* -t Orders=PUB -g billing=SUB -m false"),
@@ -212,7 +212,7 @@ ACCESS_LINES = [
     Line("clusterAclConfigVersion -n {n} -b {b}", passed_over=r"\S+/plain_acl.yml"),
     Line("updateBrokerConfig -n {n} -b {b} -k transactionCheckMax -v 7"),
 ]
-"""With an access list, by an administrator."""
+"""Lines that an administrator runs with an access list."""
 
 _NOISE = [
     (re.compile(pattern), shown)
@@ -234,7 +234,7 @@ _NAME = re.compile(r"(?m)^\s*(?:ADDRESS\s+)?([A-Za-z]\w*)[^:=\n]*[:=]")
 
 
 def words_of(printed: str, passed_over: str = "") -> list[str]:
-    """Return the compared part of an output: its words, sorted, since tables have no order."""
+    """Return the compared part of an output: its words, sorted because the rows of tables have no order."""
     text = printed
     for pattern, shown in _NOISE:
         text = pattern.sub(shown, text)

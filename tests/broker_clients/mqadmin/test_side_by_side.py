@@ -1,4 +1,4 @@
-"""Output of mqadmin 4.9.8 with our broker and with the real one, 4.9.7."""
+"""Output of mqadmin 4.9.8 with tornlog and with RocketMQ's broker 4.9.7."""
 
 import json
 import re
@@ -22,7 +22,7 @@ REAL = ["org.apache.rocketmq:rocketmq-broker:4.9.7", "org.apache.rocketmq:rocket
 """4.9.7 is the newest version with both artefacts published."""
 OF_A_NETWORK = ("unshare", "--map-root-user", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
 NOT_HERE = {"mapedFileSizeCommitLog"}
-"""Printed by the real broker only if its broker.conf has this spelling."""
+"""Keys that RocketMQ prints only if its broker.conf has the same spelling."""
 
 
 @pytest.fixture(scope="module")

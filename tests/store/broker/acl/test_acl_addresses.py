@@ -6,7 +6,7 @@ from tornlog.store.broker.acl.rules import AddressPatternError, address_parts, p
 
 
 @pytest.mark.parametrize(
-    ("pattern", "inside", "outside"),
+    ("pattern", "matching", "others"),
     [
         ("", [], ["10.0.0.1", "::1"]),
         ("*", ["10.0.0.1", "::1"], []),
@@ -24,11 +24,11 @@ from tornlog.store.broker.acl.rules import AddressPatternError, address_parts, p
         ("2001:db8:0-ff:*:*:*:*:*", ["2001:db8:ff::1"], ["2001:db8:100::1"]),
     ],
 )
-def test_a_pattern_means_these_addresses_and_no_others(pattern: str, inside: list[str], outside: list[str]) -> None:
+def test_a_pattern_means_these_addresses_and_no_others(pattern: str, matching: list[str], others: list[str]) -> None:
     parsed = parse_address_pattern(pattern)
 
-    assert all(parsed.matches(address_parts(one)) for one in inside)
-    assert not any(parsed.matches(address_parts(one)) for one in outside)
+    assert all(parsed.matches(address_parts(one)) for one in matching)
+    assert not any(parsed.matches(address_parts(one)) for one in others)
 
 
 @pytest.mark.parametrize(
