@@ -1,7 +1,7 @@
 """Flush services: sync the log by group (SYNC_FLUSH) or timer (ASYNC_FLUSH).
 
-After a failed sync the store refuses writes. Linux reports a lost page only once, so a later successful sync proves
-nothing, and pending puts are not answered OK.
+After a failed sync the store refuses puts, and pending puts are not answered OK. A later successful sync proves
+nothing, because Linux reports each lost page only once.
 """
 
 from abc import abstractmethod
@@ -18,7 +18,7 @@ from .segment_queue import SegmentQueue
 
 
 class FlushCommitLogService(Service):
-    """Base of both flush modes: one flush at a time, and the reaction to a failed one."""
+    """Base class of both flush modes. It runs one flush at a time and handles a failed flush."""
 
     def __init__(
         self, world: World, config: StoreConfig, queue: SegmentQueue, checkpoint: StoreCheckpoint, flags: RunningFlags
@@ -37,43 +37,43 @@ class FlushCommitLogService(Service):
     def begin_durable(
         self, end_offset: int, *, wait: bool, on_known: Callable[[], None] | None = None
     ) -> "GroupCommitRequest | None":
-        """Start to make the log durable up to end_offset for a put. `wait` is its WAIT property.
+        """Start to make the log durable up to end_offset for a put. `wait` is the WAIT property of the put.
 
-        Returns None if only the page cache is promised. on_known: see `GroupCommitRequest`.
+        Returns None if the put is answered without waiting for the disk. on_known: see `GroupCommitRequest`.
         """
 
     def wait_durable(self, end_offset: int, *, wait: bool) -> PutMessageStatus:
-        """Make a put durable up to end_offset, and return its answer. `wait` is its WAIT property."""
+        """Wait until the log is durable up to end_offset. `wait` is the WAIT property of the put."""
         request = self.begin_durable(end_offset, wait=wait)
         return PutMessageStatus.PUT_OK if request is None else request.wait()
 
     def flush_to(self, end_offset: int, least_pages: int = 0) -> bool:
         """Flush until the log is durable up to end_offset or a flush makes no progress. Returns whether it is durable.
 
-        One flush of the queue covers one segment, and a record may be in the next one.
+        Several flushes may be needed, because one flush covers only one segment.
         """
         if self.queue.flushed_where.get() >= end_offset:
             self._vouch_for_last()
             return True
         with self._flush_lock:
-            # All segments, not only the newest: after a rollover the end of the previous one may be unsynced.
+            # All segments, not only the newest: the end of a full segment may still be unsynced.
             while self.queue.flushed_where.get() < end_offset:
                 if not self._flush_once(least_pages):
                     return False
         return True
 
     def _vouch_for_last(self) -> None:
-        """Advance the checkpoint to the last record's time if that record is durable.
+        """Advance the checkpoint to the store time of the last record if that record is durable.
 
-        A flush between the append of a record and the update of its time synced the record under the previous time.
+        `_flush_once` alone misses this time if it syncs a record before the record's store time is set.
         """
         last = self.queue.last()
         if last is None:
             return
-        stored_ms = last.readable_store_timestamp_ms  # read first, because later puts do not matter
+        stored_ms = last.readable_store_timestamp_ms  # read first, so that it belongs to a record before `readable`
         is_news = stored_ms > self.checkpoint.physic_msg_timestamp_ms
-        # Not `max_offset`: a segment without a buffer may already hold newer records after one whose buffer is not
-        # committed.
+        # Not `max_offset`: a segment without a write buffer may already contain newer records while the buffer of the
+        # previous segment is not committed.
         if is_news and self.queue.flushed_where.get() >= last.base_offset + last.readable.get():
             self.checkpoint.log_is_durable_to(stored_ms)
 
@@ -83,12 +83,12 @@ class FlushCommitLogService(Service):
         try:
             moved = self.queue.flush(least_pages)
         except OSError:
-            # Linux reports a write-back error once and marks the pages clean (errseq_t), so a second sync would write
-            # none of them.
+            # Linux reports a write-back error once and marks the pages clean (errseq_t), so a second sync would not
+            # write them.
             self._sync_failed = True
             self.flags.refuse_for_good(Refusal.NOT_WRITEABLE)
             return False
-        if moved:  # after the sync, because recovery trusts the log up to the checkpoint
+        if moved:  # after the sync, because recovery assumes that the log is durable up to the checkpoint
             self.checkpoint.log_is_durable_to(self.queue.flushed_store_timestamp_ms)
             self.on_flushed()
         return moved
@@ -98,16 +98,16 @@ class FlushCommitLogService(Service):
 
 
 class FlushRealTimeService(FlushCommitLogService):
-    """ASYNC_FLUSH: flushes full pages at short intervals, everything at longer ones."""
+    """ASYNC_FLUSH: flushes whole pages at short intervals and all bytes at longer intervals."""
 
     name = "flush-real-time"
     woken_by_puts = False
-    """Whether each put wakes the service. Not in RocketMQ's timed mode, and not with a pool."""
+    """Whether each put wakes the service. False in RocketMQ's timed mode and with a transient store pool."""
     _thorough_ns = 0
-    """Time of the last full flush."""
+    """Monotonic time of the last flush of all bytes."""
 
     def start(self) -> None:
-        """Start the task. The first full flush is one interval away."""
+        """Start the task. The first flush of all bytes follows after one long interval."""
         config = self.config
         self.woken_by_puts = not (config.flush_commit_log_timed or config.is_transient_store_pool_effective)
         self._thorough_ns = self.world.clock.monotonic_ns()
@@ -118,7 +118,7 @@ class FlushRealTimeService(FlushCommitLogService):
             self.signal.notify()
 
     def step(self) -> None:
-        """Flush once per interval or wake-up."""
+        """Wait for a wake-up or the end of the short interval, then flush."""
         self.signal.wait(self.config.flush_interval_commit_log_ms)
         now_ns = self.world.clock.monotonic_ns()
         least_pages = self.config.flush_commit_log_least_pages
@@ -129,14 +129,14 @@ class FlushRealTimeService(FlushCommitLogService):
 
 
 class GroupCommitRequest:
-    """A put that waits for a sync, until its deadline. Invariant: it is answered once."""
+    """A put that waits for a sync until its deadline. Invariant: it is answered once."""
 
     __slots__ = ("_clock", "_done", "_durable", "_gave_up", "_on_known", "due_ns", "end_offset")
 
     def __init__(
         self, world: World, end_offset: int, timeout_ms: int, on_known: Callable[[], None] | None = None
     ) -> None:
-        """on_known is called by the task that answers. With None, some task must call `wait`."""
+        """on_known is called by the task that calls `complete`. If it is None, the caller must use `wait`."""
         self.end_offset = end_offset
         self._clock = world.clock
         self.due_ns = world.clock.monotonic_ns() + timeout_ms * NS_PER_MS
@@ -146,11 +146,11 @@ class GroupCommitRequest:
             on_known = self._done.notify
         self._on_known = on_known
         self._durable: bool | None = None
-        """The answer. Set before the notification, read after it."""
+        """The answer. It is set before the waiting task is notified."""
         self._gave_up = False
 
     def complete(self, durable: bool) -> None:
-        """Set the answer. After the deadline it has no effect."""
+        """Set the answer. It is ignored if the deadline has passed."""
         assert self._durable is None, "a put is answered once"
         self._durable = durable
         self._on_known()
@@ -158,15 +158,15 @@ class GroupCommitRequest:
             hit("late sync")
 
     def wait(self) -> PutMessageStatus:
-        """Wait for the answer. After the deadline it is FLUSH_DISK_TIMEOUT."""
-        assert self._done is not None, "somebody else is notified"
+        """Wait for the answer. Returns FLUSH_DISK_TIMEOUT if the deadline passes first."""
+        assert self._done is not None, "with on_known, the answer is delivered by callback"
         if self._done.wait(ms_until(self.due_ns, self._clock)) and self._durable:
             return PutMessageStatus.PUT_OK
         self._gave_up = True
         return PutMessageStatus.FLUSH_DISK_TIMEOUT
 
     def look(self, now_ns: int) -> PutMessageStatus | None:
-        """Return the answer without waiting, or None if it is unknown before the deadline."""
+        """Return the answer without waiting. None if it is not known yet and the deadline has not passed."""
         if self._durable is not None and not self._gave_up:
             return PutMessageStatus.PUT_OK if self._durable else PutMessageStatus.FLUSH_DISK_TIMEOUT
         if now_ns < self.due_ns:
@@ -176,7 +176,7 @@ class GroupCommitRequest:
 
 
 class GroupCommitService(FlushCommitLogService):
-    """SYNC_FLUSH: puts that arrive during a sync share the next one."""
+    """SYNC_FLUSH: all puts that arrive during one sync share the next sync."""
 
     name = "group-commit"
 
@@ -200,11 +200,10 @@ class GroupCommitService(FlushCommitLogService):
         return request
 
     def submit(self, request: GroupCommitRequest) -> None:
-        """Queue a request for the next sync."""
         assert request.end_offset > 0, request.end_offset
         with self._lock:
             closed = self._closed
-            if not closed:  # read under the lock: a list that was swapped out is never read again
+            if not closed:  # under the lock: a later request would never be answered
                 self._requests.append(request)
         if closed:
             request.complete(self.flush_to(request.end_offset))
@@ -212,9 +211,9 @@ class GroupCommitService(FlushCommitLogService):
             self.signal.notify()
 
     def step(self) -> None:
-        """Wait for a put, then commit all pending requests."""
-        # `wait` consumes the notification before the requests are taken. In the other order, a request between the two
-        # steps would wait for the notification of the next put.
+        """Wait for a put, then sync for all pending requests."""
+        # `wait` consumes the notification before the requests are taken. In the opposite order, a request that arrives
+        # between the two steps would wait until the next put notifies the service.
         self.signal.wait(None)
         self.commit(self.take_requests())
 
@@ -224,13 +223,13 @@ class GroupCommitService(FlushCommitLogService):
         return taken
 
     def commit(self, requests: list[GroupCommitRequest]) -> None:
-        """Sync once for all requests, then answer each by the durable offset."""
-        # A forced branch skips the shared sync, so that each request below syncs separately.
+        """Sync once for all requests, then answer each one: is its end offset durable?"""
+        # When the simulation forces this branch, the shared sync is skipped and each request below syncs separately.
         is_left_out = bool(requests) and forces("group commit again")
         if not is_left_out and not self.flush_to(self.queue.max_offset) and requests:
             hit("failed group")
-        # Read after the flush. RocketMQ checks before each of two rounds and never after the last, so a record at the
-        # start of a segment, which needs both rounds, is answered with a timeout.
+        # Read after the flush. RocketMQ flushes at most twice and checks only before each flush. A record at the start
+        # of a segment needs both flushes, so RocketMQ answers it with a timeout.
         durable_to = self.queue.flushed_where.get()
         for request in requests:
             request.complete(durable_to >= request.end_offset or self._flush_again(request))
@@ -240,7 +239,7 @@ class GroupCommitService(FlushCommitLogService):
         return self.flush_to(request.end_offset)
 
     def finish(self) -> None:
-        """Answer all pending requests. Later puts sync by themselves."""
+        """Sync and answer all pending requests. Each later put calls sync itself."""
         with self._lock:
             self._closed = True
         self.commit(self.take_requests())

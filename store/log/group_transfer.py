@@ -1,10 +1,10 @@
 """Group transfer: puts that wait for a slave.
 
-RocketMQ's GroupTransferService, without its own task. A put is replicated when one connection has sent all of its bytes
-and the slave has since reported their end. A report about bytes that this connection has not sent is not evidence: a
-master that lost its tail has different records at those offsets. RocketMQ accepts such a report, because it keeps only
-the highest offset that any slave ever reported. Source: RocketMQ CommitLog.submitReplicaRequest, HAService.isSlaveOK,
-GroupTransferService.
+RocketMQ's GroupTransferService, but without a task of its own. A put is replicated after one connection has sent all
+bytes of the put and the slave has then reported their end offset. A report about bytes that this connection has not
+sent proves nothing: if the master lost the end of its log, it now has different records at those offsets. RocketMQ
+accepts such a report, because it stores only the highest offset that any slave ever reported. Source: RocketMQ
+CommitLog.submitReplicaRequest, HAService.isSlaveOK, GroupTransferService.
 """
 
 from collections.abc import Callable
@@ -21,14 +21,16 @@ class Replica(Protocol):
 
     @property
     def reported(self) -> int:
-        """Return the end of the slave's log in its last report."""
+        """Return the end offset of the slave's log, as last reported by the slave."""
 
     def has(self, start_offset: int, end_offset: int) -> bool:
-        """Return whether [start_offset, end_offset) was sent on this connection and then reported."""
+        """Return whether this connection sent [start_offset, end_offset) and the slave then reported end_offset or
+        more.
+        """
 
 
 class GroupTransferRequest:
-    """A put that waits for a slave, until its deadline. Invariant: it is answered at most once."""
+    """A put that waits for a slave until its deadline. Invariant: it is answered at most once."""
 
     __slots__ = ("_clock", "_done", "_on_known", "_status", "due_ns", "end_offset", "start_offset")
 
@@ -40,7 +42,7 @@ class GroupTransferRequest:
         timeout_ms: int,
         on_known: Callable[[], None] | None = None,
     ) -> None:
-        """on_known is called by the task that answers. With None, some task must call `wait`."""
+        """on_known is called by the task that calls `complete`. If it is None, the caller must use `wait`."""
         assert 0 <= start_offset < end_offset, (start_offset, end_offset)
         self.start_offset = start_offset
         self.end_offset = end_offset
@@ -52,30 +54,30 @@ class GroupTransferRequest:
             on_known = self._done.notify
         self._on_known = on_known
         self._status: PutMessageStatus | None = None
-        """The answer. Set before the notification, read after it."""
+        """The answer. It is set before the waiting task is notified."""
 
     def complete(self, status: PutMessageStatus) -> None:
-        """Set the answer. After the deadline it has no effect."""
+        """Set the answer. It is ignored if the deadline has passed."""
         assert self._status is None, "a put is answered once"
         self._status = status
         self._on_known()
 
     def wait(self) -> PutMessageStatus:
-        """Wait for the answer. After the deadline it is FLUSH_SLAVE_TIMEOUT."""
-        assert self._done is not None, "somebody else is notified"
+        """Wait for the answer. Returns FLUSH_SLAVE_TIMEOUT if the deadline passes first."""
+        assert self._done is not None, "with on_known, the answer is delivered by callback"
         if self._done.wait(ms_until(self.due_ns, self._clock)) and self._status is not None:
             return self._status
         return PutMessageStatus.FLUSH_SLAVE_TIMEOUT
 
     def look(self, now_ns: int) -> PutMessageStatus | None:
-        """Return the answer without waiting, or None if it is unknown before the deadline."""
+        """Return the answer without waiting. None if it is not known yet and the deadline has not passed."""
         if self._status is None and now_ns >= self.due_ns:
             return PutMessageStatus.FLUSH_SLAVE_TIMEOUT
         return self._status
 
 
 class GroupTransfer:
-    """The pending requests and the connected slaves. Safe to call from any task."""
+    """The pending requests and the connected slaves. Any task may call its methods."""
 
     def __init__(self, world: World, config: StoreConfig) -> None:
         self._world = world
@@ -83,14 +85,14 @@ class GroupTransfer:
         self._lock = world.tasks.lock("group transfer")
         self._requests: list[GroupTransferRequest] = []
         self.replicas: tuple[Replica, ...] = ()
-        """Slaves that have sent their first report. The tuple is replaced, never modified."""
+        """Connected slaves that have sent a first report. The tuple is replaced, never modified."""
 
     def submit(
         self, start_offset: int, end_offset: int, on_known: Callable[[], None] | None = None
     ) -> GroupTransferRequest:
-        """Start to wait until a slave has the log bytes [start_offset, end_offset).
+        """Create a request that is answered once a slave has the log bytes [start_offset, end_offset).
 
-        The answer is SLAVE_NOT_AVAILABLE at once if no slave is close enough to the log's end. on_known: see
+        If every slave lacks too many bytes of the log, the answer is immediately SLAVE_NOT_AVAILABLE. on_known: see
         `GroupTransferRequest`.
         """
         timeout_ms = self._config.slave_timeout_ms
@@ -113,26 +115,26 @@ class GroupTransfer:
         return PutMessageStatus.SLAVE_NOT_AVAILABLE
 
     def wait(self, request: GroupTransferRequest) -> PutMessageStatus:
-        """Wait for an answer, and drop the request."""
+        """Wait for the answer to a request, and forget the request if it timed out."""
         status = request.wait()
         if status is PutMessageStatus.FLUSH_SLAVE_TIMEOUT:
             self.forget(request)
         return status
 
     def look(self, request: GroupTransferRequest, now_ns: int) -> PutMessageStatus | None:
-        """Return an answer without waiting and drop the request, or None if it is unknown."""
+        """Return the answer to a request without waiting, or None. A request that timed out is forgotten."""
         status = request.look(now_ns)
         if status is PutMessageStatus.FLUSH_SLAVE_TIMEOUT:
             self.forget(request)
         return status
 
     def forget(self, request: GroupTransferRequest) -> None:
-        """Drop a request whose deadline has passed."""
+        """Remove a request whose deadline has passed."""
         with self._lock:
             self._requests = [each for each in self._requests if each is not request]
 
     def reported(self, replica: Replica) -> None:
-        """Answer all requests that a slave's new report satisfies."""
+        """Answer all requests whose bytes a slave has now reported."""
         with self._lock:
             done = [each for each in self._requests if replica.has(each.start_offset, each.end_offset)]
             if done:
@@ -141,18 +143,18 @@ class GroupTransfer:
             request.complete(PutMessageStatus.PUT_OK)
 
     def connected(self, replica: Replica) -> None:
-        """Add a slave."""
+        """Add a slave after its first report."""
         assert replica not in self.replicas, "a slave connects once"
         with self._lock:
             self.replicas = (*self.replicas, replica)
 
     def gone(self, replica: Replica) -> None:
-        """Remove a slave. Requests stay: it or another slave may connect."""
+        """Remove a disconnected slave. Requests stay pending, because this or another slave may connect in time."""
         with self._lock:
             self.replicas = tuple(each for each in self.replicas if each is not replica)
 
     def give_up(self) -> None:
-        """Answer all requests with FLUSH_SLAVE_TIMEOUT, when the master stops serving slaves."""
+        """Answer all requests with FLUSH_SLAVE_TIMEOUT. Called when the master stops replicating."""
         with self._lock:
             requests, self._requests, self.replicas = self._requests, [], ()
         for request in requests:

@@ -1,24 +1,27 @@
-"""Log time: the clock of store times and delayed delivery. It never stops.
+"""Log time: the clock for store times and delayed delivery. It never stops.
 
-It equals the wall clock unless the wall clock is behind, because it was set back or because a record has a corrupt
-store time in the future. Log time then advances at half speed until the wall clock has caught up. So a message is never
-delivered before its delay, and always within twice its delay, whatever the wall clock does.
+Log time is normally the wall-clock time. If the wall clock shows an earlier time than the last record, log time
+advances at half speed until the wall clock has reached it. This happens after the wall clock was set back, or if a
+record has a corrupt store time in the future. So a message is never delivered before its delay, and always within twice
+its delay.
 """
 
 from ..marks import hit
 from ..world import Clock
 
 _NS_PER_CAUGHT_UP_MS = 2 * 1_000_000  # half speed while the wall clock catches up
-_LONG_MAX = (1 << 63) - 1  # maximum of the record's field
+_LONG_MAX = (1 << 63) - 1  # maximum of a record's storeTimestamp
 
 
 class LogTime:
-    """The time of one log."""
+    """The log time of one store."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._since = (0, clock.monotonic_ns())
-        """A log time and its monotonic ns. One tuple, because it is read without the put lock."""
+        """A log time, and the monotonic time in ns at which it was read. One tuple, so that a reader without the put
+        lock sees a matching pair.
+        """
 
     def begin_at(self, last_store_timestamp_ms: int) -> None:
         """Continue from the store time of the last recovered record."""
@@ -29,7 +32,9 @@ class LogTime:
         return max(self._clock.now_ms(), self._least_ms(self._clock.monotonic_ns()))
 
     def take_ms(self) -> int:
-        """Return the current log time for a record. Later times are never lower. The caller holds the put lock."""
+        """Return the log time for a new record, never less than for the previous one. The caller must hold the put
+        lock.
+        """
         now_ms, now_ns = self._clock.now_ms(), self._clock.monotonic_ns()
         least_ms = self._least_ms(now_ns)
         if now_ms < least_ms:

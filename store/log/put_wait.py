@@ -1,6 +1,6 @@
-"""Put wait: a put in the log whose answer waits for a sync, a slave, or both.
+"""Put wait: a put that is in the log and still waits for a sync, a slave, or both.
 
-A blocking task calls `wait`. An event-driven one calls `look` after on_known, or when `due_ns` has passed.
+A blocking task calls `wait`. An event-driven task calls `look` after the on_known callback or after `due_ns`.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from .group_transfer import GroupTransfer, GroupTransferRequest
 
 
 class PutWait:
-    """One pending put. Not safe for concurrent tasks. Invariant: its answer becomes known once."""
+    """One pending put. Only one task at a time may use it. Invariant: it is answered once."""
 
     __slots__ = ("_flush", "_on_answered", "_slaves", "_transfer", "append")
 
@@ -22,8 +22,8 @@ class PutWait:
         slaves: GroupTransfer | None,
         transfer: GroupTransferRequest | None,
     ) -> None:
-        """flush and transfer are the pending requests. `slaves` owns the transfer."""
-        assert transfer is None or slaves is not None, "who asks for a slave asks somebody"
+        """`flush` and `transfer` are the pending requests. `slaves` is the GroupTransfer that contains `transfer`."""
+        assert transfer is None or slaves is not None, "a transfer request needs its GroupTransfer"
         self.append = append
         self._flush = flush
         self._slaves = slaves
@@ -31,7 +31,7 @@ class PutWait:
         self._on_answered: Callable[[], None] | None = None
 
     def then(self, on_answered: Callable[[], None]) -> None:
-        """Set a function to be called when the answer becomes known to the asking task."""
+        """Set a function that is called when `wait` or `look` has the answer."""
         self._on_answered = on_answered
 
     def wait(self) -> PutMessageResult:
@@ -44,7 +44,7 @@ class PutWait:
         return self._answered(flushed, replicated)
 
     def look(self, now_ns: int) -> PutMessageResult | None:
-        """Return the answer without waiting, or None if it is unknown."""
+        """Return the answer without waiting, or None if it is not known yet."""
         flushed = replicated = PutMessageStatus.PUT_OK
         if self._flush is not None:
             found = self._flush.look(now_ns)
@@ -59,14 +59,14 @@ class PutWait:
         return self._answered(flushed, replicated)
 
     def due_ns(self, now_ns: int) -> int:
-        """Return the deadline of the first request without an answer, or now if all are answered."""
+        """Return the deadline of the first request without an answer, or now_ns if all have answers."""
         for request in (self._flush, self._transfer):
             if request is not None and request.look(now_ns) is None:
                 return request.due_ns
         return now_ns
 
     def _answered(self, flushed: PutMessageStatus, replicated: PutMessageStatus) -> PutMessageResult:
-        """Combine both results. A failed replication has priority over the disk."""
+        """Combine both statuses. If both failed, the status of the replication is returned."""
         if self._on_answered is not None:
             self._on_answered()
         status = flushed if replicated is PutMessageStatus.PUT_OK else replicated
@@ -74,5 +74,5 @@ class PutWait:
 
 
 def answer_of(put: PutMessageResult | PutWait) -> PutMessageResult:
-    """Return a put's answer, waiting for it if needed."""
+    """Return the answer to a put, after waiting for it if needed."""
     return put.wait() if isinstance(put, PutWait) else put

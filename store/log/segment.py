@@ -1,14 +1,15 @@
-"""Segment: one file of a log or queue, and the positions that validate its bytes.
+"""Segment: one mapped file of a log or queue, and the end positions of its bytes.
 
     0 <= flushed <= readable <= wrote <= size_bytes
 
-RocketMQ's MappedFile. `wrote` is the end of the appended bytes, `readable` of the bytes that readers may see, `flushed`
-of those that survive a power cut. Each advances only after its step is done. Without a write buffer, readable is wrote.
+RocketMQ's MappedFile. `wrote` is the end of the appended bytes, `readable` the end of the bytes that readers may use,
+and `flushed` the end of the bytes that survive a power cut. A position advances only after the append, commit or sync
+succeeded. Without a write buffer, `readable` equals `wrote`.
 """
 
 from ..world import MappedFile, Tasks
 
-PAGE_BYTES = 4096  # RocketMQ MappedFile.OS_PAGE_SIZE, which settings in pages are counted in
+PAGE_BYTES = 4096  # RocketMQ MappedFile.OS_PAGE_SIZE: the unit of all settings in pages
 _BASE_OFFSET_MAX = (1 << 63) - (1 << 31)
 """Offsets are signed 64-bit integers, and a segment is shorter than 2^31 bytes."""
 
@@ -19,14 +20,14 @@ def segment_name(base_offset: int) -> str:
 
 
 def is_segment_name(name: str) -> bool:
-    """Return whether a file name can be a segment's. All of its offsets must fit a record's field."""
+    """Return whether a file name can be that of a segment: 20 digits, and offsets that fit into a record's field."""
     return len(name) == 20 and name.isascii() and name.isdecimal() and int(name) <= _BASE_OFFSET_MAX
 
 
 class Segment:
     """A mapped file whose first byte has the offset base_offset.
 
-    Invariant: 0 <= flushed <= readable <= wrote <= size_bytes; while the store runs, no position moves back.
+    Invariant: 0 <= flushed <= readable <= wrote <= size_bytes; while the store runs, no position decreases.
     """
 
     __slots__ = (
@@ -43,43 +44,47 @@ class Segment:
         self.readable = self.wrote
         self.flushed = tasks.cell(f"{label}.flushed")
         self.blank_from = self.size_bytes
-        """Position of the blank record if this process closed the file. Set before `wrote`."""
+        """Position of the blank record, if this process appended it. Set before `wrote`."""
         self.store_timestamp_ms = 0
-        """Store time of the last record. Set after `wrote` and read before it, so it is never newer than the bytes
-        below `wrote`."""
+        """Store time of the last record. Writers set it after `wrote`, and readers read it before `wrote`, so readers
+        never see a time newer than the bytes before `wrote`.
+        """
 
     @property
     def end_offset(self) -> int:
-        """Return the offset after the file's last byte."""
+        """Return the offset after the last byte of the file."""
         return self.base_offset + self.size_bytes
 
     @property
     def readable_store_timestamp_ms(self) -> int:
-        """Return a store time that is not newer than the bytes below `readable`."""
+        """Return the store time of a record before `readable`."""
         return self.store_timestamp_ms
 
     def append(self, position: int, data: bytes | bytearray | memoryview) -> None:
-        """Append data at `position`. The caller is the only writer, has read `wrote` and checked the room."""
+        """Append data at `position`. The caller must be the only writer, and `position` must be the current value of
+        `wrote`.
+        """
         end = position + len(data)
         assert 0 <= position <= end <= self.size_bytes, (position, end, self.size_bytes)
         self.file.store(position, data)
-        self.wrote.set(end)  # after the store, so that a flush in between does not count missing bytes as durable
+        self.wrote.set(end)  # after the bytes are stored: a flush in between must not count missing bytes as durable
 
     def close_with(self, position: int, blank: bytes) -> None:
-        """Append the blank record like `append`, and mark the file as full."""
+        """Append a blank record like `append`, and mark the segment as full."""
         assert 0 <= position <= self.size_bytes - len(blank), (position, len(blank), self.size_bytes)
         self.file.store(position, blank)
         self.blank_from = position
         self.wrote.set(self.size_bytes)
 
     def commit(self, least_pages: int) -> int:
-        """Return the readable end. Without a write buffer, appended bytes are readable at once."""
+        """Return the end of the readable bytes. Without a write buffer, appended bytes are immediately readable."""
         return self.wrote.get()
 
     def flush(self, least_pages: int) -> int:
-        """Sync the readable bytes if they are least_pages or more, or fill the file. Returns `flushed`.
+        """Sync the readable bytes if at least least_pages pages are unflushed or the segment is full. Returns
+        `flushed`.
 
-        With least_pages 0 any byte counts. If sync raises OSError, `flushed` stays, because no new byte may be durable.
+        With least_pages 0 even one unflushed byte is synced. If the sync raises OSError, `flushed` does not advance.
         """
         readable = self.readable.get()
         flushed = self.flushed.get()
@@ -90,31 +95,31 @@ class Segment:
         if least_pages and readable < self.size_bytes and pages < least_pages:
             return flushed
         self._sync(flushed, readable)
-        self.flushed.set(readable)  # the value from before the sync, because later puts are not covered
+        self.flushed.set(readable)  # the value read before the sync: bytes appended during the sync may not be durable
         return readable
 
     def _sync(self, start: int, end: int) -> None:
         self.file.msync(start, end)
 
     def set_positions(self, wrote: int, flushed: int) -> None:
-        """Set the positions found by recovery: valid bytes end at wrote, durable bytes at flushed."""
+        """Set the positions that recovery found: valid bytes end at `wrote`, durable bytes at `flushed`."""
         assert 0 <= flushed <= wrote <= self.size_bytes, (flushed, wrote, self.size_bytes)
         self.wrote.set(wrote)
         self.flushed.set(flushed)
 
     def write_again(self, start: int, end: int) -> None:
-        """Rewrite the bytes [start, end) with themselves, which marks their pages dirty."""
+        """Store the bytes of [start, end) again, so that the next sync writes their pages to the disk."""
         assert start >= 0, start
         assert end <= self.size_bytes, (end, self.size_bytes)
         for at in range(start, end, _CHUNK_BYTES):
             self.file.store(at, bytes(self.file.view(at, min(at + _CHUNK_BYTES, end))))
 
     def clear_from(self, position: int, *, syncs_zeros: bool = False) -> bool:
-        """Durably zero the file from `position` on. Returns whether there was a non-zero byte.
+        """Durably zero the file from `position` on. Returns whether any of these bytes was not zero.
 
-        Otherwise bytes after a truncation would become valid again if a later record ended exactly where an old one
-        begins. syncs_zeros: sync also if the page cache has only zeros. The disk may differ if a process died during a
-        truncation.
+        Without the zeros, a truncated record would become valid again if a new record ended exactly at its start.
+        syncs_zeros: sync even if the page cache contains only zeros. The disk may still contain other bytes if a
+        process died during an earlier truncation.
         """
         assert 0 <= position <= self.size_bytes, (position, self.size_bytes)
         start = self._first_nonzero_from(position)
@@ -128,7 +133,9 @@ class Segment:
         return True
 
     def _first_nonzero_from(self, position: int) -> int | None:
-        """Return the position of the first non-zero byte. Pages of a long file are released after reading."""
+        """Return the position of the first non-zero byte at or after `position`. Pages of a long file are released
+        after they are read.
+        """
         for at in range(position, self.size_bytes, _GIVE_BACK_BYTES):
             end = min(at + _GIVE_BACK_BYTES, self.size_bytes)
             dirty = first_nonzero(self.file.view(at, end))
@@ -145,7 +152,6 @@ _ZEROS = bytes(_CHUNK_BYTES)
 
 
 def first_nonzero(view: memoryview) -> int | None:
-    """Return the position of the first non-zero byte of view, or None."""
     for at in range(0, len(view), _CHUNK_BYTES):
         chunk = bytes(view[at : at + _CHUNK_BYTES])
         if chunk != _ZEROS[: len(chunk)]:

@@ -1,9 +1,9 @@
 """Segment queue: one offset space over equally long files in some directories.
 
 RocketMQ's MappedFileQueue. File names are base offsets, so the names in order are the queue. A gap between two names is
-damage: a load reports it and keeps the files on both sides. With p directories (MultiPathMappedFileQueue), segment
-number n goes to number (n mod p) of the sorted directories that accept new segments. That choice is not stored; a
-segment is in the directory where its name is found.
+damage: the load of the queue reports the gap and keeps the files before and after it. With p directories
+(MultiPathMappedFileQueue), segment number n is created in number (n mod p) of the sorted directories that accept new
+segments. That choice is not stored: a load searches all directories for each segment.
 """
 
 from bisect import bisect_right
@@ -17,11 +17,11 @@ from ..world import DiskSpace, Files, World
 from .segment import Segment, first_nonzero, is_segment_name, segment_name
 
 _GAP = "base offset"
-"""Error field of a segment after a gap."""
+"""Field name in the error for a segment after a gap."""
 
 
 class SegmentDirectories:
-    """The directories of one queue."""
+    """The directories that contain the segment files of one queue."""
 
     def __init__(
         self, files: Files, writable: Sequence[str], read_only: Sequence[str] = (), *, used_ratio_max: float = 1.0
@@ -67,7 +67,7 @@ class SegmentDirectories:
 
 
 def used_ratio(space: DiskSpace) -> float:
-    """Return the used share of the space available to ordinary users, from 0 to 1, rounded up to whole percents.
+    """Return the used fraction of the disk space that ordinary users can use: 0 to 1, rounded up to whole percents.
 
     Source: RocketMQ UtilAll.getDiskPartitionSpaceUsedPercent.
     """
@@ -76,9 +76,7 @@ def used_ratio(space: DiskSpace) -> float:
 
 
 def used_ratio_if_known(files: Files, path: str) -> float | None:
-    """Return the used share of a directory's disk, or None if the directory is missing or the disk does not
-    report it.
-    """
+    """Return the used fraction of a directory's disk, or None if the directory or the figure is missing."""
     try:
         return used_ratio(files.space(path))
     except OSError:
@@ -86,24 +84,23 @@ def used_ratio_if_known(files: Files, path: str) -> float | None:
 
 
 def name_of(path: str) -> str:
-    """Return the last part of a path."""
     return path.rpartition("/")[2]
 
 
 def _number_in(segments: Sequence[Segment], offset: int, segment_bytes: int) -> int:
-    """Return the index of the last segment that begins at or before an offset, else 0."""
+    """Return the index of the last segment that begins at or before `offset`, or 0 if every segment begins after it."""
     number = min(max(offset - segments[0].base_offset, 0) // segment_bytes, len(segments) - 1)
-    if segments[number].base_offset > offset:  # a gap precedes it, so fewer segments begin before the offset
+    if segments[number].base_offset > offset:  # a gap before it, so fewer segments begin before the offset
         number = max(bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1, 0)
     return number
 
 
 class SegmentQueue:
-    """The segments of one queue. One task appends, another removes from the front; any task may read or flush.
+    """The segments of one queue. One task appends; one task removes the oldest segments; any task may read or flush.
 
-    Invariant: each segment has segment_bytes and begins at a multiple of it, at the end of the previous one. Only a
-    load can find gaps between segments (`gaps`); a new segment always begins at the end of the last one. All bytes
-    below flushed_where are durable; flushed_where moves back only when the queue is truncated.
+    Invariant: each segment is segment_bytes long. Its base offset is a multiple of segment_bytes, and equals the end of
+    the previous segment. Only segments found by `load` can have gaps between them (`gaps`). All bytes before
+    flushed_where are durable; flushed_where decreases only when the queue is truncated.
     """
 
     def __init__(
@@ -114,30 +111,31 @@ class SegmentQueue:
         label: str,
         directories: SegmentDirectories | None = None,
     ) -> None:
-        """`directory` holds everything unless `directories` is given."""
+        """All files are in `directory` unless `directories` is given."""
         self.directory = directory
         self._directories = directories or SegmentDirectories(world.files, (directory,))
         self.segment_bytes = segment_bytes
         self.segments: tuple[Segment, ...] = ()
-        """Replaced, never modified, so a reader's copy stays consistent."""
+        """The tuple is replaced, never modified, so a reader can keep a reference to it."""
         self.flushed_where = world.tasks.cell(f"{label}.flushed_where")
         self.flushed_store_timestamp_ms = 0
-        """Store time of the newest record that the last flush certainly covered."""
+        """Store time of a record that the last flush made durable. A newer record may be durable too."""
         self.sync_error: OSError | None = None
-        """Error of a failed sync since start, after which readers may see older bytes again."""
+        """Error of a sync that failed since the start. After such an error, reads may return older bytes."""
         self.strays: list[CorruptFileError] = []
-        """Foreign directory entries that the last load ignored."""
+        """Directory entries that are not segments. The last load ignored them."""
         self.gaps: list[CorruptFileError] = []
         """Gaps between segments found by the last load."""
         self.lost_data = False
-        """Whether the last load removed files with data, or extended files."""
+        """Whether the last load removed files with data, or extended short files."""
         self.extended: list[CorruptFileError] = []
         self._row_lock = world.tasks.lock(f"{label} row")
-        """Held while `segments` is replaced after an append or a removal at the front."""
+        """Locked while `segments` is replaced to add a segment or to remove the oldest one."""
         self.directory_is_durable = False
-        """Whether the names of all created segments are synced. Set by the task that syncs them."""
+        """Whether the directory entries of all created segments are durable. Set by the task that syncs the directory.
+        """
         self._leaving: tuple[Segment, ...] = ()
-        """Unused segments whose files may not be durably removed yet."""
+        """Unused segments whose files are being removed. The removal may not be durable yet."""
         self._world = world
         self._label = label
 
@@ -151,12 +149,12 @@ class SegmentQueue:
         return segment if offset < segment.end_offset else None
 
     def number_of(self, offset: int) -> int:
-        """Return the index of the segment that contains offset, else of the last one before it, else 0."""
+        """Return the index of the segment that contains `offset`, else of the last segment before it, else 0."""
         segments = self.segments
         return _number_in(segments, offset, self.segment_bytes) if segments else 0
 
     def at_or_after(self, offset: int) -> Segment | None:
-        """Return the segment that contains offset, else the first one after it."""
+        """Return the segment that contains `offset`, else the first segment after `offset`."""
         segments = self.segments
         if not segments:
             return None
@@ -170,13 +168,13 @@ class SegmentQueue:
 
     @property
     def min_offset(self) -> int:
-        """Return the first offset, -1 if there is none."""
+        """Return the first offset of the queue, or -1 if it has no segment."""
         segments = self.segments
         return segments[0].base_offset if segments else -1
 
     @property
     def max_offset(self) -> int:
-        """Return the end of the readable bytes, 0 if there are none."""
+        """Return the end offset of the readable bytes, or 0 if the queue has no segment."""
         segments = self.segments
         if not segments:
             return 0
@@ -184,7 +182,7 @@ class SegmentQueue:
 
     @property
     def put_offset(self) -> int:
-        """Return the end of the appended bytes, whether readable or not."""
+        """Return the end offset of the appended bytes, whether they are readable or not."""
         last = self.last()
         return 0 if last is None else last.base_offset + last.wrote.get()
 
@@ -194,12 +192,12 @@ class SegmentQueue:
         return self._directories.path(base_offset, self.segment_bytes)
 
     def create(self, base_offset: int) -> Segment:
-        """Create a segment's file and append the segment. Its name is not durable yet."""
+        """Create a segment file and add it at the end of the queue. The file's name is not durable yet."""
         path = self.path(base_offset)
-        self._world.files.make_directories(self.directory)  # durable with the segment's name: directory_is_durable
+        self._world.files.make_directories(self.directory)  # not durable yet
         file = self._world.files.map(path, self.segment_bytes)
         segment = self.add(Segment(self._world.tasks, file, base_offset, self._label))
-        self.directory_is_durable = False  # not earlier, because it may be synced while the file is being created
+        self.directory_is_durable = False  # after the creation: another task may sync during it
         return segment
 
     def add(self, segment: Segment) -> Segment:
@@ -218,15 +216,15 @@ class SegmentQueue:
 
     @property
     def first_is_removable(self) -> bool:
-        """Return whether the first segment is not the last one and is completely durable, so that no flush needs it."""
+        """Return whether the first segment is completely durable and another segment follows it."""
         segments = self.segments
         return len(segments) > 1 and self.flushed_where.get() >= segments[0].end_offset
 
     def remove_first(self) -> bool:
-        """Durably remove the first segment, then advance the start. Returns False if it is not removable.
+        """Durably remove the first segment, then advance the start of the queue. Returns False if it is not removable.
 
-        Current readers may continue; the map is released with its last user. If the removal raises OSError or may not
-        be durable, the segment stays, and the next call retries.
+        Tasks that already read the segment can continue: its memory map is released after the last use. If a call
+        raises OSError, the segment stays in the queue, and the next call retries the removal.
         """
         if not self.first_is_removable:
             return False
@@ -234,7 +232,7 @@ class SegmentQueue:
         return True
 
     def make_second_durable(self) -> None:
-        """Sync the name and size of the second segment."""
+        """Sync the second segment file and its directory, so that its name and size are durable."""
         assert len(self.segments) > 1, "there is no second segment"
         path = self.segments[1].file.path
         try:
@@ -245,10 +243,10 @@ class SegmentQueue:
         self._world.files.sync_directory(directory_of(path))
 
     def remove_in_use(self) -> None:
-        """Remove all segments as in `remove_first`. No task may append or flush any more.
+        """Durably remove all segments while other tasks may read them. No task may append or flush any more.
 
-        The last segment leaves the queue as soon as its file is unlinked, even if that is not durable: later data must
-        not go into a file without a name.
+        The last segment is removed from the queue as soon as its file is unlinked, even if the unlink is not durable.
+        Otherwise later data could be written into a file without a name.
         """
         while len(self.segments) > 1:
             self._remove_front()
@@ -268,10 +266,11 @@ class SegmentQueue:
     # -- flushing ----------------------------------------------------------------------------------
 
     def flush(self, least_pages: int = 0) -> bool:
-        """Flush the segment at flushed_where, or the next one if that is in a gap. Returns whether flushed_where
+        """Flush the segment at flushed_where, or the next segment if flushed_where is in a gap. Returns whether it
         advanced.
 
-        It enters the next segment only when one is completely durable, so all bytes below flushed_where are durable.
+        A segment is flushed only after the previous one is completely durable, so all bytes before flushed_where are
+        durable.
         """
         where = self.flushed_where.get()
         segment = self.at_or_after(where)
@@ -291,14 +290,15 @@ class SegmentQueue:
         return True
 
     def flush_all(self, least_pages: int = 0) -> None:
-        """Flush until no segment has least_pages left."""
+        """Flush until fewer than least_pages unflushed pages are left."""
         while self.flush(least_pages):
             pass
 
     def sync_page(self, offset: int) -> None:
-        """Sync the page at offset. Raises OSError if this or an earlier unreported write-back failed.
+        """Sync the page at `offset`. Raises OSError if this write-back failed, or an earlier one that was not yet
+        reported.
 
-        Does nothing if retention has removed the segment.
+        Does nothing if retention has already removed the segment.
         """
         segment = self.find(offset)
         if segment is None:
@@ -313,8 +313,8 @@ class SegmentQueue:
     def make_durable(self, first: int) -> None:
         """Sync the segments from index `first` on, with their sizes and names.
 
-        A killed process may have left files only in the page cache. The next power cut would remove them, together with
-        any new data in them.
+        Files of a killed process may be only in the page cache. Without these syncs a power cut could remove them,
+        together with new data in them.
         """
         self.flush_all()
         for segment in self.segments[first:]:
@@ -325,13 +325,14 @@ class SegmentQueue:
     # -- opening and cutting -----------------------------------------------------------------------
 
     def load(self, *, before_loss: Callable[[], None] | None = None) -> None:
-        """Map all segments. Each counts as full until recovery sets its positions.
+        """Map all segment files into memory. A segment counts as full until recovery sets its positions.
 
-        If `is_expendable` says that incomplete files and all files after them hold no data, they are removed. A gap
-        before data goes into `gaps`, and both sides stay, because only retention knows which files have expired.
-        Entries that `is_stray` accepts are ignored. Raises CorruptFileError for any other name, for a wrong size with
-        data in the file or after it, and for data under one name in two directories. before_loss is called before files
-        with data are removed or files are extended.
+        An incomplete file is removed together with all files after it if `is_expendable` is true for each of them.
+        Otherwise a gap is added to `gaps`, and the files before and after it are kept: load cannot tell which files
+        retention had already removed. Directory entries for which `is_stray` is true are ignored. Raises
+        CorruptFileError for any other name, for a file of the wrong size if that file or a later one contains data, and
+        for a name with data in two directories. before_loss is called before files with data are removed or short files
+        are extended.
         """
         files = self._world.files
         self.strays, self.gaps = [], []
@@ -384,9 +385,9 @@ class SegmentQueue:
         return list(paths)
 
     def _keep_one(self, first: str, second: str) -> str:
-        """Remove the empty one of two files with the same name, and return the other.
+        """Of two files with the same name, remove the one without data and return the path of the other.
 
-        An interrupted creation in one directory may have been repeated in another.
+        Such a pair exists if the creation of a segment was interrupted and then repeated in another directory.
         """
         for empty, other in ((second, first), (first, second)):
             if self._holds_nothing(empty):
@@ -395,7 +396,7 @@ class SegmentQueue:
         raise CorruptFileError(second, 0, "file name", "a name that no other directory has", f"{first} too")
 
     def _irregular(self, bases: list[int]) -> Iterator[tuple[int, CorruptFileError]]:
-        """Yield index and error of each file that has a wrong size or follows a gap."""
+        """Yield the index and the error of each file that has a wrong size or comes after a gap."""
         for index, base in enumerate(bases):
             path = self.path(base)
             if index and base != bases[index - 1] + self.segment_bytes:
@@ -409,16 +410,18 @@ class SegmentQueue:
                 yield index, CorruptFileError(path, 0, "file size", self.segment_bytes, found)
 
     def is_stray(self, path: str) -> bool:
-        """Return whether an entry without a segment's name is foreign: a directory such as `lost+found`."""
+        """Return whether `load` may ignore a directory entry without a segment name. True for a directory such as
+        `lost+found`.
+        """
         status = self._world.files.status(path)
         return status is not None and status.is_directory
 
     def is_expendable(self, base_offset: int) -> bool:
-        """Return whether a file holds no data: it is not too long, and all zero."""
+        """Return whether a file may be removed: it has at most segment_bytes, all zero."""
         return self._holds_nothing(self.path(base_offset))
 
     def can_extend(self, base_offset: int) -> bool:
-        """Return whether a short file is extended with zeros. Recovery must then fill in the rest."""
+        """Return whether `load` may extend a short file with zeros. Recovery must then write the missing part."""
         return False
 
     def _size_of(self, base_offset: int) -> int:
@@ -437,19 +440,19 @@ class SegmentQueue:
         return expendable
 
     def remove_file(self, base_offset: int) -> None:
-        """Durably remove one segment's file. Removals from the end backwards then never leave a gap."""
+        """Durably remove one segment file. If files are removed newest first, a crash never leaves a gap."""
         self._remove(self.path(base_offset))
 
     def _remove(self, path: str) -> None:
-        if self._world.files.status(path) is not None:  # else an earlier attempt failed to sync the directory
+        if self._world.files.status(path) is not None:  # else only the sync failed in an earlier call
             self._world.files.unlink(path)
         self._world.files.sync_directory(directory_of(path))
 
     def truncate(self, offset: int, *, syncs_zeros: bool = False) -> bool:
-        """Durably remove everything from offset on. Returns whether there was a non-zero byte.
+        """Durably remove all bytes from `offset` on. Returns whether any of them was not zero.
 
-        Later segments are removed, newest first; the rest of the one that contains offset is zeroed. syncs_zeros: see
-        `Segment.clear_from`.
+        Later segments are removed, newest first. The segment that contains `offset` is zeroed from there on.
+        syncs_zeros: see `Segment.clear_from`.
         """
         assert offset >= 0, offset
         dirty = False
@@ -480,11 +483,11 @@ class SegmentQueue:
     def forget_unused(self) -> None:
         """Durably remove the segments of an empty queue, so that it can begin at any offset.
 
-        Raises OSError if a removal fails or may not be durable; the next call retries. The segments leave the queue in
-        any case: later data must not go into a file without a name.
+        Raises OSError if a removal fails or may not be durable; the next call retries it. `segments` is empty even
+        after an error: otherwise later data could be written into a file without a name.
         """
         self._leaving += self.segments
-        self.segments = ()  # first, because other tasks read it meanwhile
+        self.segments = ()  # first, because other tasks read `segments` during the removal
         for segment in reversed(self._leaving):
             self._remove(segment.file.path)
         self.flushed_where.set(0)
@@ -493,6 +496,6 @@ class SegmentQueue:
         self._leaving = ()
 
     def close(self) -> None:
-        """Release all mappings."""
+        """Unmap all segment files."""
         for segment in (*self._leaving, *self.segments):
             segment.file.close()
