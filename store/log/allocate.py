@@ -1,16 +1,16 @@
 """Segment allocation: creates commit-log segments ahead of need.
 
-RocketMQ's AllocateMappedFileService. A put at the end of a segment should not wait for creating, extending and syncing
-a file, so each request also orders the following segment. A segment is handed out only when its name and size are
-durable: otherwise a power cut could remove the file, with the acknowledged records in it.
+RocketMQ's AllocateMappedFileService. A put at the end of a segment should not wait until a file is created, extended
+and synced. So each request for a segment also requests the following segment. A segment is used only after its name and
+size are durable: otherwise a power cut could remove the file and the acknowledged records in it.
 
-Segments are created in order, and creation stops at the first failure. Otherwise a crash could leave a segment without
-its predecessor, and an empty log would seem to begin there.
+Segments are created in order of their offsets, and creation stops at the first failure. Otherwise a segment could exist
+without its predecessor after a crash, and an empty log would seem to begin at that segment.
 
-The first store to a page waits for memory and, under memory pressure, for the disk. With `warm_mapped_file_enable` the
-allocating task therefore touches and locks every page of a new segment (RocketMQ's warmMappedFile), and unlocks a full
-one (munlock). If the system refuses, for lack of permission or memory, the segment is used unlocked and the refusal is
-counted.
+The first write to a mapped page waits for memory and, under memory pressure, for the disk. With
+`warm_mapped_file_enable` the allocating task therefore touches every page of a new segment and locks it in memory
+(RocketMQ's warmMappedFile). Full segments are unlocked (munlock). If the system refuses a lock for lack of permission
+or memory, the segment is used without the lock, and the refusal is counted.
 """
 
 from dataclasses import dataclass
@@ -25,22 +25,22 @@ from .segment_queue import SegmentQueue
 from .transient_pool import BufferedSegment, TransientStorePool
 
 WAIT_MS = 5_000  # RocketMQ AllocateMappedFileService.waitTimeOut
-"""Maximum wait of a put for its segment."""
+"""Maximum time that a put waits for its segment."""
 
 _LABEL = "commitlog"
 _AT_ONCE = 2
-"""Segments that one call may order: the needed one and the following one."""
+"""Number of segments that one call may request: the needed segment and the following one."""
 
 UNLOCK_AFTER_MS = 6_000
-"""Time that a segment stays locked after its last put, because readers follow closely."""
+"""Time that a full segment stays locked in memory, because readers usually read the newest records."""
 
 
 class WarmUp:
-    """Touches, locks and later unlocks segments. Only the allocating task calls it, except for `unlock_later`."""
+    """Touches, locks and later unlocks segments. Only the allocating task uses it, except for `unlock_later`."""
 
     def __init__(self, world: World, config: StoreConfig) -> None:
         self.refusals = 0
-        """Failed calls of lock, unlock or advise."""
+        """Number of failed calls of mlock, munlock or madvise."""
         self.last_refusal: OSError | None = None
         self._clock = world.clock
         self._syncs = config.flush_disk_type is FlushDiskType.SYNC_FLUSH
@@ -49,11 +49,11 @@ class WarmUp:
         self._locked: dict[int, MappedFile] = {}
         """Locked segments that still receive appends, by base offset."""
         self._due: list[tuple[int, MappedFile]] = []
-        """Full segments and the monotonic ns at which each is unlocked, in that order."""
+        """Full segments with the monotonic time in ns at which each is unlocked, earliest first."""
 
     def warm(self, base_offset: int, file: MappedFile) -> None:
-        """Touch every page of a new segment and lock it. Raises OSError if a sync fails; the caller then removes the
-        segment.
+        """Touch every page of a new segment and lock it. Raises OSError if a sync fails; the caller must then remove
+        the file.
         """
         synced = 0
         for at in range(0, file.size_bytes, PAGE_BYTES):
@@ -76,12 +76,12 @@ class WarmUp:
             self._note(refusal)
 
     def forget(self, base_offset: int) -> None:
-        """Drop a segment that is about to be removed. Its locks end with its map."""
+        """Forget a segment before its file is unmapped, which also unlocks it."""
         with self._lock:
             self._locked.pop(base_offset, None)
 
     def unlock_later(self, base_offset: int) -> None:
-        """Schedule the unlock of a full segment."""
+        """Schedule a full segment to be unlocked."""
         due_ns = self._clock.monotonic_ns() + UNLOCK_AFTER_MS * 1_000_000
         with self._lock:
             file = self._locked.pop(base_offset, None)
@@ -89,7 +89,7 @@ class WarmUp:
                 self._due.append((due_ns, file))
 
     def unlock_due(self) -> int | None:
-        """Unlock all segments that are due. Returns the ms until the next one, or None."""
+        """Unlock all segments that are due. Returns the ms until the next segment is due, or None."""
         while self._due:
             due_ns, file = self._due[0]
             left_ns = due_ns - self._clock.monotonic_ns()
@@ -102,7 +102,7 @@ class WarmUp:
             except OSError as refusal:
                 self._note(refusal)
             except ValueError:
-                pass  # already removed and closed; its locks ended with its map
+                pass  # already removed and unmapped, which unlocked it
         return None
 
     def _note(self, refusal: OSError) -> None:
@@ -119,7 +119,7 @@ class _Request:
 
 
 class AllocateMappedFileService(Service):
-    """One task that creates the segments of one queue, lowest offset first."""
+    """One task that creates the segments of one queue in order of their offsets."""
 
     name = "allocate"
 
@@ -132,7 +132,7 @@ class AllocateMappedFileService(Service):
         needs_buffer: bool = False,
         warm_up: WarmUp | None = None,
     ) -> None:
-        """`pool` lends buffers to new segments. With needs_buffer, no segment is ordered without one."""
+        """`pool` has buffers for new segments. With needs_buffer, a segment is requested only if a buffer is free."""
         super().__init__(world)
         self._queue = queue
         self._pool = pool
@@ -141,13 +141,13 @@ class AllocateMappedFileService(Service):
         self._lock = world.tasks.lock("allocate requests")
         self._requests: dict[int, _Request] = {}
         self.failure: tuple[str, int, OSError] | None = None
-        """Path, intended size and error of the last creation; None if it succeeded."""
+        """Path, intended size and error of the last creation. None if it succeeded."""
 
     def take(self, base_offset: int) -> Segment | None:
-        """Return the segment at base_offset and order the following one. The preceding segment must be full.
+        """Return the segment at base_offset and request the following one. The preceding segment must be full.
 
-        Returns None if creation failed, or immediately if a required buffer is not available. After 5 s it also returns
-        None; the request stays, and a later call collects the segment.
+        Returns None if the creation failed, if a required buffer is not free, or after 5 s. After 5 s the request stays
+        pending, and a later call can return the segment.
         """
         if self.warm_up is not None:
             self.warm_up.unlock_later(base_offset - self._queue.segment_bytes)
@@ -172,13 +172,15 @@ class AllocateMappedFileService(Service):
         return segment
 
     def _budget(self) -> int:
-        """Return how many segments may be ordered now. The caller holds the lock."""
+        """Return how many segments may be requested now. The caller must hold the lock."""
         if self._pool is None or not self._needs_buffer:
             return _AT_ONCE
         return self._pool.available - len(self._waiting())
 
     def _register(self, base_offset: int, budget: int) -> _Request | None:
-        """Return the request for a segment. Returns None if it would be new and the budget is used up."""
+        """Return the request for a segment, a new one if needed. Returns None if it would be new and budget is 0 or
+        less.
+        """
         request = self._requests.get(base_offset)
         if request is None or request.error is not None:
             if budget <= 0:
@@ -193,7 +195,7 @@ class AllocateMappedFileService(Service):
     def step(self) -> None:
         """Create the lowest requested segment, or wait for a request."""
         with self._lock:
-            # Lowest first: after a crash, a segment without its predecessor would be a gap in the log.
+            # Lowest offset first: after a crash, a segment without its predecessor would be a gap in the log.
             request = min(self._waiting(), key=lambda one: one.base_offset, default=None)
         if request is None:
             self.signal.wait(None if self.warm_up is None else self.warm_up.unlock_due())
@@ -209,7 +211,7 @@ class AllocateMappedFileService(Service):
             request.done.notify()
 
     def _fail_from(self, base_offset: int, error: OSError) -> None:
-        """Fail the request for a segment and all later ones. A later `take` requests them again."""
+        """Set an error on all requests from base_offset on. A later `take` can request these segments again."""
         with self._lock:
             failed = [request for request in self._waiting() if request.base_offset >= base_offset]
             for request in failed:
@@ -218,14 +220,14 @@ class AllocateMappedFileService(Service):
             request.done.notify()
 
     def make(self, base_offset: int) -> Segment:
-        """Create one zeroed, durable segment. On an error the incomplete file is removed first."""
+        """Create one segment that is zeroed and durable. After an OSError the incomplete file is removed."""
         files, path = self.world.files, self._queue.path(base_offset)
         directory = directory_of(path)
-        if files.status(directory) is None:  # start made its name durable, but it was removed since
+        if files.status(directory) is None:  # the directory was removed after the start
             make_directory(files, directory)
         if files.status(path) is not None:
             hit("leftover replaced")
-            files.unlink(path)  # the new segment must not contain bytes of a leftover
+            files.unlink(path)  # the new segment must not contain bytes of an old file
         file = None
         try:
             file = files.map(path, self._queue.segment_bytes)
@@ -241,7 +243,7 @@ class AllocateMappedFileService(Service):
         return self._segment(file, base_offset)
 
     def _segment(self, file: MappedFile, base_offset: int) -> Segment:
-        """Wrap a new file as a segment, with a buffer if the pool has one."""
+        """Make a segment from a new file, with a buffer if one is free."""
         place = (self.world.tasks, file, base_offset, _LABEL)
         if self._pool is None:
             return Segment(*place)
@@ -252,15 +254,15 @@ class AllocateMappedFileService(Service):
         return BufferedSegment(*place, pool=self._pool, buffer=buffer)
 
     def make_durable(self, path: str) -> None:
-        """Sync the new file's size and name."""
         self.world.files.sync(path)
         self.world.files.sync_directory(directory_of(path))
 
     def begin_at(self, base_offset: int) -> bool:
-        """Durably remove segments that were ordered before base_offset, where an empty log is about to begin.
+        """Durably remove segments that were requested for offsets before base_offset, where an empty log is about to
+        begin.
 
-        They belong to an abandoned beginning, and at the next load an empty file before the log would count as its end.
-        Returns False if one is still being created. Raises OSError if a removal fails; call again to retry.
+        Otherwise the next load would take an empty file before base_offset for the end of the log. Returns False if a
+        segment is still being created. If a removal raises OSError, call again to retry.
         """
         with self._lock:
             early = sorted(base for base in self._requests if base < base_offset)
@@ -278,7 +280,7 @@ class AllocateMappedFileService(Service):
         return True
 
     def finish(self) -> None:
-        """Remove unused segments, newest first. A failed removal is harmless."""
+        """Remove unused segments, newest first. A failed removal does no harm."""
         made = [request for request in self._requests.values() if request.segment is not None]
         self._requests.clear()
         for request in sorted(made, key=lambda request: -request.base_offset):
@@ -287,7 +289,7 @@ class AllocateMappedFileService(Service):
             try:
                 self._queue.remove_file(request.base_offset)
             except OSError:
-                return  # removing earlier ones would leave a gap
+                return  # removing earlier segments would leave a gap
 
     def _close(self, base_offset: int, file: MappedFile) -> None:
         if self.warm_up is not None:

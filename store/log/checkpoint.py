@@ -1,8 +1,8 @@
 """Checkpoint: tracks the store times up to which data is durable.
 
 RocketMQ's StoreCheckpoint. Recovery starts its scan at the newest segment whose first record is older than the smaller
-of the first two times. So each time may be too old but never too new: it advances only after the sync of data and names
-that it stands for.
+of the first two times. So a time may be too early but never too late: it advances only after the data and file names
+that it covers are synced.
 """
 
 from ..errors import CorruptFileError
@@ -19,9 +19,9 @@ from ..world import Files, MappedFile, World
 
 
 class StoreCheckpoint:
-    """The checkpoint file, and the values that the next `flush` writes.
+    """The checkpoint file, and the values that the next `flush` will write.
 
-    Invariant: the times of log and queues never decrease, except when queues are rebuilt or the log is truncated.
+    Invariant: the times of log and queues decrease only when queues are rebuilt or the log is truncated.
     vouched_timestamp_ms changes only in `load`.
     """
 
@@ -37,12 +37,12 @@ class StoreCheckpoint:
         self.index_msg_timestamp_ms = 0
         """Store time up to which full index files are durable."""
         self.vouched_timestamp_ms = 0
-        """recovery_timestamp_ms as it was when the file was read."""
+        """Value of recovery_timestamp_ms when the file was read."""
 
     def load(self) -> CorruptFileError | None:
-        """Read the file and return its damage, if any. A missing, empty or incomplete file counts as zeros.
+        """Read the file. Returns the error if it is corrupt. A missing, empty or incomplete file counts as zeros.
 
-        A corrupt file is overwritten with zeros: recovery does not need it, it only scans longer.
+        A corrupt file is overwritten with zeros. Recovery works without it, but scans more of the log.
         """
         assert self._file is None, "load once"
         damage = None
@@ -57,23 +57,22 @@ class StoreCheckpoint:
         self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms, self.index_msg_timestamp_ms = values
         self._file = self._world.files.map(self._path, CHECKPOINT_FILE_BYTES)
         if not is_believed:
-            self.flush()  # otherwise the later times on disk would cover files that are created from now on
+            self.flush()  # otherwise the times on disk would also cover files that are created from now on
         self.vouched_timestamp_ms = self.recovery_timestamp_ms
         return damage
 
     @property
     def values(self) -> CheckpointValues:
-        """Return the three times, in ms."""
         return CheckpointValues(self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms, self.index_msg_timestamp_ms)
 
     @property
     def recovery_timestamp_ms(self) -> int:
-        """Return the store time up to which log and queues are both durable, minus the margin."""
+        """Return the store time up to which both log and queues are durable, minus SAFETY_MARGIN_MS."""
         return vouched_timestamp_ms(self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms)
 
     @property
     def knows_queues(self) -> bool:
-        """Return whether the queues' time is known. It is not without a checkpoint, or after queues_begin_again."""
+        """Return whether the time of the queues is known. False without a checkpoint or after queues_begin_again."""
         return self.logics_msg_timestamp_ms > 0
 
     def log_is_durable_to(self, store_timestamp_ms: int) -> None:
@@ -85,23 +84,22 @@ class StoreCheckpoint:
         self.logics_msg_timestamp_ms = max(self.logics_msg_timestamp_ms, store_timestamp_ms)
 
     def index_is_durable_to(self, store_timestamp_ms: int) -> bool:
-        """Record that all full index files that end by this store time are durable. Returns whether it advanced."""
+        """Record that all full index files up to this store time are durable. Returns whether the time advanced."""
         is_new = store_timestamp_ms > self.index_msg_timestamp_ms
         if is_new:
             self.index_msg_timestamp_ms = store_timestamp_ms
         return is_new
 
     def queues_begin_again(self) -> None:
-        """Durably reset the queues' time, before some of their entries are removed."""
+        """Durably reset the time of the queues to 0. Must precede the removal of queue entries."""
         if self.logics_msg_timestamp_ms > 0:
             self.logics_msg_timestamp_ms = 0
             self.flush()
 
     def log_ends_at(self, store_timestamp_ms: int) -> None:
-        """Durably lower the times to that of the log's last record.
+        """Durably lower the times to the store time of the last record in the log.
 
-        Later times belong to truncated records. After a clock step, new records may have earlier store times than
-        those.
+        Later times are those of truncated records. After a clock step, new records may have earlier store times.
         """
         if max(self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms) > store_timestamp_ms:
             self.physic_msg_timestamp_ms = min(self.physic_msg_timestamp_ms, store_timestamp_ms)
@@ -109,20 +107,19 @@ class StoreCheckpoint:
             self.flush()
 
     def index_begins_again_at(self, store_timestamp_ms: int) -> None:
-        """Durably lower the index time: index files that end after this store time may not be durable."""
+        """Durably lower the index time, because index files that end after this store time may not be durable."""
         if self.index_msg_timestamp_ms > store_timestamp_ms:
             self.index_msg_timestamp_ms = store_timestamp_ms
             self.flush()
 
     def flush(self) -> None:
-        """Write and sync the values. They fit in one sector, so the write is atomic."""
+        """Write and sync the values. The write is atomic, because the values fit into one sector."""
         assert self._file is not None, "load first"
         with self._lock:
             self._file.store(0, encode_checkpoint(self.values))
             self._file.msync(0, CHECKPOINT_FILE_BYTES)
 
     def close(self) -> None:
-        """Release the mapping."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -130,12 +127,12 @@ class StoreCheckpoint:
 
 def vouched_timestamp_ms(physic_ms: int, logics_ms: int) -> int:
     """Return the store time up to which log and queues are durable, minus the margin."""
-    # Unlike in RocketMQ with messageIndexSafe, the index time does not count, because the index recovers separately.
+    # RocketMQ with messageIndexSafe also uses the index time. Here the index is recovered separately.
     return max(0, min(physic_ms, logics_ms) - SAFETY_MARGIN_MS)
 
 
 def read_checkpoint(files: Files, path: str) -> CheckpointValues:
-    """Read a checkpoint file. Returns zeros if it is missing or a crash interrupted its creation.
+    """Read a checkpoint file. Returns zeros if the file is missing or a crash interrupted its creation.
 
     Bytes after the regular file length are ignored.
     """

@@ -1,7 +1,8 @@
 """Commit log: stores all messages of all topics in order of arrival.
 
-Records are encoded outside the put lock. Inside it a record gets its physical offset, queue offset and store time, so
-log order and queue order agree. Counters advance only after the bytes are placed.
+Records are encoded outside the put lock. Under the lock each record is assigned its physical offset, queue offset and
+store time, so records have the same order in the log and in their queue. Counters advance only after the bytes are in
+the log.
 """
 
 from collections.abc import Callable
@@ -26,10 +27,10 @@ from .segment_queue import SegmentQueue
 
 
 class CommitLog:
-    """The write side of the log, and look-ups by physical offset.
+    """Appends to the log, and reads records by physical offset.
 
-    Invariant: in log order, store times never decrease and the offsets of each queue increase by one per record. For
-    replicated records the master is responsible.
+    Invariant: in log order, store times never decrease, and the queue offset increases by one per record of a queue. On
+    a slave the master is responsible for this.
     """
 
     def __init__(
@@ -44,21 +45,23 @@ class CommitLog:
         self.allocate = allocate
         self.flush_service = flush
         self.topic_queue_table: dict[tuple[str, int], int] = {}
-        """Next queue offset per (topic, queue id). Guarded by the put lock."""
+        """Next queue offset per (topic, queue id). Protected by the put lock."""
         self.put_totals: dict[str, TopicTotals] = {}
-        """Puts per topic, under the stored topic name. Guarded by the put lock."""
+        """Number of puts per topic, by the topic name in the record. Protected by the put lock."""
         self.puts_failed = 0
-        """Puts that were admitted and did not reach the log."""
+        """Number of puts that the store accepted but that did not reach the log."""
         self.time = LogTime(world.clock)
         self.last_store_timestamp_ms = 0
         self.begin_time_in_lock_ms = 0
-        """When the current holder of the put lock took it, 0 if it is free. Read without the lock to detect stalls."""
+        """Time at which the current owner acquired the put lock, 0 if it is free. Read without the lock to detect
+        stalls.
+        """
         self.long_holds = SlowCount()
-        """Puts that held the lock for long. Guarded by the put lock."""
+        """Counts puts that held the put lock for a long time. Protected by the put lock."""
         self.on_appended: Callable[[], None] = do_nothing
-        """Called after records are in the page cache."""
+        """Called after records were appended."""
         self.group_transfer: GroupTransfer | None = None
-        """Pending replication of a SYNC_MASTER, else None."""
+        """Puts that wait for a slave, on a SYNC_MASTER; else None."""
         self._world = world
         self._config = config
         self._put_lock = world.tasks.lock("put")
@@ -71,16 +74,16 @@ class CommitLog:
     def begin_put(
         self, message: Message | MessageBatch, on_known: Callable[[], None] | None = None
     ) -> PutMessageResult | PutWait:
-        """Store a message or batch. Returns a PutWait if the answer depends on a sync or a slave.
+        """Append a message or batch. Returns a PutWait if the answer must wait for a sync or a slave.
 
-        on_known is called when the PutWait may have an answer. With None, some task must call its `wait`.
+        on_known is called when the PutWait may have an answer. If it is None, the caller must use `PutWait.wait`.
         """
         encoded = self.encoder.encode(message)
         if isinstance(encoded, PutMessageStatus):
             self.puts_failed += 1
             return PutMessageResult(encoded)
         result = self.append(encoded)
-        self.on_appended()  # also after a failure: it may have written a blank record
+        self.on_appended()  # also after a failed put, which may have appended a blank record
         if isinstance(result, PutMessageStatus):
             self.puts_failed += 1
             return PutMessageResult(result)
@@ -95,7 +98,6 @@ class CommitLog:
         return PutWait(result, flush, slaves, transfer)
 
     def append(self, encoded: EncodedPut) -> AppendMessageResult | PutMessageStatus:
-        """Append the records to the page cache."""
         with self._put_lock:
             if self._closed:
                 return PutMessageStatus.SERVICE_NOT_AVAILABLE
@@ -147,10 +149,10 @@ class CommitLog:
         )
 
     def _place_for(self, size_bytes: int) -> tuple[Segment, int] | None:
-        """Return a segment and position with room for size_bytes and a blank record, or None if no segment can be
-        allocated.
+        """Return a segment and a position with space for size_bytes and a blank record, or None if no segment can be
+        created.
 
-        If the last segment lacks room, it is closed.
+        If the last segment has too little space, it is closed with a blank record.
         """
         segment = self.queue.last()
         if segment is not None:
@@ -169,15 +171,16 @@ class CommitLog:
         return self.queue.add(made), 0
 
     def begin_at(self, last_store_timestamp_ms: int) -> None:
-        """Continue store times after the last recovered record."""
+        """Set the store time of the last recovered record. Later records never have an earlier store time."""
         self.last_store_timestamp_ms = last_store_timestamp_ms
         self.time.begin_at(last_store_timestamp_ms)
 
     def append_replicated(self, offset: int, records: bytes | memoryview, store_timestamp_ms: int) -> bool:
-        """Append whole records of one segment from a master at `offset`. store_timestamp_ms is that of the last one.
+        """Append whole records from a master at `offset`, all in one segment. store_timestamp_ms is that of the last
+        record.
 
-        An empty log begins at offset. Returns False, without a change, if offset is not the log's end, the log is
-        closed, or no segment can be allocated.
+        An empty log then begins at `offset`. Returns False, without a change, if `offset` is not the end of the log,
+        the log is closed, or no segment can be created.
         """
         with self._put_lock:
             if self._closed or not self._begins_at(offset):
@@ -195,7 +198,7 @@ class CommitLog:
         return True
 
     def _begins_at(self, offset: int) -> bool:
-        """Return whether the log ends at offset. An empty log can begin at any segment boundary."""
+        """Return whether the log ends at `offset`, or is empty and `offset` is the start of a segment."""
         if self.queue.max_offset == 0 and offset % self.queue.segment_bytes == 0:
             if offset > 0:
                 self.queue.forget_unused()
@@ -203,9 +206,10 @@ class CommitLog:
         return offset == self.queue.max_offset
 
     def forget_queue(self, topic: str, queue_id: int, max_offset: int, remove: Callable[[], bool]) -> bool:
-        """Remove a queue that ends at max_offset, and restart its offsets at 0. Puts are blocked meanwhile.
+        """Call `remove` to remove a queue that ends at max_offset, and restart its offsets at 0. It blocks puts until
+        then.
 
-        Returns False if the queue has newer messages, or if `remove` fails; in both cases its counter stays.
+        Returns False if the queue has newer messages or `remove` returns False; then the offsets do not restart.
         """
         with self._put_lock:
             key = (topic, queue_id)
@@ -217,14 +221,14 @@ class CommitLog:
             return True
 
     def close(self) -> None:
-        """Wait for the current put, and refuse all later ones."""
+        """Wait for the current put, and refuse all later puts."""
         with self._put_lock:
             self._closed = True
 
     # -- looking up --------------------------------------------------------------------------------
 
     def record_bytes(self, physical_offset: int, size_bytes: int, limit: int) -> bytes | None:
-        """Return size_bytes at physical_offset, or None unless they lie in one segment and below `limit`."""
+        """Return size_bytes bytes at physical_offset. None if they are not in one segment or do not end by `limit`."""
         segment = self.queue.find(physical_offset)
         if segment is None or size_bytes <= 0:
             return None
@@ -235,7 +239,7 @@ class CommitLog:
         return bytes(segment.file.view(position, end))
 
     def record_at(self, physical_offset: int, limit: int) -> MessageRecord | None:
-        """Return the record at physical_offset, or None if no valid one ends by `limit`."""
+        """Return the record at physical_offset, or None if there is no valid record that ends by `limit`."""
         head = self.record_bytes(physical_offset, 8, limit)
         if head is None:
             return None

@@ -1,10 +1,10 @@
-"""Transient store pool: puts go to process memory, and a commit task writes them.
+"""Transient store pool: puts go to memory buffers; a commit task writes them to files.
 
     0 <= flushed <= committed <= wrote <= size_bytes, in each segment
 
-RocketMQ's TransientStorePool, MappedFile with a write buffer, and CommitRealTimeService. Readers see only committed
-bytes; the rest of the file is zero. Uncommitted bytes are lost with the process. Commits follow log order, so readable
-bytes end in the first segment that is not completely written.
+RocketMQ's TransientStorePool, MappedFile with a write buffer, and CommitRealTimeService. Readers use only committed
+bytes; after them the file is zero. If the process dies, uncommitted bytes are lost. Bytes are committed in log order,
+so the readable bytes end in the first segment that is not completely committed.
 """
 
 import errno
@@ -23,9 +23,10 @@ _NOTHING = memoryview(b"")
 
 
 class TransientStorePool:
-    """Buffers of one size that are lent to segments. They are not cleared, because a commit copies only appended bytes.
+    """A pool of equally large buffers for segments. Buffers are not cleared, because a commit writes only appended
+    bytes.
 
-    Invariant: the pool never holds more buffers than it created; each is lent to one segment and returned once.
+    Invariant: each buffer belongs to one segment or is free; the pool never contains more buffers than it created.
     """
 
     def __init__(self, world: World, buffer_bytes: int, count: int) -> None:
@@ -34,41 +35,40 @@ class TransientStorePool:
         self._count = count
         self._lock = world.tasks.lock("transient pool")
         self._buffers: list[memoryview] = []
-        """A stack: the most recently returned buffer is warm and is reused first."""
+        """A stack: the most recently returned buffer, which may still be in the CPU cache, is reused first."""
 
     def fill(self) -> None:
-        """Allocate the buffers. Raises MemoryError or OSError(ENOMEM) if memory is short."""
+        """Allocate the buffers. Raises MemoryError or OSError(ENOMEM) if there is not enough memory."""
         buffers = [self._world.files.buffer(self._buffer_bytes) for _ in range(self._count)]
         with self._lock:
             self._buffers = buffers
 
     @property
     def available(self) -> int:
-        """Return the number of free buffers."""
         return len(self._buffers)
 
     def borrow(self) -> memoryview | None:
-        """Take a buffer, or return None if all are lent."""
+        """Remove a free buffer from the pool and return it, or None if no buffer is free."""
         with self._lock:
             return self._buffers.pop() if self._buffers else None
 
     def give_back(self, buffer: memoryview) -> None:
-        """Return a buffer that is no longer written to."""
+        """Put a buffer back into the pool. The caller must not write to it any more."""
         assert len(buffer) == self._buffer_bytes, (len(buffer), self._buffer_bytes)
         with self._lock:
             assert len(self._buffers) < self._count, "a buffer came back twice"
             self._buffers.append(buffer)
 
     def drain(self) -> None:
-        """Release the free buffers. Lent ones are freed with their segment."""
+        """Free the buffers in the pool. Buffers in use are freed together with their segments."""
         with self._lock:
             self._buffers = []
 
 
 class BufferedSegment(Segment):
-    """A new segment with a buffer, which it returns once it is full and completely committed.
+    """A new segment with a write buffer. It returns the buffer to the pool once all of its bytes are committed.
 
-    Invariant: 0 <= flushed <= committed <= wrote <= size_bytes, and the file equals the buffer up to committed.
+    Invariant: 0 <= flushed <= committed <= wrote <= size_bytes, and the file equals the buffer up to `committed`.
     """
 
     __slots__ = ("_buffer", "_pool", "_readable_store_timestamp_ms", "_used_bytes", "committed")
@@ -89,7 +89,7 @@ class BufferedSegment(Segment):
         self._pool = pool
         self._buffer = buffer
         self._used_bytes = self.size_bytes
-        """End of the used bytes of a full segment. The file stays zero after the header of its blank record."""
+        """End of the used bytes of a full segment. After it the file remains zero."""
         self._readable_store_timestamp_ms = 0
 
     @property
@@ -110,10 +110,11 @@ class BufferedSegment(Segment):
         self.wrote.set(self.size_bytes)
 
     def commit(self, least_pages: int) -> int:
-        """Write appended bytes to the file if they are least_pages or more, or fill the segment. Returns `committed`.
+        """Write appended bytes to the file if there are at least least_pages pages or the segment is full. Returns
+        `committed`.
 
-        With least_pages 0 any byte counts. Only one task commits. If the write raises OSError, `committed` stays, and
-        the next call writes the same bytes again.
+        With least_pages 0 even one byte is written. Only one task may call it. If the write raises OSError, `committed`
+        does not change, and the next call writes the same bytes again.
         """
         store_timestamp_ms = self.store_timestamp_ms
         wrote = self.wrote.get()
@@ -134,10 +135,10 @@ class BufferedSegment(Segment):
         return wrote
 
     def _write(self, at: int, end: int) -> None:
-        """Write the buffer's bytes [at, end) to the file, continuing after short writes."""
+        """Write bytes [at, end) of the buffer to the file. A short write is continued."""
         assert 0 <= at <= end <= len(self._buffer), (at, end, len(self._buffer))
         while at < end:
-            # A forced branch writes only the first half. A single byte cannot be halved.
+            # When the simulation forces this branch, only the first half is written. A single byte cannot be halved.
             stop = (at + end) // 2 if end - at > 1 and forces("short write continued") else end
             written = self.file.pwrite(at, self._buffer[at:stop])
             if written <= 0:
@@ -147,19 +148,19 @@ class BufferedSegment(Segment):
                 hit("short write continued")
 
     def _sync(self, start: int, end: int) -> None:
-        """Sync the bytes that were written through the descriptor."""
+        """Sync the file with fdatasync, because commit writes through the file descriptor."""
         self.file.fdatasync()
 
 
 class BufferedSegmentQueue(SegmentQueue):
-    """A queue of segments with and without a write buffer. Only one task commits."""
+    """A queue of segments with and without write buffers. Only one task may commit."""
 
     _open_base = 0
-    """Base of the first segment that may not be completely written. All earlier ones are."""
+    """Base offset of the first segment that may not be completely committed. All earlier segments are."""
 
     @property
     def committed_where(self) -> int:
-        """Return the offset up to which the files are written, 0 without segments."""
+        """Return the end offset of the committed bytes, or 0 without segments."""
         segments = self.segments
         if not segments:
             return 0
@@ -172,13 +173,13 @@ class BufferedSegmentQueue(SegmentQueue):
 
     @property
     def max_offset(self) -> int:
-        """Return the end of the readable bytes, 0 if there are none."""
+        """Return the end offset of the readable bytes, or 0 without segments."""
         return self.committed_where
 
     def commit(self, least_pages: int = 0) -> int:
-        """Commit segment after segment. Returns `committed_where`.
+        """Commit the segments in log order. Returns `committed_where`.
 
-        It moves to the next segment only when one is completely written. Raises OSError like `BufferedSegment.commit`.
+        A segment is committed only after the previous one is complete. Raises OSError like `BufferedSegment.commit`.
         """
         where = self.committed_where
         while (segment := self.find(where)) is not None:
@@ -191,7 +192,7 @@ class BufferedSegmentQueue(SegmentQueue):
 
 
 class CommitRealTimeService(Service):
-    """Commits whole pages when puts wake it, and everything at longer intervals."""
+    """Commits whole pages when a put wakes it, and all bytes at longer intervals."""
 
     name = "commit-real-time"
 
@@ -203,18 +204,20 @@ class CommitRealTimeService(Service):
         self._queue = queue
         self._flags = flags
         self._committed_where = 0
-        """The last announced offset."""
+        """The value of `committed_where` at the last call of on_committed."""
         self._thorough_ns = 0
-        """Time of the last progress or full commit."""
+        """Monotonic time of the last progress, or of the last commit of all bytes."""
 
     def start(self) -> None:
-        """Start the task. The first full commit is one interval away."""
+        """Start the task. The first commit of all bytes follows after one long interval."""
         self._committed_where = self._queue.committed_where
         self._thorough_ns = self.world.clock.monotonic_ns()
         super().start()
 
     def step(self) -> None:
-        """Wait for a put or one interval. Commit whole pages, or everything if the last full commit was long ago."""
+        """Wait for a put or one interval, then commit whole pages. Commit all bytes if the last such commit was long
+        ago.
+        """
         self.signal.wait(self._config.commit_interval_commit_log_ms)
         now_ns = self.world.clock.monotonic_ns()
         least_pages = self._config.commit_commit_log_least_pages
@@ -225,14 +228,14 @@ class CommitRealTimeService(Service):
             self._thorough_ns = self.world.clock.monotonic_ns()
 
     def commit(self, least_pages: int) -> bool:
-        """Commit as much as possible. If the readable part grew, announce it and return True."""
+        """Commit as much as possible. If the readable bytes grew, call on_committed and return True."""
         try:
             self._queue.commit(least_pages)
         except OSError as error:
             hit("commit failed")
             self.last_error = error
             if is_disk_full(error):
-                self._flags.refuse(Refusal.DISK_FULL)  # retention clears it when there is room again
+                self._flags.refuse(Refusal.DISK_FULL)  # retention clears DISK_FULL when there is space again
             else:
                 self._flags.refuse_for_good(Refusal.NOT_WRITEABLE)
         where = self._queue.committed_where
@@ -244,5 +247,5 @@ class CommitRealTimeService(Service):
         return True
 
     def finish(self) -> None:
-        """Commit everything. Puts have ended before this call."""
+        """Commit all bytes. No put may follow."""
         self.commit(0)

@@ -1,8 +1,8 @@
-"""Consume queue: log positions of the messages of one topic and queue id.
+"""Consume queue: the log positions of the messages of one topic and queue id.
 
-Entry n is at logic offset 20 n and stands for the record whose queueOffset is n. Missing entries are filled with blank
-ones, so entries never shift. One task writes (dispatch, or recovery before it); any task reads. If a queue has an
-extension, its entries contain addresses of units in place of tag codes.
+Entry n is at logic offset 20 n and points to the record whose queueOffset is n. If that record is missing, entry n is
+blank, so later entries keep their place. Only one task writes: recovery, and after it dispatch. Any task may read. In a
+queue with an extension, an entry contains the address of a unit instead of a tag code.
 """
 
 from ..errors import CorruptFileError, MisplacedRecordError
@@ -26,33 +26,31 @@ from ..world import World
 from .consume_queue_ext import ConsumeQueueExt
 
 GAP_ENTRIES_MAX = 4096
-"""Numbers that two consecutive records may always skip, even if the log has no room for so many records."""
+"""Number of queue offsets that may always be missing between two records, even if the log between them is shorter."""
 _HOLE_ENTRIES_MAX = 1024
 
 
 class QueueSegments(SegmentQueue):
-    """The files of one queue. They can be rebuilt from the log, so files damaged by a crash are not kept."""
+    """The files of one queue. Files that a crash damaged are removed, because they can be rebuilt from the log."""
 
     def is_stray(self, path: str) -> bool:
-        """Return True: an entry without a segment's name cannot be a lost segment, because the log can rebuild
-        those.
-        """
+        """Return True: a directory entry without a segment name may be ignored, because lost segments are rebuilt."""
         return True
 
     def is_expendable(self, base_offset: int) -> bool:
-        """Return whether a crash can leave a file of this size: it is not too long. Its contents do not matter."""
+        """Return whether a file is not too long, whatever it contains. A crash can leave such a file."""
         status = self._world.files.status(self.path(base_offset))
         return status is not None and not status.is_directory and status.size_bytes <= self.segment_bytes
 
     def can_extend(self, base_offset: int) -> bool:
-        """Return whether a file is short but has entries. No other file has their numbers.
+        """Return whether a file is short but contains entries, which are in no other file.
 
-        A file is short because of damage or a raised `mappedFileSizeConsumeQueue`.
+        A file is short if it was damaged or `mappedFileSizeConsumeQueue` was increased.
         """
         return 0 < self._size_of(base_offset) < self.segment_bytes and not self._holds_nothing(self.path(base_offset))
 
     def require_fit(self) -> None:
-        """Raise CorruptFileError, before any change, for a file that is longer than this queue's files."""
+        """Raise CorruptFileError if any file is longer than segment_bytes. Called before the load changes any file."""
         for base in self._find_bases():
             if self._size_of(base) > self.segment_bytes:
                 raise CorruptFileError(self.path(base), 0, "file size", self.segment_bytes, self._size_of(base))
@@ -61,7 +59,8 @@ class QueueSegments(SegmentQueue):
 class ConsumeQueue:
     """One queue of one topic.
 
-    Invariant: entry n is at logic offset 20 n; log offsets of real entries increase, up to max_physical_offset.
+    Invariant: entry n is at logic offset 20 n; the log offsets of entries that are not blank increase, up to
+    max_physical_offset.
     """
 
     def __init__(
@@ -79,12 +78,12 @@ class ConsumeQueue:
         self.queue_id = queue_id
         self.queue = QueueSegments(world, directory, segment_bytes, f"consumequeue {topic}/{queue_id}")
         self.max_physical_offset = -1
-        """End of the last indexed record in the log. Used only by the writing task."""
+        """Log offset of the end of the last indexed record. Used only by the writing task."""
         self.min_logic_offset = 0
 
     @property
     def min_offset(self) -> int:
-        """Return the index of the first entry with a record that is still in the log."""
+        """Return the index of the first entry whose record is still in the log."""
         return self.min_logic_offset // ENTRY_BYTES
 
     @property
@@ -95,9 +94,9 @@ class ConsumeQueue:
     # -- writing -----------------------------------------------------------------------------------
 
     def put(self, physical_offset: int, size_bytes: int, tags_code: int, queue_offset: int) -> None:
-        """Index one record at its queueOffset. A record that is already indexed is ignored.
+        """Add the entry of one record at its queueOffset. A record that is already indexed is ignored.
 
-        Raises MisplacedRecordError, without a change, if its place is taken or too far ahead.
+        Raises MisplacedRecordError, without a change, if queue_offset is already used or too far after the last entry.
         """
         end = physical_offset + size_bytes
         assert 0 <= physical_offset < end, (physical_offset, size_bytes)
@@ -118,11 +117,11 @@ class ConsumeQueue:
         self.max_physical_offset = end
 
     def _check_place(self, queue_offset: int, following: int, physical_offset: int) -> None:
-        """Raise MisplacedRecordError unless a record may skip the numbers from `following` on.
+        """Raise MisplacedRecordError unless the queue offsets from `following` to queue_offset may be missing.
 
-        The limit is the largest of: the number of records that fit into the log since the last one; GAP_ENTRIES_MAX, as
-        in recovery; and the entries of one queue file, which a start of 4.9.8 skips if it finds a file allocated ahead
-        of use.
+        Their maximum number is the largest of: the number of records that fit into the log after the last indexed
+        record; GAP_ENTRIES_MAX, as in recovery; and the number of entries of one queue file, because RocketMQ 4.9.8
+        skips a whole file if a start finds it allocated but unused.
         """
         log_bytes = physical_offset - max(self.max_physical_offset, 0)
         of_a_file = self.queue.segment_bytes // ENTRY_BYTES
@@ -132,7 +131,7 @@ class ConsumeQueue:
             raise MisplacedRecordError(f"{self.topic}/{self.queue_id}", expected, queue_offset)
 
     def put_extended(self, physical_offset: int, size_bytes: int, unit: ExtUnit, queue_offset: int) -> None:
-        """Index one record like `put`, through a unit of the extension if possible."""
+        """Add the entry of one record like `put`, with a unit in the extension if possible."""
         if physical_offset + size_bytes <= self.max_physical_offset:
             return
         code = NO_ADDRESS if self.ext is None else self.ext.put(unit)
@@ -141,9 +140,9 @@ class ConsumeQueue:
         self.put(physical_offset, size_bytes, code, queue_offset)
 
     def put_run(self, queue_offset: int, entries: bytes) -> None:
-        """Index records that directly follow the last one, by their entries from queue_offset on.
+        """Append the entries of records that directly follow the last indexed record.
 
-        Raises OSError if the disk is full; the entries before that are indexed.
+        Raises OSError if the disk is full; earlier entries are then already appended.
         """
         assert queue_offset == self.max_offset, (queue_offset, self.max_offset)
         while entries:
@@ -173,13 +172,13 @@ class ConsumeQueue:
         return segment, position
 
     def fill_blank(self, queue_offset: int) -> None:
-        """Fill up to queue_offset with blank entries. An empty queue then begins there.
+        """Append blank entries up to queue_offset. If the queue was empty, it then begins at queue_offset.
 
-        Without segments, the one that will contain queue_offset is created.
+        If the queue has no segment, the segment that contains queue_offset is created.
         """
         logic_offset = queue_offset * ENTRY_BYTES
         if self.min_offset >= self.max_offset:
-            self.min_logic_offset = logic_offset  # first, so that no reader takes blanks for messages
+            self.min_logic_offset = logic_offset  # first, so that no reader takes blank entries for messages
         if not self.queue.segments:
             self.queue.create(logic_offset - logic_offset % self.queue.segment_bytes)
         following = self.max_offset
@@ -187,10 +186,11 @@ class ConsumeQueue:
         self.append_entries(BLANK_ENTRY_BYTES * (queue_offset - following))
 
     def place(self, queue_offset: int, raw: bytes | bytearray, *, write_again: bool = False) -> int:
-        """Set the entries from queue_offset on to `raw`, during recovery. Returns how many changed.
+        """Overwrite the entries from queue_offset on with `raw`, during recovery. Returns how many changed.
 
-        write_again writes unchanged entries too, so that the next sync does not skip them as clean. Positions are
-        ignored; `recovered` sets them. queue_offset is at most the end of the existing entries.
+        With write_again, unchanged entries are written too, so that the next sync writes their pages to the disk. The
+        positions of the segments are not changed; `recovered` sets them later. queue_offset is at most the end of the
+        existing entries.
         """
         assert queue_offset >= 0, queue_offset
         assert len(raw) % ENTRY_BYTES == 0, len(raw)
@@ -218,7 +218,7 @@ class ConsumeQueue:
         return self.queue.create(logic_offset - logic_offset % self.queue.segment_bytes)
 
     def recovered(self, end: int, durable: int) -> None:
-        """Set all positions: entries end at index `end`, durable entries at index `durable`."""
+        """Set the positions of all segments: entries end at index `end`, durable entries at index `durable`."""
         assert end >= 0, end
         for segment in self.queue.segments:
             wrote, flushed = (
@@ -234,10 +234,10 @@ class ConsumeQueue:
             self.ext.recovered(self._last_ext_address())
 
     def kept_code(self, queue_offset: int, entry: QueueEntry, store_timestamp_ms: int, *, vouched: bool) -> int:
-        """Return the code for a recovered entry: the existing address if its unit belongs to the record, else the tags
-        code.
+        """Return the code for a recovered entry: the address in the existing entry if its unit fits the record, else
+        the tags code.
 
-        vouched: whether the existing data is known to be durable.
+        vouched: whether the existing entry and unit are known to be durable.
         """
         if self.ext is None:
             return entry.tags_code
@@ -261,7 +261,7 @@ class ConsumeQueue:
         return None
 
     def flush(self, least_pages: int) -> None:
-        """Flush the extension, then the entries that refer to it."""
+        """Flush the units of the extension, then the entries that refer to them."""
         if self.ext is not None:
             self.ext.queue.flush_all(least_pages)
         self.queue.flush_all(least_pages)
@@ -270,7 +270,7 @@ class ConsumeQueue:
         """Durably remove the entries from queue_offset on. Returns whether there were any. syncs_zeros: see
         `Segment.clear_from`.
 
-        A queue that begins after number 0 keeps an empty segment, and the counter is in the segment's name.
+        If the queue begins after entry 0, an empty segment is kept, because its name contains the queue's counter.
         """
         logic_offset = max(queue_offset * ENTRY_BYTES, self.queue.min_offset)
         if logic_offset == 0:
@@ -279,7 +279,7 @@ class ConsumeQueue:
         return self.queue.truncate(logic_offset, syncs_zeros=syncs_zeros)
 
     def forget_all(self) -> bool:
-        """Durably remove all entries and the counter. Returns whether there was a segment."""
+        """Durably remove all segments, and with them the counter of the queue. Returns whether there was a segment."""
         if not self.queue.segments:
             return False
         self.queue.remove_all()
@@ -287,18 +287,18 @@ class ConsumeQueue:
         return True
 
     def remove(self) -> None:
-        """Durably remove all files, oldest first. After an OSError it remains a queue if it has a file left.
+        """Durably remove all files, oldest first. After an OSError the queue still exists if a file is left.
 
-        No entry may be added during or after this call.
+        No entry may be added during this call or later.
         """
         if self.ext is not None:
-            self.ext.queue.remove_in_use()  # first, because units without entries would never be removed
+            self.ext.queue.remove_in_use()  # first, because no later call would remove units without entries
         self.queue.remove_in_use()
 
     # -- reading -----------------------------------------------------------------------------------
 
     def entry(self, queue_offset: int) -> QueueEntry | None:
-        """Return one entry, valid or not, or None if no segment contains it."""
+        """Return one entry, whether it is valid or not, or None if no segment contains it."""
         logic_offset = queue_offset * ENTRY_BYTES
         segment = self.queue.find(logic_offset)
         if segment is None or queue_offset < 0:
@@ -307,9 +307,10 @@ class ConsumeQueue:
         return decode_entry(segment.file.view(position, position + ENTRY_BYTES), 0)
 
     def index_of(self, physical_offset: int) -> int | None:
-        """Return the index of the entry with this phyOffset, or None if it is missing or entries are out of order.
+        """Return the index of the entry with this phyOffset. None if it is missing or the entries are out of order.
 
-        Positions are ignored, because recovery has not set them. A long run of invalid entries counts as the end.
+        Segment positions are ignored, because recovery has not set them yet. A long run of invalid entries counts as
+        the end of the queue.
         """
         low, high = 0, sum(segment.size_bytes for segment in self.queue.segments) // ENTRY_BYTES
         begin = self.queue.segments[0].base_offset // ENTRY_BYTES if high else 0
@@ -327,11 +328,11 @@ class ConsumeQueue:
         return None
 
     def unit_at(self, tags_code: int) -> ExtUnit | None:
-        """Return the unit at the address in a tagsCode, or None if it is missing or the code is not an address."""
+        """Return the unit at the address in a tagsCode. None if the unit is missing or the code is not an address."""
         return None if self.ext is None or not is_ext_address(tags_code) else self.ext.get(tags_code)
 
     def entries_from(self, queue_offset: int) -> memoryview:
-        """Return the raw entries from queue_offset to the end of its segment; may be empty."""
+        """Return the raw entries from queue_offset to the end of its segment, possibly none."""
         logic_offset = queue_offset * ENTRY_BYTES
         segment = self.queue.find(logic_offset)
         if segment is None:
@@ -339,10 +340,10 @@ class ConsumeQueue:
         return segment.file.view(logic_offset - segment.base_offset, segment.wrote.get())
 
     def correct_min_offset(self, log_min_offset: int) -> None:
-        """Set the start to the first real entry with a record in the log, else to the end.
+        """Move the start of the queue to the first entry whose record is in the log, or to the end if there is none.
 
-        RocketMQ examines only the first segment. After a crash or a failed removal all of its entries may be expired,
-        and the queue would begin with messages that no pull can return.
+        RocketMQ examines only the first segment. After a crash or a failed removal all entries of that segment may be
+        expired, so its queue would begin with messages that no pull can return.
         """
         for segment in self.queue.segments:
             raw = segment.file.view(0, segment.wrote.get())
@@ -352,7 +353,7 @@ class ConsumeQueue:
                 if self.ext is not None:
                     self.ext.expire(decode_entry(raw, at).tags_code)
                 return
-            # The queue may already begin later, where its first entry is about to be put.
+            # The start may already be later: `fill_blank` sets it before the first entry is appended.
             self.min_logic_offset = max(self.min_logic_offset, segment.base_offset + len(raw))
 
     def has_expired_segment(self, log_min_offset: int) -> bool:
@@ -363,15 +364,16 @@ class ConsumeQueue:
         raw = segments[0].file.view(0, segments[0].size_bytes)
         for at in range(len(raw) - ENTRY_BYTES, -1, -ENTRY_BYTES):
             entry = decode_entry(raw, at)
-            if is_valid(entry):  # the last ones may be blanks that fill a hole
+            if is_valid(entry):  # the last entries may be blank
                 return entry.physical_offset < log_min_offset
-        return True  # it has no real entry
+        return True  # all entries are blank
 
     def remove_expired_segments(self, log_min_offset: int) -> int:
-        """Remove the segments of expired records, and advance the start. Returns their number.
+        """Remove the segments whose records have all left the log, and advance the start. Returns the number of
+        segments.
 
-        The following segment is synced before each removal, because without any segment the queue's counter would be
-        lost. Raises OSError if a removal fails; that segment stays the first.
+        Before each removal the following segment is synced, because a crash that leaves no segment would lose the
+        queue's counter. Raises OSError if a removal fails; that segment then remains the first.
         """
         removed = 0
         try:
@@ -384,9 +386,7 @@ class ConsumeQueue:
 
 
 def _first_in_log(raw: memoryview, log_min_offset: int) -> int | None:
-    """Return the position of the first real entry at or after a log offset. Log offsets increase, with blanks in
-    between.
-    """
+    """Return the position of the first valid entry at or after a log offset. Some entries may be blank."""
     low, high, found = 0, len(raw) // ENTRY_BYTES, None
     while low < high:
         middle = index = (low + high) // 2

@@ -1,8 +1,9 @@
-"""Queue extension: variable-size units, addressed by the entries of one queue.
+"""Queue extension: stores units of variable size for the entries of one queue.
 
-Units are optional. If a unit is missing or belongs to a different record, recovery rewrites its entry with the plain
-tagsCode. Readers treat the tags of a missing unit as unknown. An address is not reused while an entry may contain it.
-The queue's writer writes units too; any task reads. Source: RocketMQ ConsumeQueueExt.
+An entry can do without its unit. If a unit is missing or belongs to a different record, recovery replaces the address
+in the entry by the plain tagsCode. If a reader finds no unit, it treats the tags as unknown. An address is not reused
+while an entry may contain it. The task that writes the queue also writes the units; any task may read. Source: RocketMQ
+ConsumeQueueExt.
 """
 
 from ..errors import CorruptFileError
@@ -27,31 +28,33 @@ from ..world import World
 
 
 class ExtSegments(SegmentQueue):
-    """The files of one extension. They never prevent a start, because entries work without units."""
+    """The files of one extension. Damage in them never prevents a start, because entries can do without units."""
 
     def is_stray(self, path: str) -> bool:
         return True
 
     def is_expendable(self, base_offset: int) -> bool:
-        """Return whether it is a file, whatever its contents."""
+        """Return whether the path is a file, whatever it contains."""
         status = self._world.files.status(self.path(base_offset))
         return status is None or not status.is_directory
 
 
 class ConsumeQueueExt:
-    """The extension of one queue. Invariant: an address is assigned once, and units fill files in order."""
+    """The extension of one queue. Invariant: each address is assigned to one unit, and units are stored in order of
+    addresses.
+    """
 
     def __init__(self, world: World, directory: str, segment_bytes: int, topic: str, queue_id: int) -> None:
         self.queue = ExtSegments(world, directory, segment_bytes, f"consumequeue_ext {topic}/{queue_id}")
         self._first_base_offset = 0
-        """Start of the first file in an empty extension: after all addresses that an entry may still contain."""
+        """Base offset for the first file of an empty extension: after all addresses that an entry may still contain."""
         self._unvouched_offset: int | None = None
         """Offset of the first recovered unit that is not known to be durable."""
 
     # -- writing -----------------------------------------------------------------------------------
 
     def put(self, unit: ExtUnit) -> int:
-        """Store a unit and return its address, or NO_ADDRESS if it is too long or no file can be created."""
+        """Append a unit and return its address, or NO_ADDRESS if it is too long or no file can be created."""
         size_bytes = UNIT_BYTES_MIN + len(unit.bit_map)
         if size_bytes > min(UNIT_BYTES_MAX, self.queue.segment_bytes - END_BYTES):
             return NO_ADDRESS
@@ -78,9 +81,9 @@ class ConsumeQueueExt:
         return self.queue.create(segment.end_offset), 0
 
     def expire(self, address: int) -> None:
-        """Remove the files before the first needed unit. Codes that are not addresses are ignored.
+        """Remove the files before the unit at `address`. A tags code that is not an address is ignored.
 
-        After an error the rest is removed by a later call.
+        After an OSError, a later call removes the remaining files.
         """
         if not is_ext_address(address):
             return
@@ -94,10 +97,10 @@ class ConsumeQueueExt:
     # -- recovering --------------------------------------------------------------------------------
 
     def load(self) -> None:
-        """Map the files, and find the end of the last one's units.
+        """Map the files, and find the end of the units in the last file.
 
-        A file of the wrong size or after a gap is removed, with all later files. Raises CorruptFileError for a segment
-        name that is invalid here.
+        A file of the wrong size or after a gap is removed together with all later files. Raises CorruptFileError for a
+        file whose name is a number but not a multiple of the segment size.
         """
         self.queue.load()
         last = self.queue.last()
@@ -106,7 +109,7 @@ class ConsumeQueueExt:
             last.set_positions(end, end)
 
     def kept(self, address: int, tags_code: int, store_timestamp_ms: int, *, vouched: bool) -> bool:
-        """Return whether an address may stay: its unit has the record's code and time.
+        """Return whether an entry may keep its address: the unit has the record's tags code and store time.
 
         vouched: whether unit and entry are known to be durable.
         """
@@ -119,10 +122,10 @@ class ConsumeQueueExt:
         return True
 
     def recovered(self, last_address: int | None) -> None:
-        """Truncate after the last referenced unit, and rewrite units from the first unvouched one on.
+        """Truncate after the last unit that an entry refers to, and rewrite the units that may not be durable.
 
-        last_address is the last address in the queue's entries. If its unit is missing, all others are removed, and new
-        addresses start after it: a later unit must not be taken for the lost one.
+        last_address is the last address in an entry. If its unit is missing, all units are removed, and new addresses
+        start after last_address: the entry must not get the unit of another record.
         """
         unit = None if last_address is None else self.get(last_address)
         if last_address is None or unit is None:
@@ -159,7 +162,7 @@ class ConsumeQueueExt:
 
 
 def _end_of_units(segment: Segment) -> int:
-    """Return the end of a file's units: the whole file if it has an end mark, else the first position without a valid
+    """Return the end of the units in a file: its length after an end mark, else the first position without a valid
     unit.
     """
     view, at = segment.file.view(0, segment.size_bytes), 0

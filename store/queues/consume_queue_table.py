@@ -14,7 +14,7 @@ from .consume_queue_ext import ConsumeQueueExt
 
 
 class ConsumeQueueTable:
-    """All queues of a store, created on first use."""
+    """All queues of a store. A queue is created when it is first used."""
 
     def __init__(
         self,
@@ -24,29 +24,26 @@ class ConsumeQueueTable:
         ext_directory: str | None = None,
         ext_segment_bytes: int = 0,
     ) -> None:
-        """Without an ext_directory, queues have no extension."""
+        """If ext_directory is None, queues have no extension."""
         self.directory = directory
         self.ext_directory = ext_directory
         self._world = world
         self._segment_bytes = segment_bytes
         self._ext_segment_bytes = ext_segment_bytes
         self.names_lock = world.tasks.lock("queue directories")
-        """Held while queue directories are synced or removed."""
+        """Locked while queue directories are synced or removed."""
         self._lock = world.tasks.lock("consume queues")
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
         self.lost_entries = False
-        """Whether a load removed files with entries. Only a scan of the whole log can rebuild these."""
+        """Whether a load removed files with entries. Only a scan of the whole log can rebuild all of them."""
         self.extended: list[CorruptFileError] = []
-        """Short files that a load extended. Their entries and counters are kept."""
+        """Short files that a load extended without loss of their entries and counters."""
 
     def find(self, topic: str, queue_id: int) -> ConsumeQueue | None:
-        """Return a queue, or None if it does not exist."""
         return self._queues.get((topic, queue_id))
 
     def find_or_create(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """Return a queue. A new one exists only in memory. Raises ValueError for a topic that cannot be a directory
-        name.
-        """
+        """Return a queue. A new queue has no files yet. Raises ValueError if the topic is not a valid name."""
         queue = self._queues.get((topic, queue_id))
         if queue is None:
             with self._lock:
@@ -58,7 +55,7 @@ class ConsumeQueueTable:
 
     def _make(self, topic: str, queue_id: int) -> ConsumeQueue:
         if not is_storable_topic(topic):
-            raise ValueError(f"topic: expected the name of one, found {topic!r}")
+            raise ValueError(f"topic: expected a valid topic name, found {topic!r}")
         ext = None
         if self.ext_directory is not None:
             path = f"{self.ext_directory}/{topic}/{queue_id}"
@@ -71,15 +68,15 @@ class ConsumeQueueTable:
         return [queue for _, queue in sorted(self._queues.items())]
 
     def load(self, *, before_loss: Callable[[], None] | None = None) -> list[CorruptFileError]:
-        """Map all queues in the directory. Returns foreign directory entries, which are ignored.
+        """Map the files of all queues. Returns an error for each ignored directory entry that is not part of a queue.
 
-        before_loss is called before files with entries are removed. Raises CorruptFileError for a file in place of a
-        queue's directory, and like `SegmentQueue.load`.
+        before_loss is called before files with entries are removed. Raises CorruptFileError if a file has the name of a
+        queue's directory, and for the errors of `SegmentQueue.load`.
         """
         strays: list[CorruptFileError] = []
         rows = [self.find_or_create(*named).queue for named in self._named_in(self.directory, strays)]
         for row in rows:
-            row.require_fit()  # all first, so that a wrong file size is reported before any queue is converted
+            row.require_fit()  # all queues first, so that a wrong file size is reported before any file is changed
         for row in rows:
             row.load(before_loss=before_loss)
             strays += row.strays
@@ -96,7 +93,7 @@ class ConsumeQueueTable:
         return strays
 
     def _named_in(self, directory: str, strays: list[CorruptFileError]) -> Iterator[tuple[str, int]]:
-        """Yield topic and id of each queue in a directory. Other entries are added to `strays`."""
+        """Yield topic and id of each queue in a directory. Other directory entries are added to `strays`."""
         files = self._world.files
         if files.status(directory) is None:
             return
@@ -122,7 +119,7 @@ class ConsumeQueueTable:
         return CorruptFileError(path, 0, field, "a directory", found)
 
     def make_durable(self) -> None:
-        """Flush all queues, and sync the directories of those with new files."""
+        """Flush all queues, and sync the directories that contain new files."""
         with self.names_lock:
             files, queues = self._world.files, self.all()
             new = [row for row in _rows(queues) if row.segments and not row.directory_is_durable]
@@ -137,16 +134,16 @@ class ConsumeQueueTable:
 
     @property
     def sync_error(self) -> OSError | None:
-        """Return the error of any failed sync of a queue since start, or None."""
+        """Return the error of the first queue that has had a failed sync since the start, or None."""
         return next((row.sync_error for row in _rows(self.all()) if row.sync_error is not None), None)
 
     def forget(self, queue: ConsumeQueue) -> None:
-        """Remove a queue from the table. Its files are already removed."""
+        """Remove a queue from the table after its files were removed."""
         with self._lock:
             del self._queues[queue.topic, queue.queue_id]
 
     def remove_directories(self, queue: ConsumeQueue) -> None:
-        """Remove the directories of a removed queue, and its topic's if they are then empty.
+        """Remove the directories of a removed queue, and the directories of its topic if they are then empty.
 
         Raises OSError at the first directory that is not empty.
         """
@@ -159,11 +156,10 @@ class ConsumeQueueTable:
                 self._world.files.remove_directory(directory_of(directory))
 
     def close(self) -> None:
-        """Release all mappings."""
         for row in _rows(self.all()):
             row.close()
 
 
 def _rows(queues: list[ConsumeQueue]) -> list[SegmentQueue]:
-    """Return the segment queues of these queues, then those of their extensions."""
+    """Return the segment queues of the entries, then the segment queues of the extensions."""
     return [*(queue.queue for queue in queues), *(queue.ext.queue for queue in queues if queue.ext is not None)]

@@ -1,13 +1,13 @@
-"""Dispatch service ("reput"): makes log records visible through queues and index.
+"""Dispatch service ("reput"): adds each log record to queues and index.
 
-Under SYNC_FLUSH it stops at the durable end of the log, so no consumer sees a message that a power cut can remove. In
-an extended queue the unit is written before the entry that refers to it. Light queues follow the message's own queue.
-Then listeners run (RocketMQ's MessageArrivingListener), which complete held pulls. They run in the dispatch task, when
-the message can be pulled and before the next one is dispatched, so they must be fast. An exception in a listener is
-recorded and affects neither other listeners nor dispatch.
+Under SYNC_FLUSH, dispatch stops at the durable end of the log, so no consumer reads a message that a power cut can
+remove. In an extended queue the unit is written before the entry that refers to it. A message is added to its own queue
+before its light queues. Listeners (RocketMQ's MessageArrivingListener) are called after that, and answer pulls that
+wait for a message. They run in the dispatch task before the next message is dispatched, so they must be fast. An
+exception in a listener is recorded and affects neither other listeners nor dispatch.
 
-With the C core, plain records are dispatched in batches. Each dispatcher takes the whole batch before the next
-dispatcher starts, so all entries are in their queues before any record is indexed or announced.
+With the C core, plain records are dispatched in batches. Each dispatcher processes the whole batch before the next
+dispatcher starts, so all queue entries of a batch exist before the key index is updated or a listener is called.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -34,16 +34,16 @@ from .consume_queue import ConsumeQueue
 from .consume_queue_table import ConsumeQueueTable
 
 UNDISPATCHED = (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
-"""Transaction types of records that enter no queue."""
+"""Transaction types of records that are added to no queue."""
 
 RETRY_MS = 1_000
-"""Pause after an error."""
+"""Pause before a retry after an error."""
 _RETRIES_MAX = 30
-"""Attempts at one log position."""
+"""Number of attempts at one log position before the store refuses puts."""
 
 
 def is_queued(record: ScannedRecord) -> bool:
-    """Return whether a record belongs in a consume queue."""
+    """Return whether a record must be added to a consume queue."""
     return (
         record.sys_flag & TRANSACTION_MASK not in UNDISPATCHED
         and record.queue_id >= 0
@@ -52,21 +52,21 @@ def is_queued(record: ScannedRecord) -> bool:
 
 
 Dispatcher = Callable[[ScannedRecord], None]
-"""Makes one record visible in one place (RocketMQ's CommitLogDispatcher). Called for all records in log order."""
+"""Adds one record to the queues or the index (RocketMQ's CommitLogDispatcher). Called for all records in log order."""
 
 
 PlainDispatcher = Callable[[PlainRecords], None]
-"""Does the same for a batch of records in columns."""
+"""Does the same as a Dispatcher for a batch of plain records."""
 
 
 ArrivingListener = Callable[[ScannedRecord], None]
-"""Called with each record that consumers can pull from now on (RocketMQ's MessageArrivingListener)."""
+"""Called with each record as soon as consumers can pull it (RocketMQ's MessageArrivingListener)."""
 
 
 class DispatchService(Service):
     """One task that reads the log and passes each record to all dispatchers, then to the listeners.
 
-    Invariant: each record is dispatched once per process, in log order, without gaps.
+    Invariant: in one process each record is dispatched once, in log order, without gaps.
     """
 
     name = "dispatch"
@@ -83,44 +83,45 @@ class DispatchService(Service):
         super().__init__(world)
         self.config = config
         self.reput_from = world.tasks.cell("reput from")
-        """Log offset of the first record that is not dispatched."""
+        """Log offset of the first record that is not dispatched yet."""
         self.dispatched_store_timestamp_ms = 0
-        """Store time of the last dispatched record, limited to records before any skipped one.
+        """Store time of the last dispatched record before the first skipped record.
 
-        Set when the record's entry is in the page cache.
+        Set after the record's entry is in its queue.
         """
         self.last_error: StoreError | OSError | None = None
         self.passed_over: CorruptFileError | None = None
-        """Error of the last skipped record: its queueOffset is impossible."""
+        """Error of the last skipped record, whose queueOffset is impossible."""
         self.passed_over_count = 0
         self.dispatchers: list[Dispatcher] = [self.dispatch_to_queue]
-        """Called in this order for every record, also for those that enter no queue."""
+        """Called in this order for every record, including records that are added to no queue."""
         self.plain_dispatchers: dict[Dispatcher, PlainDispatcher] = {self.dispatch_to_queue: self._put_runs}
-        """Batch version of a dispatcher. A dispatcher without one is called for each record."""
+        """Batch version of each dispatcher. A dispatcher without a batch version is called for each record."""
         self.on_arriving: list[ArrivingListener] = []
-        """Called after all dispatchers, for records in a queue."""
+        """Called after all dispatchers, for each record that was added to a queue."""
         self.awaits: Callable[[str, int], bool] = _always
-        """Whether a listener wants messages of a topic's queue. Asked only for batches."""
+        """Returns whether a listener needs the messages of a topic's queue. Used only for batches."""
         self.waiting_bytes_max = 0
-        """Largest backlog seen, in bytes of log."""
+        """Maximum size of the backlog since the start, in bytes of log."""
         self.on_scheduled: Callable[[], None] = do_nothing
-        """Called after all dispatchers for a record in the schedule topic."""
+        """Called for each record of the schedule topic, after all dispatchers."""
         self._commit_log = commit_log
         self._queues = queues
         self._flags = flags
         self._delays_ms = delays_ms
         self._failures = 0
-        """Consecutive failures at `_failed_at`."""
+        """Number of consecutive failures at log offset `_failed_at`."""
         self._failed_at = -1
         self._plain = None if world.core is None else PlainRecords(world.core)
         self._run_queues: list[ConsumeQueue] = []
-        """The queue of each run in the current batch."""
+        """The consume queue of each run in the current batch."""
 
     def readable_limit(self) -> int:
-        """Return the log offset up to which records may be visible."""
+        """Return the log offset up to which consumers may read records."""
         queue = self._commit_log.queue
         if self.config.flush_disk_type is FlushDiskType.SYNC_FLUSH:
-            # RocketMQ dispatches appended records, so consumers can get messages that a power cut then removes.
+            # RocketMQ also dispatches records that are not durable, so consumers can read messages that a power cut
+            # then removes.
             return queue.flushed_where.get()
         return queue.max_offset
 
@@ -130,13 +131,13 @@ class DispatchService(Service):
         return self._commit_log.queue.max_offset - self.reput_from.get()
 
     def step(self) -> None:
-        """Dispatch available records or wait for more. After an error, pause and retry."""
+        """Dispatch the available records, or wait for new ones. After an error, pause; the next step retries."""
         try:
             moved = self.dispatch_available()
         except (StoreError, OSError) as error:
             hit("dispatch fails")
             self.last_error = error
-            if not is_disk_full(error):  # can still be made when space returns
+            if not is_disk_full(error):  # a full disk is not counted: it can get free space again
                 at = self.reput_from.get()
                 self._failures = self._failures + 1 if at == self._failed_at else 1
                 self._failed_at = at
@@ -148,7 +149,7 @@ class DispatchService(Service):
             self.signal.wait(None)
 
     def dispatch_available(self) -> bool:
-        """Dispatch the visible records of one segment. Returns whether dispatch advanced."""
+        """Dispatch the records of one segment up to `readable_limit`. Returns whether dispatch advanced."""
         start = self.reput_from.get()
         limit = self.readable_limit()
         if start >= limit:
@@ -159,7 +160,7 @@ class DispatchService(Service):
         segment = log.at_or_after(start)
         if segment is None:
             return False
-        if segment.base_offset > start:  # an empty slave began in the middle, or there is a gap
+        if segment.base_offset > start:  # after a gap, or the log of a slave began after offset 0
             self.reput_from.set(segment.base_offset)
             return True
         self._dispatch_segment(segment, start, min(segment.readable.get(), limit - segment.base_offset))
@@ -179,8 +180,8 @@ class DispatchService(Service):
                 else:
                     self._take_run(segment, at - segment.base_offset, found)
                     at = segment.base_offset + found.end
-                    # Last: after an error the batch is dispatched again, and queues ignore records that they already
-                    # have.
+                    # Set last: after an error the batch is dispatched again, and queues ignore records that they
+                    # already contain.
                     self.reput_from.set(at)
         finally:
             self.reput_from.set(at)
@@ -188,7 +189,7 @@ class DispatchService(Service):
             self.reput_from.set(segment.end_offset)  # a blank record closes the segment
 
     def _runs(self, segment: Segment, position: int, end: int) -> Iterator[PlainRecords | ScannedRecord]:
-        """Yield batches of plain records, and single records in between."""
+        """Yield the records in log order: plain records in batches, all other records one by one."""
         plain = self._plain
         assert plain is not None
         view = segment.file.view(0, end)
@@ -238,13 +239,11 @@ class DispatchService(Service):
         if on_arriving and is_queued(record):
             for listener in on_arriving:
                 listener(record)
-        if self.passed_over is None:  # else the checkpoint would cover a record that is not in its queue
+        if self.passed_over is None:  # otherwise the checkpoint would cover a record that is not in its queue
             self.dispatched_store_timestamp_ms = record.store_timestamp_ms
 
     def _take_run(self, segment: Segment, begin: int, run: PlainRecords) -> None:
-        """Pass a batch that begins at position `begin` to each dispatcher, record by record if it has no batch
-        version.
-        """
+        """Call each dispatcher with a batch that begins at position `begin`, or with each of its records."""
         for dispatch in self.dispatchers:
             take_columns = self.plain_dispatchers.get(dispatch)
             if take_columns is not None:
@@ -261,7 +260,7 @@ class DispatchService(Service):
             self.dispatched_store_timestamp_ms = run.column("store_timestamp_ms")[-1]
 
     def _announce(self, segment: Segment, begin: int, run: PlainRecords) -> None:
-        """Call the listeners with the records of a batch, for the queues that they want."""
+        """Call the listeners with the records of a batch that are in a queue for which `awaits` is true."""
         awaited = {place for one in self._run_queues if self.awaits(*(place := (one.topic, one.queue_id)))}
         for record in self._records(segment, begin, run.end) if awaited else ():
             if (record.topic, record.queue_id) in awaited and is_queued(record):
@@ -269,9 +268,9 @@ class DispatchService(Service):
                     listener(record)
 
     def _skip(self, record: ScannedRecord, segment: Segment, error: MisplacedRecordError) -> None:
-        """Skip a record that has no place in its queue.
+        """Skip a record whose queueOffset is impossible.
 
-        The checkpoint stays before it, so that the next recovery scans it again.
+        The checkpoint does not advance past this record, so that the next recovery scans it again.
         """
         hit("record passed over")
         position = record.physical_offset - segment.base_offset + QUEUE_OFFSET_AT
@@ -282,7 +281,7 @@ class DispatchService(Service):
         self.dispatched_store_timestamp_ms = min(self.dispatched_store_timestamp_ms, before_ms)
 
     def dispatch_to_queue(self, record: ScannedRecord) -> None:
-        """Index one record in its queue, if it belongs in one."""
+        """Add a record to its consume queue, if `is_queued`."""
         if not is_queued(record):
             return
         queue = self._queues.find_or_create(record.topic, record.queue_id)
@@ -298,7 +297,7 @@ class DispatchService(Service):
             queue.put_run(queue_offset, entries)
 
     def finish(self) -> None:
-        """Dispatch the rest. After an error the next recovery does it."""
+        """Dispatch the remaining records. After an error the next recovery dispatches them."""
         try:
             while self.dispatch_available():
                 pass
@@ -307,7 +306,7 @@ class DispatchService(Service):
 
 
 def _continue_queues(runs: list[Run], queues: list[ConsumeQueue]) -> bool:
-    """Return whether each run continues its queue, after the runs before it."""
+    """Return whether each run directly follows the last entry of its queue, counting the runs before it."""
     ends: dict[int, tuple[int, int]] = {}
     for queue, (number, queue_offset, entries, _) in zip(queues, runs, strict=True):
         end, log_end = ends.get(number) or (queue.max_offset, queue.max_physical_offset)
@@ -323,7 +322,7 @@ def _always(topic: str, queue_id: int) -> bool:
 
 
 class ExtendedQueueDispatcher:
-    """Replaces `DispatchService.dispatch_to_queue` for extended queues."""
+    """Replaces `DispatchService.dispatch_to_queue` if queues have extensions."""
 
     def __init__(self, queues: ConsumeQueueTable, delays_ms: Mapping[int, int]) -> None:
         self.bit_map_of: Callable[[ScannedRecord], bytes] = lambda _: b""
@@ -331,7 +330,7 @@ class ExtendedQueueDispatcher:
         self._delays_ms = delays_ms
 
     def dispatch(self, record: ScannedRecord) -> None:
-        """Index one record in its queue, if it belongs in one."""
+        """Add a record to its consume queue, if `is_queued`."""
         if not is_queued(record):
             return
         queue = self._queues.find_or_create(record.topic, record.queue_id)
@@ -340,7 +339,7 @@ class ExtendedQueueDispatcher:
 
 
 class LightQueueDispatcher:
-    """Makes each record visible in its light queues."""
+    """Adds each record to its light queues."""
 
     def __init__(self, queues: ConsumeQueueTable, delays_ms: Mapping[int, int], *, lmq: bool) -> None:
         """lmq: `enable_lmq`."""
@@ -358,12 +357,12 @@ class LightQueueDispatcher:
 
 
 class MessageArrival(NamedTuple):
-    """A message that can be pulled from now on."""
+    """A message that consumers can now pull."""
 
     topic: str
     queue_id: int
     next_offset: int
-    """The following queue offset."""
+    """The queue offset after the message."""
     tags_code: int
     store_timestamp_ms: int
     properties: Mapping[str, str]
@@ -371,25 +370,25 @@ class MessageArrival(NamedTuple):
 
 MessageArrivingListener = Callable[[MessageArrival], None]
 Awaits = Callable[[str, int], bool]
-"""Whether a listener wants messages of a topic's queue."""
+"""Returns whether a listener needs the messages of a topic's queue."""
 
 
 class ArrivalNotifier:
-    """The arrival listeners of one store. Registered with dispatch only while there are any."""
+    """The arrival listeners of one store. It is registered with dispatch while it has listeners."""
 
     def __init__(self, config: StoreConfig, on_arriving: list[ArrivingListener], delays_ms: Mapping[int, int]) -> None:
-        """on_arriving is dispatch's list of listeners."""
+        """on_arriving is `DispatchService.on_arriving`."""
         self.last_error: Exception | None = None
-        """Last exception of a listener."""
+        """The last exception that a listener raised."""
         self._config = config
         self._on_arriving = on_arriving
         self._delays_ms = delays_ms
         self._listeners: tuple[tuple[MessageArrivingListener, Awaits], ...] = ()
 
     def append(self, listener: MessageArrivingListener, awaits: Awaits = _always) -> None:
-        """Add a listener. Does nothing on a slave; listeners are not called while long polling is off.
+        """Add a listener. Does nothing on a slave. Listeners are not called while long polling is off.
 
-        `awaits` is asked once per queue of a batch. The listener may be called for other messages as well.
+        `awaits` is called once per batch and queue. Even if it returns False, the listener may be called.
         """
         if self._config.broker_role is BrokerRole.SLAVE:
             return
@@ -406,11 +405,11 @@ class ArrivalNotifier:
             self._on_arriving.remove(self.notify)
 
     def awaits(self, topic: str, queue_id: int) -> bool:
-        """Return whether any listener wants messages of a topic's queue."""
+        """Return whether any listener needs the messages of a topic's queue."""
         return self._config.long_polling_enable and any(awaits(topic, queue_id) for _, awaits in self._listeners)
 
     def notify(self, record: ScannedRecord) -> None:
-        """Notify all listeners of one record, in its own queue and in its light queues."""
+        """Call all listeners for one record, once for its own queue and once for each of its light queues."""
         if not self._config.long_polling_enable:
             return
         properties = decode_properties(record.properties.decode(errors="surrogateescape"))

@@ -1,4 +1,4 @@
-"""Queue flush service: syncs queues, then the checkpoint.
+"""Queue flush service: syncs the queues, then the checkpoint.
 
 RocketMQ's FlushConsumeQueueService.
 """
@@ -15,7 +15,7 @@ from .dispatch import DispatchService
 
 
 class FlushConsumeQueueService(Service):
-    """Flushes full pages at short intervals, everything and the checkpoint at longer ones."""
+    """Flushes whole pages at short intervals, and all bytes and the checkpoint at longer intervals."""
 
     name = "flush-consume-queue"
 
@@ -31,7 +31,7 @@ class FlushConsumeQueueService(Service):
         self.last_error: OSError | None = None
         self.on_interval: Callable[[], None] = do_nothing
         self.index: IndexFiles | None = None
-        """Index files to sync when they become full, if there is an index."""
+        """The index files, each of which is synced when it is full. None without an index."""
         self._config = config
         self._queues = queues
         self._dispatch = dispatch
@@ -55,21 +55,21 @@ class FlushConsumeQueueService(Service):
                 if self._flush_full_index_files():
                     self._checkpoint.flush()
         except OSError as error:
-            self.last_error = error  # the checkpoint does not advance, so recovery rebuilds from there
+            self.last_error = error  # the checkpoint does not advance, so the next recovery rebuilds later entries
 
     def hurry(self) -> None:
-        """Request a full flush now."""
+        """Make the next step flush all queues and the checkpoint, and wake the task."""
         self._thorough_ns -= self._config.flush_consume_queue_thorough_interval_ms * 1_000_000
         self.wake()
 
     def flush_thoroughly(self) -> None:
-        """Make every queue durable, and only then advance the checkpoint."""
-        # Both are read before the flush, because records dispatched during it may not be durable at its end.
+        """Make all queues durable, then advance and write the checkpoint."""
+        # Both values are read before the flush, because it may miss entries that are added during it.
         dispatched_to = self._dispatch.reput_from.get()
         assert dispatched_to >= 0, dispatched_to
         dispatched_ms = self._dispatch.dispatched_store_timestamp_ms
         self._queues.make_durable()
-        self.last_error = self.last_error or self._queues.sync_error  # another task may have had the error
+        self.last_error = self.last_error or self._queues.sync_error  # a sync of another task may have failed
         if self.last_error is None:  # after a failed sync, a later success does not prove durability
             self._checkpoint.queues_are_durable_to(dispatched_ms)
             self.durable_to.set(dispatched_to)
@@ -77,14 +77,14 @@ class FlushConsumeQueueService(Service):
         self._checkpoint.flush()
 
     def _flush_full_index_files(self) -> bool:
-        """Sync index files that became full. Returns whether the checkpoint's index time advanced."""
+        """Sync index files that are now full. Returns whether the checkpoint's index time advanced."""
         if self.index is None or self.last_error is not None:
             return False
         self.index.make_full_durable()
         return self._checkpoint.index_is_durable_to(self.index.durable_timestamp_ms)
 
     def finish(self) -> None:
-        """Flush everything one last time."""
+        """Flush queues, checkpoint and index a last time."""
         try:
             self.flush_thoroughly()
             if self.index is not None:

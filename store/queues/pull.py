@@ -1,12 +1,12 @@
-"""Pull: reads records from a queue offset on, and finds a queue offset by time.
+"""Pull: returns records from a queue offset on, and finds a queue offset by time.
 
-A failed sync may remove bytes from the page cache that readers have already seen. From then on a pull returns only
-durable records. It neither returns nor skips later records and zeroed entries; only a restart shows what the disk has
-of them.
+A failed sync may remove bytes from the page cache that readers have already read. After such an error a pull returns
+only durable records, and stops before other records and zeroed entries. Whether the disk has these is known only after
+a restart.
 
 The search by time follows RocketMQ's getOffsetInQueueByTime exactly: it finds the *nearest* message, not the first at
-or after the time, and chooses the segment by file mtime. Unlike there, an entry without a record does not end the
-search at 0 but is skipped, as is a file without entries or with only expired ones.
+or after the time, and chooses the segment by file mtime. But an entry without a record is skipped, while RocketMQ then
+returns 0. Files without entries and files with only expired entries are skipped too.
 """
 
 import errno
@@ -23,9 +23,9 @@ from ..marks import hit
 from ..world import Files
 from .consume_queue import ConsumeQueue
 
-_SCAN_BYTES_MIN = 16_000  # RocketMQ DefaultMessageStore.getMessage: the least maxFilterMessageCount
+_SCAN_BYTES_MIN = 16_000  # RocketMQ DefaultMessageStore.getMessage: minimum of maxFilterMessageCount
 _FAR = 1 << 63
-"""After every log offset."""
+"""Larger than every log offset."""
 
 _GONE = -1
 
@@ -46,7 +46,7 @@ class Puller:
     ) -> GetMessageResult:
         """Return up to max_messages records from a queue offset on.
 
-        Raises OSError if only a restart can show what is there.
+        Raises OSError if a sync has failed and the first entry is not known to be durable.
         """
         low, high = queue.min_offset, queue.max_offset
         refused = _refusal(offset, low, high)
@@ -60,12 +60,14 @@ class Puller:
             assert next_segment > offset, (next_segment, offset)  # or the client would pull the same offset forever
             return GetMessageResult(GetMessageStatus.OFFSET_FOUND_NULL, next_segment, low, high)
         result = GetMessageResult(GetMessageStatus.NO_MATCHED_MESSAGE, offset, low, high)
-        max_messages = max(max_messages, 0)  # the C core takes 64 bits
+        max_messages = max(max_messages, 0)  # the C core accepts only 64 bits
         log = self._commit_log.queue
         has_failed = log.sync_error is not None
-        # Asked after the entries were read, so that their records are below it even if the log has grown.
+        # The limit is read after the entries, so that their records are before the limit even if the log has grown.
         self._scan(result, queue, raw, max_messages, wanted, self._readable_limit(), has_failed=has_failed)
-        if log.sync_error is not None and not has_failed:  # bytes read before may have been removed
+        if (
+            log.sync_error is not None and not has_failed
+        ):  # a sync failed during the scan, so the records that it read may be lost
             result = GetMessageResult(GetMessageStatus.NO_MATCHED_MESSAGE, offset, low, high)
             self._scan(result, queue, raw, max_messages, wanted, self._readable_limit(), has_failed=True)
         return result
@@ -83,9 +85,9 @@ class Puller:
     ) -> None:
         """Examine the entries of one segment, at least 800 of them, until the answer is full.
 
-        has_failed: whether a sync of the log has failed. An entry without a record, blank or unreadable, is skipped
-        alone, because later records in the same log segment may exist. Only entries before the log's start are skipped
-        without a look-up.
+        has_failed: whether a sync of the log has failed. If an entry is blank or its record is unreadable, only that
+        entry is skipped, because later records in the same log segment may exist. Once the start of the log is known,
+        entries of records before it are skipped without reading the log.
         """
         in_memory_bytes = self._config.access_message_in_memory_max_bytes
         row, unsure_from = queue.queue, _FAR
@@ -151,9 +153,9 @@ class Puller:
     def _take_plain(
         self, result: GetMessageResult, raw: memoryview, max_messages: int, wanted: TagFilter, log_limit: int
     ) -> tuple[int, int, int]:
-        """Let the C core read the plain entries at the front, from memory and one log segment.
+        """Let the C core read the records of the first entries, as long as they are plain and in one log segment.
 
-        Returns the number of entries, the bytes of records, and the log offset of the last one.
+        Returns the number of entries read, the total size of their records, and the log offset of the last record.
         """
         assert self._core is not None
         config = self._config
@@ -178,8 +180,8 @@ class Puller:
         return scanned, taken_bytes, last
 
     def _is_full(self, count: int, end_bytes: int, max_messages: int, *, in_disk: bool) -> bool:
-        """Return whether the answer must end before an entry that would raise its size to end_bytes. The first always
-        fits.
+        """Return whether the answer must end before a record with which it would have end_bytes. It never ends before
+        the first record.
         """
         if count == 0:
             return False
@@ -196,7 +198,7 @@ class Puller:
 
 
 def _refusal(offset: int, low: int, high: int) -> tuple[GetMessageStatus, int] | None:
-    """Return the answer for an offset outside of the queue and the next offset, or None if it is inside."""
+    """Return status and next offset for an offset outside of the queue. None if the offset is inside."""
     if high == 0:
         return GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0
     if offset < low:
@@ -211,7 +213,7 @@ def _refusal(offset: int, low: int, high: int) -> tuple[GetMessageStatus, int] |
 
 
 def offset_by_time(files: Files, commit_log: CommitLog, queue: ConsumeQueue, timestamp_ms: int, log_limit: int) -> int:
-    """Return the queue offset of the message stored nearest to timestamp_ms, 0 if there is none."""
+    """Return the queue offset of the message whose store time is nearest to timestamp_ms, or 0 if there is none."""
     segment = _segment_by_time(files, queue, timestamp_ms)
     if segment is None:
         return 0
@@ -224,7 +226,7 @@ def offset_by_time(files: Files, commit_log: CommitLog, queue: ConsumeQueue, tim
         middle = (low + high) // (2 * ENTRY_BYTES) * ENTRY_BYTES
         found = middle
         while (record_ms := _stored_ms(commit_log, segment, found, log_min, log_limit)) is None and found < high:
-            found += ENTRY_BYTES  # a hole: the entry after it decides the direction
+            found += ENTRY_BYTES  # an entry without a record: the next entry decides the direction
         if record_ms is None:
             high = middle - ENTRY_BYTES
         elif record_ms == _GONE:
@@ -245,7 +247,7 @@ def offset_by_time(files: Files, commit_log: CommitLog, queue: ConsumeQueue, tim
 
 
 def _stored_ms(commit_log: CommitLog, segment: Segment, at: int, log_min: int, log_limit: int) -> int | None:
-    """Return the store time of an entry's record, _GONE if it has left the log, None if it does not exist."""
+    """Return the store time of an entry's record, _GONE if retention removed it, None if there is no such record."""
     entry = decode_entry(segment.file.view(at, at + ENTRY_BYTES), 0)
     if not is_valid(entry):
         return None
@@ -256,7 +258,7 @@ def _stored_ms(commit_log: CommitLog, segment: Segment, at: int, log_min: int, l
 
 
 def _segment_by_time(files: Files, queue: ConsumeQueue, timestamp_ms: int) -> Segment | None:
-    """Return the first segment of live entries with an mtime at or after the time, else the last one."""
+    """Return the first segment with unexpired entries and an mtime of timestamp_ms or later, else the last segment."""
     ends = [(segment, segment.base_offset + segment.wrote.get()) for segment in queue.queue.segments]
     segments = [segment for segment, end in ends if max(segment.base_offset, queue.min_logic_offset) < end]
     for segment in segments:
