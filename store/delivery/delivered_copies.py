@@ -1,8 +1,9 @@
 """Delivered copies: restores delivery progress from the log.
 
-Used if `delayOffset.json` is lost. A delivered copy has the same body, properties and origin as the waiting record, so
-the log shows which entries of a level were delivered. Progress ends before the first entry without a copy: delivering a
-message twice is allowed, losing one is not. So two identical waiting records never count as delivered.
+Used if `delayOffset.json` is lost. A delivered copy has the same body, properties and born time and host as the delayed
+record, so a search for copies in the log tells which delayed records were delivered. The progress ends before the first
+entry without a copy, because a message may be delivered twice but must not be lost. For the same reason, two identical
+delayed records never count as delivered.
 """
 
 from collections import Counter
@@ -27,18 +28,18 @@ _MARK = PROPERTY_REAL_TOPIC.encode()
 
 
 class DeliveredLevel(NamedTuple):
-    """Progress of one level."""
+    """Delivery progress of one level."""
 
     offset: int
-    """Queue offset of the first entry without a copy."""
+    """Queue offset of the first entry whose record has no copy in the log."""
     copy_end: int
-    """Log offset after the last copy on which this is based."""
+    """Log offset after the last copy that proves this progress."""
 
 
 def delivered_levels(
     commit_log: CommitLog, queues: ConsumeQueueTable, levels: Iterable[int], known: Mapping[int, int]
 ) -> dict[int, DeliveredLevel]:
-    """Return the progress of each level that has a queue. Reads the whole log. `known` is the progress in a backup."""
+    """Read the whole log and return the progress of each level with a queue. `known` is progress from a backup."""
     waiting = {
         level: list(_entries(commit_log, queue))
         for level in levels
@@ -50,7 +51,7 @@ def delivered_levels(
     for level, entries in waiting.items():
         offset = copy_end = 0
         for at, key in entries:
-            # The copy of an entry before the known progress may have expired, so that entry needs none.
+            # Entries before the known progress need no copy, because their copies may have expired.
             if at >= known.get(level, 0) and key is not None and key not in copies:
                 break
             assert at >= offset, (level, at, offset)
@@ -60,7 +61,7 @@ def delivered_levels(
 
 
 def _entries(commit_log: CommitLog, queue: ConsumeQueue) -> Iterator[tuple[int, bytes | None]]:
-    """Yield each entry's queue offset and the key of its copy, None for an entry that delivery skips."""
+    """Yield the queue offset of each entry and the key of its copy, None for an entry that delivery skips."""
     limit = commit_log.queue.max_offset
     for at in range(queue.min_offset, queue.max_offset):
         entry = queue.entry(at)
@@ -72,14 +73,14 @@ def _entries(commit_log: CommitLog, queue: ConsumeQueue) -> Iterator[tuple[int, 
 
 
 def _copies(commit_log: CommitLog) -> Iterator[tuple[bytes, int]]:
-    """Yield key and end of each record that may be a copy. Each file is read up to the first damage."""
+    """Yield key and end offset of each record that may be a copy. Each segment is read up to the first damage."""
     for segment in commit_log.queue.segments:
         view, end, file = segment.file.view(0, segment.size_bytes), segment.readable.get(), segment.file.path
         base_offset = segment.base_offset
         try:
             for one in scan_records(view, 0, end, file=file, base_offset=base_offset, check_crc=True):
-                # Decoding is slow, and most records were never delayed. Records in the schedule topic still wait and
-                # are no copies.
+                # Only possible copies are decoded, because decoding is slow. Records in the schedule topic are not
+                # copies.
                 if _MARK in one.properties and one.topic != SCHEDULE_TOPIC:
                     copy = decode_record(view, one.physical_offset - base_offset, file=file)
                     yield _key(copy), one.physical_offset + one.size_bytes
@@ -88,10 +89,10 @@ def _copies(commit_log: CommitLog) -> Iterator[tuple[bytes, int]]:
 
 
 def _key(message: Message | MessageRecord) -> bytes:
-    """Return a digest of the fields that a waiting record and its copy share."""
+    """Return a digest of the fields that are equal in a delayed record and its copy."""
     text = message.properties.encode(errors="surrogateescape").decode(errors="replace")
     properties = decode_properties(text)
-    properties.pop(PROPERTY_INNER_MULTI_QUEUE_OFFSET, None)  # only copies have it
+    properties.pop(PROPERTY_INNER_MULTI_QUEUE_OFFSET, None)  # only copies have this property
     place = message.topic, message.queue_id, message.flag, message.reconsume_times
     origin = message.born_timestamp_ms, tuple(message.born_host), sorted(properties.items())
     return sha256(repr((place, origin)).encode() + message.body).digest()

@@ -1,16 +1,17 @@
 """Delayed delivery: puts a copy of each delayed message when it is due.
 
-RocketMQ's ScheduleMessageService. Level n waits in queue n - 1 of the schedule topic, where an entry's tagsCode is the
-delivery time in ms. When due, a copy of the record is put to its original topic and queue like any message. Progress, a
-queue offset per level, is in `config/delayOffset.json`:
+RocketMQ's ScheduleMessageService. Messages of delay level n are in queue n - 1 of the schedule topic, where the
+tagsCode of an entry is the delivery time in ms. When a message is due, a copy is put to its original topic and queue
+like any message. The progress, a queue offset per level, is in `config/delayOffset.json`:
 
     {"offsetTable": {<level>: <offset of the next entry to deliver>}}
 
-Delivery is at least once and never early. Progress advances when a copy is stored, but is persisted only up to the
-durable copies: otherwise a power cut could remove a copy and keep the progress. The clock is log time (`log_time`), so
-that a copy's store time is not before its due time. One task serves all levels and sleeps until an entry is due or
-dispatch reports a new one. Pipelined delivery (`enable_schedule_async_deliver`) is not needed, because the put of a
-copy does not wait for the disk. Source: RocketMQ ScheduleMessageService and its DeliverDelayedMessageTimerTask.
+Each message is delivered at least once and never early. Progress advances when a copy is in the log, but only progress
+up to the last durable copy is persisted: otherwise a power cut could remove a copy that the file counts as delivered.
+The clock is log time (`log_time`), so the store time of a copy is never before its delivery time. One task serves all
+levels, and sleeps until an entry is due or dispatch reports a new entry. Pipelined delivery
+(`enable_schedule_async_deliver`) is not needed, because the put of a copy does not wait for the disk. Source: RocketMQ
+ScheduleMessageService and its DeliverDelayedMessageTimerTask.
 """
 
 from collections import deque
@@ -37,16 +38,16 @@ from .delivered_copies import delivered_levels
 _TABLE = "offsetTable"
 _RETRY_MS = 100  # RocketMQ ScheduleMessageService.DELAY_FOR_A_WHILE
 RETRY_AFTER_ERROR_MS = 10_000  # RocketMQ ScheduleMessageService.DELAY_FOR_A_PERIOD
-"""Pause after an error."""
+"""Pause before a retry after an error."""
 _SLEEP_MS_MAX = 1_000
-"""Longest sleep while an entry waits, because the wall clock may step forward."""
+"""Maximum sleep while an entry waits. The wall clock may step forward during a sleep."""
 
 
 class ScheduleMessageService(Service):
-    """The delivery task and its progress.
+    """The task that delivers delayed messages, and its progress.
 
-    Invariant: during delivery neither a level's progress nor its durable progress decreases. Progress that waits for
-    the disk is in log order.
+    Invariant: during delivery neither the progress nor the durable progress of a level decreases. `_undurable` is in
+    log order.
     """
 
     name = "schedule"
@@ -63,13 +64,13 @@ class ScheduleMessageService(Service):
     ) -> None:
         super().__init__(world)
         self.offsets: dict[int, int] = {}
-        """Level -> queue offset of the next entry to deliver. Unused levels are missing."""
+        """Queue offset of the next entry to deliver, by level. Unused levels are missing."""
         self.passed_over = 0
-        """Skipped entries: the record is unreadable, has no valid target, or does not fit any more."""
+        """Number of skipped entries, whose record is unreadable, has no valid target or became too large."""
         self.last_answer = PutMessageStatus.PUT_OK
-        """Answer to the last put of a copy. A refused copy is retried and blocks its level."""
+        """Status of the last put of a copy. A refused copy is retried, and its level waits for it."""
         self.last_error: StoreError | OSError | None = None
-        """Last error of delivery or persisting; both are retried."""
+        """Last error while a message was delivered or progress was persisted. Both are retried."""
         self.file = SideFile(world.files, f"{config.config_directory}/delayOffset.json")
         self._config = config
         self._commit_log = commit_log
@@ -78,11 +79,13 @@ class ScheduleMessageService(Service):
         self._delays_ms = delays_ms
         self._put = put
         self._durable: dict[int, int] = {}
-        """Progress up to the copies that were durable at the last check."""
+        """Progress by level, counting only copies that were durable at the last check."""
         self._undurable: deque[tuple[int, int, int]] = deque()
-        """Progress that waits for the disk, in log order: end of the copy in the log, level, next queue offset."""
+        """Progress whose copy is not durable yet, in log order: log offset of the end of the copy, level, next queue
+        offset.
+        """
         self._is_persisted = True
-        """Whether the last persist succeeded. Its progress is no longer in `_undurable`."""
+        """Whether the last call of `persist` succeeded."""
         self._delivered_end = 0
         self._corrected = False
         self._persist_due_ns = 0
@@ -90,11 +93,11 @@ class ScheduleMessageService(Service):
     # -- progress ----------------------------------------------------------------------------------
 
     def load(self) -> None:
-        """Read the progress and clamp it to the recovered queues. Raises CorruptFileError if it is unreadable."""
+        """Read the progress, and limit it to the recovered queues. Raises CorruptFileError for an unreadable file."""
         loaded = self.file.load(decoded_offsets)
         offsets = loaded or {}
-        # RocketMQ does not clamp. If a queue lost messages, an offset beyond its end blocks the level until as many
-        # messages are put, and then skips them.
+        # RocketMQ does not limit it. If a queue lost messages, an offset after its end blocks the level until as many
+        # new messages were put, and then these are skipped.
         self.offsets = {level: self._within_queue(level, offset) for level, offset in offsets.items()}
         self._corrected = self.offsets != offsets
         if self._corrected:
@@ -102,36 +105,40 @@ class ScheduleMessageService(Service):
         self._durable = dict(self.offsets)
         if self.file.damage is not None:
             self._take_from_log()
-        self._is_persisted = loaded is None or self.file.is_current  # the backup's progress goes into both files
+        self._is_persisted = (
+            loaded is None or self.file.is_current
+        )  # progress from the backup must be written to both files
 
     def _take_from_log(self) -> None:
-        """Advance progress to what the copies in the log prove."""
+        """Advance the progress as far as copies in the log prove it."""
         hit("delivery progress from the log")
         found = delivered_levels(self._commit_log, self._queues, self._delays_ms, self.offsets)
         for level, (offset, copy_end) in sorted(found.items(), key=lambda item: item[1].copy_end):
             if offset > self.offsets.get(level, 0):
                 self.offsets[level] = offset
-                self._delivered_end = copy_end  # never decreases, because copies are sorted
+                self._delivered_end = copy_end  # increases, because the copies are sorted
                 self._undurable.append((copy_end, level, offset))
 
     def _within_queue(self, level: int, offset: int) -> int:
         queue = self._queues.find(SCHEDULE_TOPIC, level - 1)
         if queue is None:
             return 0
-        end = self._commit_log.topic_queue_table.get((SCHEDULE_TOPIC, level - 1), 0)  # files may lack the last entries
+        end = self._commit_log.topic_queue_table.get(
+            (SCHEDULE_TOPIC, level - 1), 0
+        )  # the counter, because queue files may lack the last entries
         return min(max(offset, queue.min_offset), end)
 
     def persist_correction(self) -> None:
-        """Persist progress that `load` clamped. Raises OSError if the disk fails.
+        """Persist progress that `load` reduced. Raises OSError if the disk fails.
 
-        Must precede all puts: if a queue grew past the old offset, a crash would skip entries.
+        Must be called before the first put: after a put and a crash, the old offset could skip entries.
         """
         if self._corrected:
             self.persist()
             self._corrected = False
 
     def persist(self) -> bool:
-        """Persist the progress of durable copies. Returns False if the file is current. May raise OSError."""
+        """Persist the progress up to the durable copies. Returns False if the file is up to date. May raise OSError."""
         flushed_where = self._commit_log.queue.flushed_where.get()
         while self._undurable and self._undurable[0][0] <= flushed_where:
             _, level, offset = self._undurable.popleft()
@@ -143,13 +150,13 @@ class ScheduleMessageService(Service):
         return stored
 
     def take_over(self, offsets: Mapping[int, int]) -> None:
-        """Persist the master's progress on a slave, which does not deliver. May raise OSError."""
+        """On a slave, which does not deliver, persist the progress of the master. May raise OSError."""
         self.offsets = dict(offsets)
         self._durable = dict(offsets)
         self.file.store(encoded_offsets(self._durable))
 
     def _persist_now_and_then(self) -> int:
-        """Persist if the interval has passed. Returns the ms until the next time."""
+        """Persist if the interval has passed. Returns the ms until the next persist."""
         now_ns = self.world.clock.monotonic_ns()
         if now_ns >= self._persist_due_ns:
             self._persist_due_ns = now_ns + self._config.flush_delay_offset_interval_ms * 1_000_000
@@ -157,7 +164,7 @@ class ScheduleMessageService(Service):
         return -(-(self._persist_due_ns - now_ns) // 1_000_000)
 
     def try_to_persist(self) -> None:
-        """Persist, or record the error. Unpersisted progress only means repeated delivery after a crash."""
+        """Persist, or record the error. After a crash, messages after the persisted progress are delivered again."""
         try:
             self.persist()
         except OSError as error:
@@ -184,7 +191,7 @@ class ScheduleMessageService(Service):
         self.signal.wait(wait_ms)
 
     def deliver_due(self) -> int | None:
-        """Deliver all due entries. Returns the ms until the next check, None if no entry waits."""
+        """Deliver all due messages. Returns the ms until the next check, or None if no entry waits."""
         waits_ms = [self._deliver_level(level) for level in self._delays_ms]
         return min((wait_ms for wait_ms in waits_ms if wait_ms is not None), default=None)
 
@@ -204,7 +211,7 @@ class ScheduleMessageService(Service):
                 if wait_ms:
                     return wait_ms
                 offset += 1
-                self._move_to(level, offset)  # not earlier: after a failed delivery the entry is tried again
+                self._move_to(level, offset)  # after the delivery, because a failed delivery is retried
                 if self.is_stopping:
                     break
         return None
@@ -216,14 +223,14 @@ class ScheduleMessageService(Service):
         self._undurable.append((self._delivered_end, level, offset))
 
     def _deliver_entry(self, level: int, entry: QueueEntry) -> int:
-        """Deliver or skip one entry and return 0, else return the ms until the next attempt."""
+        """Deliver or skip one entry. Returns 0, or the ms until the next attempt if neither was possible."""
         record = None
         deliver_at_ms = entry.tags_code
-        if deliver_at_ms < 0:  # an address in the queue's extension; the record has the time too
+        if deliver_at_ms < 0:  # the code is an address in the extension, so the time is computed from the record
             record = self._record_of(entry)
             deliver_at_ms = 0 if record is None else self._delivery_time_of(record)
         now_ms = self._commit_log.time.now_ms()
-        # A time further ahead than the level's delay is corrupt.
+        # A delivery time later than now plus the delay of the level is corrupt.
         if now_ms < deliver_at_ms <= now_ms + self._delays_ms[level]:  # else correctDeliverTimestamp
             return min(deliver_at_ms - now_ms, _SLEEP_MS_MAX)
         record = record or self._record_of(entry)
@@ -234,7 +241,7 @@ class ScheduleMessageService(Service):
             self.passed_over += 1
             return 0
         if message.topic == HALF_TOPIC:
-            return 0  # it already waits for its decision; the committed message is delayed separately
+            return 0  # a half message waits for its transaction; after a commit it is delayed again
         if forces("delivery fails"):
             hit("delivery fails")
             return _RETRY_MS
@@ -249,10 +256,10 @@ class ScheduleMessageService(Service):
         return 0
 
     def _after_refusal(self, message: Message) -> int:
-        """Skip a message that no record can hold and return 0, else return the ms until the next put.
+        """Skip a message that does not fit into a record and return 0, else return the ms until the next attempt.
 
-        The message was accepted only because its copy fitted, so the disk has changed it since. A body that is too long
-        may be due to changed settings, which a later start may undo, so it is retried.
+        The original put checked that the copy fits, so the record has been corrupted on the disk since then. A body
+        that is too long is retried: the limit may have been reduced, and a later start may raise it again.
         """
         if not self.last_answer.is_final or len(message.body) > self._config.max_message_size:
             return _RETRY_MS
@@ -260,10 +267,11 @@ class ScheduleMessageService(Service):
         return 0
 
     def _pass_over_hole(self, queue: ConsumeQueue, offset: int) -> int:
-        """Skip an index without any entry and return 0, else return the ms until the next attempt.
+        """Skip an index without an entry and return 0, else return the ms until the next attempt.
 
-        After a failed sync, recovery will restore the entry. To detect an unreported failure, the page is synced first;
-        this may raise OSError. Otherwise the disk has lost the entry and no load can restore it.
+        After a failed sync the entry is not skipped, because recovery will restore it. The page is synced first, to
+        detect a failure that was not reported yet; this may raise OSError. If no sync has failed, the disk lost the
+        entry, and no load can restore it.
         """
         row = queue.queue
         if row.sync_error is None and not self._log_has_failed():
@@ -274,7 +282,7 @@ class ScheduleMessageService(Service):
         return 0
 
     def _log_has_failed(self) -> bool:
-        """Return whether a failed sync may have removed records from the page cache. The store then refuses puts."""
+        """Return whether a sync has failed, which may have removed records from the page cache."""
         return self._commit_log.flush_service.flags.has_failed
 
     def _record_of(self, entry: QueueEntry) -> MessageRecord | None:
@@ -293,5 +301,5 @@ def encoded_offsets(offsets: Mapping[int, int]) -> bytes:
 
 
 def decoded_offsets(raw: bytes, file: str) -> dict[int, int]:
-    """Decode `delayOffset.json`. CorruptFileError names the error."""
+    """Decode `delayOffset.json`. Raises CorruptFileError for invalid contents."""
     return numbered_offsets(table_of(decode_side_json(raw, file=file), _TABLE, file=file), _TABLE, file=file)

@@ -1,7 +1,7 @@
 """Message filter: the interface of filters, and the filter by tags.
 
-A filter is asked about the queue entry first, then about the record. A queue stores only tag hashes, so two tags with
-the same hash both match, as in the broker; the client compares the strings.
+A filter first checks the queue entry, then the record. A queue contains only hashes of tags, so two tags with the same
+hash both match, as in RocketMQ; the client compares the strings.
 """
 
 from collections.abc import Mapping
@@ -20,19 +20,19 @@ class MessageFilter(Protocol):
 
     @property
     def reads_records(self) -> bool:
-        """Return whether `matches_record` must be called."""
+        """Return whether the filter also needs `matches_record`."""
 
     def matches_queue(self, tags_code: int | None, unit: ExtUnit | None) -> bool:
         """Return whether the message of a queue entry may match.
 
-        `unit` is the message's unit in the queue's extension. Without a known tag, tags_code is None.
+        `unit` is the unit of the message in the queue's extension. tags_code is None if the tag is unknown.
         """
 
     def matches_record(self, raw: bytes) -> bool:
-        """Return whether a record matches."""
+        """Return whether an encoded record matches."""
 
     def matches_properties(self, properties: Mapping[str, str]) -> bool:
-        """Return whether a message with these properties matches, given that its queue entry does."""
+        """Return whether a message with these properties matches, after its queue entry matched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,11 @@ class TagFilter:
 
     expression: str
     codes: frozenset[int] | None
-    """Hashes of the tags, low 32 bits. None matches everything."""
+    """Low 32 bits of the hashes of the tags. None matches every message."""
 
     @classmethod
     def parse(cls, expression: str | None) -> "TagFilter":
-        """Parse an expression. None matches everything."""
+        """Parse a tag expression. None matches every message."""
         text = java_trim(expression or "*")
         tags = [tag for tag in map(java_trim, text.split("||")) if tag]  # as FilterAPI.buildSubscriptionData
         if text == "*" or not tags:
@@ -54,7 +54,7 @@ class TagFilter:
 
     @property
     def reads_records(self) -> bool:
-        """Return False: the broker does not compare strings."""
+        """Return False, because the tag strings are not compared."""
         return False
 
     def matches_queue(self, tags_code: int | None, unit: ExtUnit | None = None) -> bool:
@@ -62,9 +62,9 @@ class TagFilter:
         return self.codes is None or tags_code is None or tags_code & _LOW_32_BITS in self.codes
 
     def matches_record(self, raw: bytes) -> bool:
-        """Return True: the queue entry has decided."""
+        """Return True, because `matches_queue` already decided."""
         return True
 
     def matches_properties(self, properties: Mapping[str, str]) -> bool:
-        """Return True: the queue entry has decided."""
+        """Return True, because `matches_queue` already decided."""
         return True

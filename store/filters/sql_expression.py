@@ -1,11 +1,12 @@
 """SQL expressions: evaluates the parts of a filter and checks how they combine.
 
-A missing property is unknown (None), and so is every value that depends on it. A message matches only if the result is
-True. The rules are RocketMQ's, including odd ones: `5 = a` is False, not unknown, if `a` is missing, and a property
-alone is never True. A combination that RocketMQ refuses raises ValueError with the reason.
+The value of a missing property is unknown (None), and so is every value that depends on it. A message matches only if
+the result is True. All rules are RocketMQ's, including surprising ones: if `a` is missing, `5 = a` is False, not
+unknown; a condition that is only a property is never True. A combination that RocketMQ refuses raises ValueError with
+the reason.
 
-Values compare like Java's boxed types; strings are converted to the type of the other value. Properties are strings.
-Constants are strings, booleans, doubles and integers: an int, or a Long beyond 32 bits. Source: RocketMQ
+Values are compared like Java's boxed types. A string is converted to the type of the other value. Properties are
+strings. Constants are strings, booleans, doubles, 32-bit integers (int) or 64-bit integers (Long). Source: RocketMQ
 ComparisonExpression, LogicExpression, UnaryExpression, PropertyExpression, ConstantExpression; Java's Integer, Long,
 Double and Boolean valueOf and compareTo.
 """
@@ -20,12 +21,12 @@ from typing import NamedTuple
 from ..formats.java_text import java_integer, java_order, java_trim
 
 _UNLIKE = -1
-"""Result of comparing two incompatible values."""
+"""Result of a comparison of values with incompatible types."""
 
 _DOUBLE = re.compile(r"[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?)", re.ASCII)
 
 Value = str | bool | int | float | None
-"""Result of an expression; None if unknown."""
+"""Value of an expression; None is unknown."""
 
 _ORDERS: Mapping[str, Callable[[int], bool]] = {
     "<": lambda order: order < 0,
@@ -40,13 +41,11 @@ class Long(int):
 
 
 class NotComparableError(Exception):
-    """A comparison that throws in Java. The message then does not match."""
+    """Raised for a comparison that throws an exception in Java. The message then does not match."""
 
 
 def compare(left: str | bool | int | float, right: str | bool | int | float) -> int:
-    """Return a number below, at or above 0. Raises NotComparableError if one value cannot be converted to the other's
-    type.
-    """
+    """Return a negative number, 0 or a positive number. Raises NotComparableError if a string cannot be converted."""
     if isinstance(left, str):
         if isinstance(right, str):
             return (java_order(left) > java_order(right)) - (java_order(left) < java_order(right))
@@ -65,7 +64,7 @@ def compare(left: str | bool | int | float, right: str | bool | int | float) -> 
 
 def _as_kind(text: str, other: bool | int | float) -> bool | int | float:
     if isinstance(other, bool):
-        return text.lower() == "true"  # Boolean.valueOf: any other text is false
+        return text.lower() == "true"  # as Boolean.valueOf: any other text is false
     if isinstance(other, float):
         return _double(text)
     bits = 64 if isinstance(other, Long) else 32
@@ -79,12 +78,12 @@ def _double(text: str) -> float:
     trimmed = java_trim(text)
     if _DOUBLE.fullmatch(trimmed) is None:
         raise NotComparableError(f"{text!r} is no number")
-    # Double.valueOf accepts a suffix, Python's float does not.
+    # Unlike Python's float, Double.valueOf accepts a suffix.
     return float(trimmed if trimmed.endswith(("NaN", "Infinity")) else trimmed.rstrip("fFdD"))
 
 
 def _order(value: float) -> tuple[bool, float, float]:
-    """Return a sort key with Java's order of doubles: NaN last, -0.0 before 0.0."""
+    """Return a sort key for Java's order of doubles: -0.0 is before 0.0, and NaN is last."""
     return (True, 0.0, 0.0) if isnan(value) else (False, value, copysign(1.0, value))
 
 
@@ -93,7 +92,7 @@ Evaluate = Callable[[Properties], Value]
 
 
 class PartKind(Enum):
-    """Kind of a part, which decides how it may be combined."""
+    """Kind of a part of an expression. It decides which combinations are allowed."""
 
     PROPERTY = "a property"
     CONSTANT = "a value"
@@ -108,13 +107,13 @@ class SqlNode(NamedTuple):
     kind: PartKind
     evaluate: Evaluate
     depth: int = 1
-    """Nesting depth, this part included."""
+    """Nesting depth, counting this part."""
     value: Value = None
     """The value of a constant."""
 
 
 def constant(value: Value) -> SqlNode:
-    """Build a constant; None stands for NULL."""
+    """Build a constant. None is NULL."""
     kind = PartKind.BOOLEAN_CONSTANT if value is None or isinstance(value, bool) else PartKind.CONSTANT
     return SqlNode(kind, lambda _: value, value=value)
 
@@ -124,7 +123,7 @@ def property_of(name: str) -> SqlNode:
 
 
 def _condition(evaluate: Evaluate, *parts: SqlNode) -> SqlNode:
-    assert parts, "a condition is about something"
+    assert parts, "a condition needs a part"
     return SqlNode(PartKind.CONDITION, evaluate, 1 + max(part.depth for part in parts))
 
 
@@ -132,7 +131,7 @@ def _condition(evaluate: Evaluate, *parts: SqlNode) -> SqlNode:
 
 
 def as_condition(part: SqlNode) -> SqlNode:
-    """Convert a part to a condition. A property becomes False if it exists, else unknown."""
+    """Convert a part to a condition. A property becomes False if the message has it, else unknown."""
     if part.kind in (PartKind.CONDITION, PartKind.BOOLEAN_CONSTANT):
         return part
     if part.kind is not PartKind.PROPERTY:
@@ -152,7 +151,7 @@ def negation(part: SqlNode) -> SqlNode:
 
 
 def _joined(parts: Sequence[SqlNode], *, decisive: bool) -> SqlNode:
-    """Join parts. The first decisive value is the result; otherwise the result is unknown if any value is."""
+    """Build AND or OR of parts. The result is `decisive` if any part is, else unknown if any part is unknown."""
     assert len(parts) > 1, len(parts)
     conditions = [as_condition(part).evaluate for part in parts]
 
@@ -169,9 +168,9 @@ def _joined(parts: Sequence[SqlNode], *, decisive: bool) -> SqlNode:
 
 
 conjunction = partial(_joined, decisive=False)
-"""Builds AND of parts."""
+"""Builds the AND of some parts."""
 disjunction = partial(_joined, decisive=True)
-"""Builds OR of parts."""
+"""Builds the OR of some parts."""
 
 
 # -- comparisons -----------------------------------------------------------------------------------
@@ -202,7 +201,7 @@ def _equal(left: SqlNode, right: SqlNode) -> SqlNode:
 
 
 def ordering(left: SqlNode, symbol: str, right: SqlNode) -> SqlNode:
-    """Build left < right, or another of < <= > >=."""
+    """Build left < right, or the same with <=, > or >=."""
     assert symbol in _ORDERS, symbol
     for part in (left, right):
         is_word = part.kind is PartKind.CONSTANT and isinstance(part.value, str)
@@ -223,7 +222,7 @@ def ordering(left: SqlNode, symbol: str, right: SqlNode) -> SqlNode:
 
 
 def between(part: SqlNode, low: SqlNode, high: SqlNode) -> SqlNode:
-    """Build part BETWEEN low AND high, both included."""
+    """Build part BETWEEN low AND high, which includes both limits."""
     if low.value is not None and high.value is not None and _is_above(low.value, high.value):
         raise ValueError(f"BETWEEN {low.value!r} AND {high.value!r}: the second must not be the lower one")
     return conjunction([ordering(part, ">=", low), ordering(part, "<=", high)])
@@ -254,7 +253,7 @@ def membership(part: SqlNode, words: Sequence[str], *, negated: bool) -> SqlNode
 
 
 def minus(part: SqlNode) -> SqlNode:
-    """Build the negative of a part, unknown unless it is a number."""
+    """Build the negative of a part. Its value is unknown if the part is not a number."""
     evaluate = part.evaluate
 
     def negated(properties: Properties) -> Value:

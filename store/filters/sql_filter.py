@@ -2,9 +2,10 @@
 
     a > 5 AND (b IS NULL OR c IN ('x', 'y')) AND NOT (d BETWEEN 1 AND 2.5 OR e = TRUE)
 
-From weak to strong: OR; AND; = <> IS [NOT] NULL; > >= < <= [NOT] BETWEEN, [NOT] IN; then + - NOT, which apply only to
-the next value, name or parentheses, as in RocketMQ. Keywords and names ignore case, but a property's name keeps it.
-Unlike in RocketMQ, text after a complete expression is an error. Source: RocketMQ SelectorParser.jj.
+Operators in order of precedence, lowest first: OR; AND; = <> IS [NOT] NULL; > >= < <= [NOT] BETWEEN, [NOT] IN; + - NOT.
+As in RocketMQ, + - NOT apply only to the next value, name or parentheses. The case of keywords does not matter; the
+case of a property's name does. Unlike in RocketMQ, text after a complete expression is an error. Source: RocketMQ
+SelectorParser.jj.
 """
 
 import re
@@ -33,7 +34,7 @@ _TOKEN = re.compile(
 )
 
 EXPRESSION_CHARACTERS_MAX = 1 << 16
-DEPTH_MAX = 64  # one level of parentheses takes 6 parser calls, and Python allows 1,000
+DEPTH_MAX = 64  # a level of parentheses needs 6 nested calls, and Python allows 1,000
 """Maximum nesting depth of an expression."""
 _DEPTH = f"parts nested at most {DEPTH_MAX} deep"
 
@@ -53,12 +54,12 @@ class TokenKind(Enum):
     INTEGER = "a whole number"
     FLOAT = "a number"
     SYMBOL = "a symbol"
-    """A keyword, in capitals, or an operator."""
+    """A keyword in capitals, or an operator."""
     END = "the end"
 
 
 class Token(NamedTuple):
-    """One token. `text` is its meaning: a string without its quotes, a keyword in capitals."""
+    """One token. `text` is the text of a string without its quotes, and a keyword in capitals."""
 
     kind: TokenKind
     text: str
@@ -97,11 +98,11 @@ class SqlExpression:
 
     @classmethod
     def parse(cls, text: str) -> "SqlExpression":
-        """Parse an expression. FilterExpressionError names the position of an error."""
+        """Parse an expression. Raises FilterExpressionError with the position of the error."""
         return _parse(text)
 
     def matches(self, properties: Mapping[str, str]) -> bool:
-        """Return whether the expression is True for a message, not False or unknown."""
+        """Return whether the expression is True for a message. False and unknown do not match."""
         try:
             return self.root.evaluate(properties) is True
         except NotComparableError:
@@ -151,12 +152,12 @@ class _Parser:
             raise self._unexpected(symbol)
 
     def _unexpected(self, expected: str, found: str | None = None) -> FilterExpressionError:
-        """Return an error at the next token. `found` replaces its text."""
+        """Return an error at the next token. If `found` is given, the error contains it instead of the token."""
         found = self._next.text if found is None else found
         return FilterExpressionError(self._text, self._next.position, expected, found)
 
     def _built(self, build: Callable[[], SqlNode]) -> SqlNode:
-        """Build a part. A refused combination is an error at the next token."""
+        """Call `build`. Its ValueError is raised as an error at the next token."""
         try:
             part = build()
         except ValueError as error:
@@ -275,7 +276,7 @@ class _Parser:
                 raise self._unexpected("a number of Java's double, more than 0")
             return sql.constant(number)
         digits = token.text.rstrip("lL")
-        # Length first: the time to parse digits grows with the square of their number.
+        # The length is checked first, because the time to parse digits grows with the square of their number.
         if len(digits) > len(str(_LONG_MAX)) or int(digits) > _LONG_MAX:
             raise self._unexpected(f"a whole number up to {_LONG_MAX}")
         whole = int(digits)

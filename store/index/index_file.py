@@ -1,12 +1,12 @@
-"""Index file: appends entries, links them by slot, and checks the links.
+"""Index file: appends entries, links the entries of a slot, and checks the links.
 
-RocketMQ's IndexFile. One task adds; any reads. Entries are only added, each linked to the previous one of its slot. An
-entry is written before its slot refers to it, and `count` advances after both. A reader reads the slot first and
-`count` second, so it never finds an entry that is not yet written.
+RocketMQ's IndexFile. One task adds entries; any task may read. Entries are never removed, and each refers to the
+previous entry of its slot. An entry is written first, then its slot, then `count` advances. A reader reads the slot
+first and `count` second, so it never uses an entry that is not written yet.
 
-The check needs no log. An entry's `previous` must equal the slot's value before it, so replaying all entries on an
-empty table yields the correct slots. That detects a stale page or sector anywhere, except in the bytes of the last
-record.
+The links can be checked without the log. The `previous` field of an entry must equal the value that its slot had before
+that entry, so adding all entries to an empty table produces the correct slots. This check detects an old page or sector
+anywhere except in the entries of the last record.
 """
 
 from array import array
@@ -36,7 +36,7 @@ from ..formats.index import (
 from ..world import MappedFile, Tasks
 
 _BUILT_BYTES_MAX = 1 << 20
-"""Maximum size of buffered entries while a file is built."""
+"""Maximum size in bytes of the buffered entries during a build."""
 
 _PHY_OFFSET_AT = 4
 _TIME_DIFF_AT = 12
@@ -46,24 +46,24 @@ _PREVIOUS_AT = 16
 class IndexFile:
     """A mapped index file.
 
-    Invariant: during a build `_unwritten` holds the last entries below `_next`, and `_newest` refers only to these.
-    Otherwise both are empty.
+    Invariant: during a build `_unwritten` contains the last entries before number `_next`, and `_newest` refers only to
+    these. Outside of a build both are empty.
     """
 
     def __init__(self, tasks: Tasks, file: MappedFile, name: str, slots: int, entries_max: int) -> None:
-        """Open the existing contents, which may be anything; see index.structure."""
+        """`file` may contain anything: nothing is checked here."""
         self.file = file
         self.name = name
         self.view = file.view(0, file.size_bytes)
-        """All bytes of the file; it follows later changes."""
+        """All bytes of the mapped file, including later changes."""
         self.is_durable = False
         """Whether the file is synced and will not change any more."""
         self.is_building = False
-        """Whether entries are buffered, and `end_building` writes the header. There are no readers meanwhile."""
+        """Whether a build is active: entries are buffered until `end_building`, and there are no readers."""
         self._unwritten = bytearray()
-        """Buffered entries."""
+        """Encoded entries that are not written yet."""
         self._newest: dict[int, int] = {}
-        """Newest buffered entry by slot position."""
+        """Number of the newest buffered entry, by the position of its slot in the file."""
         self._slots = slots
         self._entries_max = entries_max
         self._entries_at = entries_at(slots)
@@ -75,11 +75,11 @@ class IndexFile:
         self._used_slots = header.used_slots
         self._next = header.next_entry
         self.count = tasks.cell(f"index {name}.count", self._next)
-        """Number of the next entry. Readers use the ones below it."""
+        """Number of the next entry. Readers use only entries with smaller numbers."""
 
     @property
     def header(self) -> IndexHeader:
-        """Return the header as readers see it."""
+        """Return the header that is in the file."""
         return IndexHeader(
             self.begin_timestamp_ms,
             self.end_timestamp_ms,
@@ -91,7 +91,6 @@ class IndexFile:
 
     @property
     def is_full(self) -> bool:
-        """Return whether no entry fits any more."""
         return self.count.get() >= self._entries_max
 
     def entry(self, number: int) -> IndexEntry:
@@ -101,19 +100,19 @@ class IndexFile:
     # -- writing -----------------------------------------------------------------------------------
 
     def follow(self, full: "IndexFile") -> None:
-        """Initialise the header from the full file before this one."""
+        """Initialise the header with the end of the previous, full file."""
         self.begin_timestamp_ms = self.end_timestamp_ms = full.end_timestamp_ms
         self._begin_offset = self.end_physical_offset = full.end_physical_offset
         self._store_header(self._next)
 
     def put_key(self, key_hash: int, physical_offset: int, store_timestamp_ms: int) -> bool:
-        """Add an entry, even if an equal one exists. Returns False, without a change, if the file is full."""
+        """Add an entry, even if there is an equal entry. Returns False, without a change, if the file is full."""
         number = self._next
         if number >= self._entries_max:
             return False
         slot_at = HEADER_BYTES + key_hash % self._slots * SLOT_BYTES
         previous = self._newest.get(slot_at) or SLOT.unpack_from(self.view, slot_at)[0]
-        if not 0 < previous < number:  # as IndexFile.putKey: the slot's entry may be lost
+        if not 0 < previous < number:  # as IndexFile.putKey: the entry to which the slot refers may be lost
             previous = 0
         diff_s = time_diff_s(self.begin_timestamp_ms, store_timestamp_ms)
         entry = encode_entry(key_hash, physical_offset, diff_s, previous)
@@ -139,7 +138,7 @@ class IndexFile:
         return True
 
     def put_plain(self, plain: PlainRecords, begin: int) -> int:
-        """Add keys from row `begin` on while there is room. Returns their number."""
+        """Add the keys from row `begin` on until the file is full. Returns how many were added."""
         times, offsets = plain.key_column("store_timestamp_ms"), plain.key_column("physical_offset")
         end = min(begin + self._entries_max - self._next, plain.key_count)
         if begin >= end:
@@ -161,7 +160,7 @@ class IndexFile:
         return end - begin
 
     def end_building(self) -> None:
-        """Write buffered entries, slots and header. From now on each entry is written at once."""
+        """End the build: write buffered entries, slots and header. Later entries are written without a buffer."""
         self._write_built()
         self.is_building = False
         if self._next != self.count.get():
@@ -178,20 +177,22 @@ class IndexFile:
         store = self.file.store
         store(self._entries_at + ENTRY_BYTES * self._next - len(self._unwritten), self._unwritten)
         if not self.is_building:
-            self.count.set(self._next)  # before the slots: a reader ignores a slot beyond the `count` it reads
+            self.count.set(
+                self._next
+            )  # before the slots, because a reader ignores a slot that refers to an entry after `count`
         for slot_at, number in self._newest.items():
             store(slot_at, SLOT.pack(number))
         self._unwritten.clear()
         self._newest.clear()
 
     def _publish(self) -> None:
-        """Write the header, and show all entries to readers."""
+        """Write the header, and let readers use all entries."""
         assert not self._unwritten, len(self._unwritten)
         self._store_header(self._next)
         self.count.set(self._next)
 
     def _store_header(self, number: int) -> None:
-        """Write the header in one piece, so that it stays whole within its sector."""
+        """Write the whole header at once: it is in one sector, so a crash cannot split it."""
         self.file.store(
             0,
             HEADER.pack(
@@ -213,10 +214,11 @@ class IndexFile:
     def select(
         self, key_hash: int, begin_ms: int, end_ms: int, found: list[int], max_num: int, accept: Callable[[int], bool]
     ) -> None:
-        """Append to `found`, up to max_num, the log offsets of a hash that `accept` approves, newest first.
+        """Append log offsets of entries with this hash to `found`, newest first, until it has max_num. Offsets for
+        which `accept` returns False are omitted.
 
-        accept is asked for records that may be stored in [begin_ms, end_ms]. Entries have whole seconds, so a record up
-        to 999 ms outside may be included.
+        `accept` is called only for records that may be stored in [begin_ms, end_ms]. Entries contain times in whole
+        seconds, so a record can be stored up to 999 ms outside of this range.
         """
         view, base_at = self.view, self._entries_at
         (number,) = SLOT.unpack_from(view, HEADER_BYTES + key_hash % self._slots * SLOT_BYTES)
@@ -225,22 +227,22 @@ class IndexFile:
         while number > 0 and len(found) < max_num:
             at = base_at + ENTRY_BYTES * number
             stored_hash, physical_offset, diff_s, previous = ENTRY.unpack_from(view, at)
-            # The first entry's seconds count from an earlier time: see formats.index.
+            # The timeDiff of the first entry is counted from an earlier time: see formats.index.
             stored_ms = self.begin_timestamp_ms + (1000 * diff_s if number > 1 else 0)
             is_in_time = begin_ms <= stored_ms + 999 and stored_ms <= end_ms
             if stored_hash == key_hash and is_in_time and accept(physical_offset):
                 found.append(physical_offset)
-            if stored_ms + 999 < begin_ms or previous >= number:  # links must go back, or the loop would never end
+            if stored_ms + 999 < begin_ms or previous >= number:  # a link to a later entry could make this loop endless
                 return
             number = previous
 
     def may_hold(self, begin_ms: int, end_ms: int) -> bool:
-        """Return whether the file may have a record stored in [begin_ms, end_ms]."""
+        """Return whether the file may contain a record that was stored in [begin_ms, end_ms]."""
         return begin_ms <= self.end_timestamp_ms and end_ms >= self.begin_timestamp_ms
 
 
 def defects(view: memoryview, path: str, slots: int, entries_max: int) -> Iterator[CorruptFileError]:
-    """Yield the errors in an index file. If the header is wrong, nothing else is checked.
+    """Yield the errors in an index file. If the header is wrong, only the header is checked.
 
     Needs 4 bytes of memory per slot.
     """
@@ -257,7 +259,7 @@ def defects(view: memoryview, path: str, slots: int, entries_max: int) -> Iterat
 
 
 def _entry_defects(view: memoryview, path: str, header: IndexHeader, table: "array[int]") -> Iterator[CorruptFileError]:
-    """Yield the errors in entries, and fill `table` with the correct slots."""
+    """Yield the errors in the entries, and fill `table` with the correct value of each slot."""
     slots = len(table)
     begin, end = header.begin_physical_offset, header.end_physical_offset
     at = entries_at(slots) + ENTRY_BYTES

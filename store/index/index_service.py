@@ -1,7 +1,8 @@
 """Index service: adds dispatched records to the index, in log order.
 
-RocketMQ's IndexService. If a new file cannot be created, dispatch retries the record. After a few failures indexing
-stops until the next load, which builds the missing part. Puts stop too; consumers continue.
+RocketMQ's IndexService. If a new file cannot be created, dispatch retries the record. After a few failures the store
+stops indexing and refuses puts, but consumers can continue. The next load of the store then builds the missing part of
+the index.
 """
 
 from bisect import bisect_left
@@ -22,36 +23,36 @@ from ..world import World
 from .index_file import IndexFile
 
 _CLOCK_MS_MAX = LOCAL_MS_MAX - 366 * 86_400_000
-"""A later clock counts as this time, which leaves a year of names 1 ms apart for later files."""
+"""The latest clock time that a new file name uses. Later files get names 1 ms apart, for which a year is left."""
 
 
 class IndexFiles:
-    """The files of an index."""
+    """The index files of one store."""
 
     def __init__(self, world: World, directory: str, slots: int, entries_max: int) -> None:
         self.files: tuple[IndexFile, ...] = ()
-        """Replaced, never modified, so a reader's copy stays consistent."""
+        """The tuple is replaced, never modified, so a reader can keep a reference to it."""
         self.slots = slots
         self.entries_max = entries_max
         self.file_bytes = index_file_bytes(slots, entries_max)
         self._world = world
         self._directory = directory
         self._changing = world.tasks.lock("index files")
-        """Held while `files` is replaced."""
+        """Locked while `files` is replaced."""
         self._syncing = world.tasks.lock("index files sync")
-        """Held while files are synced or removed, so that no map is closed during a sync."""
+        """Locked while files are synced or removed, so that no file is unmapped during a sync."""
         self._last_local_ms = -1
-        """Time in the newest name ever used."""
+        """Local time in the newest file name that was ever used."""
         self._names_are_durable = True
 
     def path(self, name: str) -> str:
         return f"{self._directory}/{name}"
 
     def load(self) -> list[CorruptFileError]:
-        """Map all files of this index. Returns the other directory entries, which are ignored.
+        """Map all index files. Returns an error for each other directory entry; these are ignored.
 
-        Files of a different length come from another geometry or a crash during creation. They are unreadable, are part
-        of the result, and are removed by `keep`.
+        A file of a different length is unreadable and also in the result; `keep` removes it later. It was created with
+        other settings, or a crash interrupted its creation.
         """
         files = self._world.files
         odd: list[CorruptFileError] = []
@@ -81,14 +82,14 @@ class IndexFiles:
     # -- growing -----------------------------------------------------------------------------------
 
     def create(self) -> IndexFile:
-        """Create the next file. Neither it nor its name is durable yet.
+        """Create the next file. The file and its name are not durable yet.
 
-        Its name is the local time, but at least 1 ms after the newest name, because clocks and time zones may step
-        back. Raises OSError if that name is beyond the year 99999, or if the disk fails.
+        Its name is the local time, but at least 1 ms later than the newest name, because the clock or the time zone may
+        step back. Raises OSError if the name would be after the year 99999, or if the disk fails.
         """
         files = self._world.files
         if files.status(self._directory) is None:
-            make_directory(files, self._directory, below=directory_of(self._directory))  # `sync_names` syncs that
+            make_directory(files, self._directory, below=directory_of(self._directory))  # `sync_names` makes it durable
         clock = self._world.clock
         local_ms = max(min(clock.now_ms() + clock.utc_offset_ms(), _CLOCK_MS_MAX), self._last_local_ms + 1, 0)
         while local_ms <= LOCAL_MS_MAX and files.status(self.path(index_file_name(local_ms))) is not None:
@@ -98,7 +99,7 @@ class IndexFiles:
         self._last_local_ms = local_ms
         made = self._map_new(index_file_name(local_ms))
         self._names_are_durable = False
-        if self.files and self.files[-1].end_timestamp_ms > 0:  # a zero time means that it is empty
+        if self.files and self.files[-1].end_timestamp_ms > 0:  # the time is 0 in an empty file
             made.follow(self.files[-1])
         with self._changing:
             self.files = (*self.files, made)
@@ -108,14 +109,14 @@ class IndexFiles:
         try:
             return self._map(name)
         except OSError:
-            with suppress(OSError):  # an incomplete file is too short to be read; the next load removes it
+            with suppress(OSError):  # otherwise the next load removes the incomplete file, which is too short
                 self._world.files.unlink(self.path(name))
             raise
 
     # -- syncing -----------------------------------------------------------------------------------
 
     def make_full_durable(self) -> None:
-        """Sync the full files that are not durable, and their names."""
+        """Sync the full files that are not durable yet, and their names."""
         with self._syncing:
             self._sync([file for file in self.files if not file.is_durable and file.is_full])
 
@@ -132,18 +133,18 @@ class IndexFiles:
             self._names_are_durable = True
             self.sync_names()
         for file in due:
-            file.is_durable = file.is_full  # a file that still takes entries is synced again
+            file.is_durable = file.is_full  # a file that is not full is synced again later
 
     def sync_names(self) -> None:
-        """Sync the directory and its own name."""
+        """Sync the directory and its parent directory."""
         self._world.files.sync_directory(self._directory)
         self._world.files.sync_directory(directory_of(self._directory))
 
     @property
     def durable_timestamp_ms(self) -> int:
-        """Return a store time such that all full files that end by it are durable, now and later.
+        """Return a store time such that every full file that ends by then is durable, even if later files become full.
 
-        The next file may end in the same millisecond as the last durable one.
+        It is 1 ms before the end of the last durable file, because the next file may end in the same millisecond.
         """
         durable_ms = 0
         for file in self.files:
@@ -163,11 +164,10 @@ class IndexFiles:
             file.file.close()
 
     def delete_expired(self, log_min_offset: int) -> int:
-        """Remove the oldest files whose records are all before log_min_offset, except the last file. Returns their
-        number.
+        """Remove the oldest files, but not the last, whose records are all before log_min_offset. Returns their number.
 
-        Files are unlinked oldest first, and the directory is synced once: a crash can only restore files of removed
-        records. After an OSError the file and all newer ones stay until the next call.
+        Files are unlinked oldest first, and the directory is synced once. A crash before the sync can restore only
+        files whose records are removed. After an OSError the file and all newer files stay until the next call.
         """
         with self._syncing:
             files = self.files[:-1]
@@ -179,7 +179,7 @@ class IndexFiles:
                     self._world.files.unlink(self.path(file.name))
                 with self._changing:
                     self.files = self.files[1:]
-                file.file.close()  # a running query has its own view
+                file.file.close()  # a query that is running has its own view of the file
             if count:
                 self._world.files.sync_directory(self._directory)
         return count
@@ -191,17 +191,16 @@ class IndexFiles:
             self._world.files.sync_directory(self._directory)
 
     def close(self) -> None:
-        """Release all mappings."""
         for file in self.files:
             file.file.close()
 
 
 _CREATIONS_MAX = 3  # RocketMQ IndexService.MAX_TRY_IDX_CREATE
-"""Attempts to create a file."""
+"""Number of attempts to create a file."""
 
 
 class IndexService:
-    """The index of one store. One task adds to it."""
+    """The index of one store. Only one task may add records."""
 
     def __init__(self, world: World, config: StoreConfig, flags: RunningFlags) -> None:
         self.table = IndexFiles(world, config.index_directory, config.max_hash_slot_num, config.max_index_num)
@@ -209,20 +208,20 @@ class IndexService:
         self._flags = flags
         self._max_num = config.max_msgs_num_batch
         self._file: IndexFile | None = None
-        """The file that receives entries, if any."""
+        """The file to which entries are added, if there is one."""
         self._offset = -1
         """Log offset of the last indexed record."""
         self._keys = 0
-        """Number of its indexed keys."""
+        """Number of keys of the last indexed record that are in the index."""
         self._failures = 0
         self._is_building = False
-        """Whether headers are written only when a file is full or in `end_building`."""
+        """Whether a build is active: headers are written only when a file is full and in `end_building`."""
 
     def build_from(self, physical_offset: int, keys: int) -> None:
-        """Start to build the missing part before there are readers. `end_building` must follow.
+        """Start to build the missing part of the index. `end_building` must follow before the first query.
 
-        The files contain all records before physical_offset, and the first `keys` keys of that record. (-1, 0) means
-        none.
+        The files already contain all records before physical_offset, and the first `keys` keys of the record there.
+        (-1, 0) means an empty index.
         """
         self._offset, self._keys = physical_offset, keys
         self._is_building = True
@@ -231,7 +230,7 @@ class IndexService:
             self._file.is_building = True
 
     def end_building(self) -> None:
-        """Write the buffered part."""
+        """End the build, and write the buffered entries."""
         self._is_building = False
         if self._file is not None:
             self._file.end_building()
@@ -239,8 +238,8 @@ class IndexService:
     # -- adding ------------------------------------------------------------------------------------
 
     def dispatch(self, record: ScannedRecord) -> None:
-        """Index a record by its keys, unless it is indexed, has none or is a rollback. The caller retries after an
-        OSError.
+        """Add the keys of a record, unless they are already indexed or it is a rollback record. The caller must retry
+        after OSError.
         """
         if not may_have_keys(record):
             return
@@ -263,7 +262,9 @@ class IndexService:
             self._keys += 1
 
     def put_plain(self, plain: PlainRecords) -> None:
-        """Index a batch of records like `dispatch`. After an OSError the caller retries, as a batch or one by one."""
+        """Add the keys of a batch like `dispatch`. After an OSError the caller must retry, with the batch or single
+        records.
+        """
         offsets = plain.key_column("physical_offset")
         begin = bisect_left(offsets, self._offset)
         if begin < len(offsets) and offsets[begin] == self._offset:
@@ -281,7 +282,7 @@ class IndexService:
                 self._keys += taken
 
     def _make_file(self) -> IndexFile | None:
-        """Start a new file. Returns None if that has failed too often."""
+        """Create a new file. Returns None if the creation has failed too often."""
         if self._file is not None:
             hit("index rolls")
             self._file.end_building()
@@ -290,7 +291,7 @@ class IndexService:
         except OSError as error:
             hit("index not made")
             self.last_error = error
-            if is_disk_full(error):  # can still be made when space returns
+            if is_disk_full(error):  # a full disk is not counted: it can get free space again
                 raise
             self._failures += 1
             if self._failures < _CREATIONS_MAX:
@@ -306,9 +307,9 @@ class IndexService:
     def query_offset(
         self, topic: str, key: bytes, max_num: int, begin_ms: int, end_ms: int, accept: Callable[[int], bool]
     ) -> list[int]:
-        """Return the log offsets of up to max_num records that `accept` approves, newest first.
+        """Return the log offsets of up to max_num records for which `accept` returns True, newest first.
 
-        accept is asked for records with the hash of topic and key that may be stored in [begin_ms, end_ms].
+        `accept` is called with the log offsets of records with this hash that may be stored in [begin_ms, end_ms].
         """
         hashed = key_hash(topic, key)
         max_num = min(max_num, self._max_num)
@@ -322,6 +323,6 @@ class IndexService:
 
     @property
     def last_update(self) -> tuple[int, int]:
-        """Return store time and log offset of the last indexed record, zeros if there is none."""
+        """Return store time and log offset of the last indexed record, or zeros if the index is empty."""
         files = self.table.files
         return (files[-1].end_timestamp_ms, files[-1].end_physical_offset) if files else (0, 0)

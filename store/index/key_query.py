@@ -1,8 +1,8 @@
 """Key query: finds the messages of a topic that have a key.
 
-The index stores only hashes, and two keys may share one, so each record is read and its topic and key are compared. The
-index has store times in seconds. The start of a query is compared with the record's own time, but its end is not: as in
-RocketMQ, messages stored up to 999 ms later are included.
+The index contains only hashes, and two keys may have the same hash, so each record is read and its topic and key are
+compared. The index contains store times in seconds. The begin time of a query is also compared with the time in the
+record. The end time is not, so messages stored up to 999 ms later are included, as in RocketMQ.
 """
 
 from dataclasses import dataclass, field
@@ -15,17 +15,17 @@ from .index_service import IndexService
 
 @dataclass(slots=True)
 class QueryMessageResult:
-    """The answer to a query: raw records, oldest first."""
+    """The result of a query: encoded records, oldest first."""
 
     records: list[bytes] = field(default_factory=list, repr=False)
     physical_offsets: list[int] = field(default_factory=list)
     index_last_update_timestamp_ms: int = 0
-    """Store time of the last record in the index, 0 if the result is empty."""
+    """Store time of the last indexed record, 0 if the result is empty."""
     index_last_update_physical_offset: int = 0
 
 
 class KeyQuerier:
-    """Answers queries over one log. The C core reads plain records; without it Python reads all."""
+    """Finds messages by key in one log. The C core, if it was built, reads plain records; Python reads the others."""
 
     def __init__(self, commit_log: CommitLog, core: Core | None = None) -> None:
         self._commit_log = commit_log
@@ -36,19 +36,19 @@ class KeyQuerier:
     ) -> QueryMessageResult:
         """Return the newest messages of a topic with a key, stored in [begin_ms, end_ms + 999], oldest first.
 
-        limit is the log offset up to which records are visible. RocketMQ repeats a query up to three times with older
-        entries if all records of an answer were unreadable. Here unreadable records do not count, so that is not
-        needed.
+        `limit` is the log offset up to which records may be read. If all records of a result are unreadable, RocketMQ
+        repeats the query up to three times with older entries. That is not needed here, because unreadable records do
+        not count towards max_num.
         """
         try:
             raw_topic, raw_key = topic.encode(), key.encode(errors="surrogateescape")
         except UnicodeEncodeError:
-            return QueryMessageResult()  # a lone surrogate, which no record contains
-        begin_ms = max(begin_ms, -(1 << 63))  # the C core takes 64 bits, and no record is older
+            return QueryMessageResult()  # with a lone surrogate, which no record can contain
+        begin_ms = max(begin_ms, -(1 << 63))  # the C core accepts only 64 bits, and no record is older
         found: dict[int, bytes] = {}
 
         def accept(physical_offset: int) -> bool:
-            """Return whether the record at a log offset matches and is new."""
+            """Return whether the record at a log offset matches and is not in the result yet."""
             if physical_offset in found or physical_offset < 0:
                 return False
             raw = self._plain_record(physical_offset, raw_topic, raw_key, begin_ms, limit)
@@ -66,9 +66,9 @@ class KeyQuerier:
         return QueryMessageResult([found[offset] for offset in offsets], offsets, *index.last_update)
 
     def _plain_record(self, physical_offset: int, topic: bytes, key: bytes, begin_ms: int, limit: int) -> bytes | None:
-        """Let the C core check the record at a log offset. Returns its bytes, which are empty if it does not match.
+        """Let the C core check the record at a log offset. Returns its bytes, or empty bytes if it does not match.
 
-        Returns None without a core, or if the record is not plain.
+        Returns None if there is no C core or the record is not plain.
         """
         if self._core is None:
             return None
@@ -82,10 +82,12 @@ class KeyQuerier:
         return self._core.with_key(segment.file.view(at, end), physical_offset, topic, key, begin_ms)
 
     def _record(self, physical_offset: int, topic: str, key: bytes, begin_ms: int, limit: int) -> bytes | None:
-        """Return the bytes of the record at a log offset, or None if it does not exist or match."""
+        """Return the bytes of the record at a log offset. None if there is no record or it does not match."""
         record = self._commit_log.record_at(physical_offset, limit)
         if record is None or record.topic != topic or record.store_timestamp_ms < begin_ms:
             return None
         if key not in keys_of(record.properties.encode(errors="surrogateescape")):
             return None
-        return self._commit_log.record_bytes(physical_offset, record.size_bytes, limit)  # None if just removed
+        return self._commit_log.record_bytes(
+            physical_offset, record.size_bytes, limit
+        )  # None if retention has just removed it

@@ -1,10 +1,11 @@
 """Index recovery: keeps valid files and rebuilds the rest from the log scan.
 
-Kept are the leading files that are valid and cover the log from its first key without a gap. After an unclean exit they
-must also be full and not newer than the checkpoint's index time, because only such files are known to be durable. The
-rest is rebuilt in new files. All of their pages are dirty, so the final sync really writes them. Before that the
-checkpoint's index time is lowered to the kept files, so that it never covers an incomplete file after a crash. Indexing
-resumes after the last key in a kept file, so no key is missing or duplicated.
+Recovery keeps the oldest files as long as each is valid and continues the previous one, from the first key in the log.
+After an unclean exit a file must also be full and not newer than the index time in the checkpoint, because only such
+files are known to be durable. The remaining index is rebuilt in new files. All pages of new files are dirty, so the
+sync at the end writes all of them. Before the rebuild, the checkpoint's index time is lowered to the end of the kept
+files, so that it does not cover an incomplete file after a crash. Indexing continues after the last key in the kept
+files, so no key is missing or duplicated.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,13 +24,14 @@ from ..log.segment_queue import SegmentQueue
 from ..marks import forces, hit
 
 Place = tuple[int, int]
-"""A position between two keys of the log: a record's offset, and the number of its keys before the position."""
+"""A position between two keys of the log: the log offset of a record, and the number of its keys before the position.
+"""
 
 _NOTHING: Place = (-1, 0)
 
 
 class IndexRecovery:
-    """One recovery of one index, before any service runs."""
+    """One recovery of one index, before the services start."""
 
     def __init__(
         self,
@@ -41,24 +43,24 @@ class IndexRecovery:
         clean_exit: bool,
     ) -> None:
         self.lacks_room: OSError | None = None
-        """Disk-full error because of which records are not indexed."""
+        """The error, if records could not be indexed because the disk was full."""
         self.room_ends_at = 0
-        """Log offset of the first such record."""
+        """Log offset of the first record that could not be indexed because the disk was full."""
         self._service = service
         self._table = service.table
         self._log = log
         self._checkpoint = checkpoint
         self._clean_exit = clean_exit
         self._thorough = config.recover_whole_log
-        """Whether the entries of durable files are checked too."""
+        """Whether the entries of files that are known to be durable are checked too."""
         self._check_crc = config.check_crc_on_recover
         self._builds = False
         """Whether any file may be rebuilt."""
         self._ends: list[Place] = []
-        """The end of the indexed keys after each kept file."""
+        """For each kept file, the position after its last key."""
 
     def begin(self) -> list[CorruptFileError]:
-        """Load the files and remove those that are not kept. Returns damage that a crash cannot cause."""
+        """Load the index files and remove those that are not kept. Returns errors that a crash cannot cause."""
         odd = self._table.load()
         findings = list(odd)
         place = _NOTHING
@@ -75,15 +77,15 @@ class IndexRecovery:
         return findings if self._clean_exit else []
 
     def dispatch(self, record: ScannedRecord) -> None:
-        """Index a record of the scan. Records come in order, starting at or before `start_offset`."""
+        """Index one scanned record. It is called in log order, starting at or before `start_offset`."""
         self._index(record.physical_offset, partial(self._service.dispatch, record))
 
     def put_plain(self, plain: PlainRecords) -> None:
-        """Index a batch of records of the scan like `dispatch`."""
+        """Index a batch of scanned records like `dispatch`."""
         self._index(plain.key_column("physical_offset")[0], partial(self._service.put_plain, plain))
 
     def _index(self, physical_offset: int, index: Callable[[], None]) -> None:
-        """Index records at a log offset, unless the disk was full before."""
+        """Call `index` for the records at a log offset, unless an earlier call failed because the disk was full."""
         if self.lacks_room is not None:
             return
         try:
@@ -95,7 +97,7 @@ class IndexRecovery:
             self.lacks_room, self.room_ends_at = error, physical_offset
 
     def _keep(self, odd: list[str]) -> None:
-        """Remove the files at the paths in `odd`, and all after the kept ones."""
+        """Remove the files at the paths in `odd`, and all files after the kept files."""
         ends = self._ends
         if ends and forces("index dropped"):
             ends.pop()
@@ -105,7 +107,7 @@ class IndexRecovery:
         if count < len(self._table.files):
             hit("index dropped")
         if self._builds:
-            # The next file may end in the same millisecond, and is not durable yet.
+            # 1 ms less, because the next file may end in the same millisecond and is not durable yet.
             end_ms = self._table.files[count - 1].end_timestamp_ms - 1 if count else 0
             self._checkpoint.index_begins_again_at(end_ms)
         self._table.keep(count, odd)
@@ -117,7 +119,7 @@ class IndexRecovery:
         return self._ends[-1][0] if self._ends else -1
 
     def drop_beyond(self, log_end_offset: int) -> bool:
-        """Remove files that end beyond the log. If this returns True, the scan must be repeated."""
+        """Remove files with records after the end of the log. If this returns True, the scan must be repeated."""
         count = len(self._ends)
         while self._ends and self._ends[-1][0] >= log_end_offset:
             self._ends.pop()
@@ -128,9 +130,7 @@ class IndexRecovery:
         return True
 
     def end(self) -> None:
-        """Sync all files and names. After a clean exit this includes kept files, which another system may have
-        written.
-        """
+        """Sync all files that may not be durable, and all names. After a clean exit these include the kept files."""
         self._service.end_building()
         self._table.make_durable()
         if self._builds and self._checkpoint.index_is_durable_to(self._table.durable_timestamp_ms):
@@ -139,12 +139,13 @@ class IndexRecovery:
     # -- one file ----------------------------------------------------------------------------------
 
     def _end_of(self, file: IndexFile, begin: Place) -> tuple[Place | None, CorruptFileError | None]:
-        """Return the end of the keys in a file if it is kept, and its damage if it should have been kept.
+        """Return the position after the last key of a file, or None if it is not kept, and its error if it should be
+        valid.
 
-        `begin` is the end of the files before it.
+        `begin` is the position after the last key of the previous file.
         """
         header, path = file.header, file.file.path
-        # The header is in a different sector than the entries and can be durable without them.
+        # The header and most entries are in different sectors, so the header can be durable without the entries.
         is_durable = file.is_full and file.end_timestamp_ms <= self._checkpoint.index_msg_timestamp_ms
         if not is_durable and not self._clean_exit:
             return None, None
@@ -157,7 +158,7 @@ class IndexRecovery:
         file.is_durable = is_durable
         log_min_offset = max(self._log.min_offset, 0)
         if header.end_physical_offset < log_min_offset:
-            return (header.end_physical_offset, 0), None  # all of its records have expired
+            return (header.end_physical_offset, 0), None  # all of its records have left the log
         if header.begin_physical_offset >= log_min_offset:
             due, due_hash = self._key_due_after(begin)
             first = file.entry(1)
@@ -172,7 +173,7 @@ class IndexRecovery:
         return end, None
 
     def _key_due_after(self, place: Place) -> tuple[int, int]:
-        """Return log offset and hash of the next key after a place, or (-1, -1)."""
+        """Return log offset and hash of the first key after a position, or (-1, -1)."""
         offset, done = place
         for record in self._keyed_records(max(offset, self._log.min_offset)):
             keys = keys_of(record.properties)[done if record.physical_offset == offset else 0 :]
@@ -181,7 +182,7 @@ class IndexRecovery:
         return -1, -1
 
     def _end_place(self, file: IndexFile, begin: Place) -> Place | None:
-        """Return the place after a file's last entry, or None if its last entries do not match a record."""
+        """Return the position after the last key of a file. None if the last entries do not match a record."""
         header = file.header
         offset = header.end_physical_offset
         record = next(self._keyed_records(offset), None)
@@ -192,7 +193,7 @@ class IndexRecovery:
         while first > 1 and file.entry(first - 1).physical_offset == offset:
             first -= 1
         done = begin[1] if first == 1 and begin[0] == offset else 0
-        # A record's keys may be split between two files. Those before `done` are in the previous one.
+        # The keys of a record may be in two files. Its first `done` keys are in the previous file.
         keys = keys_of(record.properties)[done : done + last - first + 1]
         if len(keys) != last - first + 1:
             return None
@@ -201,7 +202,7 @@ class IndexRecovery:
         return offset, done + len(keys)
 
     def _keyed_records(self, offset: int) -> Iterator[ScannedRecord]:
-        """Yield the records from a log offset on that may have keys, skipping damage."""
+        """Yield the records from a log offset on that may have keys. Damaged parts of the log are skipped."""
         for segment in self._log.segments:
             if segment.end_offset <= offset:
                 continue
@@ -224,12 +225,12 @@ class IndexRecovery:
                     start = None
                 except CorruptFileError:
                     start = after_damage(view, at, segment.base_offset)
-                    assert start is None or start > at, (start, at)  # or the loop never ends
+                    assert start is None or start > at, (start, at)  # otherwise this loop would never end
 
 
 def _is_entry_of(file: IndexFile, number: int, record: ScannedRecord, key: bytes) -> bool:
     entry = file.entry(number)
     diff_s = time_diff_s(file.begin_timestamp_ms, record.store_timestamp_ms)
     if number == 1:
-        diff_s = entry.time_diff_s  # counted from the end of a file that may be missing
+        diff_s = entry.time_diff_s  # counted from the end of the previous file, which may be missing
     return entry == IndexEntry(key_hash(record.topic, key), record.physical_offset, diff_s, entry.previous)

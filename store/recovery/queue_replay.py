@@ -1,4 +1,4 @@
-"""Queue replay: rewrites one queue to match the log, where it differs."""
+"""Queue replay: rewrites the entries of one queue that do not match the log."""
 
 from bisect import bisect_right
 from typing import NamedTuple
@@ -21,30 +21,30 @@ from ..queues.consume_queue import GAP_ENTRIES_MAX, ConsumeQueue
 from ..queues.consume_queue_table import ConsumeQueueTable
 
 _CHUNK_ENTRIES = 4096
-"""Entries of one queue that are buffered, compared and written together."""
+"""Number of entries that are buffered, compared and written together."""
 
-_NUMBER_MASK = (1 << 64) - 1  # queueOffset is signed, and a flipped sign bit is one bit too
+_NUMBER_MASK = (1 << 64) - 1  # queueOffset is signed; with the mask a flipped sign bit counts as one bit
 
 
 class EarlierEntriesMissing(Exception):
-    """The queue lacks entries of records before the scan. A longer scan is needed."""
+    """The queue lacks entries of records before the scan, so a longer scan is needed."""
 
 
 class RecordMisplaced(Exception):
-    """A record's queueOffset is larger than the log before it allows."""
+    """The queueOffset of a record is larger than the number of records that fit into the log before it."""
 
 
 class Misplaced(NamedTuple):
-    """A record with a queueOffset that is not its place in the queue."""
+    """A record whose entry is not at its queueOffset."""
 
     physical_offset: int
     place: int
-    """Index of its entry. Without an entry, the index at which the next record was due."""
+    """Index of its entry. If it has no entry, the index at which the next entry was expected."""
     queue_offset: int
 
 
 class _Doubted(NamedTuple):
-    """A record with an unexpected queueOffset. The following records decide its place."""
+    """A record with an unexpected queueOffset. The next records of its queue decide where its entry is written."""
 
     queue_offset: int
     physical_offset: int
@@ -53,16 +53,14 @@ class _Doubted(NamedTuple):
 
 
 class SkippedRanges:
-    """Parts of the log that are unreadable because of damage. Entries that point into them are the last trace of their
-    records.
-    """
+    """Parts of the log that are unreadable because of damage. Their records are known only from queue entries."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []
         self._ends: list[int] = []
 
     def add(self, start: int, end: int) -> None:
-        """Add the range [start, end), after all others."""
+        """Add the range [start, end), which must be after all earlier ranges."""
         starts, ends = self._starts, self._ends
         assert start < end, (start, end)
         assert not ends or ends[-1] <= start, (ends[-1], start)  # sorted, because `hold` bisects
@@ -77,10 +75,9 @@ class SkippedRanges:
 
 
 def can_be_first(record: ScannedRecord, queues: ConsumeQueueTable) -> bool:
-    """Return whether a record's queueOffset is possible: the log before it has room for so many, or its queue reaches
-    there.
+    """Return whether so many records fit into the log before this record, or its queue already has entries up to there.
 
-    A queue that was created in the middle begins with blank entries that never had records.
+    A queue can have more entries than records in the log, because it may begin with blank entries.
     """
     queue_offset = record.queue_offset
     if 0 <= queue_offset <= 1 + records_in(record.physical_offset):
@@ -94,10 +91,9 @@ def can_be_first(record: ScannedRecord, queues: ConsumeQueueTable) -> bool:
 
 
 def witnessed_first(record: ScannedRecord, queues: ConsumeQueueTable) -> int:
-    """Return the place of a queue's first record in a scan: the index of an entry that matches it, else its
-    queueOffset.
+    """Return the index of the entry that matches the first scanned record of a queue, else the record's queueOffset.
 
-    No checksum covers queueOffset, but an entry with the record's position and size cannot be a coincidence.
+    A matching entry is better evidence than queueOffset, which no checksum protects.
     """
     queue = queues.find(record.topic, record.queue_id)
     if queue is None or _matches(queue.entry(record.queue_offset), record):
@@ -107,17 +103,18 @@ def witnessed_first(record: ScannedRecord, queues: ConsumeQueueTable) -> int:
 
 
 class QueueReplay:
-    """Writes the records of one queue, in log order, over the queue's entries.
+    """Overwrites the entries of one queue with those of its records, in log order.
 
-    queueOffset has no checksum, so a record with an unexpected queueOffset is *doubted* until the next record of its
-    queue arrives. If that one continues from the doubted number, there is a gap, as 4.9.8 leaves one. If it continues
-    as if there were no gap, only the doubted number is wrong, unless an old entry has the record at that number. If the
-    next record does not decide, an old entry that matches the record decides. Without such an entry, these rules apply:
-    a record may stand alone between two gaps; a number that differs in one bit from the expected one is wrong; a gap
-    must fit into the log before it. The last record of a queue may follow any gap.
+    No checksum protects queueOffset, so a record with an unexpected queueOffset is *doubted* until the next record of
+    its queue is scanned. If the next queueOffset follows the doubted one, the queue has a gap, as RocketMQ 4.9.8 can
+    leave one. If the next queueOffset is the one expected without a gap, the doubted queueOffset is wrong, unless an
+    old entry there matches the record. If the next record does not decide, an old entry that matches the record
+    decides. If there is no such entry, three rules apply. A record may be alone between two gaps. A queueOffset that
+    differs in one bit from the expected one is wrong. As many records as are missing in a gap must fit into the log
+    before the record. The last record of a queue may come after any gap of up to GAP_ENTRIES_MAX.
 
-    A wrong number can also equal the next one by chance, when a gap precedes its record. Then a gap follows, or no
-    record. Only in these two cases is an old entry searched that contradicts the number.
+    A wrong queueOffset after a gap can by chance equal the expected one. A gap, or no further record, then follows in
+    the queue. Only in these two cases is an old entry searched that matches the record elsewhere.
     """
 
     def __init__(
@@ -130,19 +127,19 @@ class QueueReplay:
         skipped: SkippedRanges,
         scanned_from: int,
     ) -> None:
-        """Start at the first record of a scan that begins at log offset scanned_from.
+        """`first` is the first record of the queue in a scan that begins at log offset scanned_from.
 
-        Raises EarlierEntriesMissing if the entries before it are missing or wrong, unless the scan covers the whole
-        log. Raises RecordMisplaced if it cannot be the first. Neither changes the queue.
+        Raises EarlierEntriesMissing if the entries before `first` are missing or wrong, unless the scan covers the
+        whole log. Raises RecordMisplaced if the queueOffset of `first` is impossible. Both leave the queue unchanged.
         """
         self.queue = queue
         self.changed = 0
         self.write_again = write_again
-        """Whether unchanged entries are written too, because the disk may not have them."""
+        """Whether unchanged entries are written too, because they may not be on the disk."""
         self.misplaced: list[Misplaced] = []
-        """Records without an entry at their queueOffset."""
+        """Records whose entry is not at their queueOffset."""
         self.lacks_room: OSError | None = None
-        """Disk-full error after which no entry was written."""
+        """The error, if the disk was full. No entry is written after it."""
         self._doubted: _Doubted | None = None
         self._skipped = skipped
         self._pending = bytearray()
@@ -158,9 +155,9 @@ class QueueReplay:
         self.next = first.queue_offset
 
     def vouching_ends(self) -> None:
-        """From here on also write unchanged entries, because they may not be durable.
+        """Start to write unchanged entries too, because the entries from here on may not be durable.
 
-        The last record is kept back and written with those: the next one may show that its number is wrong.
+        The entry of the last record stays buffered, because the next record can still change its index.
         """
         held = bytes(self._pending[-ENTRY_BYTES:])
         if held:
@@ -180,10 +177,10 @@ class QueueReplay:
         return before is not None and is_valid(before) and before.physical_offset < first.physical_offset
 
     def _bridge_to_first(self, first: ScannedRecord) -> None:
-        """Fill the hole before the first record with blanks, except for entries that point into damage.
+        """Write blank entries before the entry of the first record. Entries that point into damage are kept.
 
-        Other earlier entries belong to expired records. If the files end before the record's place, the queue restarts
-        in the file that contains it.
+        All other earlier entries belong to expired records. If the queue's files do not contain the index of the first
+        record, the queue restarts in a new file that contains it.
         """
         queue_offset, row = first.queue_offset, self.queue.queue
         begin, end = self._file_bounds()
@@ -206,14 +203,14 @@ class QueueReplay:
             self._place(start, BLANK_ENTRY_BYTES * min(_CHUNK_ENTRIES, queue_offset - start))
 
     def _file_bounds(self) -> tuple[int, int]:
-        """Return the first index of the queue's files and the index after the last."""
+        """Return the index of the first entry in the queue's files, and the index after the last entry."""
         segments = self.queue.queue.segments
         if not segments:
             return 0, 0
         return segments[0].base_offset // ENTRY_BYTES, segments[-1].end_offset // ENTRY_BYTES
 
     def _last_in_damage(self, end: int) -> tuple[int, int] | None:
-        """Return index and log offset of the last entry below `end` that points into skipped damage."""
+        """Return index and log offset of the last entry before index `end` that points into skipped damage."""
         begin, _ = self._file_bounds()
         for index in range(end - 1, begin - 1, -1):
             entry = self.queue.entry(index)
@@ -222,16 +219,14 @@ class QueueReplay:
         return None
 
     def _is_taken(self, first: ScannedRecord) -> bool:
-        """Return whether a record before the scan has its entry at the first record's place."""
+        """Return whether the entry of a record before the scan is already at the first record's queueOffset."""
         entry = self.queue.entry(first.queue_offset)
         if entry is None or not is_valid(entry):
             return False
         return _is_unscanned(entry, self._scanned_from, self._skipped)
 
     def _blank_before_first(self, queue_offset: int, *, whole_log: bool) -> None:
-        """Blank earlier entries that point into the scanned log, because the scan found no such record of this
-        queue.
-        """
+        """Blank earlier entries that point into the scanned log: the scan found no record of this queue there."""
         segments = self.queue.queue.segments
         begin = segments[0].base_offset // ENTRY_BYTES if segments else queue_offset
         for index in range(queue_offset - 1, begin - 1, -1):
@@ -245,7 +240,7 @@ class QueueReplay:
                 self._place(index, BLANK_ENTRY_BYTES)
 
     def add(self, queue_offset: int, physical_offset: int, size_bytes: int, tags_code: int) -> None:
-        """Add the next record."""
+        """Add the next record of the queue."""
         if queue_offset != self.next or self._doubted is not None:
             doubted, self._doubted = self._doubted, None
             if doubted is not None:
@@ -259,7 +254,7 @@ class QueueReplay:
         self.next = queue_offset + 1
 
     def add_run(self, queue_offset: int, entries: bytes) -> None:
-        """Add records with consecutive queueOffsets, by their entries."""
+        """Add records with consecutive queueOffsets. `entries` are their encoded entries."""
         at = 0
         while at < len(entries) and (queue_offset != self.next or self._doubted is not None):
             self.add(queue_offset, *decode_entry(entries, at))
@@ -272,7 +267,7 @@ class QueueReplay:
             self.next += (len(entries) - at) // ENTRY_BYTES
 
     def _settle(self, doubted: _Doubted, following: int | None) -> None:
-        """Decide the place of a doubted record. `following` is the next record's queueOffset, None if there is none."""
+        """Decide the index of a doubted record. `following` is the queueOffset of the next record, if there is one."""
         self._move_last()
         self._write()
         place = self._place_of(doubted, following)
@@ -285,7 +280,7 @@ class QueueReplay:
             self.next = place + 1
 
     def _move_last(self) -> None:
-        """Move the last record, if an old entry matches it after a gap although its number seemed right."""
+        """Move the last record to a later index after a gap, if an old entry there matches it."""
         if not self._pending:
             return
         entry = decode_entry(bytes(self._pending[-ENTRY_BYTES:]), 0)
@@ -302,11 +297,10 @@ class QueueReplay:
         self.next = place + 1
 
     def _is_indexed_twice(self, last: QueueEntry, place: int) -> bool:
-        """Return whether an entry between the last record's number and `place` matches one of the last two records.
+        """Return whether an entry between the last record's index and `place` matches one of the last two records.
 
-        Then there is no gap: a store that indexed records twice has entries beyond their numbers. Entries that match
-        neither prove nothing, because a crash during the writing of blanks can leave half a blank, which looks like an
-        entry.
+        If so, there is no gap: the store added each record to the queue twice. An entry that matches neither record
+        proves nothing: a crash while a blank entry is written can leave half of it, which looks like a real entry.
         """
         pending = bytes(self._pending[-2 * ENTRY_BYTES : -ENTRY_BYTES])
         before = decode_entry(pending, 0) if pending else self.queue.entry(self.next - 2)
@@ -324,46 +318,46 @@ class QueueReplay:
         return first_nonzero(segment.file.view(position, end)) is not None
 
     def _place_of(self, doubted: _Doubted, following: int | None) -> int | None:
-        """Return the place of a doubted record, or None if it is taken, too far away or unknown."""
+        """Return the index for a doubted record. None if it is already used, too far away or unknown."""
         said = doubted.queue_offset
         if said == self.next:
-            return said  # doubted because of the previous record's number, which has been moved since
+            return said  # no longer unexpected, because the previous record has been moved
         is_ahead = said > self.next
         if following is not None and _matches(self.queue.entry(self.next), doubted):
-            return self.next  # even if the next number fits: a wrong number may precede a gap that seems to confirm it
+            return self.next  # the entry decides, because a following gap can make a wrong queueOffset look right
         if is_ahead and following == said + 1 and said - self.next <= GAP_ENTRIES_MAX:
             return said
         if is_ahead and _matches(self.queue.entry(said), doubted):
-            return said  # the next record's number is wrong: it ignores the gap before this record
+            return said  # the next record's queueOffset is wrong: it does not count the gap before this record
         if following == self.next + 1:
             return self.next
         for place in (said, self.next, self.queue.index_of(doubted.physical_offset)):
             if place is not None and place >= self.next and _matches(self.queue.entry(place), doubted):
                 return place
         if following is None and 0 < said - self.next <= GAP_ENTRIES_MAX:
-            return said  # a gap or not: the next record continues after it
+            return said  # last record of the queue: new records continue after it, whether there is a gap or not
         if is_ahead and following is not None and said < following <= self.next + GAP_ENTRIES_MAX:
-            return said  # alone between two gaps, as two restarts leave it; its place is free
+            return said  # alone between two gaps, which two restarts can leave
         if following != self.next and ((said ^ self.next) & _NUMBER_MASK).bit_count() == 1:
             return self.next
         is_passed_by = following is not None and self.next <= following <= said
         return said if is_ahead and not is_passed_by and self._has_room(doubted) else None
 
     def _has_room(self, doubted: _Doubted) -> bool:
-        """Return whether the log has room for as many records as are missing before this one."""
+        """Return whether as many records as are missing in the queue fit into the log before this record."""
         last, missing = self.queue.entry(self.next - 1), doubted.queue_offset - self.next
         return last is None or missing <= records_in(doubted.physical_offset - last.physical_offset)
 
     def kept_code(self, record: ScannedRecord, tags_code: int) -> int:
-        """Return the code for a record's entry: its tagsCode, or the address of its unit in the existing entry."""
+        """Return the code for the entry of a record: its tagsCode, or the unit address in the existing entry."""
         entry, stored_ms = QueueEntry(*record[:2], tags_code), record.store_timestamp_ms
         return self.queue.kept_code(record.queue_offset, entry, stored_ms, vouched=not self.write_again)
 
     def _bridge(self, queue_offset: int) -> None:
-        """Skip the indexes of unreadable records. Entries that point into damage are kept, others are blanked."""
+        """Skip the indexes up to queue_offset. Entries that point into damage are kept, and others are blanked."""
         self._write()
         begin = self.next
-        assert begin <= queue_offset, (begin, queue_offset)  # lower places have their records
+        assert begin <= queue_offset, (begin, queue_offset)  # the entries before it are already written
         for index in range(begin, queue_offset):
             if not self._skipped.hold(self.queue.entry(index)):
                 hit("hole in a queue")
@@ -390,9 +384,10 @@ class QueueReplay:
             self.lacks_room = error
 
     def end(self, *, syncs_zeros: bool) -> None:
-        """Write the rest, and remove all entries after the last record. syncs_zeros: see `Segment.clear_from`.
+        """Write the buffered entries, and remove all entries after the last record. syncs_zeros: see
+        `Segment.clear_from`.
 
-        If the disk is full, the queue ends at the last entry that has a file.
+        If the disk is full, the queue ends at the last entry that fitted into its files.
         """
         if self._doubted is not None:
             self._settle(self._doubted, None)
@@ -400,7 +395,7 @@ class QueueReplay:
             self._move_last()
         self._write()
         end = self.next if self.lacks_room is None else self._end_in_files()
-        while self._skipped.hold(self.queue.entry(end)):  # entries of records in damaged log
+        while self._skipped.hold(self.queue.entry(end)):  # keep the entries of records in damaged parts of the log
             end += 1
         if self.changed:
             hit("queue rewritten")
@@ -410,7 +405,7 @@ class QueueReplay:
         self.queue.recovered(end, self.first)
 
     def _end_in_files(self) -> int:
-        """Return the index after the last real entry in the files. Blanks after it are written again later."""
+        """Return the index after the last valid entry in the files. Blank entries after it are written again later."""
         begin, end = self._file_bounds()
         end = min(end, self.next)
         while end > begin and not ((entry := self.queue.entry(end - 1)) is not None and is_valid(entry)):
@@ -419,10 +414,10 @@ class QueueReplay:
 
 
 def keep_trusted_entries(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges, *, syncs_zeros: bool) -> bool:
-    """Recover a queue that has no record in the scan, which began at log_offset. Returns whether entries were removed.
+    """Recover a queue without a record in the scan, which began at log_offset. Returns whether entries were removed.
 
-    Kept are the entries before the first one that points into the scanned log. Indexes without an entry among them are
-    a gap. Blank entries stand for records before the scan, so if the scan covers the whole log, blanks do not count.
+    The entries before the first entry that points into the scanned log are kept. All-zero entries between them are a
+    gap. Blank entries are kept like entries of records before the scan, but not if the scan covers the whole log.
     syncs_zeros: see `Segment.clear_from`.
     """
     end = 0
@@ -451,7 +446,7 @@ def _is_unscanned(entry: QueueEntry | None, log_offset: int, skipped: SkippedRan
 
 
 def _matches(entry: QueueEntry | None, record: ScannedRecord | QueueEntry | _Doubted) -> bool:
-    """Return whether an entry has a record's log position and size."""
+    """Return whether an entry has the log offset and size of a record."""
     return entry is not None and entry[:2] == (record.physical_offset, record.size_bytes)
 
 

@@ -1,8 +1,9 @@
 """Recovery: truncates the log at its valid end and restores queues from the log.
 
-Data covered by the checkpoint or a clean exit is *trusted*: damage there is not from a crash, so it is reported and
-skipped, never truncated. After the trusted part the first invalid record ends the log, because no acknowledged record
-can follow an unacknowledged one. Each step can be repeated after a crash during it.
+Data that was durable according to the checkpoint or a clean exit is *trusted*. A crash cannot damage trusted data, so
+damage there is reported and skipped, and the log is not truncated. After the trusted part the log ends at the first
+invalid record, because no acknowledged record can come after a record that is not acknowledged. If recovery crashes,
+the next recovery can repeat each step.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -35,14 +36,15 @@ from .queue_replay import (
     witnessed_first,
 )
 
-_NOWHERE = 1 << 63  # beyond every log offset, which are signed 64-bit integers
+_NOWHERE = 1 << 63  # larger than every log offset, which are signed 64-bit integers
 _SEGMENTS_AFTER_CLEAN_EXIT = 3  # RocketMQ CommitLog.recoverNormally
-"""Segments at the end that a clean exit does not cover, because another system may have written the marker."""
+"""Number of last segments that are not trusted after a clean exit, because another system may have written its marker.
+"""
 
 
 @dataclass(slots=True)
 class RecoveryReport:
-    """Findings and results of recovery."""
+    """The result of recovery, with the damage that it found."""
 
     clean_exit: bool
     start_offset: int = 0
@@ -52,34 +54,34 @@ class RecoveryReport:
     records: int = 0
     last_store_timestamp_ms: int = 0
     changed_entries: int = 0
-    """Queue entries that were written or removed."""
+    """Number of queue entries that were written or removed."""
     findings: list[CorruptFileError] = field(default_factory=list)
-    """Damage: skipped in the trusted part of the log, truncated after it; or a corrupt checkpoint."""
+    """Damage: skipped in the trusted part of the log or truncated after it, or a corrupt checkpoint."""
     cut_at: CorruptFileError | None = None
-    """The finding at which the log was truncated, if any."""
+    """The error at which the log was truncated, if it was."""
     lacks_room: OSError | None = None
-    """Disk-full error because of which queues or index lack records."""
+    """The error, if the disk was too full to complete the queues or the index."""
     dispatched_to: int = 0
-    """Log offset up to which queues and index are complete. Dispatch adds the rest when there is room."""
+    """Log offset up to which queues and index are complete. Dispatch adds later records when the disk has space."""
     counted: dict[tuple[str, int], int] = field(default_factory=dict)
-    """Next queue offset of each queue that lacks records, by topic and id."""
+    """Next queue offset of each incomplete queue, by topic and id."""
     strays: list[CorruptFileError] = field(default_factory=list)
-    """Foreign entries among the store's files, which are ignored."""
+    """Errors for directory entries that are not part of the store and were ignored."""
 
 
 def trusted_after_clean_exit(begun_segments: int) -> int:
-    """Return the number of trusted segments after a clean exit, of those that were written to."""
+    """Return how many segments are trusted after a clean exit, if begun_segments contain records."""
     return max(0, begun_segments - _SEGMENTS_AFTER_CLEAN_EXIT)
 
 
 def trusted_by_checkpoint(vouched_ms: int, first_times_ms: Iterable[tuple[int, int | None]]) -> int:
-    """Return the number of segments before the one in which the checkpoint's store time lies.
+    """Return the number of segments before the segment that contains the checkpoint's store time.
 
-    first_times_ms has each segment's number and the store time of its first record, None if it has none, newest first.
+    first_times_ms has the number of each segment and the store time of its first record, if any, newest segment first.
     """
     if vouched_ms == 0:
         return 0
-    # As CommitLog.isMappedFileMatchedRecover. A store time of 0 is a lost field.
+    # As CommitLog.isMappedFileMatchedRecover. A store time of 0 means that the field was lost.
     for number, first_ms in first_times_ms:
         if first_ms is not None and 0 < first_ms <= vouched_ms:
             return number
@@ -87,7 +89,7 @@ def trusted_by_checkpoint(vouched_ms: int, first_times_ms: Iterable[tuple[int, i
 
 
 class Recovery:
-    """One recovery of one store, before any service runs."""
+    """One recovery of one store, before the services start."""
 
     def __init__(
         self,
@@ -109,29 +111,28 @@ class Recovery:
         self._report = RecoveryReport(clean_exit)
         self._replays: dict[tuple[str, int], QueueReplay] = {}
         self._plain = None if core is None or queues.ext_directory is not None else PlainRecords(core)
-        """Scans plain records in batches. None if each record must be examined."""
+        """Scans plain records in batches. None if records must be scanned one by one."""
         self._skipped = SkippedRanges()
         has_light = any(queue.topic.startswith(LIGHT_PREFIX) for queue in queues.all())
         self._light = config.enable_multi_dispatch or has_light
-        """Whether there may be light queues, by the settings or the directory."""
+        """Whether there may be light queues, according to the settings or to existing queues."""
         self._lmq = config.enable_lmq or not config.enable_multi_dispatch
         self._vouched_ms = NEVER_MS if clean_exit else checkpoint.vouched_timestamp_ms
         """Store time up to which records and their queue entries are known to be durable."""
         self._queues_are_vouched = checkpoint.knows_queues
-        """Whether entries before the scan may be assumed to be durable.
+        """Whether queue entries from before this load may be assumed to be durable.
 
-        A clean exit alone does not imply it: a load that died since, without a marker, may have written them.
+        A clean exit alone does not prove it, because a later load may have written entries and then died.
         """
         self._unvouched_offset = _NOWHERE
-        """Log offset of the first record after that time."""
+        """Log offset of the first record with a store time after `_vouched_ms`."""
         self.index: IndexRecovery | None = None
-        """Recovers the index from the same scan, if there is an index."""
+        """Recovers the index in the same scan of the log. None without an index."""
 
     def run(self) -> RecoveryReport:
-        """Recover durably. Raises OSError if the disk fails; a new process can then run it again.
+        """Recover, and make the result durable. Raises OSError if the disk fails; a new process can then repeat it.
 
-        Raises CorruptFileError if the segments are too short for a blank record; their size comes from a truncated
-        file.
+        Raises CorruptFileError if the segment size is too small for a blank record: it was read from a truncated file.
         """
         size_bytes = self._config.mapped_file_size_commit_log
         if size_bytes < BLANK_BYTES and self._log.segments:
@@ -159,15 +160,17 @@ class Recovery:
         return report
 
     def trusted_segments(self) -> int:
-        """Return the number of leading segments that are trusted, as are their queue entries."""
+        """Return how many segments are trusted, from the first one on. The queue entries of their records are trusted
+        too.
+        """
         if self._clean_exit:
             return trusted_after_clean_exit(self._begun_segments())
         return trusted_by_checkpoint(self._checkpoint.vouched_timestamp_ms, self._first_times_ms())
 
     def _begun_segments(self) -> int:
-        """Return the number of segments up to the last one that was written to.
+        """Return the number of segments up to the last segment that contains a record.
 
-        Segments allocated ahead of use are removed, so that a repeated recovery counts the same.
+        Later segments do not count: recovery removes them, and a repeated recovery must get the same number.
         """
         count = len(self._log.segments)
         while count and not any(self._log.segments[count - 1].file.view(0, BLANK_BYTES)):
@@ -196,7 +199,7 @@ class Recovery:
         )
 
     def _scan_enough(self, trusted: int) -> CorruptFileError | None:
-        """Scan as much as queues and index need. Returns the result of `_scan`."""
+        """Scan as much of the log as queues and index need. Returns the result of `_scan`."""
         first = 0 if self._config.recover_whole_log or not self._queues_are_vouched else trusted
         while True:
             if self.index is not None:
@@ -204,7 +207,7 @@ class Recovery:
             try:
                 stopped_by = self._scan(first, trusted)
             except EarlierEntriesMissing:
-                self._checkpoint.queues_begin_again()  # first: the next load may find entries that were never synced
+                self._checkpoint.queues_begin_again()  # first, because a later load may find unsynced entries
                 first = 0
                 continue
             if self.index is None or not self.index.drop_beyond(self._report.end_offset):
@@ -213,7 +216,7 @@ class Recovery:
     # -- scanning ----------------------------------------------------------------------------------
 
     def _scan(self, first: int, trusted: int) -> CorruptFileError | None:
-        """Scan from segment number `first` to the end of the log. Returns the error that ended it, None at a blank
+        """Scan from segment number `first` to the end of the log. Returns the error at the end, None for a blank
         record.
         """
         self._report = RecoveryReport(self._clean_exit)
@@ -230,8 +233,8 @@ class Recovery:
         report.start_offset = report.end_offset = segments[first].base_offset
         for number, segment in enumerate(segments[first:], first):
             if number > first and segments[number - 1].end_offset < segment.base_offset:
-                # A crash never loses a segment before a later one, so a gap does not end the log. Entries that point
-                # into it are kept, because the missing segments may be restored.
+                # A crash never removes a segment and leaves a later one, so a gap does not end the log. Queue entries
+                # that point into a gap are kept, because an operator may restore the missing segments.
                 self._skipped.add(segments[number - 1].end_offset, segment.base_offset)
             at: int | None = 0
             while at is not None:
@@ -248,7 +251,7 @@ class Recovery:
         return None
 
     def _pass_damage(self, segment: Segment, offset: int) -> int | None:
-        """Mark damage at a log offset as skipped. Returns where the segment continues, or None."""
+        """Mark damage at a log offset as skipped. Returns the position of the next record in the segment, or None."""
         view, at = segment.file.view(0, segment.size_bytes), offset - segment.base_offset
         following = after_damage(view, at, segment.base_offset)
         assert following is None or following > at, (following, at)
@@ -257,7 +260,7 @@ class Recovery:
         return following
 
     def _scan_segment(self, segment: Segment, start: int, *, whole_log: bool) -> None:
-        """Replay a segment's records from position `start` into their queues.
+        """Replay the records of a segment from position `start` on into their queues.
 
         Raises CorruptFileError at the first invalid record.
         """
@@ -268,7 +271,8 @@ class Recovery:
         while more:
             at = self._take_plain(self._plain, segment, at)
             before = report.records
-            # One record that is not plain, or is the first of a queue, which is known afterwards.
+            # Then one record that is not plain, or that is the first of its queue. Plain scans include the queue
+            # afterwards.
             self._take_records(segment, at, 1, whole_log=whole_log)
             at = report.end_offset - segment.base_offset
             more = report.records > before
@@ -301,7 +305,7 @@ class Recovery:
         if self.index is not None:
             index_from, index_record = self.index.start_offset, self.index.dispatch
         if self._unvouched_offset != _NOWHERE:
-            vouched_ms = NEVER_MS  # already recorded
+            vouched_ms = NEVER_MS  # the offset is already recorded
         offset, size_bytes = segment.base_offset + start, 0
         records, stored_ms = 0, report.last_store_timestamp_ms
         try:
@@ -313,7 +317,9 @@ class Recovery:
                 if offset >= index_from and MAYBE_KEYED in properties:
                     index_record(record)
                 transaction = sys_flag & TRANSACTION_MASK
-                if not transaction or transaction not in UNDISPATCHED:  # test 0 first: most records have no transaction
+                if (
+                    not transaction or transaction not in UNDISPATCHED
+                ):  # 0 is tested first: most records have no transaction
                     replay = replays.get((topic, queue_id))
                     if replay is None and is_queued(record):
                         replay = self._begin(record, whole_log=whole_log)
@@ -325,7 +331,7 @@ class Recovery:
                     if light and LIGHT_MARK in properties and is_queued(record):
                         self._scan_light(record, plain_code, whole_log=whole_log)
                 records += 1
-        finally:  # on an error the scan ends after the last replayed record
+        finally:  # also after an error: the scan then ends after the last replayed record
             report.records += records
             report.end_offset = offset + size_bytes
             report.last_store_timestamp_ms = stored_ms
@@ -340,13 +346,15 @@ class Recovery:
                 replay.add(seen.queue_offset, seen.physical_offset, seen.size_bytes, code)
 
     def _end_vouching(self, physical_offset: int) -> None:
-        """Record where the log is no longer known to be durable."""
+        """Record that the log is not known to be durable from physical_offset on."""
         self._unvouched_offset = physical_offset
         for replay in self._replays.values():
             replay.vouching_ends()
 
     def _begin(self, record: ScannedRecord, *, whole_log: bool) -> QueueReplay | None:
-        """Start a replay with the first record of a queue. If it cannot be the first, report that and return None."""
+        """Start the replay of a queue with its first record. If its queueOffset is impossible, report that and return
+        None.
+        """
         place = witnessed_first(record, self._queues)
         try:
             if place == record.queue_offset and not can_be_first(record, self._queues):
@@ -360,7 +368,9 @@ class Recovery:
                 scanned_from=self._report.start_offset,
             )
         except RecordMisplaced:
-            self._report_misplaced(record.physical_offset, "one that fits the log before it", place)
+            self._report_misplaced(
+                record.physical_offset, "at most the number of records that fit into the log before it", place
+            )
             return None
         self._replays[record.topic, record.queue_id] = replay
         if self._plain is not None:
@@ -376,7 +386,7 @@ class Recovery:
     # -- cutting -----------------------------------------------------------------------------------
 
     def cut_log(self, end_offset: int) -> bool:
-        """Durably truncate the log at end_offset. Returns whether there was a non-zero byte."""
+        """Durably truncate the log at end_offset. Returns whether any removed byte was not zero."""
         segments = self._log.segments
         dirty = self._log.truncate(end_offset)
         if dirty and len(self._log.segments) < len(segments):
@@ -384,31 +394,31 @@ class Recovery:
         return dirty
 
     def _set_log_positions(self, trusted: int) -> None:
-        """Mark recovered bytes after the trusted segments as written but not durable.
+        """Set the positions of all segments. After the trusted segments, bytes count as written but not as durable.
 
-        After a process kill they may be only in the page cache, and the next power cut would remove them.
+        After a process kill, those bytes may be only in the page cache.
         """
         segments = self._log.segments
         assert 0 <= trusted <= len(segments), (trusted, len(segments))
         for number, segment in enumerate(segments):
             wrote = min(self._report.end_offset - segment.base_offset, segment.size_bytes)
-            # RocketMQ marks all of it as flushed. After a kill, pages that are only cached would then never be synced.
+            # RocketMQ marks the whole log as flushed, so pages that are only in the page cache would never be synced.
             segment.set_positions(wrote, wrote if number < trusted else 0)
         if segments:
             self._log.flushed_where.set(segments[min(trusted, len(segments) - 1)].base_offset)
 
     def write_again(self) -> None:
-        """Rewrite bytes that may not be durable, so that the following sync really writes them.
+        """Write bytes that may not be durable again, so that the next sync writes them to the disk.
 
-        After a failed sync the kernel holds pages that it counts as clean although the disk does not have them. The
-        previous process may have died of that failure, and a sync without dirty pages would prove nothing.
+        After a failed sync, Linux marks pages as clean although they are not on the disk. The previous process may have
+        ended because of such an error, and a sync without dirty pages would prove nothing.
         """
         for segment in self._log.segments:
             start = max(self._unvouched_offset - segment.base_offset, 0)
             segment.write_again(start, segment.wrote.get())
 
     def finish_queues(self) -> None:
-        """Write missing queue entries, remove excess ones, and set the positions."""
+        """Write missing queue entries, remove wrong ones, and set the positions of all queues."""
         report, misplaced = self._report, list[Misplaced]()
         syncs_zeros = not self._clean_exit  # the previous recovery may have been killed during a truncation
         for queue in self._queues.all():
@@ -418,25 +428,25 @@ class Recovery:
                     queue, report.start_offset, self._skipped, syncs_zeros=syncs_zeros
                 )
                 if queue.queue.max_offset == queue.queue.min_offset and self._log.min_offset <= 0:
-                    queue.forget_all()  # without expired segments, its counter is from removed records
+                    queue.forget_all()  # no segment of the log has expired, so the counter belongs to removed records
             else:
                 replay.end(syncs_zeros=syncs_zeros)
                 misplaced += replay.misplaced
                 if replay.lacks_room is not None:
                     self._note_queue_without_room(replay, replay.lacks_room)
                 report.changed_entries += replay.changed
-            queue.correct_min_offset(max(self._log.min_offset, 0))  # -1 while the log has no segment
+            queue.correct_min_offset(max(self._log.min_offset, 0))  # min_offset is -1 if the log has no segment
         for one in sorted(misplaced):
             self._report_misplaced(*one)
 
     def _note_queue_without_room(self, replay: QueueReplay, error: OSError) -> None:
-        """Leave records without room in a queue file to dispatch, and continue the queue's counter after them."""
+        """Let dispatch add the missing entries of a queue after a full disk. Its counter continues after them."""
         report, queue = self._report, replay.queue
-        self._checkpoint.queues_begin_again()  # first: if this load dies, the checkpoint must not cover missing entries
+        self._checkpoint.queues_begin_again()  # first, because the checkpoint must not cover missing entries
         report.lacks_room = error
         report.dispatched_to = min(report.dispatched_to, max(queue.max_physical_offset, report.start_offset))
         report.counted[queue.topic, queue.queue_id] = replay.next
 
 
 def _ignore(record: ScannedRecord) -> None:
-    """No-op: there is no index."""
+    """Do nothing, because there is no index."""

@@ -1,6 +1,6 @@
-"""Segment times: preserves the mtimes of files during recovery.
+"""Segment times: restores the mtimes of segment files after recovery.
 
-Retention and queries by time use the mtimes of log and queue files.
+Retention and searches by time use the mtimes of log and queue files, and recovery writes to these files.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from ..world import Files
 
 
 class SegmentTimes:
-    """The mtimes of some segments when this object was created."""
+    """The mtimes that segment files had when this object was created."""
 
     def __init__(self, files: Files, rows: Iterable[SegmentQueue]) -> None:
         self._files = files
@@ -24,7 +24,7 @@ class SegmentTimes:
     def put_back(self, commit_log: CommitLog, queues: Iterable[ConsumeQueue]) -> None:
         """Restore all mtimes. A new queue segment gets the store time of its last message.
 
-        If a new segment has only blank entries, it gets the time of the one before it, so that no query by time selects
+        A new segment with only blank entries gets the time of the previous segment, so that no search by time selects
         it.
         """
         for segment in commit_log.queue.segments:
@@ -50,7 +50,7 @@ class SegmentTimes:
 def _last_stored_ms(commit_log: CommitLog, segment: Segment) -> int | None:
     for end in range(segment.wrote.get(), 0, -ENTRY_BYTES):
         entry = decode_entry(segment.file.view(end - ENTRY_BYTES, end), 0)
-        if is_valid(entry):  # the last ones may be blanks that fill a gap
+        if is_valid(entry):  # the last entries may be blank
             record = commit_log.record_at(entry.physical_offset, commit_log.queue.max_offset)
             return None if record is None else record.store_timestamp_ms
     return None

@@ -1,8 +1,8 @@
 """Retention service: removes expired log segments, then queue and index files.
 
-One task limits the disk usage of the store. Whether messages were consumed does not matter. Even on a full disk a
-segment stays until it is durable and dispatched, and the queue entries of its records are durable. After that not even
-recovery needs it; before, recovery could not restore the counters of its queues. Queue and index files are removed only
+One task limits the disk usage of the store. It removes messages whether they were consumed or not. Even if the disk is
+full, a segment is removed only after it is durable and dispatched and the queue entries of its records are durable.
+Without these entries recovery could not restore the counters of the queues. Queue and index files are removed only
 after the removal of their records is durable.
 
 Reaction to disk usage:
@@ -12,8 +12,8 @@ Reaction to disk usage:
     over disk_space_clean_forcibly_ratio   delete at once, regardless of age
     over disk_max_used_space_ratio         delete expired segments at any hour
 
-If the log uses several disks, the one with the most room counts. The queues' disk counts separately. Source: RocketMQ
-CleanCommitLogService, isSpaceToDelete, CleanConsumeQueueService.
+If the log uses several disks, the disk with the most free space counts. The disk of the queues counts separately.
+Source: RocketMQ CleanCommitLogService, isSpaceToDelete, CleanConsumeQueueService.
 """
 
 from collections.abc import Callable
@@ -38,29 +38,30 @@ from ..world import Files, World
 SEGMENTS_PER_PASS = 10  # RocketMQ MappedFileQueue.DELETE_FILES_BATCH_MAX
 _HOUR_MS = 3_600_000
 MANUAL_PASSES = 20  # RocketMQ CleanCommitLogService.MAX_MANUAL_DELETE_FILE_TIMES
-"""Passes for which a manual request stays active, even without a removal."""
+"""Number of passes for which a manual request stays active, even if they remove nothing."""
 
-# The periods of DefaultMessageStore.addScheduleTask.
+# The intervals of DefaultMessageStore.addScheduleTask.
 FIRST_CHECK_MS = 1_000
 CHECK_INTERVAL_MS = 10_000
 FIRST_CLEAN_MS = 60_000
 
 _NUMBERED_ELSEWHERE = (SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC)
-"""Topics with queues that never restart at 0, because delivery progress and op messages store their queue offsets."""
+"""Topics whose queues never restart at offset 0, because delivery progress and op messages contain their queue offsets.
+"""
 _PERCENT_MIN, _PERCENT_MAX = 10, 95  # RocketMQ MessageStoreConfig.getDiskMaxUsedSpaceRatio
 
 
 class Pressure(NamedTuple):
-    """Actions required by disk usage."""
+    """The removals that the disk usage requires."""
 
     delete: bool
-    """Delete expired segments now."""
+    """Delete expired segments at any hour."""
     at_once: bool
     """Delete segments of any age, oldest first."""
 
 
 class DiskWatermark:
-    """Measures disk usage, and sets and clears DISK_FULL. A commit or load on a full disk also sets it."""
+    """Measures disk usage, and sets and clears DISK_FULL. Commit and load also set DISK_FULL if the disk is full."""
 
     def __init__(self, files: Files, config: StoreConfig, flags: RunningFlags) -> None:
         self._files = files
@@ -70,7 +71,7 @@ class DiskWatermark:
         self._queue_directory = config.consume_queue_directory
 
     def measure(self) -> Pressure:
-        """Measure once. A disk of unknown usage causes deletion of expired segments only.
+        """Measure all disks once. If the usage of a disk is unknown, only expired segments are deleted.
 
         DISK_FULL is cleared only if the usage of all disks is known.
         """
@@ -92,7 +93,7 @@ class DiskWatermark:
 
 
 class CleanCommitLog:
-    """Removes expired segments, oldest first, each durably before the next."""
+    """Removes expired segments, oldest first. Each removal is durable before the next one starts."""
 
     def __init__(
         self,
@@ -103,7 +104,7 @@ class CleanCommitLog:
         flush_queues: FlushConsumeQueueService,
         pause: Callable[[int], bool],
     ) -> None:
-        """`pause` waits for ms, and returns False if the service is stopping."""
+        """`pause` sleeps for some ms, and returns False if the service is stopping."""
         self._world = world
         self._config = config
         self._log = log
@@ -112,19 +113,19 @@ class CleanCommitLog:
         self._pause = pause
         self._manual = world.tasks.cell("manual deletions")
         self._stuck: int | None = None
-        """Base offset of a segment after its removal failed."""
+        """Base offset of the segment whose removal failed last, if any."""
         self._stuck_since_ns = 0
 
     def delete_manually(self) -> None:
-        """Let the next passes delete expired segments at any hour."""
+        """Make the next passes delete expired segments at any hour."""
         self._manual.set(MANUAL_PASSES)
 
     def run(self) -> int:
-        """Do one pass. Returns the number of removed segments. After an OSError a later pass continues there."""
+        """Do one pass. Returns the number of removed segments. After an OSError, a later pass retries the removal."""
         pressure = self._watermark.measure()
         manual = self._manual.get() > 0
         if manual:
-            left = self._manual.add(-1)  # `set` could lose a concurrent request
+            left = self._manual.add(-1)  # `set` could overwrite a concurrent request
             assert 0 <= left < MANUAL_PASSES, left
         if manual or pressure.delete or self._is_time():
             return self._delete(pressure)
@@ -150,16 +151,17 @@ class CleanCommitLog:
         return removed
 
     def _has_expired(self, segment: Segment) -> bool:
-        """Return whether a file's mtime is older than the reserved time. A missing file counts as expired."""
+        """Return whether the mtime of a file is older than the reserved time. A missing file counts as expired."""
         status = self._world.files.status(segment.file.path)
         reserved_ms = self._config.file_reserved_time_hours * _HOUR_MS
         return status is None or self._world.clock.now_ms() >= status.mtime_ms + reserved_ms
 
     def _remove_first(self) -> bool:
-        """Remove the first segment if it is no longer needed. Otherwise a later pass does."""
+        """Remove the first segment if nothing needs it any more. Returns whether it was removed."""
         first, *others = self._log.segments
         assert others, "the last segment stays"
-        # Not before its queue entries are durable: after a crash no file would contain the queues' counters.
+        # Only if its queue entries are durable: otherwise no file might contain the counters of the queues after a
+        # crash.
         if self._flush_queues.durable_to.get() < first.end_offset:
             self._flush_queues.hurry()
             return False
@@ -175,7 +177,7 @@ class CleanCommitLog:
         return removed
 
     def _retry_stuck(self) -> int:
-        """Retry a failed removal after an interval (RocketMQ's retryDeleteFirst)."""
+        """Retry a failed removal if the retry interval has passed (RocketMQ's retryDeleteFirst)."""
         if self._stuck is None or self._stuck != self._log.min_offset:
             return 0
         waited_ns = self._world.clock.monotonic_ns() - self._stuck_since_ns
@@ -185,11 +187,11 @@ class CleanCommitLog:
 
 
 Expirer = Callable[[int], object]
-"""Removes references to log offsets below the argument. May raise OSError."""
+"""Removes file contents that refer to log offsets before the argument. May raise OSError."""
 
 
 class CleanConsumeQueue:
-    """Removes expired segments of queues, and on request whole queues."""
+    """Removes the expired segments of queues, and on request whole queues."""
 
     def __init__(
         self,
@@ -199,9 +201,9 @@ class CleanConsumeQueue:
         queues: ConsumeQueueTable,
         pause: Callable[[int], bool],
     ) -> None:
-        """`pause` waits for ms, and returns False if the service is stopping."""
+        """`pause` sleeps for some ms, and returns False if the service is stopping."""
         self.expirers: list[Expirer] = []
-        """Called after the queues, for other files that refer to the log."""
+        """Called after the queues were cleaned, for other files that refer to the log."""
         self._config = config
         self._log = log
         self._commit_log = commit_log
@@ -210,9 +212,9 @@ class CleanConsumeQueue:
         self._cleaned_to = 0
 
     def run(self) -> None:
-        """Do one pass if the log's start has moved since the last complete one.
+        """Do one pass if the start of the log has moved since the last complete pass.
 
-        Raises the last OSError after finishing the rest. The next pass then retries.
+        After an OSError it continues with the other files, then raises the last error. The next pass retries.
         """
         log_min_offset = self._log.min_offset
         if log_min_offset <= self._cleaned_to:
@@ -235,18 +237,18 @@ class CleanConsumeQueue:
                 failure = error
         if failure is not None:
             raise failure
-        if whole:  # otherwise the next pass repeats it, although the log's start has not moved
+        if whole:  # otherwise the next pass repeats this pass, although the start of the log has not moved
             self._cleaned_to = log_min_offset
 
     def remove_expired_queues(self) -> None:
-        """Remove the queues without messages in the log. Their next message has number 0 again.
+        """Remove the queues without messages in the log. The next message of such a queue gets offset 0.
 
-        Queues with a pending message, and those of delayed messages and transactions, are kept. Raises OSError if a
-        removal fails.
+        Kept are queues with a message that is not dispatched yet, and queues of delayed messages and transactions.
+        Raises OSError if a removal fails.
         """
         log_min_offset = self._log.min_offset
         for queue in self._queues.all():
-            end = queue.max_offset  # before the newest entry is read, because more may be added meanwhile
+            end = queue.max_offset  # before the newest entry is read, because other tasks may add entries
             newest = queue.entry(end - 1)
             if newest is None or not is_valid(newest) or is_numbered_elsewhere(queue.topic):
                 continue
@@ -255,10 +257,10 @@ class CleanConsumeQueue:
             self._remove(queue, end)
 
     def _remove(self, queue: ConsumeQueue, end: int) -> None:
-        """Remove one queue, if it still ends at `end`, under the put lock.
+        """Under the put lock, remove one queue if it still ends at `end`.
 
-        Otherwise a concurrent put would be dispatched to the removed queue. Raises OSError if a removal fails or may
-        not be durable; without any file left the queue restarts at 0 anyway.
+        Without the lock, a concurrent put could be dispatched to the removed queue. Raises OSError if a removal fails
+        or may not be durable. If no file is left, the queue restarts at offset 0 even after an error.
         """
         failure: OSError | None = None
 
@@ -273,14 +275,14 @@ class CleanConsumeQueue:
             self._queues.forget(queue)
             return True
 
-        # The lock prevents a sync of directories that are being removed.
+        # The lock prevents another task from syncing these directories during their removal.
         with self._queues.names_lock:
             gone = self._commit_log.forget_queue(queue.topic, queue.queue_id, end, remove)
         if failure is not None:
             raise failure
         if gone:
             hit("queue removed")
-            with suppress(OSError):  # an empty or refilled directory is harmless
+            with suppress(OSError):  # an empty directory, or one with new files, does no harm
                 self._queues.remove_directories(queue)
 
 
@@ -290,7 +292,7 @@ def is_numbered_elsewhere(topic: str) -> bool:
 
 
 class RetentionService(Service):
-    """Measures the disk and runs the cleaners, each at its own interval."""
+    """Measures the disks and removes expired files, each at its own interval."""
 
     name = "retention"
 
@@ -312,27 +314,27 @@ class RetentionService(Service):
         self._interval_ns = config.clean_resource_interval_ms * 1_000_000
         self._pass_lock = world.tasks.lock("retention pass")
         self._check_ns = self._clean_ns = 0
-        """Due times of the next measurement and the next cleaning."""
+        """Monotonic times at which the next measurement and the next cleaning are due."""
 
     def start(self) -> None:
-        """Start the task. The first measurement is 1 s away, the first cleaning 60 s."""
+        """Start the task. The first measurement follows after 1 s, the first cleaning after 60 s."""
         now_ns = self.world.clock.monotonic_ns()
         self._check_ns = now_ns + FIRST_CHECK_MS * 1_000_000
         self._clean_ns = now_ns + FIRST_CLEAN_MS * 1_000_000
         super().start()
 
     def delete_manually(self) -> None:
-        """Delete expired segments now and in some later passes, at any hour (RocketMQ's admin command)."""
+        """Start a pass now. It and some later passes delete expired segments at any hour (RocketMQ's admin command)."""
         self.log.delete_manually()
         self._clean_ns = 0
         self.wake()
 
     def step(self) -> None:
-        """Wait for the next due action and do it."""
+        """Wait until a measurement or a cleaning is due, and do it."""
         clock = self.world.clock
         left_ns = min(self._check_ns, self._clean_ns) - clock.monotonic_ns()
         if left_ns > 0:
-            self.signal.wait(-(-left_ns // 1_000_000))  # rounded up, or the last partial ms would be a busy loop
+            self.signal.wait(-(-left_ns // 1_000_000))  # rounded up, because a wait of 0 ms would be a busy loop
         if self.is_stopping:
             return
         now_ns = clock.monotonic_ns()
@@ -344,7 +346,7 @@ class RetentionService(Service):
             self.watermark.measure()
 
     def clean(self) -> None:
-        """Do one pass. Errors are recorded, and a later pass retries."""
+        """Do one cleaning pass. Errors are recorded, and a later pass retries."""
         with self._pass_lock:
             for run in (self.log.run, self.queues.run):
                 try:
