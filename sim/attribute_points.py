@@ -1,17 +1,17 @@
 """Attribute points: make accesses to shared attributes scheduling points.
 
-Tasks switch only at calls of the world, so races on plain attributes do not show as they do with real threads. Inside a
-`with` block of `attribute_points` each attribute is a property of its class that passes a point and then does the
-access in one step. Outside of the block the classes are unchanged and cost nothing extra. Accesses from other threads
-pass no point.
+Tasks switch only at world calls, so the simulation cannot find races on plain attributes, which real threads have.
+Inside a `with` block of `attribute_points` a property replaces each attribute. The property passes a scheduling point,
+then accesses the attribute without a further switch. Outside of the block the classes are unchanged. Accesses from
+other threads pass no scheduling point.
 
     label                      next operation
     attribute C.name.get       a read
-    attribute C.name.use       a read of a container, which may be changed next
-    attribute C.name.set       an assignment, except the first of an object, which no other task knows yet
+    attribute C.name.use       a read of a container, which the reader may change next
+    attribute C.name.set       an assignment, except the first to a new object: no other task has the object yet
 
-A check followed by an update of a table reads its attribute twice, with a point before each read. `x.n += 1` is a read
-and an assignment.
+Code that checks a table and then updates it reads the attribute twice, with a scheduling point before each read.
+`x.n += 1` is a read and an assignment.
 """
 
 from _thread import get_ident  # gives the thread of the tasks; simulated code still has no threads
@@ -30,9 +30,9 @@ _NOTHING = object()
 
 @contextmanager
 def attribute_points(kernel: Kernel, attributes: Sequence[SharedAttribute]) -> Iterator[None]:
-    """Make these attributes points of a kernel inside the block.
+    """Make each access to these attributes a scheduling point inside the block.
 
-    It changes classes of the process: one block at a time.
+    One block at a time, because it changes classes.
     """
     originals = [vars(attribute.owner).get(attribute.name, _NOTHING) for attribute in attributes]
     assert not any(isinstance(original, _Point) for original in originals), "one block at a time"
@@ -93,9 +93,9 @@ def _slot_point(kernel: Kernel, attribute: SharedAttribute, slot: Any) -> _Point
 
 
 def _dict_point(kernel: Kernel, attribute: SharedAttribute, default: Any) -> _Point:
-    """Make the property of an attribute without slot.
+    """Make the property of an attribute without a slot.
 
-    default: the class attribute, valid until the object has its own.
+    default: the value in the class, until the object has its own.
     """
     reading, writing = _labels(attribute)
     thread = get_ident()

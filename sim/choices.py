@@ -1,9 +1,9 @@
-"""Choices: draws all chance from one recorded stream per component.
+"""Choices: random draws from one recorded stream per component.
 
-A seed only creates the record; a replay reads the record. A draw is identified by its stream, its label and the
-occurrence of that label, so a record stays valid when code makes more or fewer draws elsewhere. By convention 0 is the
-plainest outcome: no fault, and the smallest size. The record leaves it out, and a replay gives 0 for missing entries. A
-draw with one possible outcome is not recorded.
+A seed creates the record of a run; a replay reads the record instead of the seed. A draw is identified by its stream,
+its label and the occurrence of that label, so a record stays valid when code makes more or fewer draws elsewhere. By
+convention 0 is the plain outcome: no fault, or the smallest size. The record omits draws of 0, and a replay returns 0
+for missing entries. A draw with one possible outcome is not recorded.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +14,10 @@ T = TypeVar("T")
 
 
 class Decision(NamedTuple):
-    """One recorded draw other than 0: the nth, from 1, of its label in its stream, 0 < value < options."""
+    """One recorded draw that is not 0, so 0 < value < options.
+
+    nth counts draws of this label in this stream, from 1.
+    """
 
     stream: str
     label: str
@@ -29,8 +32,9 @@ class Decision(NamedTuple):
 class Stream:
     """The draws of one component, in order.
 
-    `raw_random` draws a float in [0, 1) without a record. It is for callers that record the result in another way:
-    policies record the schedule, and other callers use `record`. In a replay its values are meaningless.
+    `raw_random` draws a float in [0, 1) and does not record it. Its callers record the result in another way: the
+    kernel records the schedule that a policy chooses, and other callers use `record`. In a replay these floats are
+    meaningless.
     """
 
     __slots__ = ("_draws", "_random", "_subject", "name", "raw_random")
@@ -41,7 +45,7 @@ class Stream:
         self.name = name
         self._subject = ""
         self._draws: list[tuple[str, int, int]] = []
-        # Of all methods, Python keeps only the numbers of `random()` stable for a seed.
+        # Only for `random()` does Python guarantee the same numbers for a seed in every version.
         self._random: Callable[[], float] = source.random
         self.raw_random = source.random
 
@@ -80,7 +84,7 @@ class Stream:
     def record(self, options: int, label: str, proposed: int) -> int:
         """Record 0 <= proposed < options, drawn by the caller with `raw_random`. A replay returns the recorded value.
 
-        It is for decisions that depend on one another: the record allows changing each one alone.
+        Use this for decisions that depend on one another: each can then be changed alone in the record.
         """
         assert 0 <= proposed < options, (label, proposed, options)
         if options > 1:
@@ -90,8 +94,8 @@ class Stream:
     def within(self, subject: str) -> Self:
         """Return a view of this stream that puts the subject before each label.
 
-        So leaving out the draws about one subject does not shift those about another. Both streams share one source and
-        one record.
+        Draws about one subject then do not shift draws about another subject. The view shares the source and the record
+        of this stream.
         """
         within = self.__class__.__new__(self.__class__)
         self._share(within)
@@ -122,7 +126,7 @@ class Stream:
 class ReplayedStream(Stream):
     """A stream that reads its draws from a record.
 
-    Invariant: `_left` has the decisions that no draw has followed yet, by label and number.
+    Invariant: `_left` has the decisions that no draw has used yet, by label and number.
     """
 
     __slots__ = ("_left", "_times", "changed")
@@ -132,7 +136,7 @@ class ReplayedStream(Stream):
         self._left = {(decision.label, decision.nth): decision for decision in record}
         self._times: dict[str, int] = {}
         self.changed: list[tuple[Decision, int]] = []
-        """Decisions followed with a changed number of options, and the new number."""
+        """Decisions used by a draw with another number of options than recorded, with the new number."""
 
     def below(self, options: int, label: str) -> int:
         """Return the recorded value; 0 if there is none or if it is not below options."""
@@ -151,7 +155,7 @@ class ReplayedStream(Stream):
         other._left, other._times, other.changed = self._left, self._times, self.changed
 
     def unmet(self) -> list[Decision]:
-        """Return the decisions that no draw has followed: the draw was missing, or had too few options."""
+        """Return the decisions that no draw has used: the draw did not happen, or it had too few options."""
         return list(self._left.values())
 
     def _next(self, label: str, options: int) -> int:
@@ -178,7 +182,7 @@ class Choices:
 
     @classmethod
     def replaying(cls, decisions: Iterable[Decision]) -> "Choices":
-        """Make choices that follow decisions. All other draws give the plain outcome."""
+        """Make choices that replay these decisions. All other draws return the plain outcome."""
         choices = cls("")
         choices._record = {}
         for decision in decisions:
@@ -206,7 +210,7 @@ class Choices:
             yield from self._streams[name].draws()
 
     def unmet(self) -> list[Decision]:
-        """Return the decisions that no draw of the replay has followed yet, in the order of decisions()."""
+        """Return the decisions that no draw of the replay has used yet, in the order of decisions()."""
         found = []
         for name, record in sorted((self._record or {}).items()):
             stream = self._streams.get(name)
@@ -214,13 +218,13 @@ class Choices:
         return found
 
     def changed(self) -> list[tuple[Decision, int]]:
-        """Return the decisions followed with a changed number of options, and the new number."""
+        """Return decisions used by a draw with another number of options than recorded, with the new number."""
         streams = (self._streams[name] for name in sorted(self._streams))
         replayed = [stream for stream in streams if isinstance(stream, ReplayedStream)]
         return [change for stream in replayed for change in stream.changed]
 
     def recorded(self) -> dict[str, list[list[Any]]]:
-        """Return decisions() for JSON: name -> [[label, nth, options, value], ...], without empty streams."""
+        """Return decisions() for JSON: stream name -> [[label, nth, options, value], ...], without empty streams."""
         return recorded(self.decisions())
 
 

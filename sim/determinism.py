@@ -1,4 +1,4 @@
-"""Determinism check: runs twice under the guard and finds the first difference."""
+"""Determinism check: makes a run twice under the guard and finds the first difference."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -11,12 +11,12 @@ from .trace import Trace, TraceEvent, TraceRecording
 
 T = TypeVar("T")
 Traced = Callable[[Trace | None], str]
-"""Makes a complete run, fills the trace if there is one, and returns the digest."""
+"""Makes a complete run and returns its digest. If a trace is passed, the run adds its events to the trace."""
 _TRIES = 3
 
 
 def guarded(run: Callable[[], T]) -> T:
-    """Call run under the guard. Raises LeakError after any leak, also after a harmless one."""
+    """Call run under the guard. Raises LeakError after any leak, also if the code under test caught the error."""
     with guard() as leaks:
         result = run()
     if leaks:
@@ -25,7 +25,7 @@ def guarded(run: Callable[[], T]) -> T:
 
 
 def check_determinism(run: Traced) -> str:
-    """Call run twice under the guard and return their common digest.
+    """Call run twice under the guard and return the digest, which is the same for both runs.
 
     Raises NondeterminismError if the digests differ, and LeakError as `guarded` does.
     """
@@ -35,13 +35,13 @@ def check_determinism(run: Traced) -> str:
 
 
 def require_same_digest(first: str, second: str, again: Traced) -> None:
-    """Raise NondeterminismError if two digests of one seed differ. Makes more runs to name the first difference."""
+    """Raise NondeterminismError if two digests of one seed differ, after more runs to find the first difference."""
     if first != second:
         raise NondeterminismError(first, second, _find_difference(again))
 
 
 def _find_difference(run: Traced) -> str:
-    """Run until two successive runs differ, and describe the difference."""
+    """Make runs until two successive ones differ, and describe the difference."""
     before = record(run)
     for _ in range(_TRIES):
         after = record(run)
@@ -49,7 +49,7 @@ def _find_difference(run: Traced) -> str:
         if difference is not None:
             return difference
         before = after
-    return f"{_TRIES + 1} more runs were all the same, so it does not show every time"
+    return f"{_TRIES + 1} more runs were all the same, so the difference is not in every run"
 
 
 def record(run: Traced) -> TraceRecording:
@@ -59,25 +59,24 @@ def record(run: Traced) -> TraceRecording:
 
 
 def first_difference(first: TraceRecording, second: TraceRecording) -> str | None:
-    """Describe the first difference of two recordings. None: there is none.
+    """Describe the first difference of two recordings, or return None.
 
-    A difference that the trace does not show, such as in the bytes written, is located by the event before it.
-    """
+    A difference in written bytes is in the digest words but in no event. It is located by the event before it."""
     event = _first_unlike(first.events, second.events)
     word = _first_unlike(first.words, second.words)
     if event is None and word is None:
         return None
     if word is not None:
-        shown = bisect_right(first.words_before, word)  # number of events before the word; the next event may show it
+        shown = bisect_right(first.words_before, word)  # number of events before the word
         if event is None or shown < event:
             return (
-                f"they part right after {_event_text(first.events, shown - 1)}: "
-                f"the digest takes {_pair(first.words, word)} in the one, {_pair(second.words, word)} in the other"
+                f"the runs differ after {_event_text(first.events, shown - 1)}: "
+                f"digest words {_pair(first.words, word)} in one run, {_pair(second.words, word)} in the other"
             )
     assert event is not None, "else the words differ"
     return (
-        f"they part right after {_event_text(first.events, event - 1)}: "
-        f"{_event_text(first.events, event)} in the one, {_event_text(second.events, event)} in the other"
+        f"the runs differ after {_event_text(first.events, event - 1)}: "
+        f"{_event_text(first.events, event)} in one run, {_event_text(second.events, event)} in the other"
     )
 
 
@@ -99,6 +98,6 @@ def _event_text(events: Sequence[TraceEvent], index: int) -> str:
 
 
 def _pair(words: Sequence[int], index: int) -> str:
-    """Return the two words of one note; the second is the checksum of the data."""
+    """Return the pair of digest words that contains the word at index; the second word is the checksum of the data."""
     at = index - index % 2
     return f"({words[at]:#x}, {words[at + 1]:#x})" if at < len(words) else "nothing more"

@@ -1,11 +1,11 @@
 """Disturbances: pause tasks and machines, and step their clocks.
 
-    paused task      the task at a scheduling point stops for a while; the others run on
-    paused machine   all tasks of all machines stop while time passes; timers fire late afterwards
-    clock step       the wall clock of the running machine jumps, ahead or back
+    paused task      the task at a scheduling point stops for a while; other tasks continue
+    paused machine   all tasks of all machines stop while time passes; due timers fire afterwards
+    clock step       the wall clock of the running machine jumps forward or backward
 
-Disturbances are injected at scheduling points. For each window of WINDOW_POINTS and each kind, one draw decides whether
-the window has one, and a second draw gives its point.
+Disturbances are injected at scheduling points. For each window of WINDOW_POINTS points and each kind, one draw decides
+whether the window has a disturbance, and a second draw chooses its point.
 
 Sources: Gunawi et al., "Why Does the Cloud Stop Computing?", SoCC 2016, and Lion et al., "Don't Get Caught in the Cold,
 Warm-up Your JVM", OSDI 2016, for pauses of runtimes and virtual machines; settimeofday(2) and RFC 5905 for clock steps.
@@ -20,7 +20,7 @@ from .kernel import Kernel
 from .machine import Waiting
 from .magnitudes import draw_duration_ns, draw_magnitude
 
-WINDOW_POINTS = 128  # labels name the window, so that a change in one window does not shift the draws of others
+WINDOW_POINTS = 128  # draw labels contain the window, so draws in one window do not shift others
 _CLOCK_STEP = 1 << 59  # tag of digest words, distinct from those of the kernel
 _WORD = (1 << 64) - 1
 _PAUSE_NS_MIN = 1_000_000
@@ -31,15 +31,15 @@ _PAUSED_TASK, _PAUSED_MACHINE, _CLOCK = "paused task", "paused machine", "clock 
 
 @dataclass(frozen=True, slots=True)
 class DisturbancePlan:
-    """Kinds and rates of disturbances. Chances are per window; times are ms of virtual time. All are off by default."""
+    """Kinds and rates of disturbances, all off by default. Chances are per window; durations are ms of virtual time."""
 
     paused_task_chance: float = 0.0
     paused_task_ms_max: int = 2_000
     paused_machine_chance: float = 0.0
-    paused_machine_ms_max: int = 10_000  # no shipped scenario varies this or the next bound, but stored plans name both
+    paused_machine_ms_max: int = 10_000  # stored plans contain this bound and the next, but no scenario changes them
     clock_step_chance: float = 0.0
     clock_step_ms_max: int = 60_000
-    """Ahead or back."""
+    """Longest clock step, forward or backward."""
 
     @property
     def is_quiet(self) -> bool:
@@ -54,7 +54,7 @@ class Pause(NamedTuple):
 
 
 class SetBack(NamedTuple):
-    """A step of a wall clock back, in ms since 1970."""
+    """A backward step of a wall clock, in ms since 1970."""
 
     from_ms: int
     to_ms: int
@@ -63,14 +63,14 @@ class SetBack(NamedTuple):
 class Disturbances:
     """The disturbances of one kernel, from `start` to `stop`. injected counts them by kind.
 
-    Invariant: `_coming` has the remaining disturbances of the present window, the next one last.
+    Invariant: `_coming` has the remaining disturbances of the current window, the next disturbance last.
     """
 
     def __init__(self, kernel: Kernel, stream: Stream, plan: DisturbancePlan) -> None:
         self.injected: Counter[str] = Counter()
         self.pauses: list[Pause] = []
         self.set_back: list[SetBack] = []
-        """Every clock step back, in order."""
+        """Every backward clock step, in order."""
         self._kernel = kernel
         self._stream = stream
         self._plan = plan
@@ -80,7 +80,7 @@ class Disturbances:
         self._coming: list[tuple[int, str]] = []
 
     def start(self) -> None:
-        """Begin, unless the plan is empty. A kernel has at most one active source."""
+        """Start to inject, unless the plan is empty. A kernel has at most one active `Disturbances`."""
         if self._plan.is_quiet:
             return
         assert self._kernel.disturb is None, "the kernel is being disturbed already"
@@ -90,7 +90,7 @@ class Disturbances:
         self._open_window()
 
     def stop(self) -> None:
-        """Inject no more. Tasks that are paused continue after their time."""
+        """Inject no further disturbances. Tasks that are paused now continue when their pause ends."""
         if self._is_on:
             self._is_on = False
             self._kernel.disturb = None
@@ -99,15 +99,15 @@ class Disturbances:
 
     @property
     def paused_until_ns(self) -> int:
-        """Return the virtual time at which all pauses that have begun are over."""
+        """Return the virtual time at which the last pause that has begun ends."""
         return max((pause.end_ns for pause in self.pauses), default=0)
 
     def paused_ns(self, since_ns: int = 0) -> int:
-        """Return the total length of all pauses that have begun, without the time before since_ns."""
+        """Return the total length of all pauses that have begun. Time before since_ns does not count."""
         return sum(pause.end_ns - max(pause.begin_ns, since_ns) for pause in self.pauses if pause.end_ns > since_ns)
 
     def _inject_due(self, step: int) -> bool:
-        """Inject all due disturbances; return whether the current task was paused. The kernel calls it."""
+        """Inject all due disturbances; return whether the current task was paused. The kernel calls this method."""
         due = []
         while self._coming and self._coming[-1][0] <= step:
             due.append(self._coming.pop()[1])

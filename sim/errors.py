@@ -1,14 +1,14 @@
 """Errors that end a simulated run.
 
-MachineDied                   the machine is off; a BaseException, so that no service survives it by accident
-InjectedError                 raised in a task on purpose; no SimError, because it does not end the run
-SimError                      an error that the kernel reports about a run
+MachineDied                   the machine is off; a BaseException, so that no service catches it by accident
+InjectedError                 a deliberate failure of one task; not a SimError, because it does not end the run
+SimError                      an error of the run itself, reported by the kernel
   TaskFailedError             a task of a living machine ended with an exception
-  LivenessError               the run makes no progress; lists every task and its wait
+  LivenessError               the run makes no progress; lists every task and the reason for its wait
     DeadlockError             no task can run and no timer is set
     NoProgressError           the limit of virtual time or of steps is reached
-  UnstoppableTaskError        a task swallowed MachineDied again and again
-  ReplayDivergedError         a record no longer fits the code that follows it
+  UnstoppableTaskError        a task caught MachineDied and continued, too often
+  ReplayDivergedError         the code under replay no longer fits the record
   NondeterminismError         two runs of one seed gave different digests
   LeakError                   simulated code used a real clock, file, thread or socket
 """
@@ -23,11 +23,14 @@ class MachineDied(BaseException):
 
 
 class InjectedError(Exception):
-    """A deliberate failure of one task. It does not end the run; the code that injected it judges the outcome."""
+    """A deliberate failure of one task.
+
+    It does not end the run; the code that injected the error checks the outcome.
+    """
 
 
 class SimError(Exception):
-    """An error that the kernel reports about a run."""
+    """An error of the run itself, reported by the kernel."""
 
 
 class TaskFailedError(SimError):
@@ -55,7 +58,7 @@ class NoProgressError(LivenessError):
 
 
 class UnstoppableTaskError(SimError):
-    """A task swallowed MachineDied more often than any cleanup needs to."""
+    """A task caught MachineDied and continued, more often than any cleanup needs."""
 
     def __init__(self, task: str, refusals: int) -> None:
         super().__init__(f"task {task} swallowed MachineDied {refusals} times and still makes world calls")
@@ -63,7 +66,7 @@ class UnstoppableTaskError(SimError):
 
 
 class ReplayDivergedError(SimError):
-    """A record no longer fits the code that follows it.
+    """The code under replay no longer fits the record.
 
     >>> print(ReplayDivergedError("stream disk", 4, ("torn", 8), ("torn", 16)))
     stream disk, entry 4: recorded ('torn', 8), found ('torn', 16)

@@ -2,10 +2,10 @@
 
 Banned are clocks, unseeded randomness, threads, blocking waits, processes, the file system, signals and the
 environment. The guard replaces these functions by wrappers. A wrapper raises LeakError inside a simulated task and
-calls the original elsewhere. In a module with few pure functions all others are banned, also those that a later Python
-adds. The guard also listens to audit events of the interpreter: they cover files, sockets, processes and foreign
-libraries even if a function was imported by name or is called from C. LeakError names the innermost line outside the
-standard library.
+calls the original elsewhere. In `time`, `os` and `select` all C functions are banned except the listed pure ones, so
+functions that a later Python adds are banned too. The guard also handles audit events of the interpreter. These events
+cover files, sockets, processes and foreign libraries, even if a function was imported by name or is called from C.
+LeakError names the innermost line outside the standard library.
 
 Not detected (the ban on imports and the determinism check cover them): clocks, randomness and `os.stat` imported by
 name before the guard started (`from time import time`), `datetime` imported by name at any time, generators in C other
@@ -39,7 +39,7 @@ _AUDITED = (
     *("_thread", "ctypes", "fcntl", "mmap", "open", "os", "pty", "shutil", "socket", "sqlite3", "subprocess"),
     *("syslog", "tempfile", "time"),
 )
-"""First words of the banned audit events, raised under any name of the function."""
+"""First words of banned audit events. An event has the same name under whatever name its function was imported."""
 _SHOWN_EVENTS = {"socket.__new__": "socket.socket"}
 _PURE_OF_OS = (
     *("WCOREDUMP", "WEXITSTATUS", "WIFCONTINUED", "WIFEXITED", "WIFSIGNALED", "WIFSTOPPED", "WSTOPSIG"),
@@ -51,14 +51,14 @@ _TELLS_NOW_UNLESS_GIVEN = {"gmtime": 0, "asctime": 0, "strftime": 1}
 _OF_SIGNAL = ("alarm", "getitimer", "pause", "raise_signal", "setitimer", "signal", "sigtimedwait", "sigwait")
 _OF_UUID = ("getnode", "uuid1", "uuid4", "uuid6", "uuid7")
 _OF_THREAD = ("start_new_thread", "start_new", "start_joinable_thread")
-# These read source files, for Python itself and for tracebacks.
+# These modules read source files, for imports and for tracebacks.
 _EXEMPT_CALLERS = ("importlib", "linecache", "tokenize", "coverage", "_pytest")
 _STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep
 _INSTALLED_LIBRARIES = ("site-packages", "dist-packages")  # below the standard library, but not part of it
-_KEPT_MAX = 1024  # more than there are functions to replace
-_standing: list[list[LeakError]] = []  # the leaks found by each active guard, the outermost first
+_KEPT_MAX = 1024  # more than the number of replaced functions
+_standing: list[list[LeakError]] = []  # the leaks found by each active guard, outermost guard first
 _replaced: list[tuple[Any, str, Any]] = []  # owner, name, original
-_hooks: list[Callable[[str, tuple[Any, ...]], None]] = []  # our audit hook, once added: Python cannot remove it
+_hooks: list[Callable[[str, tuple[Any, ...]], None]] = []  # the audit hook after it was added: Python cannot remove it
 
 
 class BannedCall(NamedTuple):
@@ -67,17 +67,16 @@ class BannedCall(NamedTuple):
     owner: Any
     name: str
     shown: str
-    """Its name in messages."""
+    """The function's name in messages."""
     unless_given: int | None = None
-    """Position of an argument, such as a seed, that makes the call deterministic."""
+    """Position of an argument, such as a seed. A call with this argument is deterministic and allowed."""
 
 
 @contextmanager
 def guard() -> Iterator[list[LeakError]]:
-    """Guard the block. Yields the list of leaks found so far, because simulated code may swallow the error.
+    """Guard the block. Yields the list of leaks found so far, because simulated code may catch LeakError.
 
-    Guards nest. Only the outermost installs and uninstalls the wrappers, so an inner one is cheap.
-    """
+    Guards nest. Only the outermost guard installs and uninstalls the wrappers, so an inner guard is cheap."""
     leaks: list[LeakError] = []
     try:
         if not _standing:
@@ -114,7 +113,7 @@ def _uninstall() -> None:
 
 @lru_cache(maxsize=_KEPT_MAX)
 def _guarded(original: Callable[..., Any], shown: str, unless_given: int | None = None) -> Callable[..., Any]:
-    """Return the wrapper of a function. Cached, because a campaign starts a guard for each of a million runs."""
+    """Return the wrapper of a function. Cached, because a campaign may enter a guard a million times."""
 
     @wraps(original, updated=())
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -136,7 +135,7 @@ def _on_event(event: str, args: tuple[Any, ...]) -> None:
 
 
 def _refuse(function: str, caller: FrameType) -> None:
-    """Raise LeakError, unless Python itself reads source code."""
+    """Raise LeakError, unless the interpreter reads source code for an import or a traceback."""
     frame: FrameType | None = caller
     while frame is not None:
         if str(frame.f_globals.get("__name__")).startswith(_EXEMPT_CALLERS):
@@ -158,7 +157,7 @@ def _is_standard_library(file: str) -> bool:
 
 
 def find_banned_calls() -> Iterator[BannedCall]:
-    """Yield every banned call. The calls of NumPy's global generator come only once NumPy was imported."""
+    """Yield every banned call. Calls of NumPy's global generator are included only if NumPy was imported before."""
     for name in _functions(time, _PURE_OF_TIME):
         yield BannedCall(time, name, f"time.{name}", _TELLS_NOW_UNLESS_GIVEN.get(name))
     for name in _functions(os, _PURE_OF_OS):
@@ -181,13 +180,13 @@ def find_banned_calls() -> Iterator[BannedCall]:
 
 
 def _functions(module: ModuleType, pure: tuple[str, ...]) -> list[str]:
-    """Return the names of a module's functions in C, which its functions in Python call."""
+    """Return the names of a module's C functions. The module's Python functions call these."""
     found = vars(module).items()
     return [name for name, value in found if isinstance(value, BuiltinFunctionType) and name not in pure]
 
 
 def _calls_of_random() -> Iterator[BannedCall]:
-    # The functions of the module are methods of one hidden generator, in every version of Python.
+    # In every version of Python, the functions of `random` are methods of one hidden generator.
     for name, value in list(vars(random).items()):
         if isinstance(getattr(value, "__self__", None), random.Random):
             yield BannedCall(random, name, f"random.{name}")
@@ -205,10 +204,9 @@ def _calls_of_numpy(module: ModuleType) -> Iterator[BannedCall]:
 
 @lru_cache(maxsize=_KEPT_MAX)
 def _stand_in(real: Any, names: tuple[str, ...]) -> Any:
-    """Make a class that replaces a date class in C, whose methods cannot be replaced.
+    """Make a class that replaces a date class. The methods of the original class, in C, cannot be replaced.
 
-    It makes objects of the real class, and `isinstance` accepts them.
-    """
+    The class makes objects of the original class, and `isinstance` accepts these."""
 
     class _Kind(type):
         def __instancecheck__(cls, instance: object) -> bool:

@@ -1,8 +1,8 @@
-"""Interruption: ends work early at a signal or time limit, with its results.
+"""Interruption: ends work at a signal or time limit and keeps its results.
 
-A handler notes the first request at once. It interrupts only a `breakable` block and discards the results of that
-block; code that adds up results is never interrupted. A second SIGINT raises KeyboardInterrupt anywhere. A second
-SIGTERM has no effect, because timeout(1) sends two.
+A signal handler records the first request. The request interrupts only a `breakable` block, and the results of that
+block are lost; code that adds up results is outside of such blocks. A second SIGINT raises KeyboardInterrupt anywhere.
+A second SIGTERM has no effect, because timeout(1) sends two.
 """
 
 import signal
@@ -17,15 +17,15 @@ _Result = TypeVar("_Result")
 
 
 class EndedEarlyError(KeyboardInterrupt):
-    """A block was interrupted. It is no Exception, so that no caller treats it as an error of its own."""
+    """A block was interrupted. It is no Exception, so that `except Exception` does not catch it."""
 
 
 class Interruption:
-    """A request to end. Invariant: a handler raises the first request only inside `breakable`."""
+    """A request to end the work. Invariant: the first request raises only inside `breakable`."""
 
     def __init__(self, limit: str = "") -> None:
         self.reason = ""
-        """The name of the signal or the time limit; empty without a request."""
+        """The signal or time limit that requested the end; empty without a request."""
         self.exit_code = 128 + signal.SIGINT
         """Exit code of an interrupted command, as a shell reports the signal."""
         self._reasons = {**_REASONS, signal.SIGALRM: limit}
@@ -38,11 +38,11 @@ class Interruption:
 
     @property
     def is_of_signal(self) -> bool:
-        """Return whether the request was a signal of the user, not a time limit."""
+        """Return whether the request was a signal, not a time limit."""
         return self.reason in _REASONS.values()
 
     def note(self, number: int, frame: FrameType | None) -> None:
-        """Handle a signal."""
+        """Record a request. This is the signal handler."""
         insists = self.is_wanted and number == signal.SIGINT
         if not self.is_wanted:
             self.reason, self.exit_code = self._reasons[signal.Signals(number)], 128 + number
@@ -61,7 +61,7 @@ class Interruption:
     def breakable(self) -> Iterator[None]:
         """Allow a request to interrupt this block with EndedEarlyError."""
         was_breakable = self._is_breakable
-        self._is_breakable = True  # before the check: a request that comes between the two must not be missed
+        self._is_breakable = True  # before the check, or a signal after the check would be missed
         try:
             self.check()
             yield
@@ -69,10 +69,9 @@ class Interruption:
             self._is_breakable = was_breakable and not self.is_wanted
 
     def unless_wanted(self, work: Callable[[], _Result]) -> _Result | None:
-        """Return the result of work, or None if an end was requested before or during it.
+        """Return the result of work, or None if an end was requested before or during the work.
 
-        After an interruption any exception of the work counts as its end and is ignored.
-        """
+        After a request, exceptions of the work are ignored."""
         try:
             with self.breakable():
                 result = work()
@@ -84,11 +83,11 @@ class Interruption:
 
 
 _entered = [Interruption()]
-"""One per active `with` block of the main thread. The first never has a request."""
+"""One Interruption per active `interruptible` block of the main thread. The first entry never has a request."""
 
 
 def present() -> Interruption:
-    """Return the innermost interruption of this process. Signals belong to processes."""
+    """Return the Interruption of the innermost active `interruptible` block."""
     return _entered[-1]
 
 
@@ -96,7 +95,7 @@ def present() -> Interruption:
 def interruptible(seconds: float | None = None, limit: str = "") -> Iterator[Interruption]:
     """Handle the stop signals and a time limit inside a `with` block, and yield their Interruption.
 
-    limit: the words for the time limit. Only the main thread gets signals.
+    limit: the text of `reason` after the time limit. Only the main thread gets signals; elsewhere this has no effect.
     """
     interruption = Interruption(limit)
     taken = (*STOP_SIGNALS, *([signal.SIGALRM] if seconds is not None else []))

@@ -1,12 +1,12 @@
 """Kernel: runs tasks of simulated machines one at a time, on virtual time.
 
-A scheduling point is a place where another task may run first: before every operation that other tasks can see. The
-policy grants a task a quantum of points; passing one costs a decrement and a test of `fuel`. When fuel runs out or the
-task blocks, the kernel asks the policy again. Time stands still while any task can run, and jumps to the next timer
-when none can.
+A scheduling point is a place where another task may run first: before every operation that other tasks can observe. The
+policy grants a task a quantum of points; passing a point costs a decrement and a test of `fuel`. When fuel runs out or
+the task blocks, the kernel calls the policy again. Virtual time does not advance while any task can run. If no task can
+run, time jumps to the next timer.
 
-The hub is the greenlet that called `run`. It gets control when a task ends, a machine was killed or no task can run.
-Only the hub unwinds tasks, in a fixed order, and raises the errors of a run.
+The hub is the greenlet that called `run`. The kernel switches to the hub when a task ends, a machine was killed or no
+task can run. Only the hub unwinds tasks, in a fixed order, and raises the errors of a run.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,13 +36,15 @@ _TASK_END = 1 << 60
 _TIMERS_MIN = 64  # a smaller heap is not worth compacting
 REFUSALS_MAX = 1000
 """How often a task of a dead machine may swallow MachineDied and make another world call."""
-_unstoppable: list[SimTask] = []  # never released: when collected, each would also swallow its GreenletExit
+# never released: garbage collection would raise GreenletExit in each, and the task could catch that too
+_unstoppable: list[SimTask] = []
 
 
 class Timers:
-    """A heap of (due_ns, sequence, task, park number). An entry is stale once its task has moved on.
+    """A heap of timers: (due_ns, sequence, task, park number).
 
-    Invariant: at most one entry per task is not stale.
+    A timer is stale once its task is no longer in the park with that number. Invariant: at most one timer per task is
+    not stale.
     """
 
     __slots__ = ("_compact_at", "_heap", "_sequence")
@@ -53,14 +55,14 @@ class Timers:
         self._compact_at = _TIMERS_MIN
 
     def push(self, due_ns: int, task: SimTask) -> None:
-        """Set the timer of a task that is about to park."""
+        """Add a timer for the present park of a task."""
         self._sequence += 1
         heappush(self._heap, (due_ns, self._sequence, task, task.park_number))
         if len(self._heap) > self._compact_at:
             self._compact()
 
     def next_due_ns(self) -> int | None:
-        """Return when the next timer is due, None if no task has one."""
+        """Return when the next timer is due; None without timers."""
         heap = self._heap
         while heap:
             due_ns, _, task, park_number = heap[0]
@@ -70,7 +72,7 @@ class Timers:
         return None
 
     def pop_due(self, now_ns: int) -> list[SimTask]:
-        """Remove and return the tasks due by now_ns: by time, then in the order of setting."""
+        """Remove all timers due by now_ns; return their tasks by due time, then in the order of `push`."""
         due = []
         heap = self._heap
         while heap and heap[0][0] <= now_ns:
@@ -84,7 +86,7 @@ class Timers:
         self._heap.clear()
 
     def _compact(self) -> None:
-        """Drop stale entries. Every wait that ends before its timeout leaves one."""
+        """Drop stale timers. Every wait that ends before its timeout leaves one."""
         live = (entry for entry in self._heap if entry[2].waiting is not None)
         self._heap = [entry for entry in live if entry[2].park_number == entry[3]]
         heapify(self._heap)
@@ -92,7 +94,7 @@ class Timers:
 
 
 class OneMoment:
-    """A block of `Kernel.at_one_moment`: suspends the quantum and restores it at the end."""
+    """The block of `Kernel.at_one_moment`: suspends the quantum and restores it at the end."""
 
     __slots__ = ("_before", "_kernel")
 
@@ -112,9 +114,9 @@ class OneMoment:
 
 
 class Kernel:
-    """One world: machines, time, schedule and digest. It outlives its machines.
+    """The machines, time, schedule and digest of one run.
 
-    Invariant: `_horizon - fuel` scheduling points have been passed so far.
+    The kernel outlives its machines. Invariant: `_horizon - fuel` scheduling points have been passed so far.
     """
 
     __slots__ = (
@@ -135,7 +137,7 @@ class Kernel:
         self.now_ns = 0
         self.wall_start_ms = wall_start_ms
         self.landmarks_ms: Sequence[int] = ()
-        """Durations that the code under test compares with; used to draw how long a fault lasts."""
+        """Durations that the code under test compares with; draws of fault durations prefer these."""
         self.fuel = 0
         self._horizon = 0
         self._is_one_moment = False
@@ -144,7 +146,7 @@ class Kernel:
         self.note = self._digest.note
         """Adds two integers, 0 <= x < 2**64, to the digest. An attribute, because disks call it at every operation."""
         self._policy = policy
-        # Looked up by name: an isinstance check against a protocol takes longer than making a kernel.
+        # Looked up by name, because an isinstance check against a protocol takes longer than making a kernel.
         self._on_uncontested_point: Callable[[SimTask, str], None] | None = getattr(
             policy, WatchingPolicy.on_uncontested_point.__name__, None
         )
@@ -164,8 +166,8 @@ class Kernel:
         self._last_decision_step = 0
         self._hub: greenlet | None = None  # None between runs
         nowhere = Machine(self, "outside")
-        nowhere.alive = False  # so a point outside of any task takes the slow path and passes there
-        # Stands for a caller outside of any task.
+        nowhere.alive = False  # so `point` outside of any task takes the slow path, which permits it
+        # The value of `current` outside of any task.
         self._outside = SimTask(nowhere, "outside", 0, lambda: None, self._run_current)
         self.current = self._outside
         self.trace = trace
@@ -181,14 +183,14 @@ class Kernel:
     # -- called by the driver -----------------------------------------------------------------------
 
     def machine(self, name: str) -> Machine:
-        """Make a machine and switch it on. A name is used once: each life has its own."""
+        """Make a machine and switch it on. Names are unique in a kernel, so each life needs a new name."""
         if name in self._machines:
-            raise ValueError(f"machine {name}: there has been one of that name")
+            raise ValueError(f"machine {name}: a machine of that name exists already")
         machine = self._machines[name] = Machine(self, name)
         return machine
 
     def run(self, machine: Machine, body: Callable[[], T], *, time_limit_ns: int) -> T:
-        """Run body as the main task of machine, with all other tasks, until it returns. Return its value.
+        """Run body as the main task of machine, together with all other tasks. Return the value of body.
 
         Afterwards the machine is off: its remaining tasks are listed in `machine.leftover_tasks` and unwound. Tasks of
         other machines continue in the next run. time_limit_ns counts from now.
@@ -221,10 +223,9 @@ class Kernel:
         return value
 
     def kill(self, machine: Machine) -> None:
-        """Switch a machine off now: its next world calls raise MachineDied.
+        """Switch a machine off now. The next world call of each of its tasks raises MachineDied.
 
-        A task that kills its own machine gets MachineDied at its next call too. Killing a dead machine has no effect.
-        """
+        This includes a task that kills its own machine. Killing a dead machine has no effect."""
         if not machine.alive:
             return
         self.note((_KILL, self.steps))
@@ -233,7 +234,7 @@ class Kernel:
         self._switch_off(machine)
         if self._hub is None:
             self._unwind(machine)
-        else:  # a task cannot unwind itself: the hub does, at the next point
+        else:  # a task cannot unwind itself, so the hub unwinds the machine at the next point
             self._dying.append(machine)
             self._end_quantum()
 
@@ -242,13 +243,13 @@ class Kernel:
         for machine in self._machines.values():
             self._unwind(machine)
         self._dying.clear()
-        # The garbage collector does not look into a suspended greenlet and untracks tuples that hold one, so it would
-        # not find the cycle from a timer's task back to the kernel.
+        # The garbage collector does not traverse suspended greenlets and untracks tuples that contain one. So it would
+        # not find the reference cycle from a timer's task to the kernel.
         self._timers.clear()
         assert not self._ready, "every task has ended"
 
     def digest(self) -> str:
-        """Return the digest of everything noted so far, in hex."""
+        """Return the digest of all words added so far, in hex."""
         return self._digest.hexdigest()
 
     @property
@@ -258,7 +259,7 @@ class Kernel:
 
     @property
     def schedule(self) -> list[list[Any]]:
-        """Return every decision between several tasks, for JSON: [points since the last one, label, task chosen].
+        """Return every decision between several tasks, for JSON: [points since the last decision, label, task chosen].
 
         A label that begins with ~ marks a forced switch: the previous task blocked (`~lock put`) or ended (`~end`), or
         a machine was unwound (`~kill`).
@@ -267,26 +268,25 @@ class Kernel:
         return [flat[at : at + 3] for at in range(0, len(flat), 3)]
 
     def disturb_at(self, step: int) -> None:
-        """Call `disturb` at that step, or at the next one that is not forced."""
+        """Set the step at which to call `disturb`. A forced switch at that step delays the call to the next point."""
         self._disturb_step = min(step, self._step_limit)
         self._end_quantum()
 
     def raise_step_limit(self, times: int) -> None:
-        """Multiply the step limit, for a caller that adds scheduling points to the code under test."""
+        """Multiply the step limit. For callers that add scheduling points to the code under test."""
         was_undisturbed = self._disturb_step == self._step_limit
         self._step_limit *= times
         if was_undisturbed:
             self._disturb_step = self._step_limit
 
     def at_one_moment(self) -> OneMoment:
-        """Pass no scheduling point inside a block, so that it can compare values of one moment.
+        """Return a block without scheduling points, so that values read in the block are of one moment.
 
-        The block must not wait, wake a task or make one: a policy could then end the quantum that the block suspends.
-        """
+        The block must not wait, wake a task or spawn a task, because a policy could then end the suspended quantum."""
         return OneMoment(self)
 
     def pass_time(self, ns: int) -> None:
-        """Advance time while no task runs, also if some can run."""
+        """Advance virtual time, even if tasks can run."""
         assert ns >= 0, ns
         self.now_ns += ns
         self.note((_TIME_JUMP, self.now_ns))
@@ -311,7 +311,7 @@ class Kernel:
             and not self._dying
             and self.disturb(self.steps)
         ):
-            return  # it was paused, then chosen again
+            return  # the disturbance paused the task, and the policy chose it again later
         chosen = None if self._dying else self._elect(label)
         if chosen is not current:
             self._switch_to(chosen)
@@ -323,7 +323,7 @@ class Kernel:
             self.refuse(current.machine)
             raise RuntimeError(f"{why.label}: would block, outside of any task")
         assert current.waiting is None, f"{current.name} runs"
-        assert not self._is_one_moment, f"{current.name} waits for {why.label} within what is to be one moment"
+        assert not self._is_one_moment, f"{current.name} waits for {why.label} inside at_one_moment"
         current.waiting = why
         current.due_ns = due_ns
         current.park_number += 1
@@ -332,7 +332,7 @@ class Kernel:
         if self.trace is not None:
             self.trace.parked(why)
         self._ready.remove(current)
-        chosen = None if self._dying else self._elect(f"~{why.label}")  # ~: forced, not chosen
+        chosen = None if self._dying else self._elect(f"~{why.label}")  # ~ marks a forced switch
         if chosen is not current:
             self._switch_to(chosen)
         return current.woken
@@ -348,13 +348,13 @@ class Kernel:
         if task.waiting is None or not task.machine.alive or (task.due_ns is not None and task.due_ns <= due_ns):
             return
         task.due_ns = due_ns
-        task.park_number += 1  # its earlier timer, if any, is stale now
+        task.park_number += 1  # makes an earlier timer of the task stale
         self._timers.push(due_ns, task)
 
     def spawn(self, machine: Machine, name: str, body: Callable[[], Any]) -> SimTask:
         """Make a task, runnable at once, named `machine/name`, then `machine/name#2`, …"""
-        assert machine.kernel is self, f"{machine.name} is another kernel's"
-        assert not self._is_one_moment, f"{name} is made within what is to be one moment"
+        assert machine.kernel is self, f"{machine.name} belongs to another kernel"
+        assert not self._is_one_moment, f"{name} is spawned inside at_one_moment"
         if not machine.alive:
             self.refuse(machine)
             raise MachineDied(machine.name)
@@ -372,18 +372,18 @@ class Kernel:
         """Raise MachineDied for a call to a dead machine. Return if the caller is outside of any task."""
         task = self.current
         if self.fuel < 0:
-            self.fuel = 0  # a refused point is not a step, and the next point takes this path again
+            self.fuel = 0  # a refused point does not count as a step, and the next point takes the slow path again
         if task is self._outside:
             return
         task.refusals += 1
         if task.refusals > REFUSALS_MAX and self._hub is not None:
-            self._hub.switch(None)  # never returns: the task would swallow MachineDied again
+            self._hub.switch(None)  # never returns, because the task would catch MachineDied again
         raise MachineDied(machine.name)
 
     # -- scheduling ----------------------------------------------------------------------------------
 
     def _elect(self, label: str) -> SimTask | None:
-        """Choose the next task and grant it a quantum. None: the hub must decide."""
+        """Choose the next task and grant it a quantum. Return None if the hub must handle the stop or failure."""
         ready = self._ready
         while not ready:
             if not self._jump_to_next_timer():
@@ -400,7 +400,8 @@ class Kernel:
             else:
                 ran = None if self.current is self._outside else self.current
                 chosen = ready[policy.choose(ready, ran, label, step)]
-                # Continuing a task is no decision, so record and digest do not depend on how often a policy is asked.
+                # Continuing the same task is no decision, so record and digest do not depend on how often the policy is
+                # called.
                 if chosen is not ran or label[0] == "~":
                     points = step - self._last_decision_step
                     self._last_decision_step = step
@@ -410,10 +411,10 @@ class Kernel:
                         self._digest.fold()
             quantum = policy.quantum(chosen, step)
             assert quantum >= 0, f"{policy.name} grants {quantum} points"
-        except Exception as failure:  # for the hub: simulated code must not swallow it
+        except Exception as failure:  # raised later by the hub, because simulated code could catch it here
             self._policy_failure = failure
             return None
-        if quantum >= self._disturb_step - step:  # so the disturbed point takes the slow path
+        if quantum >= self._disturb_step - step:  # so the point of a disturbance takes the slow path
             quantum = max(0, self._disturb_step - step - 1)
         self.fuel = quantum
         self._horizon = step + quantum
@@ -423,19 +424,19 @@ class Kernel:
         """Switch to a task or to the hub. Returns when the current task is chosen again.
 
         The hub starts new tasks. A greenlet inherits the call depth of the greenlet that starts it, so a chain of tasks
-        that start each other would run out of calls.
+        that start one another would reach the recursion limit.
         """
         if chosen is not None:
             if self.trace is not None:
                 self.trace.add("switch", chosen.name)
             self.current = chosen
             if chosen:
-                return chosen.switch()  # from task to task: half the cost of a detour through the hub
+                return chosen.switch()  # a direct switch costs half as much as one through the hub
         assert self._hub is not None, "a task runs only under a hub"
         return self._hub.switch(chosen)
 
     def _run_current(self) -> None:
-        """Run the body of the current task: the entry of its greenlet."""
+        """Run the body of the current task. Each task's greenlet starts here."""
         task = self.current
         if self.trace is not None:
             self.trace.add("start", task.name)
@@ -449,7 +450,7 @@ class Kernel:
         self._task_ended(task)
 
     def _task_ended(self, task: SimTask) -> None:
-        """Remove a task: its body has ended or will never start."""
+        """Remove a task whose body has ended or will never start."""
         assert not task.ended, task.name
         task.ended = True
         machine = task.machine
@@ -467,11 +468,14 @@ class Kernel:
             self.wake(joiner)
 
     def _jump_to_next_timer(self) -> bool:
-        """Advance time to the next timer and make all tasks due then runnable. False: no timer before the limit."""
+        """Advance time to the next timer and wake all tasks due then.
+
+        Return False if no timer is due before the limit.
+        """
         due_ns = self._timers.next_due_ns()
         if due_ns is None or due_ns > self._deadline_ns:
             return False
-        self.now_ns = max(self.now_ns, due_ns)  # `pass_time` may have passed it
+        self.now_ns = max(self.now_ns, due_ns)  # `pass_time` may have advanced time past the timer
         self.note((_TIME_JUMP, self.now_ns))
         if len(self._pending) >= FOLDED_AT_WORDS:
             self._digest.fold()
@@ -481,7 +485,7 @@ class Kernel:
 
     def _make_ready(self, task: SimTask, *, woken: bool) -> None:
         assert task.waiting is not None, f"{task.name} can run already"
-        assert not self._is_one_moment, f"{task.name} is woken within what is to be one moment"
+        assert not self._is_one_moment, f"{task.name} is woken inside at_one_moment"
         task.waiting = None
         task.woken = woken
         if self.trace is not None:
@@ -491,7 +495,7 @@ class Kernel:
             self._end_quantum()
 
     def _end_quantum(self) -> None:
-        """Revoke the rest of the grant, so that the next point takes the slow path."""
+        """End the quantum of the current task, so that its next point takes the slow path."""
         self._horizon -= self.fuel
         self.fuel = 0
 
@@ -546,7 +550,7 @@ class Kernel:
             self._unwind(self._dying.pop(0))
 
     def _unwind(self, machine: Machine) -> None:
-        """End every task of a machine, in spawn order. Tasks that never ran are not started."""
+        """End every task of a machine, in spawn order. Tasks that have not started never start."""
         self._switch_off(machine)
         before = self.current
         self._adopt_tasks(getcurrent())
@@ -558,12 +562,12 @@ class Kernel:
             self.current = before
 
     def _end_task(self, task: SimTask) -> None:
-        """End a task of a dead machine: it gets MachineDied now and at every further world call."""
+        """End a task of a dead machine: raise MachineDied in the task now and at every further world call."""
         task.waiting = None
         if task:  # started, and not ended by an exception such as KeyboardInterrupt
             self.current = task
             self._end_quantum()
-            # If left to the garbage collector, its `finally` blocks would run at an unpredictable moment.
+            # The garbage collector would run the task's `finally` blocks at an unpredictable moment.
             task.throw(MachineDied(task.machine.name))
         if not task.ended:
             self._task_ended(task)
@@ -572,7 +576,7 @@ class Kernel:
             raise UnstoppableTaskError(task.name, task.refusals)
 
     def _adopt_tasks(self, parent: greenlet) -> None:
-        """Make all tasks end into the greenlet that drives them now."""
+        """Set the greenlet that gets control when a task ends."""
         for machine in self._machines.values():
             for task in machine.live_tasks.values():
                 task.parent = parent

@@ -1,9 +1,9 @@
 """Machines as seen by their tasks: clocks, locks, signals, cells, processors.
 
-A machine dies as a whole, with its tasks, their memory and its wall clock; disks outlive it. A task is a greenlet that
-switches only at world calls. Every call that other tasks can notice is a scheduling point before it takes effect. The
-hottest lines of a simulation are here: points are inlined (decrement, test), and a label is built only when the policy
-is asked.
+If a machine dies, its tasks, their memory and its wall clock are gone; its disks remain. A task is a greenlet that
+switches only at world calls. Every call with an effect on other tasks passes a scheduling point before the effect. The
+code here runs most often in a simulation. So points are inlined (decrement, test), and a label is built only when the
+policy is called.
 """
 
 from collections.abc import Callable
@@ -56,7 +56,7 @@ class Scheduler(Protocol):
 
 
 class Waiting:
-    """The reason for which a task is parked. Locks and signals are reasons themselves."""
+    """The reason for which a task is parked. Locks and signals are subclasses."""
 
     __slots__ = ("label",)
 
@@ -73,7 +73,7 @@ _COMPUTING = Waiting("processor")
 
 
 class SimTask(greenlet):
-    """One task of a machine. Compared by identity, ordered by `number`, which the kernel counts."""
+    """One task of a machine. Tasks are compared by identity and ordered by `number`, which the kernel assigns."""
 
     __slots__ = (
         *("body", "due_ns", "ended", "failure", "joiners", "machine", "name", "number", "park_number"),
@@ -83,24 +83,24 @@ class SimTask(greenlet):
     def __init__(
         self, machine: "Machine", name: str, number: int, body: Callable[[], Any], run: Callable[[], None]
     ) -> None:
-        """Make a task that begins with run in its own greenlet; run must call body."""
+        """Make a task whose greenlet starts with run; run must call body."""
         super().__init__(run)
         self.machine = machine
         self.name = name
         self.number = number
         self.body = body
-        self.ended = False  # also true of a task that will never be started
+        self.ended = False  # also true if the task will never start
         self.value: Any = None
         self.failure: Exception | None = None
         self.waiting: Waiting | None = None  # None while it runs or can run
-        self.due_ns: int | None = None  # when the present park times out
+        self.due_ns: int | None = None  # when the current park times out
         self.park_number = 0  # timers of an earlier park are stale
         self.woken = False
         self.refusals = 0
         self.joiners: list[SimTask] = []
 
     def join(self, timeout_ms: int | None) -> bool:
-        """Wait for the task to end; False after timeout_ms without its end. None: wait for ever."""
+        """Wait until the task ends (True) or for timeout_ms (False). None: no timeout."""
         kernel = self.machine.kernel
         why = Waiting(f"join {self.name}")
         kernel.point(why.label)
@@ -109,11 +109,11 @@ class SimTask(greenlet):
             joiner = kernel.current
             self.joiners.append(joiner)
             if not kernel.park(why, due_ns):
-                self.joiners.remove(joiner)  # else the end of the task would wake it from another wait
+                self.joiners.remove(joiner)  # or the end of the task would wake the joiner from a later wait
         return self.ended
 
     def describe_wait(self, now_ns: int) -> str:
-        """Describe the wait: its reason, the holder of a lock, and the timeout."""
+        """Describe why the task waits: the reason, the holder of a lock, and the timeout."""
         if self.waiting is None:
             return "runnable"
         wait = self.waiting.describe()
@@ -135,14 +135,13 @@ class SimLock(Waiting):
         self._waiters: list[SimTask] = []  # a few at most
 
     def __enter__(self) -> None:
-        # `Kernel.point` is inlined here and below, and labels are built only when the policy is asked: these are the
-        # hottest lines of a simulation.
+        # `Kernel.point` is inlined here and below, because this code runs most often in a simulation.
         kernel = self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
             kernel.reschedule(self.label)
         current = kernel.current
-        while self._holder is not None:  # not fair: the first to run takes it, and waiters contend again
+        while self._holder is not None:  # not fair: the task that runs first gets the lock, and the others wait again
             if self._holder is current:
                 raise RuntimeError(f"{self.label}: {current.name} holds it already, and it is not re-entrant")
             self._waiters.append(current)
@@ -164,7 +163,7 @@ class SimLock(Waiting):
 
 
 class WaitQueue(Waiting):
-    """Tasks that wait for the same event until a waker removes them from here or their time is up."""
+    """Tasks that wait for the same event. A task leaves the queue when it is woken or its wait times out."""
 
     __slots__ = ("_kernel", "_waiters")
 
@@ -183,9 +182,9 @@ class WaitQueue(Waiting):
 
 
 class SimSignal(WaitQueue):
-    """A wake-up that is remembered once.
+    """A wake-up for one task. Without a waiting task, the signal stays set for the next wait.
 
-    Invariant: tasks queue only while the signal is not set. Setting it wakes one of them.
+    Invariant: tasks queue only while the signal is not set. `notify` sets it and wakes one task.
     """
 
     __slots__ = ("_is_set",)
@@ -207,7 +206,7 @@ class SimSignal(WaitQueue):
             kernel.wake(self._waiters.pop(0))
 
     def wait(self, timeout_ms: int | None) -> bool:
-        """Wait until notified (True; consumes the notice) or for timeout_ms (False). None: for ever."""
+        """Wait for `notify` (True; clears the signal) or for timeout_ms (False). None: no timeout."""
         kernel = self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
@@ -222,26 +221,26 @@ class SimSignal(WaitQueue):
 
 
 class Gate(WaitQueue):
-    """A queue of tasks that wait for a change. Opening wakes all, and each checks its condition again.
+    """A queue of tasks that wait for a change. `open` wakes all, and each task checks its condition again.
 
-    Invariant: every waiter is parked here, and is woken once.
+    Invariant: every waiter is parked in this queue, and is woken once.
     """
 
     __slots__ = ()
 
     def wait(self, due_ns: int | None) -> None:
-        """Wait until it is opened or until due_ns; None: for ever."""
+        """Wait for `open` or until due_ns; None: no timeout."""
         self._park(due_ns)
 
     def open(self) -> None:
         """Wake every waiter, in the order of arrival."""
-        # replaced at once: a waiter whose condition fails waits for the next opening
+        # replaced before the wake-ups: a waiter whose condition is false waits for the next `open`
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             self._kernel.wake(waiter)
 
     def open_at(self, due_ns: int) -> None:
-        """Wake every present waiter at due_ns at the latest."""
+        """Wake every current waiter at due_ns at the latest."""
         for waiter in self._waiters:
             self._kernel.hasten(waiter, due_ns)
 
@@ -278,7 +277,7 @@ class SimCell:
         return self._value
 
     def compare_and_set(self, expected: int, value: int) -> bool:
-        """Replace expected by value in one step; return False without a change if the value differs."""
+        """Replace expected by value in one step. Return False, without a change, if the cell has another value."""
         kernel = self._kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
@@ -291,9 +290,9 @@ class SimCell:
 
 @dataclass(slots=True, eq=False)
 class Processor:
-    """One processor, first come, first served: one task computes at a time, and computing takes time.
+    """One processor: one task computes at a time, in the order of requests.
 
-    Simulated code takes no virtual time by itself; a model that needs costs reports them here.
+    Simulated code takes no virtual time by itself. Models that need CPU time call `work`.
 
     Invariant: if `_free_at_ns` is in the future, the processor is busy until then.
     """
@@ -307,15 +306,15 @@ class Processor:
         if cost_ns <= 0:
             return
         kernel = self._kernel
-        # The end of the queue is enough: the next request begins there.
+        # No queue is stored: the next request begins when all earlier work ends.
         self._free_at_ns = max(kernel.now_ns, self._free_at_ns) + cost_ns
         self.busy_ns += cost_ns
-        assert self.busy_ns <= self._free_at_ns, "one processor is never taken twice"
+        assert self.busy_ns <= self._free_at_ns, "two tasks never compute at the same time"
         kernel.park(_COMPUTING, self._free_at_ns)
 
 
 class SimClock:
-    """The two clocks of a machine. Reading one is no scheduling point: time stands still between timers."""
+    """The two clocks of a machine. A read is no scheduling point, because time advances only with timers."""
 
     __slots__ = ("_kernel", "_machine")
 
@@ -352,7 +351,7 @@ class SimTasks:
         self._kernel = machine.kernel
 
     def spawn(self, name: str, body: Callable[[], None]) -> SimTask:
-        """Start body as a task. A scheduling point, before the task exists."""
+        """Start body as a task. The scheduling point is before the task exists."""
         self._kernel.point("spawn")
         return self._kernel.spawn(self._machine, name, body)
 
@@ -387,19 +386,19 @@ class Machine:
         self.name = name
         self.alive = True
         self.wall_offset_ms = 0
-        """Added to the wall clock; a fault may step it ahead or back."""
+        """Added to the wall clock; a fault may move it forward or backward."""
         self.at_death: list[Callable[[], None]] = []
-        """Called once when the machine is switched off, before any of its tasks has ended."""
+        """Functions to call once when the machine is switched off, before its tasks end."""
         self.leftover_tasks: list[str] = []
         """Tasks still running when the main task of `Kernel.run` ended."""
         self.live_tasks: dict[int, SimTask] = {}
-        """By number: the order of spawning, and of unwinding."""
+        """Tasks by number, in the order of spawning, which is also the order of unwinding."""
         self._names_used: dict[str, int] = {}
         self.clock = SimClock(self)
         self.tasks = SimTasks(self)
 
     def name_task(self, name: str) -> str:
-        """Return `machine/name`, with a number from the second use on: names are unique in a kernel."""
+        """Return `machine/name`, unique in the kernel. The second task of that name is `machine/name#2`, and so on."""
         count = self._names_used.get(name, 0) + 1
         self._names_used[name] = count
         return f"{self.name}/{name}" if count == 1 else f"{self.name}/{name}#{count}"

@@ -4,8 +4,8 @@ Code changes its behaviour at timeouts, margins and intervals, which range from 
 log-uniform: each octave within its bounds is equally likely. One draw in four is a landmark instead: a duration that
 the code under test compares with, or one unit less or more, to find off-by-one mistakes.
 
-The record holds the place on a logarithmic scale. So a replay needs no landmarks, and halving a place while shrinking
-takes the square root of the magnitude.
+The record contains the position on a logarithmic scale. So a replay needs no landmarks, and when shrinking halves a
+position, the magnitude becomes its square root.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from .choices import Stream
 
 _FRACTION_BITS = 46
-"""Bits of a place within an octave: at least the bits of a magnitude, so that every magnitude has its own place."""
+"""Bits of a position within an octave: as many as of a magnitude, so that each magnitude has its own position."""
 _OCTAVE = 1 << _FRACTION_BITS
 _LANDMARK_CHANCE = 0.25
 _AROUND = (-1, 0, 1)
@@ -25,7 +25,7 @@ def draw_magnitude(
 ) -> int:
     """Draw least <= x <= most, for 0 < least and most < 2**46. The plain outcome is least.
 
-    landmarks: interesting multiples of unit, drawn with their neighbours. Those out of bounds are ignored.
+    landmarks: multiples of unit that are drawn more often, with their neighbours. Landmarks out of bounds are ignored.
     """
     assert 0 < least <= most < _OCTAVE, (least, most)
     if least == most:
@@ -48,12 +48,12 @@ def draw_duration_ns(stream: Stream, least_ns: int, most_ms: int, label: str, la
 
 
 def _place_of(magnitude: int) -> int:
-    """Return the place of a magnitude on the scale: its octave, then linear within the octave."""
+    """Return the position of a magnitude: the octave in the high bits, then linear within the octave."""
     octave = magnitude.bit_length() - 1
     return (octave << _FRACTION_BITS) + (magnitude << (_FRACTION_BITS - octave)) - _OCTAVE
 
 
 def _magnitude_at(place: int) -> int:
-    """Return the magnitude at a place, rounded down. Integers only: floats may differ between machines."""
+    """Return the magnitude at a position, rounded down. Integers only, because floats may differ between machines."""
     octave, fraction = divmod(place, _OCTAVE)
     return (_OCTAVE + fraction) >> (_FRACTION_BITS - octave)

@@ -1,12 +1,12 @@
 """Schedules as text: deviations from the default schedule.
 
 The default schedule never preempts: a task runs until it blocks, and the next task is the one that became runnable
-first. An entry is one deviation, named by its place:
+first. An entry describes one deviation:
 
     life-0/producer-1 @ store #3 -> life-0/flush
 
 Before producer-1 executes its third `store`, flush runs. A label that begins with ~ is the reason for which the task
-blocked, so it could not have gone on. The number counts every time the task was at this label, also when no other task
+blocked, so another task had to run. The number counts every time the task was at this label, also when no other task
 could run. Empty lines and lines that begin with # are ignored.
 """
 
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 _LINE = re.compile(r"(?P<task>\S.*?) @ (?P<label>\S.*?) #(?P<nth>[1-9]\d*) -> (?P<chosen>\S.*)")
 FORCED = "~"
-"""Prefix of a label at which the task could not go on."""
+"""Prefix of a label at which the task blocked or ended."""
 
 
 class ScheduleError(ValueError):
@@ -32,7 +32,7 @@ class Switch(NamedTuple):
 
     @property
     def is_preemption(self) -> bool:
-        """Return whether the task could have gone on."""
+        """Return whether the task could have continued."""
         return not self.label.startswith(FORCED)
 
     def __str__(self) -> str:
@@ -59,7 +59,7 @@ def parse_schedule(text: str) -> list[Switch]:
         except ScheduleError as error:
             raise ScheduleError(f"line {number}: {error}") from error
         if entry[:3] in places:
-            raise ScheduleError(f"line {number}: {entry.task} @ {entry.label} #{entry.nth} is there already")
+            raise ScheduleError(f"line {number}: {entry.task} @ {entry.label} #{entry.nth} is a duplicate")
         places.add(entry[:3])
         schedule.append(entry)
     return schedule

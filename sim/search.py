@@ -1,21 +1,22 @@
 """Search: runs a program under every schedule within a bound, each exactly once.
 
 The default schedule lets each task run until it blocks; the next task is then the one that became runnable first. A
-`Bounded` policy follows it with given deviations and notes other possible deviations. A deviation prints as its place
-and its choice:
+`Bounded` policy follows the default schedule with given deviations and records other possible deviations. A deviation
+is printed as its place and its choice:
 
     118:1       at point 118, the first of the tasks that could run instead of the running one
     204~1:2     at the first forced switch after point 204, the second of the tasks after the default one
 
-The search stores only the decisions of the last run. The next schedule keeps these decisions up to the last one with an
-untried option, takes that option, and then follows the default. Cheap schedules come first, so that a failure is found
-with the fewest deviations.
+The search stores only the decisions of the last run. The next schedule repeats these decisions up to the last one with
+an untried option, takes that option, and then follows the default. Cheap schedules run first, so that a failure is
+found with the fewest deviations.
 
     kind         cost of a schedule
-    preemptions  1 for each switch away from a task that could go on; a switch is free where a task blocks or ends
-    delays       at each decision, the number of tasks passed over that came before the chosen one
+    preemptions  1 for each switch away from a task that could continue; a switch is free if the task blocks or ends
+    delays       at each decision, the number of tasks before the chosen one in the order of the default schedule
 
-If tasks block often, the free choices at forced switches multiply beyond any bound on preemptions; count delays then.
+If tasks block often, the choices at forced switches cost no preemption, so there are too many schedules. Then use
+delays.
 
 Sources: Musuvathi, Qadeer, Iterative Context Bounding for Systematic Testing of Multithreaded Programs, PLDI 2007;
 Emmi, Qadeer, Rakamaric, Delay-Bounded Scheduling, POPL 2011, with a queue in which a delayed task keeps its place.
@@ -43,7 +44,7 @@ class ScheduleDeviation(NamedTuple):
     step: int
     """Scheduling points passed, including the point of the decision."""
     forced: int
-    """0: the running task could go on; 1, 2, …: the number of a forced switch since that point."""
+    """0: the running task could continue; 1, 2, …: the number of a forced switch since that point."""
     option: int
     """1, 2, …: the number of the task among the others, in the order of becoming runnable."""
 
@@ -64,7 +65,7 @@ def parse_deviations(text: str) -> tuple[ScheduleDeviation, ...]:
 
 
 class SwitchPoint(NamedTuple):
-    """One decision between several tasks, and the points after it that could have been decisions too."""
+    """One decision between several tasks, and later points of its quantum at which a preemption was possible."""
 
     step: int
     forced: int
@@ -76,18 +77,21 @@ class SwitchPoint(NamedTuple):
 
 
 class Bounded:
-    """The default schedule with deviations. Invariant: the first `_taken` have happened, each at its place."""
+    """The default schedule with deviations.
+
+    Invariant: the first `_taken` deviations have happened, each at its place.
+    """
 
     name = "bounded"
-    # So no task becomes runnable within a quantum: the options stay the same between two decisions, a quantum is noted
-    # as one decision, and points without a deviation cost no time.
+    # With interrupts, no task becomes runnable within a quantum, so the options stay the same between two decisions. A
+    # quantum is recorded as one decision, and points without a deviation cost no time.
     interrupts_on_wake = True
 
     def __init__(self, deviations: Sequence[ScheduleDeviation] = ()) -> None:
         self._deviations = deviations
         self._taken = 0
         self._decisions: list[SwitchPoint] = []
-        self._open: SwitchPoint | None = None  # the latest, while its quantum runs
+        self._open: SwitchPoint | None = None  # the last decision, while its quantum runs
         self._is_contested = False
         self._granted: SimTask | None = None
         self._granted_parks = 0
@@ -105,7 +109,10 @@ class Bounded:
         return self._decisions
 
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
-        """Return the default or the choice of a deviation. ReplayDivergedError if that task does not exist."""
+        """Return the default, or the choice of a deviation.
+
+        Raises ReplayDivergedError if too few tasks are runnable.
+        """
         if self._granted is not None:
             self._close(self._granted, step)
         forced = 0
@@ -122,14 +129,14 @@ class Bounded:
         return option - 1 if option <= default else option
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Grant everything up to the next deviation."""
+        """Grant all points up to the next deviation."""
         if not self._is_contested and self._granted is not None:
             self._close(self._granted, step)
         self._is_contested = False
         self._granted, self._granted_parks = chosen, chosen.park_number
         if self._taken < len(self._deviations):
             deviation = self._deviations[self._taken]
-            if not deviation.forced:  # a forced switch asks by itself
+            if not deviation.forced:  # the kernel calls `choose` at every forced switch
                 return max(0, deviation.step - step - 1)
         return ENDLESS
 
@@ -147,11 +154,11 @@ class Bounded:
         return deviation.option
 
     def _close(self, granted: SimTask, step: int) -> None:
-        """Note the last point of the latest decision's quantum, now that step points have been passed."""
+        """Record the last point of the last decision's quantum; step points have been passed so far."""
         if self._open is None:
             return
         stands_there = not granted.ended and granted.park_number == self._granted_parks
-        # The task stands at a point that is decided now, or it was killed there.
+        # If true, the task is at a point that is decided now, or it was killed at this point.
         passed = step - 1 if stands_there else step
         self._decisions.append(self._open._replace(silent_to=max(passed, self._open.step)))
         self._open = None
@@ -180,20 +187,19 @@ class ScheduleSearch(Generic[T]):
         self.by_cost: list[int] = []
         """Number of schedules explored, by cost."""
         self.is_complete = False
-        """Whether every schedule within the bound has been explored, by this search or up to `after`."""
+        """Whether every schedule within the bound has been explored, by this or an earlier search up to `after`."""
         self.runs = 0
-        """Number of runs. Cheaper schedules run again on the way to more expensive ones."""
+        """Number of runs. Includes repeated runs of cheaper schedules, which lead to more expensive ones."""
         self._run = run
         self._limit = limit
         self._after = None if after is None else parse_deviations(after)
 
     @property
     def explored(self) -> int:
-        """Return how many schedules have been explored."""
         return sum(self.by_cost)
 
     def __str__(self) -> str:
-        """Describe the explored part, and whether it is complete."""
+        """Describe which schedules were explored, and whether these are all."""
         count = f"{self.explored:,}".replace(",", " ")
         extent = f"schedules with ≤ {self.bound} {self.kind}"
         if not self.is_complete:
@@ -241,7 +247,7 @@ class ScheduleSearch(Generic[T]):
     def _next(self, decisions: list[SwitchPoint], bound: int) -> tuple[ScheduleDeviation, ...] | None:
         """Return the next schedule after a run: another option at the last decision that has one within the bound.
 
-        The points of a quantum come after the decision that began it, and the last point is tried first.
+        The last point of a quantum is tried first, and the decision that began the quantum is tried last.
         """
         total = self._total(decisions)
         for index in range(len(decisions) - 1, -1, -1):
@@ -272,12 +278,12 @@ def explore_schedules(
 ) -> ScheduleSearch[T]:
     """Return a search that runs a program under every schedule within a bound and yields the results.
 
-    run makes a new kernel with the given policy; with the same schedule it must do the same. kind: the unit of bound,
-    see above. limit: maximum number of schedules. after: continue after this schedule of an earlier search of the same
-    kind.
+    run makes a new kernel with the given policy and must be deterministic for a given schedule. kind: the unit of
+    bound, see the module. limit: maximum number of schedules. after: continue after this schedule of an earlier search
+    of the same kind.
 
-    Raises ValueError for invalid arguments. Iterating raises ReplayDivergedError if the program differs between runs or
-    from the one that `after` belongs to, and any exception of run.
+    Raises ValueError for invalid arguments. The iteration raises any exception of run, and ReplayDivergedError if the
+    program changed between runs or since the search that returned `after`.
     """
     return ScheduleSearch(run, bound, kind, limit, after)
 

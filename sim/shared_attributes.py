@@ -1,9 +1,10 @@
 """Shared attributes: finds attributes in source code that tasks can race on.
 
-An attribute can race if it can change while several tasks know its object: a method other than a constructor assigns
-it, or it holds a container, which is changed in place. The class of an object other than `self` is unknown. So an
-assignment `x.size` in any function counts for every class with an attribute `size`: the result has too many attributes
-rather than too few. It is the same in every process, whatever was imported and run before.
+Tasks can race on an attribute that changes while several tasks have its object. Either a method other than a
+constructor assigns the attribute, or its value is a container, which can change in place. The analysis does not know
+the class of an object other than `self`. So an assignment to `x.size` counts for every class with an attribute `size`:
+the result has too many attributes rather than too few. The result is the same in every process, whatever was imported
+and run before.
 """
 
 import ast
@@ -15,7 +16,7 @@ from types import ModuleType
 from typing import NamedTuple
 
 _CONSTRUCTORS = ("__init__", "__post_init__", "__new__")
-"""No other task knows the objects that these functions assign to."""
+"""No other task has the object yet while these functions assign its attributes."""
 _CONTAINERS = frozenset({"bytearray", "Counter", "defaultdict", "deque", "dict", "list", "OrderedDict", "set"})
 _DISPLAYS = (ast.Dict, ast.DictComp, ast.List, ast.ListComp, ast.Set, ast.SetComp)
 _UNCHANGING = (tuple, Enum, BaseException)
@@ -30,29 +31,28 @@ class SharedAttribute(NamedTuple):
     owner: type
     name: str
     is_container: bool
-    """Whether it holds a container: a task that reads it may change the container next."""
+    """Whether the value is a container: a task that reads the attribute may change the container next."""
 
 
 class _ClassFacts(NamedTuple):
     owner: type
     attributes: dict[str, bool]
-    """Attributes of its objects by name, and whether each holds a container."""
+    """Attributes of its objects by name, and whether the value of each is a container."""
     assigned_later: set[str]
-    """Attributes that its own functions assign, without constructors."""
+    """Attributes that its own functions other than constructors assign."""
 
 
 class _ModuleFacts(NamedTuple):
     assigned_of_others: set[str]
-    """Attributes that its functions assign of objects other than `self`."""
+    """Attributes of objects other than `self` that the module's functions assign."""
     classes: list[_ClassFacts]
 
 
 @cache
 def shared_attributes(*sources: Source) -> tuple[SharedAttribute, ...]:
-    """Return the attributes that can race, for classes and for all classes of modules.
+    """Return the attributes on which tasks can race, of the given classes and of all classes in the given modules.
 
-    Raises ValueError naming a source that cannot be read.
-    """
+    Raises ValueError, naming the source, if a source cannot be read."""
     facts = {module: _facts_of(module) for module in dict.fromkeys(_module_of(source) for source in sources)}
     by_others = {name for each in facts.values() for name in each.assigned_of_others}
     classes = {
@@ -65,7 +65,7 @@ def shared_attributes(*sources: Source) -> tuple[SharedAttribute, ...]:
     for owner, one in classes.items():
         for name, is_container in one.attributes.items():
             if is_container or name in by_others or name in one.assigned_later:
-                # A class that assigns an inherited attribute does not become its owner.
+                # An inherited attribute belongs to the base class, also if a subclass assigns it.
                 first = [base for base in owner.__mro__ if base in classes and name in classes[base].attributes][-1]
                 found[first, name] = found.get((first, name), False) or is_container
     return tuple(
@@ -78,7 +78,7 @@ def shared_attributes(*sources: Source) -> tuple[SharedAttribute, ...]:
 def _module_of(source: Source) -> ModuleType:
     module = inspect.getmodule(source)
     if module is None:
-        raise ValueError(f"{source.__name__}: it is of no module whose source could be read")
+        raise ValueError(f"{source.__name__}: found no module with its source")
     return module
 
 
@@ -99,7 +99,7 @@ def _facts_of(module: ModuleType) -> _ModuleFacts:
 
 
 def _owner_of(node: ast.ClassDef, module: ModuleType) -> type | None:
-    """Return the class with that name in the module. None if there is no class or its objects do not change."""
+    """Return the class of that definition. None if the module has no such class or its objects do not change."""
     owner = vars(module).get(node.name)
     if not isinstance(owner, type):
         return None
@@ -110,7 +110,7 @@ def _owner_of(node: ast.ClassDef, module: ModuleType) -> type | None:
 
 
 def _assigned_later(statement: ast.stmt) -> Iterator[tuple[str, bool]]:
-    """Yield the attributes that functions assign, without constructors, and whether each is one of `self`."""
+    """Yield the attributes that functions other than constructors assign, and whether each belongs to `self`."""
     for each in _statements_in(statement, constructors=False):
         for target in _targets_of(each):
             for node in ast.walk(target):
@@ -119,7 +119,7 @@ def _assigned_later(statement: ast.stmt) -> Iterator[tuple[str, bool]]:
 
 
 def _attributes_in(node: ast.ClassDef) -> dict[str, bool]:
-    """Return the attributes of a class's objects by name, and whether each holds a container."""
+    """Return the attributes of a class's objects by name, and whether the value of each is a container."""
     found: dict[str, bool] = {}
     for field in node.body:
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):  # of a dataclass
@@ -134,7 +134,7 @@ def _attributes_in(node: ast.ClassDef) -> dict[str, bool]:
 
 
 def _statements_in(statement: ast.stmt, *, constructors: bool) -> Iterator[ast.AST]:
-    """Yield a statement and all statements in it. Expressions, most of a tree, assign nothing and are not entered."""
+    """Yield a statement and all statements in it. Expressions are skipped, because they assign nothing."""
     waiting: list[ast.AST] = [statement]
     while waiting:
         node = waiting.pop()

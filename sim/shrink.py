@@ -1,22 +1,22 @@
 """Shrinking: reduces a failing run to a local minimum that fails in the same way.
 
 A run is a function of its decisions: draws that are not plain, and deviations from the default schedule. Shrinking
-edits these decisions and runs the program again. Any subset of them is valid input, because a replay gives the plain
-outcome for a missing draw and follows the default schedule at a missing deviation. So an edit never breaks the
-program's own rules, as an edit of its inputs or of its trace could.
+edits these decisions and runs the program again. Any subset of them is valid, because a replay returns the plain
+outcome for a missing draw and follows the default schedule at a missing deviation. An edit of the program's inputs or
+of its trace could be invalid.
 
 The test of a candidate makes one run. If the run fails in the same way, the test returns the decisions that the run
-met, and the search continues from these: decisions that lost their place disappear by themselves. "The same way" is up
-to the test. A test that is too strict stops early; a test that is too loose may end at another bug.
+used, and the search continues from these. So decisions without effect disappear. The test defines "the same way". A
+test that is too strict stops early; a test that is too loose may end at another bug.
 
-Three steps repeat until none of them helps:
+Three steps repeat until none of them makes the run smaller:
 
-    1. drop switches of the schedule, preemptions first: they are the hardest part to read
-    2. drop whole streams of draws, then single draws (delta debugging: large chunks first, then smaller ones)
-    3. lower the values of the remaining draws by bisection
+    1. drop switches of the schedule, preemptions first, because they are the hardest part to understand 2. drop whole
+    streams of draws, then single draws (delta debugging: large chunks first, then smaller ones) 3. lower the values of
+    the remaining draws by bisection
 
-The result is minimal only in the sense that no single part can be dropped. Two parts that can only go together remain.
-The number of tries bounds the cost. With that bound the search is deterministic; with a clock in `stop` it is not.
+In the result no single part can be dropped. Two parts that can only be dropped together remain. The number of tries
+bounds the cost. The search is deterministic unless `stop` reads a clock.
 
 Source: Zeller, Hildebrandt, Simplifying and Isolating Failure-Inducing Input, IEEE TSE 2002.
 """
@@ -28,8 +28,8 @@ from typing import Generic, TypeVar
 from .choices import Decision
 from .schedule import Switch
 
-_VALUE_STEPS_MAX = 6  # of bisection, each of which is a run: 1/64 of the range is close enough
-_COARSE_PARTS = 8  # the smallest chunk is 1/8 while other large parts can be dropped
+_VALUE_STEPS_MAX = 6  # runs per bisection: a result within 1/64 of the range is close enough
+_COARSE_PARTS = 8  # the smallest chunk of a coarse search is 1/8 of the parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,9 @@ P = TypeVar("P")
 class Search(Generic[C]):
     """A search for a smaller candidate. `best` is the smallest so far, `tries` the number of tests.
 
-    still_fails returns the record that the candidate's run followed, or None if it does not fail in the same way. stop
-    is called before each try; True ends the search. on_try is called after each try with its success.
+    still_fails returns the record of the candidate's run, or None if the run does not fail in the same way. stop is
+    called before each try; True ends the search. on_try is called after each try with the candidate and whether it
+    fails.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Search(Generic[C]):
         self.best = start
         self.tries = 0
         self.is_coarse = False
-        """Drop parts in large chunks only, while other large parts can be dropped."""
+        """Whether to drop parts in large chunks only."""
         self._still_fails = still_fails
         self._tries_max = tries_max
         self._stop = stop
@@ -74,13 +75,13 @@ class Search(Generic[C]):
 
     @property
     def is_over(self) -> bool:
-        """Return whether the budget is used up."""
+        """Return whether the search must end: all tries are used, or `stop` returned True."""
         if not self._has_stopped:
             self._has_stopped = self.tries >= self._tries_max or self._stop()
         return self._has_stopped
 
     def attempt(self, candidate: C) -> bool:
-        """Test a candidate, and continue from it if it still fails. A candidate is tested once."""
+        """Test a candidate unless it was tested before. If the candidate still fails, it becomes the best."""
         if candidate in self._seen or self.is_over:
             return False
         self._seen.add(candidate)
@@ -93,7 +94,7 @@ class Search(Generic[C]):
         return followed is not None
 
     def try_otherwise(self, still_fails: Callable[[C], C | None], shrink_on: Callable[["Search[C]"], None]) -> None:
-        """Continue from the best candidate with another test, also on candidates that failed the first. Same budget."""
+        """Continue from the best candidate with another test. Tries count on; candidates may be tested again."""
         others = Search(self.best, still_fails, tries_max=self._tries_max, stop=self._stop, on_try=self._on_try)
         others.tries = self.tries
         shrink_on(others)
@@ -102,7 +103,7 @@ class Search(Generic[C]):
     def drop_parts(self, parts: Callable[[C], Sequence[P]], keeping: Callable[[C, Sequence[P]], C]) -> None:
         """Drop as many parts of the best candidate as possible. Afterwards no part can be dropped alone.
 
-        keeping(candidate, some) returns the candidate with only these parts.
+        keeping(candidate, some) returns the candidate with only the parts in some.
         """
         left = list(parts(self.best))
         if left and self.attempt(keeping(self.best, ())):
@@ -123,7 +124,7 @@ class Search(Generic[C]):
             chunk = max(min(chunk // 2, len(left)), 0 if self.is_coarse else 1)
 
     def lower(self, value: int, least: int, with_value: Callable[[C, int], C], *, steps_max: int = 64) -> None:
-        """Lower a number of the best candidate to least, or else as far as bisection finds."""
+        """Lower a number of the best candidate to least. If that does not fail, use bisection."""
         if value <= least or self.attempt(with_value(self.best, least)):
             return
         refused = least
@@ -138,7 +139,7 @@ class Search(Generic[C]):
 
 
 def shrink(search: Search[D]) -> D:
-    """Shrink schedule and decisions until neither gets smaller or the budget is used up. Returns the best."""
+    """Shrink schedule and decisions until neither gets smaller or the search must end. Returns the best candidate."""
     before = None
     while before != search.best and not search.is_over:
         before = search.best
@@ -148,7 +149,7 @@ def shrink(search: Search[D]) -> D:
 
 
 def shrink_schedule(search: Search[D]) -> None:
-    """Drop deviations from the default schedule: preemptions first, then any."""
+    """Drop deviations from the default schedule: first preemptions, then all kinds."""
 
     def keep_preemptions(candidate: D, kept: Sequence[Switch]) -> D:
         some = set(kept)
@@ -166,7 +167,7 @@ def shrink_schedule(search: Search[D]) -> None:
 
 
 def shrink_decisions(search: Search[D]) -> None:
-    """Make draws plain: whole streams, then single draws; then lower the remaining values."""
+    """Make draws plain: first whole streams, then single draws. Then lower the remaining values."""
 
     def streams(candidate: D) -> list[str]:
         return sorted({decision.stream for decision in candidate.decisions})
@@ -184,7 +185,7 @@ def shrink_decisions(search: Search[D]) -> None:
 
 
 def _with_value(decision: Decision) -> Callable[[D, int], D]:
-    """Return an edit that gives a decision another value; 0 drops it."""
+    """Return a function that changes the value of one decision in a candidate; 0 drops the decision."""
 
     def edit(candidate: D, value: int) -> D:
         decisions = [

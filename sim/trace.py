@@ -1,8 +1,7 @@
 """Digest and trace: the hash of a run, and an optional list of its events.
 
 Two runs with the same digest made the same decisions and the same file operations. The digest is always computed. A
-trace is optional and does not change the digest; made with `to_compare` it also keeps the words that entered the
-digest.
+trace is optional and does not change the digest. A trace made with `to_compare` also keeps the words of the digest.
 """
 
 import hashlib
@@ -14,7 +13,7 @@ from typing import NamedTuple
 from .machine import Scheduler, SimTask, Waiting
 
 FOLDED_AT_WORDS = 8192
-"""Number of pending words from which a digest should be folded: large enough that the cost per call is negligible."""
+"""Number of pending words from which to call `fold`: large enough that the cost of a call is negligible per word."""
 
 
 class RollingDigest:
@@ -26,9 +25,9 @@ class RollingDigest:
         self._hash = hashlib.blake2b(digest_size=16)
         self.pending: list[int] = []
         self._kept: array[int] | None = None
-        # A method in C: noting costs no Python call.
+        # A C method, because a Python call would be slower.
         self.note: Callable[[tuple[int, int]], None] = self.pending.extend
-        """Adds two integers, 0 <= x < 2**64. Larger ones raise OverflowError at the next fold."""
+        """Adds two integers, 0 <= x < 2**64. Larger integers raise OverflowError at the next fold."""
 
     def fold(self) -> None:
         """Move the pending words into the hash. Call it once FOLDED_AT_WORDS are pending."""
@@ -40,23 +39,23 @@ class RollingDigest:
         words.clear()
 
     def hexdigest(self) -> str:
-        """Return the digest of everything noted so far."""
+        """Return the digest of all words added so far."""
         so_far = self._hash.copy()
         so_far.update(_little_endian(self.pending))
         return so_far.hexdigest()
 
     def keep_words(self) -> None:
-        """Keep every word, to compare runs with different digests. Must be called before the first note."""
+        """Keep every word, to compare runs with different digests. Must be called before the first `note`."""
         assert not self.pending, "the first words are gone"
         self._kept = array("Q")
 
     def kept_words(self) -> "array[int]":
-        """Return every word noted so far. Requires `keep_words`."""
+        """Return all words added so far. Requires `keep_words`."""
         assert self._kept is not None, "words were not kept"
         return self._kept + array("Q", self.pending)
 
     def count_words(self) -> int:
-        """Return how many words were noted so far. Requires `keep_words`."""
+        """Return the number of words added so far. Requires `keep_words`."""
         assert self._kept is not None, "words were not kept"
         return len(self._kept) + len(self.pending)
 
@@ -75,7 +74,7 @@ class TraceEvent(NamedTuple):
 
 
 class TraceRecording(NamedTuple):
-    """A run to compare with another one. It can be sent between processes."""
+    """The events and digest words of a run, for a comparison with another run. It can be pickled."""
 
     events: list[TraceEvent]
     words_before: "array[int]"
@@ -87,7 +86,7 @@ class Trace:
     """The events of one kernel, oldest first.
 
     The kernel adds `start`, `end`, `switch` and `kill`. Other callers test `if kernel.trace is not None` first.
-    `parked`, `made_ready` and `emit` add no event; subclasses that draw pictures override them.
+    `parked`, `made_ready` and `emit` add no event; subclasses that draw pictures override these methods.
     """
 
     def __init__(self, *, to_compare: bool = False) -> None:
@@ -112,16 +111,16 @@ class Trace:
             self._words_before.append(self._digest.count_words())
 
     def parked(self, why: Waiting) -> None:
-        """Note that the current task blocks, and for what. No-op here."""
+        """Called when the current task blocks. No-op here."""
 
     def made_ready(self, task: SimTask) -> None:
-        """Note that a blocked task can run again. No-op here."""
+        """Called when a blocked task can run again. No-op here."""
 
     def emit(self, fact: object) -> None:
-        """Note a fact found by the driver of the kernel. No-op here."""
+        """Called by the driver of the kernel with a fact about the run. No-op here."""
 
     def recording(self) -> TraceRecording:
-        """Return everything for a comparison. Requires to_compare and a finished run."""
+        """Return the data for a comparison. Requires to_compare and a finished run."""
         assert self._digest is not None, "a trace belongs to a kernel"
         assert self._words_before is not None, "the trace was not made to compare"
         return TraceRecording(self._events, self._words_before, self._digest.kept_words())
@@ -138,7 +137,7 @@ class Trace:
 
 
 def _little_endian(words: list[int]) -> bytes:
-    packed = array("Q", words)  # in the machine's byte order; digests are the same everywhere
+    packed = array("Q", words)  # in the machine's byte order, which the digest must not depend on
     if sys.byteorder == "big":
         packed.byteswap()
     return packed.tobytes()

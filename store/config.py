@@ -1,7 +1,7 @@
 """Store settings: RocketMQ's names in Python's spelling, defaults and units.
 
-Each field has its RocketMQ key and its range. `broker_conf` reads and names fields by key, `describe_config` explains
-them. Sizes are bytes, `_ms` are milliseconds, pages are 4096 bytes. Defaults are those of 4.9.8.
+Each field has its RocketMQ key and its range. `broker_conf` reads and writes fields by key, `describe_config` explains
+each. Sizes are bytes, `_ms` are milliseconds, pages are 4096 bytes. Defaults are those of 4.9.8.
 """
 
 from dataclasses import dataclass, field, fields
@@ -52,11 +52,11 @@ class Key(NamedTuple):
     """The RocketMQ key of a setting and its range."""
 
     name: str
-    """RocketMQ's name, or this store's own in the same spelling."""
+    """The name in RocketMQ; for a setting of this store alone, a name in the same spelling."""
     minimum: int
     maximum: int
     own: bool
-    """Whether only this store knows the setting."""
+    """Whether RocketMQ lacks the setting."""
 
 
 def _key(default: Any, name: str, minimum: int = 0, maximum: int = _INT_MAX, *, own: bool = False) -> Any:
@@ -159,7 +159,7 @@ class StoreConfig:
     # -- delayed delivery --------------------------------------------------------------------------
     enable_schedule_message_stats: bool = _key(True, "enableScheduleMessageStats")
     enable_schedule_async_deliver: bool = _key(False, "enableScheduleAsyncDeliver")
-    """Accepted without effect, with its two limits: the put of a delivered copy never waits for a disk."""
+    """No effect, as the two limits below: the put of a delivered copy never waits for a disk."""
     schedule_async_deliver_max_pending_limit: int = _key(2000, "scheduleAsyncDeliverMaxPendingLimit", 1)
     schedule_async_deliver_max_resend_num2_blocked: int = _key(3, "scheduleAsyncDeliverMaxResendNum2Blocked")
 
@@ -221,7 +221,7 @@ class StoreConfig:
 
     @property
     def is_transient_store_pool_effective(self) -> bool:
-        """Return whether puts first go to buffers of the process."""
+        """Return whether puts are first written to memory buffers of the process."""
         return (
             self.transient_store_pool_enable
             and self.flush_disk_type is FlushDiskType.ASYNC_FLUSH
@@ -235,7 +235,10 @@ class StoreConfig:
 
     @property
     def commit_log_directories(self) -> tuple[str, ...]:
-        """Return the directories of the log, in order of configuration. New segments go to the writable ones."""
+        """Return the directories of the log, in the order of the setting.
+
+        New segments go to the writable directories.
+        """
         return _paths(self.store_path_commit_log) or (f"{self.store_path_root_dir}/commitlog",)
 
     @property
@@ -245,7 +248,7 @@ class StoreConfig:
 
     @property
     def writable_commit_log_directories(self) -> tuple[str, ...]:
-        """Return the directories of the log that are not read-only: at least one."""
+        """Return the directories of the log that are not read-only. There is at least one."""
         read_only = self.read_only_commit_log_directories
         return tuple(path for path in self.commit_log_directories if path not in read_only)
 

@@ -1,4 +1,4 @@
-"""Errors of the store: its own errors are StoreErrors, disk errors are OSErrors."""
+"""Errors of the store: its own are StoreErrors, errors of the disk are OSErrors."""
 
 from errno import EDQUOT, ENOSPC
 
@@ -8,7 +8,7 @@ class StoreError(Exception):
 
 
 class CorruptFileError(StoreError):
-    """Bytes on disk break their format.
+    """Bytes on disk violate their format.
 
     >>> print(CorruptFileError("commitlog/0", 4096, "bodyCRC", "9ae0daaf", "00000000"))
     commitlog/0 @ 4096: bodyCRC: expected 9ae0daaf, found 00000000
@@ -27,19 +27,22 @@ class CorruptFileError(StoreError):
 
 
 class StoreLockedError(StoreError):
-    """Another running instance holds the directory."""
+    """Another running instance has locked the directory."""
 
 
 class StoreNotReadableError(StoreError):
-    """Reads are refused: the store is shut down or was made unreadable."""
+    """Reads are refused: the store is shut down or was switched to not readable."""
 
 
 class InvalidMessageError(StoreError):
-    """A message does not fit into a record. The text names the limit."""
+    """A message is too large for a record. The error text names the limit."""
 
 
 class MisplacedRecordError(StoreError):
-    """The queue offset in a record cannot be right: the queue, the expectation, and the record's value."""
+    """The queue offset in a record cannot be right.
+
+    Names the queue, the expected offset and the offset in the record.
+    """
 
     def __init__(self, queue: str, expected: str, found: int) -> None:
         super().__init__(f"queueOffset in {queue}: expected {expected}, found {found}")
@@ -49,10 +52,9 @@ class MisplacedRecordError(StoreError):
 
 
 class DivergedError(StoreError):
-    """A slave's log is not a prefix of its master's, or that cannot be determined.
+    """A slave's log is not known to be a prefix of its master's log.
 
-    The logs stay as they are: only an operator knows which of the two must be kept.
-    """
+    The logs are not changed, because only an operator knows which of the two to keep."""
 
     def __init__(self, log_offset: int, expected: str, found: str) -> None:
         super().__init__(f"log offset {log_offset}: expected {expected}, found {found}")
@@ -60,7 +62,7 @@ class DivergedError(StoreError):
 
 
 class FilterExpressionError(StoreError):
-    """An invalid filter expression: position, expectation, and the text found."""
+    """A filter expression is invalid. Names the position, the expectation and the text found."""
 
     def __init__(self, expression: str, position: int, expected: str, found: str) -> None:
         super().__init__(f"{expression!r} @ {position}: expected {expected}, found {found}")
@@ -68,7 +70,7 @@ class FilterExpressionError(StoreError):
 
 
 class AccessDeniedError(StoreError):
-    """The access rules of a broker forbid a request: the answer's code, and the reason."""
+    """The access rules of a broker forbid a request. Has the response code and the reason."""
 
     def __init__(self, code: int, why: str) -> None:
         super().__init__(why)
@@ -81,5 +83,5 @@ def is_disk_full(error: Exception) -> bool:
 
 
 def brings(extra: str) -> str:
-    """Return the command that installs an extra. The package is on no index, so it needs a checkout."""
+    """Return the command that installs an extra, from a checkout because the package is on no index."""
     return f"`pip install '.[{extra}]'` in a checkout of tornlog"

@@ -1,8 +1,8 @@
-"""Marks on rare branches: a campaign proves that it reached each of them.
+"""Marks on rare branches: a campaign counts them to prove that it reached each branch.
 
-A simulation can also force a branch whose condition is false, if a correct store may take it at any time
-(FoundationDB's BUGGIFY). Without a collector a mark costs one test. As with FoundationDB's probes and rust-analyzer's
-cov-mark, a mark is inside the code that it describes, so it moves with this code.
+A simulation can also force some branches whose condition is false, if a correct store may take the branch at any time
+(FoundationDB's BUGGIFY). Without a collector a mark costs one `if`. Like FoundationDB's probes and rust-analyzer's
+cov-mark, a mark is inside the branch that it describes.
 """
 
 from collections import Counter
@@ -10,53 +10,53 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 MARKS: dict[str, str] = {
-    "group commit again": "a request was not covered by the sync it shared, so it had one of its own",
-    "late sync": "a put timed out, and the sync it had waited for succeeded after all",
+    "group commit again": "the shared sync did not cover a put, so the put got its own sync",
+    "late sync": "a put timed out, but its sync succeeded later",
     "failed group": "a sync failed while puts waited for it",
     "shortest blank": "a segment was closed by a blank record of exactly 8 bytes",
-    "put waits for segment": "a put came to a segment's end before the next segment was made",
-    "no segment in time": "a put gave up waiting for its segment",
-    "segment not made": "the disk did not give a segment",
-    "leftover replaced": "a file that a crash had left was in a new segment's place",
-    "no buffer": "the pool had no buffer left for a new segment",
-    "short write continued": "a commit went on behind a write that wrote less than it should",
+    "put waits for segment": "a put reached the end of its segment before the next segment existed",
+    "no segment in time": "a put timed out while it waited for a new segment",
+    "segment not made": "a disk error prevented a new segment",
+    "leftover replaced": "a new segment replaced a file that a crash left under its name",
+    "no buffer": "the pool had no free buffer for a new segment",
+    "short write continued": "a commit continued after a short write",
     "commit failed": "a commit failed, and the next put was refused",
-    "cut across segments": "recovery cut the log in front of whole segments",
-    "half-made files removed": "recovery removed files that a crash had left half made",
-    "short queue file extended": "a load extended a queue file that was too short for the settings",
-    "stray left alone": "a load found what is not the store's beside its queues",
-    "checkpoint not believed": "a load took zeros for the times of a damaged checkpoint",
-    "load without a file": "a load found no room for a file of a queue or of the index, and left that to dispatch",
-    "gap between segments": "segments were missing between two others, and both sides were kept",
-    "trusted damage": "recovery passed over damage in what was vouched for",
+    "cut across segments": "recovery truncated the log before one or more whole segments",
+    "half-made files removed": "recovery removed files whose creation a crash interrupted",
+    "short queue file extended": "a load extended a queue file that was shorter than its setting",
+    "stray left alone": "a load found unknown files or directories among its queues",
+    "checkpoint not believed": "a load replaced the times of a damaged checkpoint by zeros",
+    "load without a file": "the disk was too full for a queue or index file, so dispatch creates the file later",
+    "gap between segments": "segments were missing between existing ones, and all existing ones were kept",
+    "trusted damage": "recovery skipped damage in a segment that a crash cannot have damaged",
     "hole in a queue": "recovery filled a hole in a queue with blank entries",
-    "queue cut": "recovery cut entries that led behind the log's end",
-    "queue rewritten": "recovery wrote queue entries that a crash had taken",
-    "index dropped": "recovery removed index files, to build them again",
-    "index beyond log": "an index file that was taken for certain led behind the log's end",
-    "index rolls": "a full index file was followed by the next",
-    "dispatch fails": "dispatch met an error, and tries again",
-    "record passed over": "dispatch met a record whose queueOffset cannot be its own, and went on without it",
-    "index not made": "the disk did not give an index file",
+    "queue cut": "recovery removed queue entries that pointed past the end of the log",
+    "queue rewritten": "recovery rewrote queue entries that a crash had lost",
+    "index dropped": "recovery removed index files and rebuilt them",
+    "index beyond log": "an index file that seemed complete pointed past the end of the log",
+    "index rolls": "an index file was full, and a new one was created",
+    "dispatch fails": "dispatch got an error and retries",
+    "record passed over": "dispatch skipped a record with an impossible queueOffset",
+    "index not made": "a disk error prevented a new index file",
     "unclean stop": "a stop could not make everything durable",
-    "delivery fails": "a delayed message could not be put where it was due, and is tried again",
-    "delivery progress clamped": "a delay queue was shorter than the progress in it",
-    "delivery progress from the log": "delivery progress was damaged, and the copies in the log showed it",
-    "backup read": "a side file was missing or unreadable, and the version before it was taken",
-    "half message put back": "a half message that was not decided was put again behind the others",
-    "half message given up": "a half message had been asked about too often",
-    "op owed": "a decision was made whose op could not be stored, and was stored later",
+    "delivery fails": "the delivery of a delayed message failed and is retried",
+    "delivery progress clamped": "the stored progress of a delay queue was past the end of the queue",
+    "delivery progress from the log": "delivery progress was damaged, so it was rebuilt from the copies in the log",
+    "backup read": "a side file was missing or unreadable, so its backup was used",
+    "half message put back": "an undecided half message was put again at the end of its queue",
+    "half message given up": "a half message was discarded after too many checks",
+    "op owed": "the op message of a decision could not be stored at once and was stored later",
     "segment expired": "retention removed a segment",
-    "queue removed": "command 306 removed a queue of which nothing was left but numbers",
-    "stuck segment": "a segment that was due to go would not go",
+    "queue removed": "command 306 removed a queue without messages",
+    "stuck segment": "an expired segment could not be removed",
     "light queue begins": "a light queue got its first message",
-    "pull before the queue": "a pull asked for what had left its queue",
-    "pull beyond the queue": "a pull asked for more than its queue had ever had",
-    "start on a live directory": "a store was refused because another had its directory",
-    "slave begins empty": "a slave without a log began where its master's last file does",
-    "slave diverged": "a slave found that its log is not what its master's is",
-    "report beyond the master's end": "a slave asked for what its master's log does not have any more",
-    "clock fell": "the clock was behind the time of the log, which was taken instead",
+    "pull before the queue": "a pull started before the first offset of its queue",
+    "pull beyond the queue": "a pull started after the end of its queue",
+    "start on a live directory": "a store did not start because another instance held its directory",
+    "slave begins empty": "a slave without a log began at its master's last segment",
+    "slave diverged": "a slave found that its log differs from its master's log",
+    "report beyond the master's end": "a slave reported an offset past the end of its master's log",
+    "clock fell": "the clock was before the last time in the log, so the log's time was used",
 }
 
 _collecting: list[Counter[str]] = []
@@ -88,7 +88,7 @@ FORCIBLE = (
     "index dropped",
     "delivery fails",
 )
-"""Marks of branches that a simulation may force. Each costs time or a retry, and breaks no guarantee."""
+"""Marks of branches that a simulation may force. A forced branch costs time or a retry, and breaks no guarantee."""
 
 assert MARKS.keys() >= set(FORCIBLE), FORCIBLE
 
@@ -103,7 +103,7 @@ def forces(name: str) -> bool:
 
 @contextmanager
 def forced(decide: Callable[[str], bool]) -> Iterator[None]:
-    """Inside a `with` block, ask `decide` each time a forcible branch would not be taken."""
+    """Inside a `with` block, `decide` is called when a forcible branch would not be taken; True takes the branch."""
     _forcing.append(decide)
     try:
         yield

@@ -50,7 +50,7 @@ from .stats import FAST_PUT_NS, StoreStats
 from .world import FileLock, World
 
 _STALL_MS_MAX = 10_000_000
-"""RocketMQ treats a longer hold of the put lock as a stale time, not as a stall."""
+"""If the put lock seems held for longer, RocketMQ assumes a stale start time, not a stalled disk."""
 
 
 class MessageStore:
@@ -88,7 +88,7 @@ class MessageStore:
             self.commit_log.group_transfer = GroupTransfer(world, config)
         self.dispatch = DispatchService(world, config, self.commit_log, queues, flags, delays_ms)
         self.extended: ExtendedQueueDispatcher | None = None
-        """The dispatcher for queues with an extension, if they have one."""
+        """The dispatcher to queues with extension files; None without these."""
         if config.enable_consume_queue_ext:
             self.extended = ExtendedQueueDispatcher(queues, delays_ms)
             self.dispatch.dispatchers[0] = self.extended.dispatch
@@ -107,7 +107,7 @@ class MessageStore:
         if config.broker_role is BrokerRole.SLAVE:
             self.dispatch.dispatchers.append(self.stats.record_dispatched)
         self.on_arriving = ArrivalNotifier(config, self.dispatch.on_arriving, delays_ms)
-        """Called with each message that can be pulled: `append` a listener."""
+        """Listeners, called with each message that can be pulled. Use `append` to add one."""
         self.dispatch.awaits = self.on_arriving.awaits
         limit = self.dispatch.readable_limit
         self.schedule = ScheduleMessageService(
@@ -136,7 +136,7 @@ class MessageStore:
 
     @property
     def services(self) -> list[Service]:
-        """Return every service that has its own task. A slave delivers no delayed messages."""
+        """Return the services, each with its own task. A slave delivers no delayed messages."""
         services = [self.allocate, self.flush, self.dispatch, self.flush_queues, self.retention]
         if self.commit is not None:
             services.append(self.commit)
@@ -145,7 +145,7 @@ class MessageStore:
         return services
 
     def follow(self, wake: Callable[[], None]) -> None:
-        """Also call wake whenever more of the log becomes readable."""
+        """Call wake whenever more of the log becomes readable, in addition to earlier callbacks."""
         earlier = self._on_readable
 
         def wake_both() -> None:
@@ -157,14 +157,14 @@ class MessageStore:
             self._wake_on_more()
 
     def _wake_on_more(self) -> None:
-        """Wake readers at the step that makes more of the log readable: the flush with sync flush, else the append."""
+        """Wake readers when more of the log becomes readable: after a flush with sync flush, else after an append."""
         if self._is_sync_flush:
             self.flush.on_flushed = self._on_readable
         else:
             self.commit_log.on_appended = self._on_readable
 
     def _make_log(self) -> SegmentQueue:
-        """Return the segments of the log, with a pool and a commit service if puts go to memory first."""
+        """Make the segments of the log, with a pool and a commit service if puts are first written to memory."""
         world, config, segment_bytes = self.world, self.config, self.config.mapped_file_size_commit_log
         place = (world, config.commit_log_directory, segment_bytes, "commitlog", self.log_directories)
         if not config.is_transient_store_pool_effective:
@@ -175,7 +175,7 @@ class MessageStore:
         return log
 
     def _on_committed(self) -> None:
-        """Dispatch the committed bytes, and flush them unless the flusher keeps to its interval."""
+        """Dispatch the committed bytes. Flush them too, unless the flush runs on a timer."""
         self._on_readable()
         if not self.config.flush_commit_log_timed:
             self.flush.wake()
@@ -185,9 +185,9 @@ class MessageStore:
     def load(self, *, clean_exit: bool | None = None) -> RecoveryReport:
         """Lock the directory, map its files, and recover.
 
-        clean_exit: how the last life ended, if known; None: ask the marker in the directory.
-        Raises StoreLockedError if another instance is running, CorruptFileError if the directory cannot belong to a
-        store, OSError if the disk fails; all three release the directory. Files change only after the lock is held.
+        clean_exit: whether the last shutdown was clean; None: read this from the marker file. Raises StoreLockedError
+        if another instance is running, CorruptFileError if the directory cannot belong to a store, OSError if the disk
+        fails. After these errors the directory is not locked. No file changes before the lock is held.
         """
         try:
             self._lock_directory()
@@ -205,7 +205,7 @@ class MessageStore:
         strays = [*self.log.strays, *self.queues.load(before_loss=self.checkpoint.queues_begin_again)]
         report = self.last_recovery = self.recover(clean_exit=clean_exit)
         report.strays = strays
-        if clean_exit:  # a crash explains a file whose size was not durable
+        if clean_exit:  # after a crash, a short file is expected, because its size may not have been durable
             report.findings += self.queues.extended
         if damage is not None:
             report.findings.append(damage)
@@ -215,7 +215,7 @@ class MessageStore:
         return report
 
     def recover(self, *, clean_exit: bool) -> RecoveryReport:
-        """Bring log and queues to one consistent state from which puts and dispatch continue."""
+        """Recover the log and the queues, so that puts and dispatch can continue."""
         config, log, queues, checkpoint = self.config, self.log, self.queues, self.checkpoint
         core = self.world.core
         recovery = Recovery(config, log, queues, checkpoint, self.delays_ms, clean_exit=clean_exit, core=core)
@@ -225,20 +225,20 @@ class MessageStore:
         report = recovery.run()
         times.put_back(self.commit_log, queues.all())
         self.commit_log.begin_at(report.last_store_timestamp_ms)
-        # After recovery: a queue that lags the log would assign queue offsets that records in the log already have.
+        # After recovery, because a queue that lags the log would assign queue offsets that are in the log already.
         counted = {(queue.topic, queue.queue_id): queue.max_offset for queue in queues.all()}
         self.commit_log.topic_queue_table = counted | report.counted
         self.dispatch.reput_from.set(report.dispatched_to)
         if report.lacks_room is None:
             self.dispatch.dispatched_store_timestamp_ms = report.last_store_timestamp_ms
         else:
-            self.flags.refuse(Refusal.DISK_FULL)  # retention allows puts again once it has seen room
+            self.flags.refuse(Refusal.DISK_FULL)  # retention allows puts again when the disk has space
         return report
 
     def _lock_directory(self) -> None:
         files = self.world.files
-        # The sync comes after the lock: a second instance is refused whatever the disk does, and no entry below the
-        # root is assumed durable before the sync.
+        # The sync is after the lock, so that a second instance is refused even if the sync fails. No name below the
+        # root counts as durable before the sync.
         make_directory(files, self.config.store_path_root_dir, once_made=self._take_lock)
         files.write(self.config.lock_path, b"lock")
 
@@ -250,10 +250,10 @@ class MessageStore:
             raise StoreLockedError(f"{self.config.lock_path}: held by another live store") from error
 
     def start(self) -> None:
-        """Start the services and accept puts, once the marker of an unclean exit is durable.
+        """Make the marker of an unclean exit durable, then start the services and accept puts.
 
-        RuntimeError unless the store was loaded and not started before: an unloaded store would treat existing files as
-        absent, in a directory that may belong to another instance.
+        Raises RuntimeError unless the store was loaded and not started before. A store that was not loaded would ignore
+        existing files, in a directory that another instance may have locked.
         """
         if self._lock is None or self._is_started:
             found = "one that runs" if self._is_started else "one that holds no directory"
@@ -268,7 +268,7 @@ class MessageStore:
         if self.queues.ext_directory is not None:
             make_directory(files, self.queues.ext_directory, below=root)
         self.checkpoint.log_ends_at(self.commit_log.last_store_timestamp_ms)
-        self.mark_running()  # this syncs the names in the root, including the directories above
+        self.mark_running()  # this syncs the names in the root, including those created above
         self.schedule.persist_correction()
         for service in (self.allocate, self.flush, self.dispatch, self.flush_queues):
             service.start()
@@ -280,25 +280,25 @@ class MessageStore:
             self.schedule.start()
 
     def mark_running(self) -> None:
-        """Create the marker file, from which the next start learns about an unclean end."""
+        """Create the marker file. If it exists at the next start, the last exit was unclean."""
         files = self.world.files
         files.write(self.config.abort_path, b"")
-        # Without this, a power cut can take the name and leave the log's pages: the next start would trust the log.
+        # Without this, a power cut can lose the name but not the log's pages, and the next start would trust the log.
         files.sync_directory(self.config.store_path_root_dir)
 
     def shutdown(self) -> bool:
-        """Stop accepting, make everything durable, and end; return whether the exit was clean.
+        """Stop accepting puts, make all data durable, and stop. Return whether the exit was clean.
 
-        After a failed sync or with records that are not dispatched, the marker stays and the next load recovers. The
-        exit is also unclean if only the removal of the marker may not be durable.
+        After a failed sync or with records that are not dispatched, the marker remains and the next load recovers. The
+        exit is also unclean if the removal of the marker may not be durable.
         """
         self._accepting.set(0)
         self._shut_down.set(1)
         self.retention.shutdown()
         self.schedule.shutdown()
-        self.commit_log.close()  # before the committer stops: a later put would stay in its buffer
+        self.commit_log.close()  # before the commit service stops, or a later put would remain in its buffer
         if self.commit is not None:
-            self.commit.shutdown()  # before the flusher, which must flush all of it
+            self.commit.shutdown()  # before the flush service, which must flush all committed bytes
         self.flush.shutdown()
         self.dispatch.shutdown()
         self.flush_queues.shutdown()
@@ -311,7 +311,7 @@ class MessageStore:
         return clean
 
     def _mark_stopped(self) -> bool:
-        """Remove the marker; return whether that is durable."""
+        """Remove the marker. Return whether the removal is durable."""
         try:
             self.world.files.unlink(self.config.abort_path)
             self.world.files.sync_directory(self.config.store_path_root_dir)
@@ -324,7 +324,7 @@ class MessageStore:
         return (
             not self.flags.has_failed
             and self.log.flushed_where.get() == self.log.put_offset
-            and self.dispatch.behind_bytes == 0  # a start without the marker trusts the queues
+            and self.dispatch.behind_bytes == 0  # because a start without the marker trusts the queues
             and self.flush_queues.last_error is None
         )
 
@@ -344,20 +344,20 @@ class MessageStore:
     # -- expiry ------------------------------------------------------------------------------------
 
     def execute_delete_files_manually(self) -> None:
-        """Delete expired segments in the next 20 passes, the first of them now, at any hour."""
+        """Delete expired segments at any hour: now and in the next 19 passes of retention."""
         self.retention.delete_manually()
 
     def clean_expired_consumer_queue(self) -> None:
-        """Remove the queues without any message left in the log: RocketMQ's admin command 306.
+        """Remove the queues without a message in the log: RocketMQ's admin command 306.
 
-        The next message of such a queue has queue offset 0 again. Raises OSError if a file cannot be removed.
+        The next message of a removed queue has queue offset 0. Raises OSError if a file cannot be removed.
         """
         self.retention.remove_expired_queues()
 
     # -- puts --------------------------------------------------------------------------------------
 
     def put_message(self, message: Message) -> PutMessageResult:
-        """Store one message. The status of the result says what is guaranteed."""
+        """Store one message. The result's status tells whether the message is durable."""
         return answer_of(self.begin_put(message))
 
     def put_messages(self, batch: MessageBatch) -> PutMessageResult:
@@ -367,10 +367,10 @@ class MessageStore:
     def begin_put(
         self, message: Message | MessageBatch, on_known: Callable[[], None] | None = None
     ) -> PutMessageResult | PutWait:
-        """Store a message or a batch. Return the result, or a wait for it.
+        """Store a message or a batch. Return the result, or a PutWait if the result is not known yet.
 
-        on_known: called, in any task and possibly before this returns, when the wait may have its result. None: the
-        caller blocks on the wait.
+        on_known: called when the PutWait may have its result, in any task and possibly before this method returns.
+        None: the caller blocks on the PutWait.
         """
         begin_ns = self._now_ns()
         refused = self._refusal(message)
@@ -392,7 +392,7 @@ class MessageStore:
             self.stats.put_was_slow(took_ns)
 
     def _refusal(self, message: Message | MessageBatch) -> PutMessageStatus | None:
-        """Return why no put is possible now, in RocketMQ's order of checks."""
+        """Return why the put is refused, in RocketMQ's order of checks; None if it is accepted."""
         if not self._accepting.get() or not self.flags.is_writeable:
             return PutMessageStatus.SERVICE_NOT_AVAILABLE
         if self.commit_log.begin_time_in_lock_ms and self.is_os_page_cache_busy:
@@ -408,7 +408,7 @@ class MessageStore:
 
     @property
     def is_os_page_cache_busy(self) -> bool:
-        """Return whether a put has held the lock so long that the disk is probably stalled."""
+        """Return whether a put has held the put lock for so long that the disk is probably stalled."""
         begin_ms = self.commit_log.begin_time_in_lock_ms
         if begin_ms == 0:
             return False
@@ -417,7 +417,7 @@ class MessageStore:
 
     @property
     def is_transient_store_pool_deficient(self) -> bool:
-        """Return whether the pool has no buffer for a new segment: a broker then refuses producers."""
+        """Return whether the pool has no free buffer for a new segment. A broker then refuses producers."""
         return self.pool is not None and self.pool.available == 0
 
     # -- reads -------------------------------------------------------------------------------------
@@ -433,8 +433,8 @@ class MessageStore:
     ) -> GetMessageResult:
         """Pull up to max_messages from a queue offset on; tags is a subscription such as `A || B`.
 
-        wanted: a filter instead of tags, such as `SqlMessageFilter`.
-        This and every other read of records or queue files raises StoreNotReadableError where RocketMQ answers null.
+        wanted: a filter instead of tags, such as `SqlMessageFilter`. All reads of records or queue files raise
+        StoreNotReadableError if reads are refused. RocketMQ returns null then.
         """
         self._require_readable()
         begin_ns = self._now_ns()
@@ -442,7 +442,7 @@ class MessageStore:
         try:
             result = self._puller.get_message(queue, offset, max_messages, wanted or TagFilter.parse(tags))
         except ValueError:
-            self._require_readable()  # its maps may have been closed meanwhile
+            self._require_readable()  # a shutdown may have closed its maps during the read
             raise
         self.stats.get_answered(self._now_ns() - begin_ns, result)
         if result.fall_behind_bytes >= 0 and self.config.disk_fall_recorded:
@@ -456,7 +456,7 @@ class MessageStore:
             raise StoreNotReadableError(f"the store was made not readable: running flags {self.flags.bits}")
 
     def look_message_by_offset(self, physical_offset: int) -> MessageRecord | None:
-        """Return the record that begins at a log offset, None if there is no such record."""
+        """Return the record that begins at a log offset; None if no record begins there."""
         self._require_readable()
         if physical_offset < 0:
             return None
@@ -467,7 +467,7 @@ class MessageStore:
             raise
 
     def query_message(self, topic: str, key: str, max_messages: int, begin_ms: int, end_ms: int) -> QueryMessageResult:
-        """Return the newest messages of a topic that have a key, stored in [begin_ms, end_ms + 999], oldest first."""
+        """Return a topic's newest messages with a key and a store time in [begin_ms, end_ms + 999], oldest first."""
         self._require_readable()
         if self.index is None:
             return QueryMessageResult()
@@ -511,16 +511,16 @@ class MessageStore:
 
     @property
     def dispatchers(self) -> list[Dispatcher]:
-        """Return the functions that get each record, in order."""
+        """Return the functions to which dispatch passes each record, in order."""
         return self.dispatch.dispatchers
 
     @property
     def dispatch_behind_bytes(self) -> int:
-        """Return how many bytes of the log are not visible yet."""
+        """Return how many bytes of the log are not dispatched yet."""
         return self.dispatch.behind_bytes
 
     def runtime_info(self) -> dict[str, str]:
-        """Return the runtime information of a broker about its store, under RocketMQ's names."""
+        """Return the store's part of a broker's runtime information, with RocketMQ's names."""
         self.stats.sample()
         return {
             **stats_info(self.stats, self.world.clock.now_ms(), self.dispatch.waiting_bytes_max),

@@ -1,7 +1,7 @@
 """Network protocol of the store: byte streams, and a poller for many.
 
-No call blocks longer than its timeout. Bytes that `send` took arrive in order or the connection breaks. The protocol
-does not say when they arrive, or whether the peer has read them.
+No call blocks longer than its timeout. Sent bytes arrive in order, or the connection breaks. A sender does not know
+when they arrive or whether the peer has read them.
 """
 
 from collections.abc import Sequence
@@ -14,15 +14,15 @@ class ListenOptions:
     """Options of a listening socket and of the connections it accepts. Linux doubles both buffer sizes."""
 
     backlog: int = 4096
-    """Connections that may wait for accept."""
+    """Maximum number of connections that wait for `accept`."""
     send_buffer_bytes: int = 128 * 1024
     """Per connection; RocketMQ uses 64 KiB.
 
-    By default Linux gives 4 MiB to a client that never reads, and a few hundred of those exhaust the memory of a
-    machine for TCP.
+    By default Linux buffers 4 MiB for a client that never reads. A few hundred such clients exhaust a machine's TCP
+    memory.
     """
     receive_buffer_bytes: int = 0
-    """Per connection, before a task receives; 0: the system chooses."""
+    """Per connection; 0: the operating system chooses."""
 
 
 def in_brackets(host: str) -> str:
@@ -48,19 +48,19 @@ class Connection(Protocol):
     def receive(self, bytes_max: int, timeout_ms: int | None) -> bytes:
         """Return 1 to bytes_max received bytes; b"" after the end of the peer's stream.
 
-        Waits for timeout_ms (None: for ever), then TimeoutError; 0 does not wait. ConnectionError if the connection
-        broke or this end was closed meanwhile.
+        Raises TimeoutError after timeout_ms (None: no timeout, 0: no wait), ConnectionError if the connection broke or
+        this end was closed.
         """
 
     def send(self, data: bytes | bytearray | memoryview, timeout_ms: int | None) -> int:
-        """Send bytes; return how many the network took, at least one. Waits and fails like receive.
+        """Send bytes. Return how many were sent, at least one. Timeout and errors as for `receive`.
 
-        After a TimeoutError none was taken, but the next send must begin with the same bytes: encryption may have
-        begun.
+        After a TimeoutError no byte counts as sent, but the next send must begin with the same bytes, because they may
+        be encrypted already.
         """
 
     def close(self) -> None:
-        """Close this end. Bytes already sent are still delivered, and waiting tasks wake up. May be called again."""
+        """Close this end. Sent bytes are still delivered, and waiting tasks wake up. Later calls have no effect."""
 
 
 class Listener(Protocol):
@@ -71,15 +71,17 @@ class Listener(Protocol):
         """Return `host:port`, with the assigned port if 0 was requested."""
 
     def accept(self, timeout_ms: int | None) -> Connection:
-        """Return the next connection. TimeoutError after timeout_ms, ConnectionError once it is closed."""
+        """Return the next connection.
+
+        Raises TimeoutError after timeout_ms, ConnectionError if the listener is closed.
+        """
 
     def close(self) -> None:
-        """Stop accepting and wake waiting tasks. May be called again."""
+        """Stop listening and wake waiting tasks. Later calls have no effect."""
 
 
 Ready = tuple[Connection | Listener, bool, bool]
-"""A ready connection or listener; whether receive (or accept) has bytes, the end or an error; whether send has room or
-an error.
+"""A connection or listener; whether `receive` (or `accept`) would not wait; whether `send` would not wait.
 """
 
 
@@ -87,22 +89,21 @@ class Poller(Protocol):
     """Waits for many connections at once. One task waits; any task may call the other methods."""
 
     def watch(self, what: Connection | Listener, *, receives: bool, sends: bool) -> None:
-        """Watch an object, or change the operations of interest. With neither it stays known but is not waited for."""
+        """Watch an object, or change which operations to wait for. With neither, it keeps its place in the order."""
 
     def forget(self, what: Connection | Listener) -> None:
-        """Stop watching; call it before closing the object. No effect if it is not watched."""
+        """Stop watching an object, before it is closed. No effect if the object is not watched."""
 
     def wait(self, timeout_ms: int | None) -> Sequence[Ready]:
-        """Return the ready objects in the order of first watching; empty after timeout_ms or a wake.
+        """Return the ready objects in the order of first watching; none after timeout_ms or `wake`.
 
-        A ready object may still give no data (half a TLS record, for example): use it with a timeout of 0.
-        """
+        A ready object may still have no data, for example after half a TLS record: use it with a timeout of 0."""
 
     def wake(self) -> None:
-        """Make the present or next wait return."""
+        """Make the current or next wait return."""
 
     def close(self) -> None:
-        """Release it. The watched objects stay open."""
+        """Stop watching all objects. They stay open."""
 
 
 class Network(Protocol):
@@ -112,14 +113,16 @@ class Network(Protocol):
         """Listen at `host:port`. OSError: EADDRINUSE, EADDRNOTAVAIL, EACCES."""
 
     def connect(self, address: str, timeout_ms: int) -> Connection:
-        """Connect. TimeoutError without an answer in time; ConnectionRefusedError or another OSError at once."""
+        """Connect. Raises TimeoutError if there is no answer in time, ConnectionRefusedError or another OSError."""
 
-    def poller(self) -> Poller:
-        """Make a poller."""
+    def poller(self) -> Poller: ...
 
 
 def send_all(connection: Connection, data: bytes | memoryview, timeout_ms: int) -> None:
-    """Send all of data. TimeoutError without progress for timeout_ms, ConnectionError if broken."""
+    """Send all of data.
+
+    Raises TimeoutError after timeout_ms without progress, ConnectionError if the connection breaks.
+    """
     left = memoryview(data)
     while left:
         taken = connection.send(left, timeout_ms)

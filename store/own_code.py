@@ -1,9 +1,9 @@
-"""Protocol of a world for your own code, real or simulated.
+"""World for your own code: real or simulated clocks, tasks and files.
 
-Your code takes a `PortableWorld` and uses no other access to the outside. `tornlog.store.real.world.this_computer`
+Your code gets a `PortableWorld` and uses no clock, task or file outside of it. `tornlog.store.real.world.this_computer`
 implements it with clocks, threads and files of the operating system, `Simulation.live` with faults
 (`tornlog.faults.simulation`). Calls block; paths are absolute and `/`-separated; failures are `OSError`s with their
-errno. Clocks, tasks and most file operations are those of the store; descriptors are additional.
+errno. Clocks, tasks and most file operations are the same as for the store; file descriptors are additional.
 """
 
 from typing import Protocol
@@ -13,32 +13,35 @@ from .world import Files as StoreFiles
 
 
 class File(Protocol):
-    """A file opened by its descriptor. It stays the same file after a rename."""
+    """An open file descriptor. It refers to the same file after a rename."""
 
     path: str
-    """The path at the time of opening."""
+    """The path when the file was opened."""
 
     @property
     def size_bytes(self) -> int:
-        """Return the size as readers see it."""
+        """Return the size, including writes that are not durable."""
 
     def read(self, at: int, size_bytes: int) -> bytes:
-        """Return up to size_bytes from a position on; fewer only at the end of the file."""
+        """Return size_bytes from a position on, or fewer if the file ends before."""
 
     def write(self, at: int, data: bytes) -> int:
-        """Write at a position, growing the file if needed. Return how much was written; it may be short."""
+        """Write at a position, and extend the file if needed.
+
+        Return how many bytes were written; a write may be short.
+        """
 
     def allocate(self, size_bytes: int) -> None:
         """Extend the file with zeros to at least that size."""
 
     def truncate(self, size_bytes: int) -> None:
-        """Make the file exactly that long: cut it or extend it with zeros."""
+        """Set the size of the file: truncate it or extend it with zeros."""
 
     def sync(self) -> None:
-        """Make everything written so far, and the size, durable. After an OSError none of it may be durable."""
+        """Make all earlier writes and the size durable. After an OSError any of these may be lost in a power cut."""
 
     def close(self) -> None:
-        """Close the descriptor. A second call has no effect; any other use is an OSError(EBADF)."""
+        """Close the descriptor. Later calls have no effect; every other operation then raises OSError(EBADF)."""
 
 
 class PortableFiles(StoreFiles, Protocol):
@@ -48,11 +51,11 @@ class PortableFiles(StoreFiles, Protocol):
         """Open a file, created if missing, to read, write, truncate and sync it."""
 
     def link(self, path: str, new: str) -> None:
-        """Add a name to a file. FileExistsError if the name exists."""
+        """Add a name to a file. Raises FileExistsError if the name exists."""
 
 
 class PortableWorld(Protocol):
-    """All access to the outside."""
+    """All clocks, tasks and files of your code."""
 
     @property
     def clock(self) -> Clock:

@@ -26,7 +26,7 @@ from .world import World
 
 _PARTS = ("config", "flags", "stats", "on_arriving")
 _INTERNAL = ("follow", "services")
-"""Operations that replication and the harness call on the store itself, past all plug-ins."""
+"""Operations that replication and the harness call on the store directly, not through plug-ins."""
 
 if TYPE_CHECKING:
     _Operations = MessageStore
@@ -47,7 +47,7 @@ class PluginContext:
 class AbstractPluginMessageStore(_Operations):
     """Passes every operation of `MessageStore` to the next store. A plug-in overrides some of them.
 
-    Internal work of the next store, such as recovery and services, does not pass through here.
+    A plug-in does not get internal calls of the next store, such as those of recovery and services.
     """
 
     def __init__(self, context: PluginContext, next_store: "AnyMessageStore") -> None:
@@ -57,7 +57,7 @@ class AbstractPluginMessageStore(_Operations):
     def begin_put(
         self, message: Message | MessageBatch, on_known: Callable[[], None] | None = None
     ) -> PutMessageResult | PutWait:
-        """Begin a put. If the plug-in overrides the blocking put, that one runs here and blocks."""
+        """Begin a put. If the plug-in overrides the blocking put, call that override and block."""
         own, plain = type(self), AbstractPluginMessageStore
         if isinstance(message, MessageBatch):
             if own.put_messages is not plain.put_messages:
@@ -81,13 +81,13 @@ for _name, _value in {**dict.fromkeys(_PARTS), **vars(MessageStore)}.items():
         setattr(AbstractPluginMessageStore, _name, _own)
 
 AnyMessageStore = MessageStore | AbstractPluginMessageStore
-"""A store with or without plug-ins: the type used by all code outside of the store."""
+"""A store with or without plug-ins. All code outside of the store uses this type."""
 
 
 def build_message_store(names: str, context: PluginContext, store: AnyMessageStore) -> AnyMessageStore:
     """Wrap a store in a comma-separated list of plug-ins `package.module:Class`, the first outermost.
 
-    Raises ConfigError for a name that is no plug-in. Exceptions of a plug-in's constructor pass through.
+    Raises ConfigError for a name that is no plug-in, and any exception of a plug-in's constructor.
     """
     for name in reversed([name for name in map(java_trim, names.split(",")) if name]):
         store = _plugin_class(name)(context, store)

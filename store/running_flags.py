@@ -1,4 +1,4 @@
-"""Running flags: the reasons for which a store refuses work. Bits are RocketMQ's."""
+"""Running flags: the reasons for which a store refuses work, in RocketMQ's bits."""
 
 from collections.abc import Callable
 from enum import IntFlag
@@ -22,9 +22,9 @@ _NOT_WRITEABLE = int(~Refusal.NOT_READABLE)
 
 
 class RunningFlags:
-    """The active reasons. The finder of a problem sets and clears its reason, except after failed writes.
+    """The active reasons. The code that detects a problem sets its reason, and clears it when the problem is over.
 
-    Invariant: the lasting reasons are among the active ones.
+    Invariant: every lasting reason is active.
     """
 
     __slots__ = ("_bits", "_lasting", "_lock", "failures", "on_service_failed")
@@ -35,9 +35,9 @@ class RunningFlags:
         self._lasting = 0
         """Reasons that only a restart clears. Guarded by the lock."""
         self.failures: dict[str, str] = {}
-        """Services ended by an unexpected error, and this error."""
+        """The names of services that an unexpected error ended, each with the error."""
         self.on_service_failed: Callable[[str], None] = do_nothing
-        """Called with the name of each such service before its task ends."""
+        """Called with the name of a service in `failures` before its task ends."""
 
     @property
     def bits(self) -> int:
@@ -65,7 +65,7 @@ class RunningFlags:
             self._set(self._bits.get() | int(reason))
 
     def refuse_for_good(self, reason: Refusal) -> None:
-        """Add a reason until the restart: after a failed write the content of the disk is unknown."""
+        """Add a reason until the restart. For failed writes, after which the content of the disk is unknown."""
         with self._lock:
             self._lasting |= int(reason)
             self._set(self._bits.get() | int(reason))

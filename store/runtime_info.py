@@ -1,9 +1,8 @@
 """Runtime information of a store, in RocketMQ's names and spelling.
 
-Numbers are text. A rate is three numbers, for the last 10, 60 and 600 s, each empty until the store has run so long.
-A broker answers GET_BROKER_RUNTIME_INFO with it.
-Source: RocketMQ StoreStatsService.getRuntimeInfo, DefaultMessageStore.getRuntimeInfo,
-ScheduleMessageService.buildRunningStats.
+All values are text. A rate is three numbers, for the last 10, 60 and 600 s, each empty until the store has run that
+long. A broker sends this as the answer to GET_BROKER_RUNTIME_INFO. Source: RocketMQ StoreStatsService.getRuntimeInfo,
+DefaultMessageStore.getRuntimeInfo, ScheduleMessageService.buildRunningStats.
 """
 
 from collections.abc import Mapping
@@ -46,7 +45,7 @@ def stats_info(stats: StoreStats, now_ms: int, dispatch_bytes_max: int) -> dict[
 
 
 def disk_info(files: Files, config: StoreConfig) -> dict[str, str]:
-    """Return the used share of the disks of log and queues, from 0 to 1; -1 if missing or unknown."""
+    """Return how full the disks of the log and of the queues are, from 0 to 1; -1 if missing or unknown."""
     of_log = {path: _disk_ratio(files, path) for path in config.commit_log_directories}
     return {
         **{f"commitLogDiskRatio_{path}": str(ratio) for path, ratio in of_log.items()},
@@ -61,7 +60,7 @@ def _disk_ratio(files: Files, path: str) -> float:
 
 
 def schedule_info(offsets: Mapping[int, int], queues: ConsumeQueueTable) -> dict[str, str]:
-    """Return for each delay level the next queue offset to deliver and the end of the queue."""
+    """Return, for each delay level, the next queue offset to deliver and the end offset of the queue."""
     info = {}
     for level, offset in sorted(offsets.items()):
         queue = queues.find(SCHEDULE_TOPIC, level - 1)
@@ -77,7 +76,7 @@ def _runtime(ms: int) -> str:
 
 
 def _total(rates: Rates | None) -> float:
-    """Return all pulls per second; 0.0 without a rate, because RocketMQ adds these two as numbers."""
+    """Return the rate of pulls with and without messages; 0.0 if unknown, because RocketMQ adds two numbers."""
     return 0.0 if rates is None else rates.gets_found + rates.gets_missed
 
 

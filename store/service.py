@@ -3,7 +3,7 @@
 A step handles the errors that it expects. Any other exception ends the service: `on_failure` is called, then the task
 ends with the exception. The creator of a service decides the consequence:
 
-    services of the store       puts are refused until a restart, reads continue: `RunningFlags.service_failed`
+    services of the store       puts are refused until a restart, and reads continue: `RunningFlags.service_failed`
     services of its server      clients cannot be served, so the process ends: `RemotingServer.fail`
 """
 
@@ -16,13 +16,13 @@ NS_PER_MS = 1_000_000
 
 
 def ms_until(due_ns: int, clock: Clock) -> int:
-    """Return the ms until due_ns of the monotonic clock, 0 if it has passed."""
-    # Rounded up, or the last partial ms would be a busy loop of the caller.
+    """Return the ms until the monotonic clock reaches due_ns; 0 if due_ns has passed."""
+    # Rounded up, or the caller would loop without waiting in the last partial ms.
     return max(0, -((clock.monotonic_ns() - due_ns) // NS_PER_MS))
 
 
 def do_nothing(*_: object) -> None:
-    """Ignore a callback."""
+    """Callback without effect."""
 
 
 class Service(ABC):
@@ -40,11 +40,11 @@ class Service(ABC):
         self._task: Task | None = None
 
     def start(self) -> None:
-        """Begin to work."""
+        """Start the task."""
         self._task = self.world.tasks.spawn(self.name, self._run)
 
     def wake(self) -> None:
-        """End the wait of the present or next step."""
+        """End the wait of the current or next step."""
         self.signal.notify()
 
     @property
@@ -53,7 +53,7 @@ class Service(ABC):
         return self._stopping.get() == 1
 
     def shutdown(self) -> None:
-        """Wait for the current step and `finish` to end."""
+        """Stop the service, and wait for its current step and `finish`."""
         self._stopping.set(1)
         self.signal.notify()
         if self._task is not None:
@@ -66,12 +66,13 @@ class Service(ABC):
             self.finish()
         except Exception as error:
             self.has_failed = True
-            # Before the task ends, so that a join sees the failure. RocketMQ's threads end silently.
+            # Before the task ends, so that the failure is recorded when `join` returns. RocketMQ's threads end
+            # silently.
             self.on_failure(self.name, error)
             raise
 
     def pause(self, ms: int) -> None:
-        """Sleep for ms. Wake-ups do not shorten it; only a stop does."""
+        """Sleep for ms, or until the service is stopped. `wake` does not end the sleep."""
         assert ms >= 0, ms
         clock = self.world.clock
         due_ns = clock.monotonic_ns() + ms * NS_PER_MS
@@ -83,4 +84,4 @@ class Service(ABC):
         """Wait for work, then do it."""
 
     def finish(self) -> None:  # noqa: B027 - most services have nothing left to do
-        """Do the work that is left after the last step."""
+        """Do remaining work after the last step."""

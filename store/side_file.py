@@ -1,10 +1,9 @@
 """Side file: a small file that is replaced as a whole. RocketMQ's ConfigManager.
 
 A new version is written to `.tmp`, made durable, and then renamed. The previous version is kept as `.bak`, a damaged
-one as `.damaged`. Each rename leaves at least one complete version, even if a power cut undoes some renames. An
-unreadable version never replaces a readable one.
-Source: RocketMQ ConfigManager.load, MixAll.string2File; this code changes the order of steps and adds the missing
-syncs.
+version as `.damaged`. After each rename at least one complete version exists, even if a power cut undoes some renames.
+An unreadable version never replaces a readable version. Source: RocketMQ ConfigManager.load, MixAll.string2File; unlike
+RocketMQ, this code renames after the sync and syncs the directory.
 """
 
 import errno
@@ -27,13 +26,13 @@ class SideFile:
     def __init__(self, files: Files, path: str) -> None:
         self.path = path
         self.damage: CorruptFileError | None = None
-        """Why the last `load` skipped the current version."""
+        """Why the last `load` did not use the current version; None if it did."""
         self._is_damaged = False
-        """Whether the damaged version still has the name. It is moved aside before a new version gets the name."""
+        """Whether the file under the main name is damaged. It is renamed before a new version gets the name."""
         self._files = files
         self._directory = directory_of(path)
         self._content: bytes | None = None
-        """Content of the current version; None unless that is complete and durable."""
+        """Content of the current version; None if it may be incomplete or not durable."""
         self._directory_is_durable = False
 
     @property
@@ -43,7 +42,7 @@ class SideFile:
 
     @property
     def temporary_path(self) -> str:
-        """Return the path of the next version. `load` removes a file that a crash left there."""
+        """Return the path to which the next version is written. `load` removes a file that a crash left there."""
         return f"{self.path}.tmp"
 
     @property
@@ -54,14 +53,14 @@ class SideFile:
 
     @property
     def is_current(self) -> bool:
-        """Return whether the current version is the last one loaded or stored, and no operation on it failed."""
+        """Return whether the last load or store succeeded and used the current version."""
         return self._content is not None
 
     def load(self, parse: Callable[[bytes, str], Value]) -> Value | None:
-        """Return the parsed current version, or else the previous one; None if both are missing.
+        """Return the parsed current version, or the previous one if that fails; None if both are missing.
 
-        parse gets the bytes and the path and raises CorruptFileError. This is raised here if both versions fail. The
-        version returned is durable.
+        parse gets the bytes and the path, and may raise CorruptFileError. If it does so for both versions, `load`
+        raises this error. The version returned is durable.
         """
         files = self._files
         self._content, self.damage, self._is_damaged = None, None, False
@@ -83,14 +82,14 @@ class SideFile:
         return value
 
     def _note_missing(self) -> None:
-        """Note a crash between moving the damaged version aside and the rename of the next one."""
+        """Set `damage` if a crash happened after the rename of a damaged version, before the rename of the next one."""
         is_missing = self.damage is None and self._files.status(self.path) is None
         kept = next(self.damaged_paths)
         if is_missing and self._files.status(kept) is not None:
             self.damage = CorruptFileError(self.path, 0, "file", "a file", f"nothing; a damaged version is {kept}")
 
     def _read(self, path: str, parse: Callable[[bytes, str], Value]) -> tuple[bytes | None, Value | None]:
-        """Return a durable version and its value; None for both if it is missing or empty."""
+        """Make one version durable. Return its bytes and the parsed value; None for both if it is missing or empty."""
         status = self._files.status(path)
         if status is None or status.size_bytes == 0:  # a crash can keep a new name and lose the size
             return None, None
@@ -98,14 +97,14 @@ class SideFile:
             raise CorruptFileError(path, 0, "file size", f"{SIDE_JSON_BYTES_MAX} or less", status.size_bytes)
         content = self._files.read(path)
         value = parse(content, path)
-        self._files.sync(path)  # another system may have written it without a sync
+        self._files.sync(path)  # RocketMQ may have written it without a sync
         return content, value
 
     def store(self, content: bytes) -> bool:
-        """Make content the current version, durably. Return False without a write if it is that already.
+        """Store content as the current version, durably. Return False, without a write, if it is stored already.
 
-        Raises OSError if the disk fails; then either version may be the current one, and the next call writes again.
-        Raises OSError(EFBIG) without a write for content that `load` would refuse.
+        Raises OSError if the disk fails; the current version is then unknown, and the next call writes again. Raises
+        OSError(EFBIG) without a write if content is larger than `load` permits.
         """
         if content == self._content:
             return False
@@ -115,7 +114,7 @@ class SideFile:
         old, self._content = self._content, None
         self._make_directory()
         self._write_aside(content)
-        if old is not None:  # only a version that was read whole: a torn one must not replace the backup
+        if old is not None:  # only a complete version may replace the backup
             self._files.rename(self.path, self.backup_path)
         elif self._is_damaged:
             self._files.rename(self.path, next(path for path in self.damaged_paths if self._files.status(path) is None))
@@ -134,5 +133,5 @@ class SideFile:
 
     def _write_aside(self, content: bytes) -> None:
         self._files.write(self.temporary_path, content)
-        # Before the rename: after a power cut the name could lead to an empty or incomplete file.
+        # Before the rename, or the name could refer to an incomplete file after a power cut.
         self._files.sync(self.temporary_path)

@@ -1,8 +1,8 @@
 """Store statistics since the start: RocketMQ's StoreStatsService.
 
-Messages and bytes per topic are counted inside the put lock and are exact. Other counts are increments without a lock,
-which CPython does not split between threads; a free-threaded interpreter may lose some. Rates come from samples at
-least a second apart, taken by a service that runs anyway and by every reader.
+Messages and bytes per topic are counted inside the put lock and are exact. Other counts are incremented without a lock.
+CPython does not switch threads inside these increments; a free-threaded interpreter may lose some. Rates are computed
+from samples at least a second apart. The queue flush service and every reader of rates take samples.
 """
 
 from bisect import bisect_right
@@ -18,7 +18,7 @@ LATENCY_BUCKETS = (
     *("[<=0ms]", "[0~10ms]", "[10~50ms]", "[50~100ms]", "[100~200ms]", "[200~500ms]", "[500ms~1s]"),
     *("[1~2s]", "[2~3s]", "[3~4s]", "[4~5s]", "[5~10s]", "[10s~]"),
 )
-"""RocketMQ's names. A put of less than 1 ms is in the first, one of exactly 10 ms in the third."""
+"""RocketMQ's names. A put of less than 1 ms counts in the first bucket, a put of exactly 10 ms in the third."""
 
 TPS_WINDOWS_S = (10, 60, 600)
 
@@ -27,10 +27,10 @@ LATENCY_BOUNDS_MS = (1, 10, 50, 100, 200, 500, 1000, 2000, 3000, 4000, 5000, 10_
 assert len(LATENCY_BUCKETS) == len(LATENCY_BOUNDS_MS) + 1
 _BOUNDS_NS = [ms * 1_000_000 for ms in LATENCY_BOUNDS_MS]
 FAST_PUT_NS = _BOUNDS_NS[0]
-"""Faster puts are not reported here, to save time: the log counts them."""
+"""Faster puts are counted only by the log, to save time."""
 
 SLOW_MS = 500
-"""RocketMQ logs each put that takes longer, and each that holds the log's lock for longer."""
+"""RocketMQ logs each put that takes longer, and each that holds the put lock for longer."""
 
 _SAMPLE_MS = 1_000
 _SAMPLES_MAX = max(TPS_WINDOWS_S) * 1_000 // _SAMPLE_MS + 1
@@ -43,14 +43,14 @@ class TopicTotals:
 
     messages: int = 0
     size_bytes: int = 0
-    """Bytes of log, without blank records."""
+    """Bytes in the log, without blank records."""
 
 
 _NOTHING = TopicTotals()
 
 
 class SlowCount:
-    """Counts durations above SLOW_MS and keeps the longest, until they are taken. Concurrent notes may get lost."""
+    """Number of durations above SLOW_MS, and the longest, since the last `take`. Concurrent calls may be lost."""
 
     __slots__ = ("_count", "_longest_ns")
 
@@ -58,13 +58,13 @@ class SlowCount:
         self._count = self._longest_ns = 0
 
     def note(self, took_ns: int) -> None:
-        """Count a duration if it is long."""
+        """Count a duration if it is above SLOW_MS."""
         if took_ns > SLOW_MS * _NS_PER_MS:
             self._count += 1
             self._longest_ns = max(self._longest_ns, took_ns)
 
     def take(self) -> tuple[int, int]:
-        """Return the count and the longest in ms, and reset both."""
+        """Return the count and the longest duration in ms, and reset both."""
         count, longest_ns = self._count, self._longest_ns
         self._count = self._longest_ns = 0
         return count, longest_ns // _NS_PER_MS
@@ -97,10 +97,10 @@ class Rates(NamedTuple):
 
 
 class StoreStats:
-    """Counts of one life of a store."""
+    """Counts of a store since its start."""
 
     def __init__(self, world: World, counted: LogCounts) -> None:
-        """Begin at zero. counted: the log, whose put lock keeps its counts exact."""
+        """counted: the log, which counts inside its put lock."""
         self.boot_timestamp_ms = world.clock.now_ms()
         self.put_ns_max = 0
         self.slow_puts = SlowCount()
@@ -109,7 +109,7 @@ class StoreStats:
         self.messages_transferred = 0
         self.get_ns_max = 0
         self.fall_behind_bytes: dict[tuple[str, int], int] = {}
-        """Distance from the log's end at the last pull, per topic and queue id."""
+        """Distance between the last pulled message and the end of the log, per topic and queue id."""
         self.batches = 0
         self.messages_batched = 0
         self._clock = world.clock
@@ -121,21 +121,21 @@ class StoreStats:
     # -- counting ----------------------------------------------------------------------------------
 
     def put_was_slow(self, took_ns: int) -> None:
-        """Note a put that took FAST_PUT_NS or more."""
-        assert took_ns >= FAST_PUT_NS, took_ns  # faster puts are counted as the difference from all puts
+        """Count a put that took FAST_PUT_NS or more."""
+        assert took_ns >= FAST_PUT_NS, took_ns  # the number of faster puts is computed from the number of all puts
         self._slow_put_counts[bisect_right(_BOUNDS_NS, took_ns)] += 1
         self.slow_puts.note(took_ns)
         if took_ns > self.put_ns_max:
             self.put_ns_max = took_ns
 
     def batch_stored(self, messages: int) -> None:
-        """Note a put with several messages."""
+        """Count a put of several messages."""
         assert messages > 0, messages
         self.batches += 1
         self.messages_batched += messages
 
     def get_answered(self, took_ns: int, result: GetMessageResult) -> None:
-        """Note the duration and the result of a pull."""
+        """Count the duration and the result of a pull."""
         assert took_ns >= 0, took_ns
         if result.status is GetMessageStatus.FOUND:
             self.gets_found += 1
@@ -146,7 +146,7 @@ class StoreStats:
             self.get_ns_max = took_ns
 
     def record_dispatched(self, record: ScannedRecord) -> None:
-        """Count a record as put, on a slave, which has no puts."""
+        """Count a replicated record as a put. For slaves, which get no puts."""
         assert record.size_bytes > 0, record
         totals = self._counted.put_totals.setdefault(record.topic, TopicTotals())
         totals.messages += 1
@@ -156,14 +156,14 @@ class StoreStats:
 
     @property
     def put_latency_counts(self) -> list[int]:
-        """Return the number of puts per bucket. The first bucket is the difference from all puts."""
+        """Return the number of puts per bucket."""
         slow = self._slow_put_counts[1:]
         puts = self.put_messages_total - self.messages_batched + self.batches + self.puts_failed
-        return [max(0, puts - sum(slow)), *slow]  # the counts are read one after another while puts continue
+        return [max(0, puts - sum(slow)), *slow]  # not negative, although puts may be counted between the reads
 
     @property
     def puts_failed(self) -> int:
-        """Return how many puts failed after they were accepted."""
+        """Return how many accepted puts failed."""
         return self._counted.puts_failed
 
     def put_totals(self, topic: str) -> TopicTotals:
@@ -172,7 +172,7 @@ class StoreStats:
 
     @property
     def totals_by_topic(self) -> dict[str, TopicTotals]:
-        """Return the totals by topic; they keep counting."""
+        """Return the totals by topic, which later puts change."""
         return dict(self._counted.put_totals)
 
     @property
@@ -182,14 +182,14 @@ class StoreStats:
 
     @property
     def put_bytes_total(self) -> int:
-        """Return how many bytes of log all puts took."""
+        """Return the total size of the records of all puts."""
         return sum(totals.size_bytes for totals in self._totals_by_topic())
 
     def _totals_by_topic(self) -> tuple[TopicTotals, ...]:
-        return tuple(self._counted.put_totals.values())  # in one step: puts may add a topic meanwhile
+        return tuple(self._counted.put_totals.values())  # copied in one step, because puts may add a topic at any time
 
     def sample(self) -> None:
-        """Take a sample, if the last one is a second old."""
+        """Take a sample, unless the last one is less than a second old."""
         with self._lock:
             if self._clock.monotonic_ns() // _NS_PER_MS - self._samples[-1].at_ms >= _SAMPLE_MS:
                 self._samples.append(self._totals())
@@ -204,7 +204,7 @@ class StoreStats:
         )
 
     def rates(self, seconds: int) -> Rates | None:
-        """Return the rates of the last so many seconds; None without samples that far apart."""
+        """Return the rates of the last `seconds` seconds; None if the samples cover less time."""
         with self._lock:
             last = self._samples[-1]
             due_ms = last.at_ms - seconds * 1_000

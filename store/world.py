@@ -1,8 +1,8 @@
-"""World: the only interface between the store and everything outside it.
+"""World: the store's only interface to clocks, tasks, files and connections.
 
-The store gets time, tasks, files and connections (`store.network`) only here. So the same code runs on threads, mmap
-and sockets (`store.real`) and on a simulated machine. Calls block; offsets count from the first byte of the file; paths
-are absolute and `/`-separated; failures are `OSError`s with their errno.
+The store uses no other clock, task, file or connection (`store.network`). So the same code runs on threads, mmap and
+sockets (`store.real`) and on a simulated machine. Calls block; offsets count from the first byte of the file; paths are
+absolute and `/`-separated; failures are `OSError`s with their errno.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ class Clock(Protocol):
         """Return ns since some fixed time. It never steps back."""
 
     def utc_offset_ms(self) -> int:
-        """Return local time minus UTC. Deletion hours and index file names use local time."""
+        """Return local time minus UTC. The hours of `deleteWhen` and index file names are in local time."""
 
 
 class Cell(Protocol):
@@ -40,26 +40,26 @@ class Cell(Protocol):
         """Add delta in one step and return the new value."""
 
     def compare_and_set(self, expected: int, value: int) -> bool:
-        """Replace expected by value in one step; return False without a change if the value differs."""
+        """Replace expected by value in one step. Return False, without a change, if the cell has another value."""
 
 
 class Signal(Protocol):
-    """A wake-up that is remembered once: a notify before the wait is not lost."""
+    """A wake-up for one task. A `notify` before the wait is not lost: the wait returns at once."""
 
     def notify(self) -> None:
         """Wake the waiter, or let the next wait return at once."""
 
     def wait(self, timeout_ms: int | None) -> bool:
-        """Wait until notified (True; consumes the notice) or for timeout_ms (False). None: for ever."""
+        """Wait for `notify` (True; clears the signal) or for timeout_ms (False). None: no timeout."""
 
 
 class Task(Protocol):
-    """A running service."""
+    """A task that was started."""
 
     name: str
 
     def join(self, timeout_ms: int | None) -> bool:
-        """Wait for the task to end; False after timeout_ms without its end."""
+        """Wait until the task ends (True) or for timeout_ms (False)."""
 
 
 class Tasks(Protocol):
@@ -88,25 +88,27 @@ class MappedFile(Protocol):
     size_bytes: int
 
     def view(self, start: int, end: int) -> memoryview:
-        """Return the present bytes of [start, end): read-only, not copied.
+        """Return the bytes of [start, end) as a read-only view: later writes change it.
 
-        OSError(EIO): a page cannot be read. If the system reports this as a SIGBUS instead, the process ends.
-        """
+        OSError(EIO): a page cannot be read. If the operating system sends SIGBUS instead, the process ends."""
 
     def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
-        """Write through the map: in the page cache at once, on the disk at some later time."""
+        """Write through the map: to the page cache at once, to the disk later."""
 
     def pwrite(self, at: int, data: bytes | bytearray | memoryview) -> int:
-        """Write through the descriptor and return how much was written; it may be short."""
+        """Write through the descriptor. Return how many bytes were written; a write may be short."""
 
     def msync(self, start: int, end: int) -> None:
-        """Make the pages of [start, end) and the size durable. After an OSError none of them may be durable."""
+        """Make the pages of [start, end) and the size durable.
+
+        After an OSError any of these may be lost in a power cut.
+        """
 
     def fdatasync(self) -> None:
-        """Make everything written so far, and the size, durable. After an OSError: as for msync."""
+        """Make all earlier writes and the size durable. An OSError has the same meaning as for msync."""
 
     def mlock(self) -> None:
-        """Keep the map's pages in memory. OSError (ENOMEM, EPERM) if the system refuses."""
+        """Lock the map's pages in memory. Raises OSError (ENOMEM, EPERM) if the operating system refuses."""
 
     def munlock(self) -> None:
         """Undo mlock."""
@@ -118,7 +120,7 @@ class MappedFile(Protocol):
         """Advise the system that [start, end) will not be read soon (MADV_DONTNEED). The bytes do not change."""
 
     def close(self) -> None:
-        """Release the map and the descriptor. Views taken earlier stay readable."""
+        """Release the map and the descriptor. Existing views stay readable."""
 
 
 class FileStatus(Protocol):
@@ -130,11 +132,10 @@ class FileStatus(Protocol):
 
     @property
     def mtime_ms(self) -> int:
-        """Return the time of the last change, in ms since 1970."""
+        """Return the time of the last change of the content, in ms since 1970."""
 
     @property
-    def is_directory(self) -> bool:
-        """Return whether it is a directory."""
+    def is_directory(self) -> bool: ...
 
 
 class DiskSpace(Protocol):
@@ -146,7 +147,7 @@ class DiskSpace(Protocol):
 
     @property
     def usable_bytes(self) -> int:
-        """Return the bytes that an ordinary user can still write, without reserved space."""
+        """Return the free bytes, without space reserved for root."""
 
 
 class FileLock(Protocol):
@@ -157,10 +158,10 @@ class FileLock(Protocol):
 
 
 class Files(Protocol):
-    """One file system. Data is durable only after a sync, and a name only after a sync of its directory."""
+    """One file system. Content is durable only after a sync, a name only after a sync of its directory."""
 
     def status(self, path: str) -> FileStatus | None:
-        """Return the status of path, None if it does not exist."""
+        """Return the status of path; None if it does not exist."""
 
     def list_directory(self, path: str) -> list[str]:
         """Return the names in a directory, sorted."""
@@ -175,10 +176,10 @@ class Files(Protocol):
         """Set the time of the last change, in ms since 1970."""
 
     def space(self, path: str) -> DiskSpace:
-        """Return the usage of the file system that holds an existing path."""
+        """Return the usage of the file system of an existing path."""
 
     def buffer(self, size_bytes: int) -> memoryview:
-        """Return zeroed, writable memory of this process, locked in memory if the system allows it."""
+        """Return zeroed, writable memory of this process, locked if the operating system allows it."""
 
     def read(self, path: str) -> bytes:
         """Return the content of a small file."""
@@ -196,13 +197,13 @@ class Files(Protocol):
         """Rename a file, replacing a file of the new name."""
 
     def unlink(self, path: str) -> None:
-        """Remove a name; maps of the file stay usable."""
+        """Remove a name. Existing maps of the file stay usable."""
 
     def remove_directory(self, path: str) -> None:
         """Remove an empty directory."""
 
     def lock(self, path: str) -> FileLock:
-        """Create path if needed and lock it; BlockingIOError if another holder is alive."""
+        """Create path if needed and lock it. Raises BlockingIOError if another process or instance has the lock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +214,6 @@ class World:
     tasks: Tasks
     files: Files
     network: Network | None = None
-    """None for a store alone, which needs no network."""
+    """None if the store needs no network: no broker, no replication."""
     core: Core | None = None
-    """Reads many records at once. None in simulations, which must see each record."""
+    """The C core, which reads many records at once. None in simulations, because these read each record alone."""

@@ -1,1 +1,1 @@
-"""A simulated network: byte streams that delay, break or fall silent."""
+"""Simulated network: byte streams with delays, resets and lost links."""

@@ -1,7 +1,7 @@
 """Connections: two ends and one wire per direction; each byte has an arrival time.
 
-A sender puts bytes into the wire with their arrival time, and the receiver waits for that time. No task carries bytes,
-so time alone orders the deliveries of different connections.
+A sender adds bytes to the wire with their arrival time, and the receiver waits for that time. No task transports bytes,
+so only arrival times order the deliveries of different connections.
 """
 
 import errno
@@ -12,7 +12,7 @@ from ..machine import Gate, Machine
 from .medium import Medium, Mishap, earliest
 
 _GIVE_UP_NS = 924 * 1_000_000_000
-"""Time after which a system gives up on unacknowledged data (tcp(7), tcp_retries2)."""
+"""Time after which TCP resets a connection with unacknowledged data (tcp(7), tcp_retries2)."""
 
 
 @dataclass(slots=True, eq=False)
@@ -21,14 +21,14 @@ class Wire:
 
     Invariant: pieces arrive in the order of sending, and the end of the stream arrives last.
 
-    size_bytes counts bytes in flight or unread. The sender waits while it is too large.
+    size_bytes counts bytes in flight or unread. The sender waits while size_bytes is too large.
     """
 
     _pieces: deque[tuple[int, bytes]] = field(default_factory=deque)  # (arrives_ns, data)
-    _read_bytes: int = 0  # of the first piece
+    _read_bytes: int = 0  # how much of the first piece was received
     size_bytes: int = 0
     ended_ns: int | None = None
-    """When the end of the stream arrives; None before it was ended."""
+    """When the end of the stream arrives; None before the sender ends the stream."""
 
     @property
     def last_ns(self) -> int:
@@ -37,19 +37,19 @@ class Wire:
 
     def send(self, data: bytes, arrives_ns: int) -> None:
         """Add a piece. It arrives after all earlier pieces."""
-        # An empty piece would be received as b"", which a reader takes for the end of the stream.
+        # An empty piece would be received as b"", which means the end of the stream.
         assert data, "a piece has at least one byte"
         assert self.ended_ns is None, self.ended_ns
         self._pieces.append((max(arrives_ns, self.last_ns), data))
         self.size_bytes += len(data)
 
     def end(self, arrives_ns: int) -> None:
-        """End the stream, once."""
+        """End the stream. Later calls have no effect."""
         if self.ended_ns is None:
             self.ended_ns = max(arrives_ns, self.last_ns)
 
     def swallow(self, size_bytes: int) -> None:
-        """Reserve room for bytes that never arrive."""
+        """Count bytes that never arrive as unread."""
         self.size_bytes += size_bytes
 
     def receive(self, bytes_max: int, until_ns: int) -> bytes:
@@ -72,13 +72,13 @@ class Wire:
         return b"".join(found)
 
     def has_arrived(self, until_ns: int) -> bool:
-        """Return whether a byte, or the end, arrives by until_ns."""
+        """Return whether a byte or the end of the stream arrives by until_ns."""
         if self._pieces:
             return self._pieces[0][0] <= until_ns
         return self.ended_ns is not None and self.ended_ns <= until_ns
 
     def next_ns(self) -> int | None:
-        """Return the arrival time of the next piece or the end; None if there is neither."""
+        """Return the arrival time of the next piece or of the end of the stream; None if there is neither."""
         return self._pieces[0][0] if self._pieces else self.ended_ns
 
     def count_under_way(self, now_ns: int) -> int:
@@ -86,7 +86,7 @@ class Wire:
         return sum(arrives_ns > now_ns for arrives_ns, _ in self._pieces)
 
     def drop_last(self, pieces: int) -> None:
-        """Lose the last pieces and the end after them. Their room stays reserved."""
+        """Lose the last pieces and the end of the stream. The lost bytes still count as unread."""
         assert 0 <= pieces <= len(self._pieces), (pieces, len(self._pieces))
         for _ in range(pieces):
             self._pieces.pop()
@@ -99,9 +99,9 @@ class Wire:
 
 
 class SimConnection:
-    """One end of a connection. Calls by tasks of its machine are scheduling points; others go through `peer`.
+    """One end of a connection. Calls by tasks of its machine are scheduling points.
 
-    Invariant: all news from outside is in `incoming` and `broken_ns`.
+    Invariant: the other end and the network change only `incoming`, `broken_ns` and `is_lost` of this end.
     """
 
     __slots__ = (
@@ -140,14 +140,14 @@ class SimConnection:
             now_ns = medium.kernel.now_ns
             self._check_open()
             is_broken = self.broken_ns is not None and self.broken_ns <= now_ns
-            # Data that arrived before the reset can still be read; later data is lost with the connection.
+            # Data that arrived before the reset can still be read; later data is lost.
             until_ns = now_ns if self.broken_ns is None else min(now_ns, self.broken_ns)
             was_full = incoming.size_bytes >= medium.buffer_bytes
             data = incoming.receive(bytes_max, until_ns)
             if data:
                 medium.note("receive", self.label, data)
                 if was_full:
-                    self.peer.changed()  # it may wait for room
+                    self.peer.changed()  # the peer may wait to send more
                 return data
             if is_broken:
                 raise ConnectionResetError(errno.ECONNRESET, f"{self.label}: reset")
@@ -157,7 +157,7 @@ class SimConnection:
             self.wait(due_ns, (incoming.next_ns(), self.broken_ns))
 
     def send(self, data: bytes | bytearray | memoryview, timeout_ms: int | None) -> int:
-        """Send bytes; return how many the network took, at least one."""
+        """Send bytes, as many as the buffer has room for. Return how many were sent, at least one."""
         if not len(data):
             raise ValueError("data: expected at least a byte, found none")
         medium = self._medium
@@ -178,7 +178,7 @@ class SimConnection:
         return len(taken)
 
     def close(self) -> None:
-        """Close this end. Bytes already sent are still delivered, and waiting tasks wake up. May be called again."""
+        """Close this end. Sent bytes are still delivered, and waiting tasks wake up. Later calls have no effect."""
         self._medium.pass_point(self._machine, f"close {self.label}")
         if not self.closed:
             self._medium.note("close", self.label, b"")
@@ -199,15 +199,14 @@ class SimConnection:
         return room_bytes > 0 or self._has_ended(self._medium.kernel.now_ns)
 
     def next_ns(self, *, receives: bool) -> int | None:
-        """Return the next time, possibly past, at which sends (and receives if asked) may change by itself.
+        """Return the next time, possibly past, at which `sends` may change without a call; also `receives` if asked.
 
-        Arrivals do not make room. Reads by the other end do, and they call `changed`.
-        """
+        Arrivals do not make room to send. Reads by the other end do, and these call `changed`."""
         return earliest((self.incoming.next_ns(), self.broken_ns)) if receives else self.broken_ns
 
     @property
     def is_forgotten(self) -> bool:
-        """Return whether its machine died and a new machine has the host name, without knowledge of this connection."""
+        """Return whether a new machine has the host name, which does not know this connection of the dead machine."""
         return not self._machine.alive and self._medium.is_on(self.host)
 
     def changed(self) -> None:
@@ -226,7 +225,7 @@ class SimConnection:
             watcher.open_at(arrives_ns)
 
     def end(self) -> None:
-        """End this side's stream, as the system does at a close or at the end of the process."""
+        """End the stream from this end, as the operating system does at a close or at the end of the process."""
         self.closed = True
         if not self.is_lost:
             self.peer.incoming.end(self._arrival_ns(0))
@@ -234,19 +233,19 @@ class SimConnection:
         self.peer.changed()
 
     def vanish(self) -> None:
-        """Disappear without notice. The last pieces in flight from here may be lost with this side's memory."""
+        """Close this end without a message to the peer. The last pieces in flight from this end may be lost."""
         self.closed = True
         under_way = self.peer.incoming.count_under_way(self._medium.kernel.now_ns)
         if under_way:
-            # Only pieces in flight can be lost: the peer may have read those that arrived.
+            # Only pieces in flight can be lost, because the peer may have read pieces that arrived.
             lost = self._medium.conditions.pieces_lost(self.host, under_way)
             assert 0 <= lost <= under_way, (lost, under_way)
             self.peer.incoming.drop_last(lost)
-        self.peer.incoming.ended_ns = None  # an end in flight is lost too
+        self.peer.incoming.ended_ns = None  # an end of the stream in flight is lost too
         self.peer.is_lost = True
 
     def break_off(self) -> None:
-        """Break the connection: this end learns it now, the other after the delay unless the link is lost."""
+        """Reset the connection at this end now, and at the other end after the delay unless the link is lost."""
         now_ns = self._medium.kernel.now_ns
         self.learn(now_ns)
         if not self.is_lost:
@@ -257,9 +256,9 @@ class SimConnection:
         self.changed()
 
     def wait(self, due_ns: int | None, moments_ns: tuple[int | None, ...]) -> None:
-        """Wait for a change or one of the times; TimeoutError at due_ns."""
+        """Wait for a change or for one of the given times. Raises TimeoutError at due_ns."""
         if due_ns is not None and due_ns <= self._medium.kernel.now_ns:
-            raise TimeoutError(errno.ETIMEDOUT, f"{self.label}: nothing came in time")
+            raise TimeoutError(errno.ETIMEDOUT, f"{self.label}: no data in time")
         self.gate.wait(earliest((due_ns, *moments_ns)))
 
     # -- transport -----------------------------------------------------------------------------------
@@ -276,8 +275,8 @@ class SimConnection:
             elif mishap is Mishap.LOST:
                 self.is_lost = peer.is_lost = True
         if self.is_lost:
-            peer.incoming.swallow(len(data))  # so a sender on a lost link fills its buffer and then waits
-            # A new machine with that name answers unknown connections with a reset. A lost link gives no answer.
+            peer.incoming.swallow(len(data))  # so a sender on a lost link waits when the buffer is full
+            # A new machine with the host name resets unknown connections. A lost link sends no answer.
             self.learn(now_ns + (2 * self._delay_ns(0) if peer.is_forgotten else _GIVE_UP_NS))
         elif peer.closed:
             self.learn(now_ns + self._delay_ns(0) + peer._delay_ns(0))

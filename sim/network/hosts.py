@@ -1,10 +1,10 @@
 """The simulated network: hosts by name, each with at most one running machine.
 
-A host name outlives its machines, as an address outlives a reboot. When a machine dies, its listeners disappear. Its
-connections end, are reset or fall silent: the link conditions decide, or the caller that kills it. If messages contain
-host names, they must be IPv4 addresses.
+A host name remains when its machine dies, as an address remains after a reboot. A dead machine's listeners are gone.
+Its connections end, are reset or stop without an answer: the link conditions decide, or the caller that kills the
+machine. Host names that appear in RocketMQ messages must be IPv4 addresses.
 
-Not modelled: corrupted bytes, hosts with several addresses, delayed acknowledgements of a reader's system.
+Not modelled: corrupt bytes, hosts with several addresses, delayed TCP acknowledgements.
 """
 
 import errno
@@ -34,7 +34,7 @@ class SimNetwork:
     ) -> None:
         self._medium = Medium(kernel, conditions or LinkConditions(), buffer_bytes)
         self.next_ports: dict[str, int] = {}
-        """By host: a port is not reused at once, not even by the next machine."""
+        """Next free port by host. A host does not reuse a port at once, not even after a reboot."""
         self._newest: dict[str, HostNetwork] = {}
 
     def join(self, machine: Machine, host: str) -> "HostNetwork":
@@ -56,23 +56,22 @@ class SimNetwork:
             self._newest[host].heal()
 
     def newest(self, host: str) -> "HostNetwork | None":
-        """Return the latest endpoint of a host, None if there is none."""
+        """Return the endpoint of the host's latest machine; None without a machine."""
         return self._newest.get(host)
 
 
 class HostNetwork:
-    """The network endpoint of one machine, for one life. Every call is a scheduling point.
+    """The network endpoint of one machine. Every call is a scheduling point.
 
-    Invariant: `_ends` has all connections of this machine, except those closed on both sides, which are dropped at
-    times.
+    Invariant: `_ends` has all connections of this machine. Connections closed on both sides may be missing.
     """
 
     def __init__(self, network: SimNetwork, medium: Medium, machine: Machine, host: str) -> None:
         self.host = host
         self.dies_silently: bool | None = None
-        """Whether the machine loses power when it dies, so its connections fall silent; None: the conditions decide."""
+        """Whether the machine loses power when it dies, so no peer gets a message; None: the link conditions decide."""
         self.is_off = False
-        """Whether it died silently: connection attempts get no answer, not even a refusal."""
+        """Whether the machine has lost power: connection attempts get no answer, not even a refusal."""
         self._network = network
         self._medium = medium
         self._machine = machine
@@ -83,7 +82,10 @@ class HostNetwork:
     # -- called by its machine ----------------------------------------------------------------------
 
     def listen(self, address: str) -> SimListener:
-        """Listen at `host:port`: its own name, 127.0.0.1 or 0.0.0.0. OSError: EADDRINUSE, EADDRNOTAVAIL."""
+        """Listen at `host:port`.
+
+        host: this host's name, a loopback name or 0.0.0.0. OSError: EADDRINUSE, EADDRNOTAVAIL.
+        """
         self._medium.pass_point(self._machine, f"listen {address}")
         name, port = _split(address)
         is_loopback = name in _LOOPBACK
@@ -100,7 +102,7 @@ class HostNetwork:
         return listener
 
     def connect(self, address: str, timeout_ms: int) -> SimConnection:
-        """Connect. TimeoutError without an answer in time; ConnectionRefusedError or another OSError at once."""
+        """Connect. Raises TimeoutError if there is no answer in time, ConnectionRefusedError or another OSError."""
         medium = self._medium
         medium.pass_point(self._machine, f"connect {address}")
         name, port = _split(address)
@@ -111,11 +113,11 @@ class HostNetwork:
         due_ns = medium.kernel.now_ns + timeout_ms * 1_000_000
         ask = Waiting(f"connect {address}")
         self._pass(ask, medium.conditions.delay_ns(self.host, target, 0), due_ns)
-        peer = self._network.newest(target)  # looked up again: the host may have a new machine
+        peer = self._network.newest(target)  # looked up again, because the host may have a new machine now
         assert peer is not None, target
         listener = peer.listener(port, is_local=target == self.host)
         if peer.is_off or (listener is not None and not listener.has_room):
-            self._pass(ask, due_ns, due_ns)  # no answer at all, not even a refusal
+            self._pass(ask, due_ns, due_ns)  # no answer, so always a timeout
         if listener is None or medium.conditions.refuses(self.host, target):
             self._pass(ask, medium.conditions.delay_ns(target, self.host, 0), due_ns)
             medium.note("refused", f"{self.host}>{address}", b"")
@@ -129,7 +131,7 @@ class HostNetwork:
         listener.offer(theirs)
         try:
             self._pass(ask, medium.conditions.delay_ns(target, self.host, 0), due_ns)
-        except TimeoutError:  # the listener has the connection and must learn that this end is gone
+        except TimeoutError:  # the listener has accepted the connection, so it must get a reset
             mine.closed = True
             mine.break_off()
             raise
@@ -144,15 +146,15 @@ class HostNetwork:
     # -- called by the network -----------------------------------------------------------------------
 
     def listener(self, port: int, *, is_local: bool) -> SimListener | None:
-        """Return the listener of a port. is_local: the caller is this host, which may also use loopback."""
+        """Return the listener of a port. is_local: the caller is on this host, so loopback listeners count."""
         found = self._listeners.get(port)
         return found if found is None or is_local or not found.is_loopback else None
 
     def end(self) -> None:
-        """Close listeners and connections of the machine, which has just died."""
+        """Close listeners and connections after the death of the machine."""
         conditions = self._medium.conditions
         self.is_off = conditions.is_silent_death(self.host, self.dies_silently)
-        for listener in list(self._listeners.values()):  # a copy: ending one frees its port
+        for listener in list(self._listeners.values()):  # a copy, because `end` removes the listener
             if self.is_off:
                 listener.closed = True
             else:
@@ -170,17 +172,16 @@ class HostNetwork:
                 end.end()
 
     def on_peer_reboot(self) -> None:
-        """Answer under a new machine, which does not know the old connections.
+        """Reset lost connections after a reboot: the new machine does not know them.
 
-        A peer that has sent into the silence learns of it now; a peer that sends later learns it then.
-        """
+        A peer that has sent bytes since the power loss gets the reset soon. Other peers get it when they send."""
         for end in self._ends:
             if end.peer.is_lost and not end.peer.closed and end.incoming.size_bytes:
                 # A retransmission and the reset that answers it.
                 end.peer.learn(self._medium.kernel.now_ns + 2 * self._round_ns(end))
 
     def heal(self) -> None:
-        """Make bytes in flight to this host arrive soon, and lost connections known."""
+        """Make bytes in flight to this host arrive soon, and reset lost connections soon."""
         now_ns = self._medium.kernel.now_ns
         for end in self._ends:
             if end.closed:
@@ -194,18 +195,18 @@ class HostNetwork:
         return self._medium.conditions.delay_ns(end.peer.host, end.host, 0)
 
     def _keep(self, end: SimConnection) -> None:
-        # Dropped at each new connection, so that a machine that reconnects again and again does not keep them all.
+        # Closed connections are dropped at each new connection, so that their number stays small.
         self._ends = [known for known in self._ends if not (known.closed and known.peer.closed)]
         self._ends.append(end)
 
     def _pass(self, why: Waiting, delay_ns: int, due_ns: int) -> None:
-        """Sleep for delay_ns; TimeoutError at due_ns if that comes first."""
+        """Sleep for delay_ns. Raises TimeoutError at due_ns if due_ns is earlier."""
         kernel = self._medium.kernel
         moment_ns = kernel.now_ns + delay_ns
         if moment_ns > kernel.now_ns:
             kernel.park(why, min(moment_ns, due_ns))
         if moment_ns >= due_ns:
-            raise TimeoutError(errno.ETIMEDOUT, f"{why.label}: nobody answered in time")
+            raise TimeoutError(errno.ETIMEDOUT, f"{why.label}: no answer in time")
 
     def _free_port(self) -> int:
         port = self._network.next_ports.get(self.host, _FIRST_FREE_PORT)

@@ -1,4 +1,4 @@
-"""Listeners and pollers: wait for new connections, or for many at once."""
+"""Listeners and pollers: wait for new connections, or for events of many."""
 
 import errno
 from collections import deque
@@ -13,7 +13,7 @@ BACKLOG = 128  # SOMAXCONN of Linux before 5.4; listen(2) silently caps the back
 
 
 class SimListener:
-    """One port of a machine and its connections that are not accepted yet. give_back frees the port."""
+    """A listening port of a machine, and its connections before `accept`. give_back frees the port."""
 
     __slots__ = (
         *("_give_back", "_machine", "_medium", "_waiting", "address", "closed", "gate", "is_loopback"),
@@ -43,14 +43,14 @@ class SimListener:
             if self.closed:
                 raise ConnectionAbortedError(errno.ECONNABORTED, f"{self.address}: closed")
             if due_ns is not None and due_ns <= medium.kernel.now_ns:
-                raise TimeoutError(errno.ETIMEDOUT, f"{self.address}: nobody came in time")
+                raise TimeoutError(errno.ETIMEDOUT, f"{self.address}: no connection in time")
             self.gate.wait(due_ns)
         connection = self._waiting.popleft()
         medium.note("accept", connection.label, b"")
         return connection
 
     def close(self) -> None:
-        """Stop listening and wake waiting tasks. May be called again."""
+        """Stop listening and wake waiting tasks. Later calls have no effect."""
         self._medium.pass_point(self._machine, f"close {self.address}")
         if not self.closed:
             self._medium.note("close", self.address, b"")
@@ -68,11 +68,11 @@ class SimListener:
 
     @property
     def sends(self) -> bool:
-        """Return whether it is closed; a listener never sends."""
+        """Return whether the listener is closed; it never sends."""
         return self.closed
 
     def next_ns(self, *, receives: bool) -> None:
-        """Return None: only other tasks change a listener."""
+        """Return None: a listener changes only by calls of tasks."""
 
     def offer(self, connection: SimConnection) -> None:
         """Queue a connection for accept."""
@@ -106,7 +106,7 @@ class Ready(NamedTuple):
 
 
 class SimPoller:
-    """A wait for many connections. Every call except close is a scheduling point.
+    """A poller of connections and listeners. Every call except close is a scheduling point.
 
     Invariant: `_watched` is in the order of first watching, and each key opens the gate when it changes.
     """
@@ -121,7 +121,7 @@ class SimPoller:
         self._is_woken = False
 
     def watch(self, what: object, *, receives: bool, sends: bool) -> None:
-        """Watch an object, or change the operations of interest. With neither it stays known but is not waited for."""
+        """Watch an object, or change which operations to wait for. With neither, it keeps its place in the order."""
         assert isinstance(what, SimConnection | SimListener), what
         self._medium.pass_point(self._machine, f"watch {self._gate.label}")
         if what not in self._watched:
@@ -131,16 +131,15 @@ class SimPoller:
         self._gate.open()
 
     def forget(self, what: object) -> None:
-        """Stop watching. No effect if it is not watched."""
+        """Stop watching an object. No effect if it is not watched."""
         assert isinstance(what, SimConnection | SimListener), what
         self._medium.pass_point(self._machine, f"forget {self._gate.label}")
         self._drop(what)
 
     def wait(self, timeout_ms: int | None) -> Sequence[Ready]:
-        """Return the ready objects in the order of first watching; empty after timeout_ms or a wake.
+        """Return the ready objects in the order of first watching; none after timeout_ms or `wake`.
 
-        OSError (EBADF) if the conditions make the poll fail.
-        """
+        Raises OSError (EBADF) if the link conditions make the poll fail."""
         medium = self._medium
         medium.pass_point(self._machine, self._gate.label)
         if medium.conditions.fails_poll(self._machine.name):
@@ -152,18 +151,18 @@ class SimPoller:
             if ready or self._is_woken or is_over:
                 self._is_woken = False
                 return ready
-            # The next time at which each may change by itself. It is in the future, or the object would be ready.
+            # When objects may become ready without a call: in the future, because none is ready now.
             watched = [(what, receives) for what, (receives, sends) in self._watched.items() if receives or sends]
             self._gate.wait(earliest((due_ns, *(what.next_ns(receives=one) for what, one in watched))))
 
     def wake(self) -> None:
-        """Make the present or next wait return."""
+        """Make the current or next wait return."""
         self._medium.pass_point(self._machine, f"wake {self._gate.label}")
         self._is_woken = True
         self._gate.open()
 
     def close(self) -> None:
-        """Release it. The watched objects stay open."""
+        """Stop watching all objects. They stay open."""
         for what in list(self._watched):
             self._drop(what)
 

@@ -1,4 +1,4 @@
-"""Network medium: conditions (delays, faults) and hosts of all connections."""
+"""Network medium: link conditions (delays, faults) and the hosts of a network."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -17,16 +17,15 @@ class Mishap(Enum):
 
     NONE = "none"
     BROKEN = "broken"
-    """Both ends learn of a reset."""
+    """Both ends get a reset."""
     LOST = "lost"
-    """Neither end learns it: all further bytes are lost."""
+    """All further bytes are lost, and neither end gets an error soon."""
 
 
 class LinkConditions:
-    """Delays and faults of all links. One question, one draw. Hosts are given by name.
+    """Delays and faults of all links. Each call may draw. Hosts are given by name.
 
-    This class has no faults and a constant delay. Subclasses override the methods that differ.
-    """
+    This class has no faults and a constant delay. Subclasses override methods."""
 
     def __init__(self, latency_ns: int = 50_000) -> None:
         self._latency_ns = latency_ns
@@ -36,10 +35,10 @@ class LinkConditions:
         return self._latency_ns
 
     def note_arrival(self, source: str, target: str, sent_ns: int, arrives_ns: int) -> None:
-        """Note an arrival time. It is later than that of all earlier bytes. No-op here."""
+        """Called with the arrival time of sent bytes, which is after that of all earlier bytes. No-op here."""
 
     def first_piece_bytes(self, source: str, target: str, size_bytes: int) -> int:
-        """Return how many of at least 2 bytes arrive before the rest; size_bytes: all arrive together."""
+        """Return how many bytes arrive before the rest; size_bytes: all arrive together. size_bytes is at least 2."""
         return size_bytes
 
     def mishap(self, source: str, target: str) -> Mishap:
@@ -47,17 +46,16 @@ class LinkConditions:
         return Mishap.NONE
 
     def refuses(self, source: str, target: str) -> bool:
-        """Return whether a possible connection is refused."""
+        """Return whether a connection is refused although the host listens."""
         return False
 
     def fails_poll(self, machine: str) -> bool:
         return False
 
     def is_silent_death(self, host: str, forced: bool | None) -> bool:
-        """Return whether a dying machine loses power without notice; if not, its system ends its connections.
+        """Return whether a dying machine loses power. If not, its operating system ends its connections.
 
-        forced: the decision of the caller that kills it, if it has one.
-        """
+        forced: the decision of the caller that kills the machine; None: no decision."""
         return forced is True
 
     def is_reset_at_death(self, host: str) -> bool:
@@ -79,7 +77,7 @@ def earliest(moments_ns: Iterable[int | None]) -> int | None:
 
 @dataclass(slots=True, eq=False)
 class Medium:
-    """The kernel, conditions and hosts of one network. buffer_bytes: unread bytes before a sender waits."""
+    """The kernel, link conditions and hosts of one network. A sender waits while buffer_bytes bytes are unread."""
 
     kernel: Kernel
     conditions: LinkConditions
@@ -88,16 +86,16 @@ class Medium:
     """The latest machine of each host."""
 
     def pass_point(self, machine: Machine, label: str) -> None:
-        """Pass a scheduling point. A dead machine is refused, also outside of tasks."""
+        """Pass a scheduling point. Raises MachineDied for a dead machine, also outside of tasks."""
         kernel = self.kernel
         kernel.fuel -= 1
         if kernel.fuel < 0:
             kernel.reschedule(label)
-            if not machine.alive:  # outside of tasks the kernel refuses no call
+            if not machine.alive:  # the kernel raises only inside of tasks
                 raise MachineDied(machine.name)
 
     def due_ns(self, timeout_ms: int | None) -> int | None:
-        """Return the end of a wait that begins now; None: no timeout."""
+        """Return when a wait that begins now times out; None: no timeout."""
         return None if timeout_ms is None else self.kernel.now_ns + timeout_ms * 1_000_000
 
     def is_on(self, host: str) -> bool:

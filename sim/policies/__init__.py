@@ -1,37 +1,42 @@
-"""Policies: choose the next task and its quantum. One file per policy."""
+"""Policies: choose the next task and the length of its quantum."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
 from ..machine import SimTask
 
-ENDLESS = 1 << 40  # a quantum of more points than any run passes
+ENDLESS = 1 << 40  # a quantum that never ends: more points than any run passes
 
 
 class Policy(Protocol):
-    """Decides at scheduling points. Its decisions depend only on its arguments and its own draws."""
+    """Decides which task runs after a scheduling point.
+
+    Decisions depend only on the arguments and the policy's draws.
+    """
 
     name: str
     interrupts_on_wake: bool
-    """Whether the kernel asks again at the next point after a task became runnable, however long the quantum is."""
+    """Whether a quantum ends at the next point after a task became runnable."""
 
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
         """Return the index in runnable of the next task.
 
-        runnable has at least two tasks, in the order in which they became runnable. current is the task that ran last;
-        it is in runnable if it can go on, and None at the start. label is the operation before which it stands, or ~
-        and the reason for which it blocked. step counts scheduling points so far.
+        runnable has at least two tasks, in the order in which they became runnable. current is the task that ran last,
+        in runnable if it can continue; None at the start. label is its next operation, or ~ and the reason for which it
+        blocked. step counts scheduling points so far.
         """
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Return how many more points chosen may pass before the policy is asked again.
+        """Return how many more points chosen may pass before the kernel calls the policy again.
 
-        The kernel asks at every grant, also when only one task could run.
-        """
+        The kernel calls this for every quantum, also if only one task can run."""
 
 
 class WatchingPolicy(Policy, Protocol):
-    """A policy that also sees the points at which only one task can run."""
+    """A policy that is also called at points where only one task can run."""
 
     def on_uncontested_point(self, current: SimTask, label: str) -> None:
-        """Note a point at which one task is runnable; arguments as in `choose`. current may be outside of machines."""
+        """Handle a point where only one task can run; arguments as in `choose`.
+
+        current may be the kernel's placeholder.
+        """

@@ -1,7 +1,7 @@
 """PCT: finds a bug of a given depth with a known minimum probability.
 
 Each task gets a random priority when it is first seen, and the runnable task of highest priority runs. At depth - 1
-steps drawn from the horizon, the running task drops below all others. One run finds a bug of that depth with a
+random steps within the horizon, the running task drops below all others. One run finds a bug of that depth with a
 probability of at least 1 / (tasks * horizon ** (depth - 1)). A task that spins instead of waiting starves the others
 until the step limit ends the run.
 
@@ -16,7 +16,7 @@ from . import ENDLESS
 
 
 class PCT:
-    """The PCT policy. Invariant: `_changes` are the remaining change steps, the earliest last."""
+    """The PCT policy. Invariant: `_changes` has the remaining change steps in descending order."""
 
     name = "pct"
     interrupts_on_wake = True
@@ -28,10 +28,10 @@ class PCT:
         self._draw = stream.raw_random
         steps = (1 + int(self._draw() * horizon_steps) for _ in range(depth - 1))
         self._changes = sorted(steps, reverse=True)
-        self._priorities: dict[int, float] = {}  # by task number: between 1 and 2 at first, below 0 after a drop
+        self._priorities: dict[int, float] = {}  # by task number: from 1 to 2 at first, negative after a drop
 
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
-        """Return the runnable task of highest priority, after any drop that is due."""
+        """Apply drops that are due, then return the runnable task of highest priority."""
         if current is not None:
             self._fall_if_due(current, step)
         priorities = [self._priority(task) for task in runnable]
@@ -55,6 +55,6 @@ class PCT:
     def _fall_if_due(self, running: SimTask, step: int) -> None:
         while self._changes and self._changes[-1] <= step:
             self._changes.pop()
-            # A later drop goes below all earlier ones.
+            # A task that drops later gets a lower priority than all earlier ones.
             fallen = sum(1 for priority in self._priorities.values() if priority < 0.0)
             self._priorities[running.number] = -1.0 - fallen

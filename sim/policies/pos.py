@@ -1,9 +1,9 @@
 """POS (partial order sampling): runs the operation of highest priority.
 
-After each operation, the priorities of the pending operations that race with it are drawn anew. Orders of operations
-that do not race are not distinguished, so orders of racing operations are sampled far more evenly than by a random
-walk. A task that starts or was woken is represented by its last wait, because its next operation is not known before it
-arrives there. Two operations race if they use one object and at least one changes it. A policy sees labels only:
+After each operation, the priorities of the pending operations that race with it are drawn anew. The order of operations
+that do not race does not matter here, so orders of racing operations are sampled far more evenly than by a random walk.
+The next operation of a task that starts or was woken is not known yet, so its last wait is used instead. Two operations
+race if they use one object and at least one changes it. The policy knows only labels:
 
     label                              object          changes it
     lock L, unlock L                   lock L          yes
@@ -11,16 +11,16 @@ arrives there. Two operations race if they use one object and at least one chang
     cell C.get                         cell C          no
     cell C.set, .add, .compare_and_set cell C          yes
     attribute C.name.get               attribute       no
-    attribute C.name.set, .use         attribute       yes: a container in use may be changed
+    attribute C.name.set, .use         attribute       yes: the task may change the container
     sleep, spawn, join T               none
     any other: write, msync, …         the outside     yes
 
-Approximations: objects with the same name are one object, also across machines, and so are objects of one class. Files
-and everything else outside the kernel are one object; a crash counts their operations in one order anyway. Plain memory
-is ignored, except attributes that are points.
+Approximations: objects with the same name count as one object, also across machines. So do the objects of one class.
+Files and everything else outside the kernel count as one object, because a crash can follow any of their operations.
+Plain memory is ignored, except for attribute points.
 
-POS is asked at every point while more than one task can run. A whole store run, in which one task mostly runs alone,
-takes about 6 % longer than with a random walk of mean quantum 4.
+The kernel calls POS at every point while more than one task can run. A whole store run, in which one task mostly runs
+alone, takes about 6 % longer than with a random walk of mean quantum 4.
 
 Source: Yuan, Yang, Gu, Partial Order Aware Concurrency Sampling, CAV 2018, section 3.
 """
@@ -44,17 +44,17 @@ class OperationTarget(NamedTuple):
     """The object of an operation."""
 
     target: str
-    """Name of the object; empty if no other operation can race with it."""
+    """Name of the object; empty if no operation can race with this one."""
     changes: bool
 
     def races_with(self, other: "OperationTarget") -> bool:
-        """Return whether the order of the two may matter."""
+        """Return whether the order of the two operations may matter."""
         return self.target == other.target and (self.changes or other.changes) and self.target != ""
 
 
 @lru_cache(maxsize=_LABELS_MAX)
 def operation_of(label: str) -> OperationTarget:
-    """Return the target named by a label. A leading ~, which marks a blocked task, makes no difference."""
+    """Return the target named by a label. A leading ~, which marks a blocked task, is ignored."""
     label = label.removeprefix("~").removeprefix("notify ")
     kind, _, name = label.removeprefix("un").partition(" ")
     if kind in _MEETING_KINDS:
@@ -71,14 +71,14 @@ _START = operation_of("start")
 
 
 class POS:
-    """The POS policy. Invariant: the last chosen task has no priority; `_granted` is its operation."""
+    """The POS policy. Invariant: `_granted` is the operation of the last chosen task, which has no priority yet."""
 
     name = "pos"
     interrupts_on_wake = True
 
     def __init__(self, stream: Stream) -> None:
         self._draw = stream.raw_random
-        self._pending: dict[int, OperationTarget] = {}  # by task number: the operation before which the task stands
+        self._pending: dict[int, OperationTarget] = {}  # by task number: the next operation of the task
         self._priorities: dict[int, float] = {}  # by task number: the priority of that operation
         self._granted: OperationTarget = _START
         self._contested = False
@@ -100,15 +100,19 @@ class POS:
         assert best_priority >= 0.0, best_priority
         number = runnable[best].number
         self._granted = pending.get(number, _START)
-        del priorities[number]  # used up with the operation
+        del priorities[number]  # the task's next operation gets a new priority
         self._contested = True
         return best
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Grant 0 points after a choice. Grant all of them to a task that runs alone, until another task is woken."""
+        """Grant 0 points after a choice.
+
+        A task that runs alone may pass any number of points until another task wakes.
+        """
         if self._contested:
             self._contested = False
             return 0
-        self._granted = self._pending[chosen.number] = _START  # operations that it makes alone race with no other
+        # while a task runs alone, its operations race with no other
+        self._granted = self._pending[chosen.number] = _START
         self._priorities.pop(chosen.number, None)
         return ENDLESS

@@ -10,11 +10,11 @@ from . import Policy
 from .pct import PCT
 from .pos import POS
 
-_QUANTILES = 4096  # in a table: a logarithm for each quantum would be slower
-_AROUND = 1 << 60  # exceeds the number of tasks of any run
+_QUANTILES = 4096  # size of a table, because a logarithm for each quantum would be slower
+_AROUND = 1 << 60  # more than the number of tasks of any run
 _MEAN_QUANTA = (1, 3, 10, 40)
 _DEPTHS = (2, 3, 4)
-_HORIZON_DIGITS = (1.5, 4.0)  # the length of a run is unknown: any magnitude from 30 to 10,000 points
+_HORIZON_DIGITS = (1.5, 4.0)  # log10 of 30 to 10,000 points, because the length of the run is unknown
 
 
 class RandomWalk:
@@ -41,10 +41,10 @@ class RandomWalk:
 def _quanta(mean: int) -> tuple[int, ...]:
     """Return quantiles of a geometric distribution, by inverse transform, at the middle of equal parts.
 
-    The mean is mean - 1, because the last point of a quantum asks the policy and is not part of the grant.
+    Their mean is mean - 1, because the last point of a quantum calls the policy and does not count.
     """
     if mean == 1:
-        return (0,) * _QUANTILES  # log(0) below
+        return (0,) * _QUANTILES  # log(0) would fail below
     assert mean > 1, mean
     scale = 1.0 / log(1.0 - 1.0 / mean)
     return tuple(int(log(1.0 - (part + 0.5) / _QUANTILES) * scale) for part in range(_QUANTILES))
@@ -53,7 +53,7 @@ def _quanta(mean: int) -> tuple[int, ...]:
 class RoundRobin:
     """Tasks take turns of `quantum` points in the order of their creation. No draws.
 
-    This is the simplest schedule with preemption and the same for every seed, so a failure under it needs no luck.
+    This is the simplest schedule with preemption. It is the same for every seed, so a failure occurs with every seed.
     """
 
     name = "round-robin"
@@ -67,17 +67,17 @@ class RoundRobin:
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
         """Return the next task after current, by number."""
         after = 0 if current is None else current.number + 1
-        # The modulus exceeds every task number, so tasks with lower numbers than current wrap around to the end.
+        # Tasks with lower numbers than current come last, because the modulus exceeds every task number.
         return min(range(len(runnable)), key=lambda index: (runnable[index].number - after) % _AROUND)
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Grant the rest of a turn, which began with a point or with the end of a wait."""
+        """Grant the rest of a turn. Its first point has been passed already."""
         return self._free_points
 
 
 def draw_policy(stream: Stream) -> Policy:
-    """Return a random walk, POS or PCT with drawn parameters. No single policy finds every order of events."""
-    kind = int(stream.raw_random() * 4)  # raw: the record has the schedule instead
+    """Draw a random walk, POS or PCT, with parameters. No single policy finds every order of events."""
+    kind = int(stream.raw_random() * 4)  # raw_random, because the record contains the schedule instead
     if kind == 0:
         return POS(stream)
     if kind == 1:

@@ -2,9 +2,9 @@
 
 The default schedule lets each task run until it blocks. The next task is then the one that became runnable first.
 
-    Replay      deviates at the entries of a labelled schedule; keeps entries that do not fit other code
+    Replay      deviates at the entries of a labelled schedule; reports entries that no longer fit the code
     Labelling   follows the kernel's record, which counts points, and writes it in labels that survive changes of code
-    Deviating   deviates at plain numbers, each counted from the last deviation: data that is easy to draw and shrink
+    Deviating   deviates after given numbers of points, which are easy to draw and to shrink
 """
 
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ from . import ENDLESS
 
 _NOBODY = "outside"
 Deviation = tuple[int, int]
-"""Contested points to pass since the last deviation; number of the other task that runs then."""
+"""Number of contested points to pass since the last deviation; then the number of the other task to run."""
 
 
 def default_choice(runnable: Sequence[SimTask], current: SimTask | None, label: str) -> int:
-    """Return the next task of the default schedule: current if it can go on, else the first in runnable."""
+    """Return the next task of the default schedule: current if it can continue, else the first in runnable."""
     return 0 if current is None or label.startswith(FORCED) else runnable.index(current)
 
 
@@ -41,7 +41,7 @@ class PointCounter:
 
 
 class Replay:
-    """Follows a labelled schedule as far as it fits, and keeps the entries that do not.
+    """Follows a labelled schedule and keeps the entries that no longer fit the code.
 
     Invariant: `_left` has the entries that have not happened, by place.
     """
@@ -72,18 +72,21 @@ class Replay:
         return default_choice(runnable, current, label)
 
     def on_uncontested_point(self, current: SimTask, label: str) -> None:
-        """Count a point without a choice."""
         self._points.pass_point(current, label)
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Grant 0 points, to be asked at every point; grant all of them once no entry is left."""
+        """Grant 0 points while an entry is left, so that the kernel calls `choose` at every point.
+
+        Then grant all points.
+        """
         return 0 if self._left else ENDLESS
 
 
 class Labelling:
-    """Follows a record of `Kernel.schedule`. It is asked at every point, unlike the policy that made the record.
+    """Follows a record of `Kernel.schedule` and writes it in labels.
 
-    Invariant: `_followed` entries of the record have happened, the last of them at step `_last_step`.
+    The kernel calls this policy at every point, unlike the policy that made the record. Invariant: the first
+    `_followed` entries of the record have happened, the last of these at step `_last_step`.
     """
 
     name = "labelling"
@@ -95,15 +98,18 @@ class Labelling:
         self._last_step = 0
         self._points = PointCounter()
         self.labelled: list[Switch] = []
-        """The deviations that have happened, in labels."""
+        """The deviations so far, as entries of a labelled schedule."""
 
     @property
     def left(self) -> int:
-        """Return how many recorded switches have not happened: 0 once the run is over."""
+        """Return how many recorded switches have not happened; 0 after a complete run."""
         return len(self._record) - self._followed
 
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
-        """Return the task that ran next. ReplayDivergedError if the run differs from the record."""
+        """Return the task that ran next in the record.
+
+        Raises ReplayDivergedError if this run differs from the record.
+        """
         place = self._points.pass_point(current, label)
         default = default_choice(runnable, current, label)
         chosen = self._recorded(runnable, label, step)
@@ -114,15 +120,14 @@ class Labelling:
         return chosen
 
     def on_uncontested_point(self, current: SimTask, label: str) -> None:
-        """Count a point without a choice."""
         self._points.pass_point(current, label)
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Grant 0 points, because each occurrence of a label counts."""
+        """Grant 0 points, because each occurrence of a label is counted."""
         return 0
 
     def _recorded(self, runnable: Sequence[SimTask], label: str, step: int) -> int | None:
-        """Return the recorded choice for this point; None if the record has no entry for it, as for most points."""
+        """Return the recorded choice for this point; None if the record has no entry for it."""
         is_forced = label.startswith(FORCED)
         points = step - self._last_step
         assert points >= 0, (step, self._last_step)
@@ -132,7 +137,7 @@ class Labelling:
             return None
         entry = self._record[self._followed]
         may_come_yet = points < entry[0] or (points == entry[0] and label != entry[1])
-        if may_come_yet and not is_forced:  # a task that blocks has just passed a point at the same step
+        if may_come_yet and not is_forced:  # forced: a task that blocks has passed a point at the same step
             return None
         names = [task.name for task in runnable]
         if (points, label) != tuple(entry[:2]) or entry[2] not in names:
@@ -145,10 +150,10 @@ class Labelling:
 class Deviating:
     """Follows deviations (points, other): after that many contested points, one of the other tasks runs.
 
-    Any part of such a list, also with smaller numbers, is a valid schedule for any code. The empty list is the
-    plainest.
+    Any part of such a list, also with smaller numbers, is a valid schedule for any code. The empty list is the default
+    schedule.
 
-    Invariant: the first `_taken` deviations have happened, and `_wait` points come before the next one.
+    Invariant: the first `_taken` deviations have happened, and `_wait` points remain before the next one.
     """
 
     name = "deviating"
@@ -173,7 +178,7 @@ class Deviating:
         if self._wait:
             self._wait -= 1
             return default
-        # `other` counts the tasks without the default, because choosing the default would be no deviation.
+        # `other` counts the tasks except the default, because choosing the default would be no deviation.
         other = self._deviations[self._taken][1]
         self._taken += 1
         if self._taken < len(self._deviations):
@@ -181,5 +186,8 @@ class Deviating:
         return (default + 1 + other % (len(runnable) - 1)) % len(runnable)
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Grant 0 points, to be asked at every point; grant all of them once no deviation is left."""
+        """Grant 0 points while a deviation is left, so that the kernel calls `choose` at every point.
+
+        Then grant all points.
+        """
         return 0 if self._taken < len(self._deviations) else ENDLESS

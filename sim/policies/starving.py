@@ -1,7 +1,7 @@
-"""Starving: wraps a policy and passes over one task for a while.
+"""Starving: wraps a policy and does not run one chosen task for a while.
 
-An unfair scheduler does this, or a busy machine to a task of low priority. The record of the schedule holds the
-choices, so a replay needs no starving. The draws are not recorded.
+Unfair schedulers do this, and busy machines do it to tasks of low priority. The record of the schedule has the choices,
+so a replay does not use this policy. The draws are not recorded.
 """
 
 from collections import Counter
@@ -15,9 +15,10 @@ STARVED_TASK = "starved task"
 
 
 class Starving:
-    """A policy that starves a task. Invariant: from `_begin` to `_end`, in steps, `_victim` is passed over once drawn.
+    """A policy that starves a task.
 
-    The inner policy chooses among the other tasks. Its argument `current` need not be among them.
+    Invariant: from step `_begin` to `_end`, `_victim` is not chosen once it is drawn. The inner policy chooses among
+    the other tasks. Its argument `current` may be the victim.
     """
 
     def __init__(self, stream: Stream, policy: Policy, mean_gap_steps: int, steps_max: int) -> None:
@@ -37,12 +38,12 @@ class Starving:
         self._go_on(0)
 
     def choose(self, runnable: Sequence[SimTask], current: SimTask | None, label: str, step: int) -> int:
-        """Return the choice of the inner policy among all tasks but the victim."""
+        """Return the choice of the inner policy among all tasks except the victim."""
         self._go_on(step)
         if step < self._begin:
             return self._policy.choose(runnable, current, label, step)
         if self._victim is None or self._victim.ended:
-            # Drawn late, among the tasks that can run now: a task drawn earlier might never be runnable here.
+            # Drawn among the tasks that can run now, because a task drawn earlier might not be runnable in this period.
             self._victim = runnable[int(self._draw() * len(runnable))]
             self._has_suffered = False
         others = [index for index, task in enumerate(runnable) if task is not self._victim]
@@ -50,11 +51,11 @@ class Starving:
             self._has_suffered = True
             self.injected[STARVED_TASK] += 1
         if len(others) == 1:
-            return others[0]  # a policy may be asked only if there is a choice
+            return others[0]  # `choose` requires at least two tasks
         return others[self._policy.choose([runnable[index] for index in others], current, label, step)]
 
     def quantum(self, chosen: SimTask, step: int) -> int:
-        """Return the inner policy's grant, cut at the next change. The victim gets 0."""
+        """Return the inner policy's quantum, limited to the start of the next period. The victim gets 0."""
         granted = self._policy.quantum(chosen, step)
         self._go_on(step)
         if step < self._begin:

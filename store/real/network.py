@@ -380,7 +380,7 @@ def _connect(opened: socket.socket, place: tuple[object, ...], address: str, dea
         deadline.wait(opened.fileno(), select.POLLOUT)
         code = opened.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if not code and not _is_connected(opened):
-            raise TimeoutError(f"{address}: nobody answered in time")
+            raise TimeoutError(f"{address}: no answer in time")
     if code:
         # Some codes have their own classes; ETIMEDOUT is TimeoutError.
         raise OSError(code, f"{address}: {errno.errorcode.get(code, code)}")

@@ -176,7 +176,7 @@ class Deadline:
         if self._due_ns is not None:
             left_ms = (self._due_ns - time.monotonic_ns()) / 1_000_000
             if left_ms <= 0:
-                raise TimeoutError("nothing came in time")
+                raise TimeoutError("no data in time")
         waiter = select.poll()
         waiter.register(descriptor, events)
         waiter.poll(left_ms)

@@ -276,7 +276,7 @@ def test_a_comparison_at_one_moment_passes_no_point() -> None:
 @pytest.mark.parametrize(
     ("use", "what"),
     [
-        (lambda machine, bell: machine.tasks.spawn("second", int), "second is made"),
+        (lambda machine, bell: machine.tasks.spawn("second", int), "second is spawned"),
         (lambda machine, bell: bell.notify(), "m/listener is woken"),
         (lambda machine, bell: machine.tasks.sleep(1), "m/main waits for sleep"),
     ],
@@ -293,7 +293,7 @@ def test_no_task_is_made_or_woken_or_waits_within_one_moment(use: Callable[..., 
 
     with kernel, pytest.raises(TaskFailedError) as failed:
         kernel.run(machine, body, time_limit_ns=10_000_000)
-    assert f"{what} within what is to be one moment" in str(failed.value.__cause__)
+    assert f"{what} inside at_one_moment" in str(failed.value.__cause__)
 
 
 def test_another_thread_passes_no_point_at_any_access() -> None:

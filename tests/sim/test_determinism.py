@@ -105,9 +105,9 @@ def test_a_run_that_takes_other_decisions_names_the_first_of_them() -> None:
         check_determinism(lambda trace: digest_of_a_run(trace, extra_steps=next(counter)))
     digests = digest_of_a_run(None, extra_steps=0), digest_of_a_run(None, extra_steps=1)
     assert (caught.value.first, caught.value.second) == digests
-    assert f"digests {digests[0]} and {digests[1]}; they part right after event " in str(caught.value)
-    assert " m/main switch m/a] in the one" not in caught.value.difference  # the start is the same in all
-    assert " in the one, event " in caught.value.difference
+    assert f"digests {digests[0]} and {digests[1]}; the runs differ after event " in str(caught.value)
+    assert " m/main switch m/a] in one run" not in caught.value.difference  # the start is the same in all
+    assert " in one run, event " in caught.value.difference
 
 
 def test_a_run_that_writes_other_data_names_the_event_before_it_and_the_checksums() -> None:
@@ -115,13 +115,13 @@ def test_a_run_that_writes_other_data_names_the_event_before_it_and_the_checksum
     with pytest.raises(NondeterminismError) as caught:
         check_determinism(lambda trace: digest_of_a_run(trace, data=next(counter)))
     found = caught.value.difference
-    assert found.startswith("they part right after event ")
-    assert found.endswith("the digest takes (0x7, 0x2) in the one, (0x7, 0x3) in the other")
+    assert found.startswith("the runs differ after event ")
+    assert found.endswith("digest words (0x7, 0x2) in one run, (0x7, 0x3) in the other")
 
 
-def test_a_difference_that_does_not_show_again_is_called_that() -> None:
+def test_a_difference_that_does_not_occur_again_is_reported_as_such() -> None:
     counter = itertools.count()
-    with pytest.raises(NondeterminismError, match=r"; 4 more runs were all the same, so it does not show every"):
+    with pytest.raises(NondeterminismError, match=r"; 4 more runs were all the same, so the difference is not"):
         check_determinism(lambda trace: digest_of_a_run(trace, data=1 if next(counter) == 1 else 0))
 
 
@@ -154,17 +154,17 @@ def recording(events: int, words: list[int], words_before: list[int]) -> TraceRe
     return TraceRecording(found, array("Q", words_before), array("Q", words))
 
 
-def test_a_run_that_ends_sooner_parts_at_its_end() -> None:
+def test_a_shorter_run_differs_where_it_ends() -> None:
     longer, shorter = recording(2, [1, 2], [0, 2]), recording(1, [1, 2], [0])
     difference = first_difference(longer, shorter)
     assert difference is not None
-    assert difference.endswith("event 2 [0.000000 ms step 1 m/a add 1] in the one, nothing more in the other")
+    assert difference.endswith("event 2 [0.000000 ms step 1 m/a add 1] in one run, nothing more in the other")
 
 
-def test_runs_that_part_before_their_first_event_part_at_the_start() -> None:
+def test_a_difference_before_the_first_event_is_reported_at_the_start() -> None:
     found = first_difference(recording(0, [1, 2], []), recording(0, [1, 2, 3, 4], []))
-    takes = "the digest takes nothing more in the one, (0x3, 0x4) in the other"
-    assert found == f"they part right after the start: {takes}"
+    takes = "digest words nothing more in one run, (0x3, 0x4) in the other"
+    assert found == f"the runs differ after the start: {takes}"
 
 
 def test_a_recording_has_every_word_of_a_long_run() -> None:

@@ -52,8 +52,8 @@ def test_a_difference_names_seed_digests_and_the_first_different_event(
         f"{NAMES[0]} --seed 1: held {found.differences[0].here.digest} here, held another with a liar;"
     )
     if tells_other_events:
-        assert "they part right after event 40 [" in text
-        assert text.endswith("in the one, nothing more in the other")
+        assert "the runs differ after event 40 [" in text
+        assert text.endswith("in one run, nothing more in the other")
     else:
         assert text.endswith("run again, it was the same: it does not always show")
 
