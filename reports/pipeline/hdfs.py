@@ -1,4 +1,4 @@
-"""HDFS for pyarrow, through a client that needs neither Java nor `libhdfs`.
+"""HDFS for pyarrow: adapts a client that needs neither Java nor `libhdfs`.
 
 It reads Hadoop's settings from the directory HADOOP_CONF_DIR.
 """
@@ -31,12 +31,12 @@ def open_hdfs(uri: str) -> tuple[fs.FileSystem, str]:
 
 @cache
 def _connected(scheme: str, name: str, process: int) -> "_Hdfs":
-    """Return the client of this process for a name node, a name service or a mount table.
+    """Return this process's client for a name node, a name service or a mount table.
 
-    A client has threads, which a fork does not copy, and waits for them when it is freed. The key `process` gives each
-    child a client of its own, and the cache keeps the client of its parent.
+    A client has threads, and waits for them when it is freed. A fork does not copy them. So `process` is part of the
+    cache key: each child gets a new client, and the cached client of the parent is never freed in the child.
     """
-    # Fifteen attempts, as is usual, take three minutes. They are for a second name node, which only a file can name.
+    # The default, 15 attempts, takes 3 minutes. It is for a second name node, which only a settings file can define.
     settings = {} if "HADOOP_CONF_DIR" in os.environ else {"dfs.client.failover.max.attempts": "3"}
     return (_Hdfs if scheme == "hdfs" else _ViewOfHdfs)(name, **settings)
 
@@ -44,7 +44,7 @@ def _connected(scheme: str, name: str, process: int) -> "_Hdfs":
 class _Hdfs(HdfsFileSystem):
     """HDFS with modification times and with moves that replace the target, as pyarrow expects."""
 
-    cachable = False  # fsspec's own cache is emptied in every child
+    cachable = False  # fsspec empties its own cache in every child
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
@@ -63,17 +63,17 @@ class _Hdfs(HdfsFileSystem):
 
 
 class _ViewOfHdfs(_Hdfs):
-    """Directories of several name nodes, under the names of a mount table."""
+    """ViewFS: directories of several name nodes under the names of a mount table."""
 
     protocol = "viewfs"
 
 
 def _timed(info: dict[str, Any]) -> dict[str, Any]:
-    return {**info, "mtime": info["modification_time"] / 1000}  # Hadoop counts milliseconds
+    return {**info, "mtime": info["modification_time"] / 1000}  # Hadoop's times are in milliseconds
 
 
 class _NameNode:
-    """The name node. Its errors become OSErrors that name the place."""
+    """A name node whose errors become OSErrors with the place in the message."""
 
     def __init__(self, client: Any, place: str) -> None:
         self._client = client
@@ -88,7 +88,7 @@ class _NameNode:
             except (FileNotFoundError, FileExistsError):
                 raise
             except (OSError, RuntimeError) as error:
-                why = str(error).partition("\\n")[0]  # the stack of the name node follows
+                why = str(error).partition("\\n")[0]  # the next lines are the stack trace of the name node
                 raise OSError(getattr(error, "errno", None) or errno.EIO, why, f"{self._place}{path}") from error
 
         return named

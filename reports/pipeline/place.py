@@ -50,9 +50,10 @@ def is_object_store(place: str) -> bool:
 
 
 def make_directory(system: fs.FileSystem, path: str, *, below: str = "") -> None:
-    """Create a directory and its missing parents, with durable names on this machine.
+    """Create a directory and its missing parents.
 
-    below: a parent that is durable already, so only the levels from there on are synced.
+    On this machine the names are durable on return. below: a parent whose name is already durable; only the levels
+    below it are synced.
     """
     if is_local(system):
         kept_files.make_kept_directory(path, below)
@@ -61,7 +62,7 @@ def make_directory(system: fs.FileSystem, path: str, *, below: str = "") -> None
 
 
 def sync_names(system: fs.FileSystem, directory: str) -> None:
-    """Make removals from a directory durable, on this machine."""
+    """On this machine, make removals from a directory durable."""
     if is_local(system):
         kept_files.sync_names(directory)
 
@@ -70,7 +71,7 @@ def sync_names(system: fs.FileSystem, directory: str) -> None:
 def whole_file(system: fs.FileSystem, path: str) -> Iterator[Any]:
     """Yield a stream whose bytes replace the file at a path if the block ends without an error.
 
-    For an object store the bytes are in memory until then.
+    For an object store all bytes are kept in memory until the end of the block.
     """
     if system.type_name.removeprefix("py::") in _OBJECT_STORES:
         buffer = BytesIO()
@@ -98,7 +99,8 @@ def whole_file(system: fs.FileSystem, path: str) -> Iterator[Any]:
 def streamed_file(system: fs.FileSystem, path: str) -> Iterator[Any]:
     """Yield a stream for a long file, as `whole_file` does, but with little memory for object stores too.
 
-    In an object store half an object may remain if the block raises. The caller must record completeness elsewhere.
+    If the block raises, an object store may keep a partial object. The caller must store elsewhere whether the object
+    is complete.
     """
     if system.type_name.removeprefix("py::") in _OBJECT_STORES:
         with system.open_output_stream(path) as stream:
@@ -109,5 +111,5 @@ def streamed_file(system: fs.FileSystem, path: str) -> Iterator[Any]:
 
 
 def is_aside(name: str) -> bool:
-    """Return whether a name is that of a temporary file of `whole_file`."""
+    """Return whether `whole_file` gives a temporary file this name."""
     return _ASIDE.fullmatch(name) is not None

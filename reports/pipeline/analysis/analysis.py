@@ -7,7 +7,7 @@ Pass rates by mutant, scenario, disk and policy:
     column        type    meaning
     mutant        string  null for the unmodified store
     scenario      string
-    disk, policy  string  drawn or requested; null for seeds whose process died
+    disk, policy  string  drawn or requested; null if the process of the seed died
     seeds         int64
     held          int64
     violated      int64
@@ -19,19 +19,19 @@ Pass rates by mutant, scenario, disk and policy:
 Coverage, with a row of zeros for each fault and mark that never occurred:
 
     column  type    meaning
-    what    string  fault; mark; or end: how machines died, only the ends that occurred
+    what    string  fault; mark; or end: a cause of a machine's death, if it occurred
     name    string
     times   int64   number of occurrences
     seeds   int64   number of seeds in which it occurred
 
-Detections: seeds, in numerical order, up to the first that broke a promise, by mutant and scenario:
+Detections, by mutant and scenario: the number of seeds, in numerical order, up to the first that broke a promise:
 
     column     type    meaning
     mutant     string
     scenario   string
     found      bool
-    invariant  string  the promise that broke; null if all held
-    seeds      int64   seeds up to and including the first that broke it; all of them if not found
+    invariant  string  the broken promise; null if no promise broke
+    seeds      int64   seeds up to and including the first that broke the promise; all seeds if none did
     seconds    double  summed wall time of these seeds, to a microsecond
 
 Mutants, by name:
@@ -46,10 +46,10 @@ Mutants, by name:
     median_seeds    double  over scenarios, where not found counts as infinite; null if the median is infinite
     median_seconds  double  likewise
 
-Pairs of features and faults that can meet in a run, by name:
+Pairs of features and faults that can occur in the same run, by name:
 
     first, second  string  names of `pairs.FEATURES` and of faults, in alphabetical order
-    seeds          int64   seeds in which both took part: the feature was drawn, the fault injected
+    seeds          int64   seeds in which both occurred: the plan had the feature, and the fault was injected
 
 Put latency: virtual time of acknowledged puts, by flush mode, disk and number of producers:
 
@@ -58,10 +58,10 @@ Put latency: virtual time of acknowledged puts, by flush mode, disk and number o
     disk        string
     producers   int32
     puts        int64
-    p50_us      int64   the time that this share of the puts did not exceed, exact to 1 us: the nearest rank
+    p50_us      int64   the latency that half of the puts did not exceed, exact to 1 us (nearest rank)
     p90_us, p99_us, p99_9_us, max_us
 
-Latencies are those of the unmodified store. Percentiles are computed from the merged histograms of all runs.
+Only the unmodified store has put latencies. Percentiles are computed from the merged histograms of all runs.
 """
 
 import re
@@ -93,7 +93,7 @@ from ..sweep.table import Table
 from .object_rows import rows_by_arrow
 
 _RUN = ("scenario", "seed", "mutant", "disk", "policy", "digest")
-"""Key of a run. A seed with a requested disk is another run than one that drew its disk."""
+"""Columns that identify a run: a seed with a requested disk is a different run from the seed alone."""
 _RATES_BY = ("mutant", "scenario", "disk", "policy")
 _LATENCY_BY = ("sync_flush", "disk", "producers")
 _COVERAGE = pa.schema(
@@ -117,26 +117,26 @@ MUTANTS = pa.schema(
 
 
 class NoSweepError(Exception):
-    """The place has no readable rows of a sweep."""
+    """A place without readable rows of a sweep."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A sweep; `place` is a path or a URI."""
+    """A finished or unfinished sweep; `place` is a path or a URI."""
 
     place: str
     begun: Begun
     files: RowFiles
-    """Its row files. Only whole ones are read."""
+    """The row files of the sweep. Only complete files are read."""
 
 
 def sweep_at(place: str) -> Sweep:
-    """Return the sweep at a place. Raises NoSweepError, also if no file is whole."""
+    """Return the sweep at a place. Raises NoSweepError if it has no complete row file."""
     table = Table(place)
     try:
         begun = table.begun()
         files = table.files(every_page=True)
-    except (SweepFileError, OSError, ValueError) as error:  # pyarrow's own errors are of the latter two
+    except (SweepFileError, OSError, ValueError) as error:  # pyarrow raises the last two
         raise NoSweepError(f"{place}: {error}") from error
     if begun is None:
         raise NoSweepError(f"{place}: expected a directory that `tornlog sweep` wrote, found no sweep.json")
@@ -147,9 +147,9 @@ def sweep_at(place: str) -> Sweep:
 
 
 def rows_of(spark: SparkSession, sweeps: list[Sweep], *, once_a_code: bool = False) -> DataFrame:
-    """Return the rows of at least one sweep, with the columns of `sweep.rows`.
+    """Return the rows of one or more sweeps, with the columns of `sweep.rows`.
 
-    once_a_code: count a run once for each code that ran it, instead of once.
+    once_a_code: keep one row of a run for each version of the code that ran it, instead of one row in all.
     """
     run = (*_RUN, "code") if once_a_code else _RUN
     first, *others = [_read(spark, sweep) for sweep in sweeps]
@@ -166,7 +166,7 @@ def _read(spark: SparkSession, sweep: Sweep) -> DataFrame:
     if is_object_store(sweep.place):
         return rows_by_arrow(spark, sweep.place, sorted(sweep.files.whole))
     place = sweep.place if "://" in sweep.place else f"file://{Path(sweep.place).resolve()}"
-    escaped = re.sub(r"([][{}*?\\])", r"\\\1", place)  # Spark takes a path for a pattern
+    escaped = re.sub(r"([][{}*?\\])", r"\\\1", place)  # Spark interprets a path as a pattern
     rows = f"{escaped}/rows"
     files = sweep.files
     paths = [f"{rows}/{name}" for name in sorted(files.whole)] if files.damaged or files.covered else [rows]
@@ -174,7 +174,7 @@ def _read(spark: SparkSession, sweep: Sweep) -> DataFrame:
 
 
 def analysed(rows: DataFrame) -> dict[str, pa.Table]:
-    """Return all tables of the rows, independent of Spark's partitions."""
+    """Return all tables of the rows. The result does not depend on Spark's partitions."""
     by_scenario = detections(rows)
     return {
         "pass_rates": _pass_rates(rows),
@@ -187,7 +187,7 @@ def analysed(rows: DataFrame) -> dict[str, pa.Table]:
 
 
 def write_tables(tables: dict[str, pa.Table], directory: Path) -> list[Path]:
-    """Write each table to a Parquet file of its name in a directory, which is created if missing; return the files."""
+    """Write each table to the file NAME.parquet in a directory, which is created if missing; return the files."""
     directory.mkdir(parents=True, exist_ok=True)
     paths = []
     for name, table in tables.items():
@@ -220,7 +220,7 @@ def _pass_rates(rows: DataFrame) -> pa.Table:
 
 
 def with_bounds(rates: pa.Table) -> pa.Table:
-    """Append the bounds of the rate to a table with held and seeds."""
+    """Append the bounds of the pass rate to a table with the columns `held` and `seeds`."""
     counts = zip(rates["held"].to_pylist(), rates["seeds"].to_pylist(), strict=True)
     low_high = [bounds(held, seeds) for held, seeds in counts]
     assert all(low <= high for low, high in low_high), low_high
@@ -230,7 +230,7 @@ def with_bounds(rates: pa.Table) -> pa.Table:
 
 
 def _coverage(rows: DataFrame) -> pa.Table:
-    """Return the table of coverage: faults, then marks, then ends, each by name."""
+    """Return the table of coverage: faults, marks, then causes of death, each sorted by name."""
     counts = [
         *((_what(name), name, times, seeds) for name, times, seeds in _sums(rows, "injected")),
         *(("mark", name, times, seeds) for name, times, seeds in _sums(rows, "marks")),
@@ -290,7 +290,7 @@ def _put_latency(rows: DataFrame) -> pa.Table:
     ranked = merged.withColumn("rank", fn.sum("puts").over(group.orderBy("us"))).withColumn(
         "all", fn.sum("puts").over(group)
     )
-    # whole numbers throughout: a share in floating point may round past a rank
+    # only integers: floating point may round a share up to the next rank
     percentiles = [
         fn.min(fn.when(fn.col("rank") * 1000 >= fn.col("all") * share, fn.col("us"))).alias(name)
         for name, share in PER_MILLE.items()
@@ -308,7 +308,7 @@ def detections(rows: DataFrame) -> pa.Table:
 
 
 def mutants(rows: DataFrame, by_scenario: pa.Table) -> pa.Table:
-    """Return the table of mutants; by_scenario: the table of detections."""
+    """Return the table of mutants. by_scenario: the table of detections."""
     found = _until_found(rows, ("mutant",), ("seed", "scenario")).toArrow().to_pylist()
     of_scenarios = groupby(by_scenario.to_pylist(), key=lambda row: row["mutant"])
     summed = {mutant: _over_scenarios(list(group)) for mutant, group in of_scenarios}
@@ -317,7 +317,7 @@ def mutants(rows: DataFrame, by_scenario: pa.Table) -> pa.Table:
 
 
 def _until_found(rows: DataFrame, by: tuple[str, ...], order: tuple[str, ...]) -> DataFrame:
-    """Return seeds and seconds of each group up to its first violated row, in the given order."""
+    """Return the seeds and seconds of each group up to its first row with a violation, in the given order."""
     rows = rows.filter(fn.col("mutant").isNotNull()).withColumn("place", fn.struct(*order))
     first = (
         rows.filter(fn.col("outcome") == "violated")

@@ -3,11 +3,11 @@
 JSON, version 1: `{"format": "tornlog-analysis/1", "sweeps": [{"place", "scenarios": [names], "first", "last", "disk",
 "policy", "mutant", "seeds", "code", "began", "damaged": [{"file", "reason"}]}], "rows", "never": {"faults": [names],
 "marks": [names]}, "tables": {"pass_rates", "mutants", "detections", "coverage", "pairs", "put_latency", "trends"},
-"files": [paths]}`; with --out also "report": path. A sweep has its request, its code, its start, and its unreadable
-files. rows is the number of distinct runs. A table is a list of objects with the columns described in `analysis` and
-`trends`. --out writes the same tables, one Parquet file each.
+"files": [paths]}`; with --out also "report": path. Each item of `sweeps` has the request, the code, the start time and
+the unreadable files of one sweep. rows is the number of distinct runs. A table is a list of objects with the columns
+described in `analysis` and `trends`. --out writes the same tables, one Parquet file each.
 
-Exit codes: 0 all rows were counted, 2 usage, 3 some row files could not be read; they are named.
+Exit codes: 0 all rows were counted, 2 usage, 3 some row files could not be read; the output names them.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from ...cli.options import Conf, JsonFile, Ship
 class AnalyzeOptions:
     """Analyze sweeps: pass rates, detections, coverage and latencies.
 
-    Detections are times until mutants were found. Trends compare versions of the code.
+    Detections are the times until a mutant was found. Trends compare versions of the code.
     """
 
     context: typer.Context

@@ -1,6 +1,6 @@
 """Object rows: reads the rows of a sweep on an object store with Arrow, in Spark tasks.
 
-Spark itself does not know `s3://`. Executors need tornlog.
+Spark itself cannot open `s3://` URIs. The executors must have tornlog installed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,13 +17,13 @@ from ..sweep.rows import SCHEMA
 
 
 def rows_by_arrow(spark: SparkSession, place: str, names: Sequence[str]) -> DataFrame:
-    """Return the rows of some files of a sweep, one task per file."""
+    """Return the rows of the named files of a sweep, one task per file."""
     spark.dataSource.register(_ObjectRows)
     return spark.read.format(_ObjectRows.name()).option("files", "\n".join(names)).load(place)
 
 
 class _ObjectRows(DataSource):
-    """Options: `path` of the sweep, and `files`, one name per line."""
+    """Spark data source. Options: `path` of the sweep, and `files`, one name per line."""
 
     @classmethod
     def name(cls) -> str:

@@ -8,13 +8,13 @@ One row per code, mutant and scenario, in the order in which the codes were firs
     mutant          string  null for the unmodified store
     scenario        string
     seeds, held, violated, other            int64    as in the pass rates
-    again           int64   seeds that an earlier code ran too, on the same disk and under the same policy
-    broke           int64   seeds that held with the previous code that ran them, and broke a promise with this one
-    mended          int64   seeds that broke a promise with the previous code, and held with this one
+    again           int64   seeds that earlier code also ran, with the same disk and policy
+    broke           int64   seeds without a violation in the previous code that ran them, and with one in this code
+    mended          int64   seeds with a violation in the previous code, and without one in this code
     seconds_a_seed  double  average wall time, to a microsecond; machines may differ between sweeps
     pass_rate, rate_low, rate_high          double   as in the pass rates
 
-A run counts once for each code that ran it, while it counts once in the other tables.
+A run counts once for each version of the code that ran it. In the other tables it counts once in all.
 """
 
 import pyarrow as pa

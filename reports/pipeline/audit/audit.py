@@ -1,8 +1,8 @@
-"""Audit: `verify` with its parts judged by the tasks of an engine, near the data.
+"""Audit: runs the checks of `verify` as tasks of an engine, near the data.
 
-The same code judges, so findings and their order are those of `tornlog verify`. A task gets parts of the log, queues,
-or index files. The results are joined here, which takes little memory while records and entries agree: see
-`verify_log`.
+The code of the checks is the same, so the findings and their order equal those of `tornlog verify`. Each task checks
+parts of the log, of the queues or of the index. This module joins the results. That takes little memory if records and
+entries agree: see `verify_log`.
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ from .engine_spread import EngineSpread
 from .place_files import files_at
 
 _SPLIT_BYTES = 1 << 30
-"""Bytes of a segment per part: half a second of work. If segments are copied for reading, a part is a whole one."""
+"""Segment bytes per part: half a second of work. Segments that are copied before reading are not divided."""
 SCHEMA = pa.schema(
     [("promise", pa.string()), ("file", pa.string()), ("offset", pa.int64())]
     + [(name, pa.string()) for name in ("field", "expected", "found")]
@@ -36,10 +36,9 @@ _FILE = "findings.parquet"
 def audit(
     engine: Engine, place: str, geometry: Geometry | None = None, advance: Callable[[int], None] = lambda read: None
 ) -> Verification:
-    """Verify the store in a place; advance is called with the number of log bytes judged.
+    """Verify the store in a place; advance is called with the number of log bytes checked so far.
 
-    Paths of the log in geometry are places too. Raises FileNotFoundError if there is no store, OSError if a file cannot
-    be
+    Log paths in `geometry` may be URIs too. Raises FileNotFoundError if there is no store, OSError if a file cannot be
     read.
     """
     geometry = geometry or Geometry()
@@ -55,9 +54,9 @@ def audit(
 
 
 def some_of(violations: Sequence[DirectoryViolation], limit: int) -> list[DirectoryViolation]:
-    """Return some violations in order, with an equal share for each promise.
+    """Return at most `limit` violations in order, with an equal share for each promise.
 
-    One corrupt record may leave hundreds of entries without their records, which must not hide other promises.
+    One corrupt record may cause hundreds of violations of one promise, which must not hide violations of others.
     """
     ranks, seen = list[tuple[int, int]](), Counter[str]()
     for position, violation in enumerate(violations):
@@ -71,7 +70,7 @@ def fields_of_violation(violation: DirectoryViolation) -> dict[str, Any]:
 
 
 def leave_all(violations: Sequence[DirectoryViolation], place: str) -> None:
-    """Write all violations to a Parquet file in a directory, replacing that of an earlier audit."""
+    """Write all violations to a Parquet file in a directory, replacing the file of an earlier audit."""
     table = pa.Table.from_pylist([fields_of_violation(violation) for violation in violations], SCHEMA)
     raw = BytesIO()
     pq.write_table(table, raw)

@@ -1,8 +1,8 @@
 """The command `audit`: verifies a store directory on Spark.
 
 JSON, version 3: the fields of `tornlog verify` (see `store.tools.verify`), with format "tornlog-audit/3", and
-`{"place", "by_promise": {promise: violations}, "seconds"}`. violations has at most --limit items, some of each promise.
-by_promise counts all of them, and --out writes all as Parquet.
+`{"place", "by_promise": {promise: violations}, "seconds"}`. violations has at most --limit items, with some for each
+broken promise. by_promise counts all violations, and --out writes all as Parquet.
 """
 
 from time import perf_counter

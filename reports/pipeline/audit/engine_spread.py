@@ -1,7 +1,7 @@
-"""Engine spread: hands the parts of a store to an engine, bundling short parts.
+"""Engine spread: submits the parts of a store to an engine, several short parts at a time.
 
-A Spark task costs about 30 ms besides its work, and a job as much again, which is longer than checking a queue file. So
-parts are handed out in bundles, whose size follows the duration of earlier bundles.
+A Spark task has an overhead of about 30 ms, and a job has the same. Checking a queue file takes less. So a task gets a
+bundle of parts, and the duration of earlier bundles sets the size of the next.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,18 +16,18 @@ from ..spark.engine import Engine
 from .place_files import files_at
 
 _BUNDLE_SECONDS = 0.5
-"""Target duration of a bundle; a longer part is a bundle of its own."""
+"""Target duration of a bundle. A part that takes longer forms a bundle alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class JudgementAt(Generic[Item, Result]):
-    """A judgement on parts of the store in a place, callable in a task."""
+    """A check of parts of the store in a place; a task calls it."""
 
     judgement: Judgement[Item, Result]
     place: str
 
     def __call__(self, bundle: Sequence[tuple[int, Item]]) -> tuple[list[tuple[int, Result | OSError]], float]:
-        """Return the number of each part with its result or read error, and the seconds."""
+        """Return each part's number with its result or read error, and the seconds that the bundle took."""
         began = perf_counter()
         found = [(number, self._judged(item)) for number, item in bundle]
         return found, perf_counter() - began
@@ -49,7 +49,7 @@ class _Bundles(Generic[Item]):
             yield bundle
 
     def note(self, parts: int, seconds: float) -> None:
-        """Set the size of the next bundle by the duration of this one, at most double."""
+        """Set the size of the next bundle from the duration of this bundle, at most to twice its size."""
         assert parts > 0, "an empty bundle was handed out"
         fitting = int(_BUNDLE_SECONDS * parts / max(seconds, 1e-6))
         self._parts = max(1, min(fitting, 2 * self._parts))
@@ -57,7 +57,7 @@ class _Bundles(Generic[Item]):
 
 @dataclass(frozen=True, slots=True)
 class EngineSpread:
-    """Lets an engine judge parts of the store in a place."""
+    """Runs checks of the store in a place on an engine."""
 
     engine: Engine
     place: str

@@ -1,7 +1,7 @@
 """Place files: read-only files of a store on any file system that pyarrow.fs opens.
 
 Small reads go to the file system directly. A file that is read in large parts, such as a log segment, is copied to a
-temporary file on the local disk, so it takes no memory.
+temporary file on the local disk, because a copy in memory would be too large.
 """
 
 import errno
@@ -22,14 +22,14 @@ _PIECE_BYTES = 16 << 20
 
 
 def files_at(place: str) -> Files:
-    """Return the files of the file system of a place: mapped on this machine, else read."""
+    """Return access to the files at a place: local files are mapped into memory, others are read."""
     system, _ = open_place(place)
     return OverlayFiles() if isinstance(system, fs.LocalFileSystem) else PlaceFiles(system)
 
 
 @contextmanager
 def _named(path: str) -> Iterator[None]:
-    """Add the path, and an error number if missing, to each OSError."""
+    """Add the path to each OSError in the block, and an error number if it has none."""
     try:
         yield
     except OSError as error:
@@ -37,7 +37,7 @@ def _named(path: str) -> Iterator[None]:
 
 
 class PlaceFiles:
-    """The files of one file system. Changes are refused."""
+    """Read-only files of one file system."""
 
     def __init__(self, system: fs.FileSystem) -> None:
         self._system = system
@@ -100,10 +100,10 @@ class PlaceFile:
                 while piece := stream.read(_PIECE_BYTES):
                     copy.write(piece)
             copy.flush()
-            return OverlayFiles().map(copy.name, self.size_bytes)  # the map outlives the name
+            return OverlayFiles().map(copy.name, self.size_bytes)  # the mapping stays valid after the file is removed
 
     def advise_dont_need(self, start: int, end: int) -> None:
-        """Drop the pages of a copy from memory."""
+        """Drop the pages of a copied file from memory."""
         if self._copy is not None:
             self._copy.advise_dont_need(start, end)
 
@@ -116,4 +116,4 @@ class PlaceFile:
         """No-op: bytes are read on demand."""
 
     def close(self) -> None:
-        """No-op: the copy is freed with its last view."""
+        """No-op: the temporary copy is freed with its last view."""

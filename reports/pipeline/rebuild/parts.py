@@ -1,7 +1,7 @@
-"""Parts of a rebuild, one per task: a log segment, a queue file or an index file.
+"""Parts of a rebuild: tasks that each process a log segment, a queue file or an index file.
 
-Each file of the new store is written once, whole, by one task, so the file system need not support changes to files.
-The entries and keys of a segment are kept for later tasks below `.rebuild` in the new directory:
+One task writes each file of the new store in one pass, so the file system need not support changes to files. The
+entries and keys of a segment are stored for later tasks, below `.rebuild` in the new directory:
 
     <segment>.entries   entries of 20 bytes in the format of queues, by queue, each queue in log order
     <segment>.keys      keys in log order, `KEY` each: hash, log offset, store time in ms
@@ -54,16 +54,16 @@ class LogSegment(NamedTuple):
 
 
 class QueueStretch(NamedTuple):
-    """Records of one queue in one segment with consecutive queue offsets."""
+    """Records of one queue with consecutive queue offsets in one segment."""
 
     first: int
     records: int
     physical_offset: int
-    """Of the first record."""
+    """Physical offset of the first record."""
     base_offset: int
-    """Of the segment, which names the file of entries."""
+    """Base offset of the segment, which is also the name of the segment's file of entries."""
     number: int
-    """Number of its first entry in that file."""
+    """Number of the stretch's first entry in the file of entries."""
 
     @property
     def end(self) -> int:
@@ -76,18 +76,18 @@ class SegmentFacts:
     """The result of reading one segment."""
 
     is_begun: bool = False
-    """Whether the head of the first record is not zero."""
+    """Whether the first record's head has a nonzero byte."""
     end: int = 0
-    """Position after the last record."""
+    """Position after the segment's last record."""
     stopped_by: CorruptFileError | None = None
-    """The error of the bytes after the last record; None if records and a blank one fill the segment."""
+    """The error of the bytes after the last record; None if records fill the segment, perhaps with a blank record."""
     is_dirty: bool = False
-    """Whether any byte after the last record is not zero."""
+    """Whether any byte after the last record is nonzero."""
     records: int = 0
     first_store_timestamp_ms: int | None = None
     last_store_timestamp_ms: int = 0
     newest_store_timestamp_ms: int = 0
-    """The latest store time; after a clock step the last record may have an earlier one."""
+    """The latest store time. After a clock step the last record may have an earlier time."""
     keys: int = 0
     runs: dict[QueueKey, list[QueueStretch]] = field(default_factory=dict)
 
@@ -98,10 +98,10 @@ class NewStore:
 
     place: str
     config: StoreConfig
-    """Paths are those of the old directory."""
+    """Settings of the old store, with the old paths."""
 
     def open(self, *names: str) -> tuple[fs.FileSystem, str]:
-        """Return the file system, and the path of these names below the directory."""
+        """Return the file system and the path DIRECTORY/NAMES."""
         system, root = open_place(self.place)
         return system, "/".join((root.rstrip("/"), *names))
 
@@ -138,7 +138,7 @@ class SegmentCopy:
                 stream.write(scan.keys)
 
     def _copy(self, segment: RawSegment, end: int, mtime_ms: int) -> None:
-        """Copy the bytes before a position, followed by zeros, which are holes on this machine."""
+        """Copy the bytes before a position, followed by zeros. On this machine the zeros are holes in the file."""
         system, path = self.to.open("commitlog", segment_name(segment.base_offset))
         with streamed_file(system, path) as stream:
             for at in range(0, segment.size_bytes, _PIECE_BYTES):
@@ -165,7 +165,7 @@ def _write_but_zeros(stream: Any, begin: int, piece: memoryview) -> None:
 
 
 class _SegmentScan:
-    """One pass over one segment, by the rules of recovery."""
+    """One pass over one segment that accepts the records that recovery accepts."""
 
     def __init__(self, segment: RawSegment, config: StoreConfig, core: Core | None) -> None:
         self.facts = SegmentFacts()
@@ -254,16 +254,19 @@ class _SegmentScan:
 
 
 class NewQueueFile(NamedTuple):
-    """A queue file, and the runs of its entries in ascending order, perhaps with gaps."""
+    """A queue file to write, and the runs of its entries in ascending order, possibly with gaps."""
 
     topic: str
     queue_id: int
     base_offset: int
     entries: int
-    """Number of entries, blank ones included. Only the last file of a queue is not full."""
+    """Number of entries, including blank entries. Only the last file of a queue may be partly filled."""
     runs: tuple[QueueStretch, ...]
     last: QueueStretch
-    """The run of the last record before the end of the file. If a gap covers the file, it is in an earlier file."""
+    """The run with the last record before the end of this file.
+
+    If a gap covers this file, the run is in an earlier file.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +276,7 @@ class QueueFileMaking:
     to: NewStore
 
     def __call__(self, files: Files, core: Core | None, item: NewQueueFile) -> None:
-        """Write blank entries where records are missing, and zeros after the last entry."""
+        """Write the entries, blank entries for missing records, and zeros after the last entry."""
         size_bytes = self.to.config.mapped_file_size_consume_queue
         raw = bytearray(BLANK_ENTRY_BYTES * item.entries)
         for run in item.runs:
@@ -316,22 +319,22 @@ class KeyRange(NamedTuple):
 
 
 class NewIndexFile(NamedTuple):
-    """A file of the index, by the keys in it."""
+    """An index file to write, with the ranges of its keys."""
 
     name: str
     before: KeyRange | None
-    """The one key before them; None for the first file."""
+    """The key before the file's first key; None for the first file."""
     keys: tuple[KeyRange, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class IndexFileMaking:
-    """Writes one file of the index, and returns its end time."""
+    """Writes one index file, and returns its end time."""
 
     to: NewStore
 
     def __call__(self, files: Files, core: Core | None, item: NewIndexFile) -> int:
-        """Have the store's own code put key after key."""
+        """Put the keys one by one with the code of the store."""
         config, world = self.to.config, real_world()
         slots, entries_max = config.max_hash_slot_num, config.max_index_num
         with TemporaryDirectory(prefix="tornlog-") as directory:

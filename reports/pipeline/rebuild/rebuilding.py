@@ -1,11 +1,12 @@
-"""Rebuild in parts: makes what `tornlog rebuild` makes of a sound log, byte for byte, with parts run by an engine.
+"""Rebuild in parts: rebuilds a store with an engine, byte for byte as `tornlog rebuild`.
 
-First each segment is copied and read by a task. Then each file of queues and index is written by a task. This module
-joins the results: it keeps one run for each queue of each segment.
+First, one task per segment copies and reads the segment. Then one task per file writes the queues and the index. This
+module joins the results of the first tasks, and keeps one run in memory for each queue of each segment.
 
-A torn log is cut where recovery would cut it. Up to a clean exit or the checkpoint the log has to be sound, and the
-numbers of each queue have to rise. Any other log is refused with its damage, because only the whole scan of the local
-command can rebuild it. Until the store is complete the new directory has an `abort` file.
+A torn log is truncated where recovery would truncate it. The part before the checkpoint, or after a clean exit the
+whole log, must be undamaged, and the queue offsets of each queue must rise. Any other log is refused with a list of its
+damage, because only the local command, with its scan of the whole log, can rebuild it. Until the store is complete the
+new directory has an `abort` file.
 """
 
 import errno
@@ -52,16 +53,17 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 class UnsoundStoreError(ValueError):
-    """The store is damaged in a way that only the local command can rebuild."""
+    """Raised for damage that only the local command can repair."""
 
 
 def rebuild_with(
     engine: Engine, source: str, target: str, geometry: Geometry | None = None, now: datetime | None = None
 ) -> Rebuilt:
-    """Make a store in the place `target`, which is empty or absent, from the log of the store in `source`.
+    """Make a store in `target`, which is empty or absent, from the log of the store in `source`.
 
     now: the local time, for names of index files. Raises FileExistsError if target is not empty, UnsoundStoreError or
-    CorruptFileError if only the local command can rebuild it, OSError if a file fails; the new files are then removed.
+    CorruptFileError if only the local command can rebuild the store, OSError if a file operation fails. After an error
+    the new files are removed.
     """
     _, root = open_place(source)
     files = files_at(source)
@@ -88,7 +90,10 @@ class _Rebuilding:
         self._runs: dict[QueueKey, list[QueueStretch]] = {}
         self._rebuilt = Rebuilt(new.place, 0, 0, 0, 0, [])
         self._checkpoint = CheckpointValues(0, 0, 0)
-        """The values of the old checkpoint; zeros, as in the local command, if it is damaged or absent."""
+        """The values of the old checkpoint.
+
+        Like the local command, it has zeros if the checkpoint is damaged or absent.
+        """
         self._is_unclean = files.status(new.config.abort_path) is not None
         self._last_ms = self._newest_ms = 0
 
@@ -100,7 +105,7 @@ class _Rebuilding:
         facts = facts[: self._cut_log(segments, facts)]
         path = self._config.checkpoint_path
         for error in claims_beyond(self._checkpoint, self._newest_ms, unclean_exit=self._is_unclean, file=path):
-            self._find(error)
+            self._record_damage(error)
         for of_segment in facts:
             self._join_queues(of_segment)
         self._require_rising_numbers()
@@ -122,7 +127,7 @@ class _Rebuilding:
         try:
             self._checkpoint = read_checkpoint(self._files, self._config.checkpoint_path)
         except CorruptFileError as error:
-            self._find(error)
+            self._record_damage(error)
 
     def _segments(self) -> list[LogSegment]:
         found = list(log_statuses(self._files, self._config))
@@ -156,9 +161,9 @@ class _Rebuilding:
             stream.write(content)
 
     def _cut_log(self, segments: list[LogSegment], facts: list[SegmentFacts]) -> int:
-        """Find the end of the log, and remove later segments. Return how many are left.
+        """Find the end of the log, and remove later segments.
 
-        Raises UnsoundStoreError if it ends in the trusted part.
+        Return how many segments remain. Raises UnsoundStoreError if the log ends in the trusted part.
         """
         rebuilt, trusted = self._rebuilt, self._trusted_segments(facts)
         for number, (segment, found) in enumerate(zip(segments, facts, strict=True)):
@@ -172,16 +177,16 @@ class _Rebuilding:
                 raise UnsoundStoreError(str(found.stopped_by))
             behind = facts[number + 1 :]
             if found.is_dirty or any(one.is_begun or one.is_dirty for one in behind):
-                self._find(found.stopped_by, "commitlog")
+                self._record_damage(found.stopped_by, "commitlog")
             for later in segments[number + 1 :]:
                 system, path = self._new.open("commitlog", segment_name(later.base_offset))
                 system.delete_file(path)
-            sync_names(*self._new.open("commitlog"))  # or a power cut brings records after the end back
+            sync_names(*self._new.open("commitlog"))  # otherwise a power cut can restore records after the end
             return number + 1
         return len(facts)
 
     def _trusted_segments(self, facts: list[SegmentFacts]) -> int:
-        """Return how many segments at the front recovery would trust."""
+        """Return how many of the first segments recovery would trust."""
         if not self._is_unclean:
             return trusted_after_clean_exit(max((n for n, one in enumerate(facts, 1) if one.is_begun), default=0))
         physic_ms, logics_ms, _ = self._checkpoint
@@ -189,8 +194,8 @@ class _Rebuilding:
         newest_first = reversed(list(enumerate(one.first_store_timestamp_ms for one in facts)))
         return trusted_by_checkpoint(vouched_ms, newest_first)
 
-    def _find(self, error: CorruptFileError, *directory: str) -> None:
-        """Note the damage of a file under its path in the new store."""
+    def _record_damage(self, error: CorruptFileError, *directory: str) -> None:
+        """Record the damage of a file under the file's path in the new store."""
         file = "/".join((self._new.place, *directory, name_of(error.file)))
         self._rebuilt.findings.append(CorruptFileError(file, error.offset, error.field, error.expected, error.found))
 
@@ -199,7 +204,7 @@ class _Rebuilding:
             self._runs.setdefault(queue, []).extend(runs)
 
     def _require_rising_numbers(self) -> None:
-        """Raise UnsoundStoreError unless each queue's numbers rise, with no larger gap than recovery allows."""
+        """Raise UnsoundStoreError unless each queue's offsets rise without larger gaps than recovery allows."""
         for (topic, number), runs in self._runs.items():
             where = f"queueOffset in {topic}/{number}"
             if not 0 <= runs[0].first <= 1 + records_in(runs[0].physical_offset):
@@ -232,7 +237,7 @@ class _Rebuilding:
                 yield NewQueueFile(topic, number, begin * ENTRY_BYTES, behind - begin, tuple(inside), last)
 
     def _index_files(self, segments: list[LogSegment], facts: list[SegmentFacts], local_ms: int) -> list[NewIndexFile]:
-        """Return every new file of the index: all but the last are full."""
+        """Return the index files to write. All except the last are full."""
         made: list[NewIndexFile] = []
         room, inside, before = self._config.max_index_num - 1, list[KeyRange](), None
         left = room
@@ -262,7 +267,7 @@ class _Rebuilding:
         self._write(name_of(self._config.checkpoint_path), encode_checkpoint_file(values))
 
     def _index_durable_ms(self, keys: int, ends_ms: list[int]) -> int:
-        """Return the `IndexFiles.durable_timestamp_ms` of files with these last times."""
+        """Return `IndexFiles.durable_timestamp_ms` for index files with the given end times."""
         full, odd = divmod(keys, self._config.max_index_num - 1)
         durable_ms = ends_ms[full - 1] if full else 0
         return durable_ms if odd and ends_ms[-1] > durable_ms else durable_ms - 1
@@ -277,12 +282,12 @@ class _Rebuilding:
             if status is not None and status.is_directory:
                 self._copy_tree(f"{old}/{name}", f"{new}/{name}")
             elif status is not None and status.size_bytes > SIDE_JSON_BYTES_MAX:
-                self._find(too_long_side_file(name, status.size_bytes), new)
+                self._record_damage(too_long_side_file(name, status.size_bytes), new)
             elif status is not None:
                 self._write(f"{new}/{name}", self._files.read(f"{old}/{name}"))
 
     def _require_whole_files(self) -> None:
-        """Raise OSError unless every file has its full length: a lost task may leave half an object."""
+        """Raise OSError unless every file has its full length, because a lost task may leave a partial object."""
         config = self._config
         index_bytes = index_file_bytes(config.max_hash_slot_num, config.max_index_num)
         sizes = {"commitlog": config.mapped_file_size_commit_log, "index": index_bytes}
@@ -295,7 +300,7 @@ class _Rebuilding:
                     raise OSError(errno.EIO, f"expected {size_bytes} bytes, found {found.size}", found.path)
 
     def _finish(self) -> None:
-        """Remove the temporary files, then the marker: the store is complete."""
+        """Mark the store as complete: remove the temporary files, then the `abort` file."""
         system, between = self._new.open(BETWEEN)
         system.delete_dir(between)
         sync_names(*self._new.open())
@@ -305,11 +310,11 @@ class _Rebuilding:
 
 
 def _is_gap(expected: int, run: QueueStretch, following: int | None) -> bool:
-    """Return whether recovery accepts an unexpected first number of a run as the end of a gap.
+    """Return whether recovery accepts an unexpected first queue offset of a run as the end of a gap.
 
-    If no old entry contradicts (`QueueReplay`), it does so if the next number follows, if this is the last run, or if
-    the
-    next number is after another gap. following: the first number of the next run.
+    No old entry may contradict the gap (`QueueReplay`). Recovery then accepts it in three cases: the next run starts
+    with the next offset, there is no next run, or another gap precedes the next run. following: the first offset of the
+    next run.
     """
     if not 0 < run.first - expected <= GAP_ENTRIES_MAX:
         return False

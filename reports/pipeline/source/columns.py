@@ -1,10 +1,10 @@
 """Columns of the source's tables: fields, batches, the damage column, and conditions on rows.
 
-The damage column is struct<field, expected, found> of strings, null without damage. Its fields are those of
-`CorruptFileError`, under RocketMQ's names; the place is in the other columns of the row.
+The damage column has the type struct<field, expected, found> of strings, and is null without damage. Its values are
+those of `CorruptFileError`, with RocketMQ's names for fields. The other columns of the row tell the place.
 
-A live store writes while it is read. Apparent damage where it may be writing is read again after a pause that is longer
-than any single write. It is reported only if it has not changed.
+A live store may be writing the bytes that are read. Damage at such a place is read again after a pause that is longer
+than a single write, and is reported only if the bytes have not changed.
 """
 
 import operator
@@ -19,9 +19,9 @@ import pyarrow as pa
 from ....store.errors import CorruptFileError
 
 LOOKS_MAX = 25
-"""Pauses per task. After that, apparent damage is reported without another look."""
+"""Maximum of pauses per task. After that, damage is reported without a second read."""
 _PAUSE_SECONDS = 0.02
-"""A write into a map takes microseconds, or a time slice if its thread has to wait for the CPU."""
+"""A write to a memory-mapped file takes microseconds, or a time slice if its thread has to wait for the CPU."""
 
 
 def fields_of(columns: str) -> list[pa.Field]:
@@ -39,17 +39,17 @@ def batch_of(schema: pa.Schema, columns: Mapping[str, Any]) -> pa.RecordBatch:
 
 
 def damage_batch(schema: pa.Schema, reason: "Reason", **known: Any) -> pa.RecordBatch:
-    """Return one row of damage, with those known columns that the schema has."""
+    """Return one row of damage. The values in `known` fill the columns that the schema has."""
     return pa.RecordBatch.from_pylist([{**known, "damage": reason._asdict()}], schema)
 
 
 def pause() -> None:
-    """Sleep until a write in progress has ended."""
+    """Sleep for longer than a write in progress can take."""
     time.sleep(_PAUSE_SECONDS)
 
 
 class Reason(NamedTuple):
-    """The field, expectation and fact of one damage."""
+    """One damage: the field, the expected and the found value."""
 
     field: str
     expected: str
@@ -57,7 +57,7 @@ class Reason(NamedTuple):
 
     @classmethod
     def of(cls, error: CorruptFileError) -> "Reason":
-        """Convert the error of a decoder."""
+        """Convert a decoder's error."""
         return cls(error.field, str(error.expected), str(error.found))
 
     def __str__(self) -> str:
@@ -65,7 +65,7 @@ class Reason(NamedTuple):
 
 
 def damage_array(reasons: Sequence[Reason | None]) -> pa.Array:
-    """Return the damage column of some rows."""
+    """Return the damage column for the reasons of consecutive rows."""
     return pa.array([None if one is None else one._asdict() for one in reasons], DAMAGE.type)
 
 
@@ -73,7 +73,7 @@ _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
 
 
 def is_in(value: Any, wanted: tuple[Any, ...]) -> Any:
-    """Return whether a value is one of some; of a numpy array, which of its values are."""
+    """Return whether a value is in `wanted`; for a numpy array, a mask."""
     return np.isin(value, wanted) if isinstance(value, np.ndarray) else value in wanted
 
 
@@ -83,17 +83,17 @@ class Condition:
 
     column: str
     compare: Callable[[Any, Any], Any]
-    """`is_in`, or one of operator.eq, lt, le, gt, ge."""
+    """One of `is_in` and operator.eq, lt, le, gt, ge."""
     value: Any
-    """A text or a whole number; for `is_in` a tuple of them."""
+    """A text or an integer; for `is_in` a tuple of such values."""
 
     def holds(self, value: Any) -> Any:
-        """Return whether a value meets the condition; for a numpy array, a mask."""
+        """Return whether a value satisfies the condition; for a numpy array, a mask."""
         return self.compare(value, self.value)
 
 
 class RowConditions:
-    """Conditions that a row must all meet."""
+    """A conjunction of conditions on the columns of a row."""
 
     def __init__(self, conditions: Iterable[Condition] = ()) -> None:
         self._all = tuple(conditions)
@@ -111,7 +111,7 @@ class RowConditions:
         return all(one.holds(value) for one in self.on(column))
 
     def bounds(self, column: str) -> tuple[int, int]:
-        """Return inclusive bounds of the allowed whole numbers; low > high if no number is allowed."""
+        """Return inclusive bounds of the allowed integers; low > high if no integer is allowed."""
         low, high = _LOWEST, _HIGHEST
         for one in self.on(column):
             if one.compare in (operator.eq, operator.gt, operator.ge):
@@ -123,12 +123,12 @@ class RowConditions:
         return low, high
 
     def allow_some_of(self, column: str, first: int, last: int) -> bool:
-        """Return False only if every whole number from first to last is excluded."""
+        """Return False only if the conditions exclude every integer from first to last."""
         low, high = self.bounds(column)
         return max(low, first) <= min(high, last)
 
     def pinned(self, column: str) -> list[Any] | None:
-        """Return the sorted allowed values of a column; None if no condition lists values."""
+        """Return the sorted values that a column may have; None if no condition lists values."""
         named = [
             one.value if one.compare is is_in else (one.value,)
             for one in self.on(column)
@@ -137,7 +137,7 @@ class RowConditions:
         return sorted({value for value in named[0] if self.allow(column, value)}) if named else None
 
     def mask(self, columns: dict[str, "np.ndarray[Any, Any]"], rows: int) -> "np.ndarray[Any, Any]":
-        """Return which rows are allowed, judged by the given columns."""
+        """Return a mask of the rows whose given columns satisfy the conditions."""
         allowed = np.ones(rows, bool)
         for name, values in columns.items():
             for one in self.on(name):

@@ -1,4 +1,4 @@
-"""Column comments: the meaning of each column of the source, shown by `DESCRIBE`."""
+"""Column comments: the meaning of each column of the source, for `DESCRIBE`."""
 
 _OF_A_RECORD = {
     "physical_offset": "offset in the log of the record's first byte",
@@ -65,4 +65,4 @@ COMMENTS: dict[str, dict[str, str]] = {
         "damage": _OF_A_RECORD["damage"],
     },
 }
-"""By table, then by column."""
+"""Comments by table and column."""

@@ -1,4 +1,4 @@
-"""Store directory: lists its files and reads them, mapped if local, else in windows."""
+"""Store directory: lists and reads store files, mapped into memory if local, else in windows."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,26 +11,26 @@ from ....store.formats.index import parse_index_file_name
 from ..place import open_place
 
 WINDOW_BYTES = 16 << 20
-"""Bytes of a remote file in memory at once, unless one record is longer."""
+"""Maximum bytes of a remote file in memory at once, unless one record is longer."""
 _ALIGNMENT_BYTES = 4096
-"""Windows start at its multiples, so that sectors of a window are sectors of the file."""
+"""A window starts at a multiple of this, so that its sectors are sectors of the file."""
 
 NEAR_BYTES = 64 << 10
-"""Places closer than this are fetched with one read, which takes less time than two requests."""
+"""Byte ranges with a smaller distance are fetched by one read, which is faster than two."""
 _QUEUE_DEPTH = 3
-"""Depth of queue files: topic, queue id, file."""
+"""Path depth of queue files: topic, queue id, file."""
 _NAME_DIGITS = 20
 _QUEUE_ID_MAX, _OFFSET_MAX = (1 << 31) - 1, (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class StoreFile:
-    """A file of the store, by its path in the file system."""
+    """A file of the store, with its path in the file system."""
 
     path: str
     size_bytes: int
     base_offset: int = 0
-    """Offset of the first byte in the log or queue, from the file name."""
+    """Offset in the log or queue of the file's first byte, as in the file name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class QueueFile:
 
 
 class StoreDirectory:
-    """A store directory, opened read-only. It may be live, so each call lists the files anew."""
+    """A store directory, opened read-only. A store may be writing to it, so each call lists the files anew."""
 
     def __init__(self, place: str, log_places: str = "") -> None:
         """Open the directory. log_places: storePathCommitLog, if it is not `commitlog`; paths separated by `,`."""
@@ -61,7 +61,7 @@ class StoreDirectory:
     def queue_files(self) -> list[QueueFile]:
         """Return the files of all consume queues, by topic, queue and offset."""
         root = f"{self.root}/consumequeue"
-        depth = len(root.strip("/").split("/"))  # some file systems leave the first slash away
+        depth = len(root.strip("/").split("/"))  # some file systems omit the first slash
         found = []
         for one in self._list(root, recursive=True):
             place = one.path.strip("/").split("/")[depth:]
@@ -75,7 +75,7 @@ class StoreDirectory:
         return bool(self._list(f"{self.root}/consumequeue"))
 
     def files_of_queue(self, topic: str, queue_id: int) -> list[StoreFile]:
-        """Return the files of one consume queue, by offset; none if the topic cannot be a directory name."""
+        """Return the files of one consume queue, by offset; no files if the topic cannot be a directory name."""
         if "/" in topic or "\0" in topic or topic in ("", ".", ".."):
             return []
         found = _numbered(self._list(f"{self.root}/consumequeue/{topic}/{queue_id}"))
@@ -92,17 +92,17 @@ class StoreDirectory:
 
     @property
     def exists(self) -> bool:
-        """Return whether the directory exists, even if it is empty."""
+        """Return whether the store directory exists, even if it is empty."""
         return bool(self._system.get_file_info(self.root or "/").type == fs.FileType.Directory)
 
     @property
     def is_store(self) -> bool:
-        """Return whether it has a log directory, even an empty one, or a queue."""
+        """Return whether the directory has a queue or a log directory. The log directory may be empty."""
         infos = self._system.get_file_info(self.log_directories)
         return any(info.type == fs.FileType.Directory for info in infos) or self.has_queues
 
     def file(self, name: str) -> StoreFile | None:
-        """Return the file with a name in the directory itself; None if it is missing."""
+        """Return the file DIRECTORY/NAME; None if it is missing."""
         found = self._system.get_file_info(f"{self.root}/{name}")
         return StoreFile(found.path, found.size) if found.type == fs.FileType.File else None
 
@@ -111,9 +111,10 @@ class StoreDirectory:
         return self._read(file, 0, file.size_bytes)
 
     def window(self, file: StoreFile, at: int, size_bytes: int = WINDOW_BYTES) -> tuple[memoryview, int]:
-        """Return bytes of a file that include those from `at` on, and the position of the first returned byte.
+        """Return a window of a file that includes the byte at `at`, and the position of the window's first byte.
 
-        A local file is returned whole. The window of a remote file ends `size_bytes` after `at`, or with the file.
+        A local file is returned whole. The window of a remote file ends `size_bytes` after `at`, or at the end of the
+        file.
         """
         if self._is_local:
             return self._read(file, 0, file.size_bytes), 0
@@ -121,14 +122,14 @@ class StoreDirectory:
         return self._read(file, origin, min(at + size_bytes, file.size_bytes)), origin
 
     def gathered(self, file: StoreFile, begins: Sequence[int], ends: Sequence[int]) -> tuple[memoryview, int]:
-        """Return bytes of several places of a file, at their distances, and the position of the first byte.
+        """Return ranges of a file in one buffer, at their original distances, and the buffer's position in the file.
 
-        begins, ends: the places, in order. The bytes between them are undefined.
+        begins, ends: the ranges, in order. The bytes between two ranges are undefined.
         """
         if self._is_local:
             return self._read(file, 0, file.size_bytes), 0
         origin = begins[0] // _ALIGNMENT_BYTES * _ALIGNMENT_BYTES
-        room = mmap(-1, ends[-1] - origin)  # unwritten pages take no memory
+        room = mmap(-1, ends[-1] - origin)  # pages of the buffer that are never written take no memory
         with self._system.open_input_file(file.path) as stream:
             begin, end = begins[0], ends[0]
             for next_begin, next_end in [*zip(begins[1:], ends[1:], strict=True), (file.size_bytes + NEAR_BYTES, 0)]:
@@ -144,7 +145,7 @@ class StoreDirectory:
             return memoryview(b"")
         if self._is_local:
             mapped = memoryview(pa.memory_map(file.path).read_buffer())
-            return mapped.cast("B")[start:end]  # Arrow's bytes have signs
+            return mapped.cast("B")[start:end]  # Arrow's bytes are signed
         with self._system.open_input_file(file.path) as stream:
             return memoryview(self._read_at(stream, start, end))
 

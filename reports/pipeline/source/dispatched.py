@@ -1,13 +1,15 @@
-"""Dispatched read: skips records of unwanted queues, where queue entries cover the log.
+"""Dispatched read: skips the records of unwanted queues with the help of queue entries.
 
-The entries of all queues give the places and sizes of the records in a range. A record of an unwanted queue cannot
-match, so it is skipped. Bytes without an entry are read: records not yet dispatched, records of no queue (prepared and
-rolled back), and records whose entry or queue is missing. So a missing entry costs time, and never a row.
+The entries of all queues tell the positions and sizes of the records in a range. A record of an unwanted queue cannot
+match the conditions, so it is skipped. Bytes without an entry are read: records not yet dispatched, records without a
+queue (prepared and rolled back), and records whose entry or queue is missing. So a missing entry costs time, but never
+a row.
 
-The whole range is read if the entries are contradicted: two overlap, a record is damaged or has another size, or a
-record without an entry does not end where the next one begins. Two kinds of rows can be missed in the bytes of an
-unwanted entry: a record whose topic or queue id was corrupted into a wanted one (no checksum covers these fields), and
-a record that only a search after damage would find.
+The whole range is read if the entries are inconsistent with each other or with the log: two entries overlap, a record
+is damaged or has a different size from its entry, or a record without an entry does not end where the next record
+begins. Two kinds of rows can be missed in the bytes of an unwanted entry. One is a record whose topic or queue id was
+corrupted into a wanted value: no checksum covers these fields. The other is a record that only a search after damage
+would find.
 """
 
 from collections.abc import Iterator
@@ -27,9 +29,9 @@ from .records import RangeReader
 from .segment_slice import Array, SegmentSlice, pieces_of
 
 SHARE_MAX = 0.25
-"""If entries take a larger share of the bytes of a range, the whole range is read."""
+"""If the entries have more than this share of the bytes of a range, the whole range is read."""
 COST_SHARE_MAX = 0.75
-"""If wanted records cost a larger share of a range, the whole range is read, which is then cheaper."""
+"""If wanted records cost more than this share of the bytes of a range, reading the whole range is cheaper."""
 SEARCH_BYTES = 48 << 10
 """Estimated cost of finding the start of a range in one queue."""
 _GAPS_MAX = 64
@@ -46,13 +48,13 @@ class CoveredSpans(NamedTuple):
 
 
 class ContradictedError(Exception):
-    """The log and the queues contradict each other."""
+    """The log contradicts the queues."""
 
 
 def wanted_pieces(
     directory: StoreDirectory, log_range: LogRange, conditions: RowConditions
 ) -> list[SegmentSlice] | None:
-    """Return the records of a range that may match, and some others, in order; None if the whole range must be read."""
+    """Return the records of a range that may match, and possibly others; None if the whole range must be read."""
     if not (conditions.on("topic") or conditions.on("queue_id")):
         return None
     room_bytes = int((log_range.end - log_range.start) * SHARE_MAX)
@@ -89,7 +91,7 @@ def _spans(
     def is_wanted(queue: tuple[str, int]) -> bool:
         return conditions.allow("topic", queue[0]) and conditions.allow("queue_id", queue[1])
 
-    for kind in (True, False):  # wanted queues first: if their records cost too much, no other is read
+    for kind in (True, False):  # wanted queues first: if their records cost too much, the other queues need not be read
         for queue in (one for one in queues if is_wanted(one) is kind):
             begins, ends = QueueArray(directory, queues[queue]).covering(low, high)
             parts.append((begins, ends, np.full(len(begins), kind)))
@@ -104,7 +106,8 @@ def _spans(
     order = np.lexsort((~wanted, ends, begins))
     begins, ends, wanted = begins[order], ends[order], wanted[order]
     is_again = np.append(False, (begins[1:] == begins[:-1]) & (ends[1:] == ends[:-1]))[: len(begins)]
-    begins, ends, wanted = begins[~is_again], ends[~is_again], wanted[~is_again]  # light queues share records
+    # a record can be in several light queues
+    begins, ends, wanted = begins[~is_again], ends[~is_again], wanted[~is_again]
     is_past_the_segment = len(ends) and ends[-1] > log_range.segment.base_offset + log_range.segment.size_bytes
     if is_past_the_segment or (begins[1:] < ends[:-1]).any():
         return None
@@ -114,9 +117,9 @@ def _spans(
 
 
 def _cost_bytes(begins: Array, ends: Array) -> int:
-    """Return the cost in bytes of reading some places. Places near each other are one read with the bytes between.
+    """Return the cost in bytes of reading some ranges.
 
-    Each read costs NEAR_BYTES extra.
+    Ranges near each other become one read with the bytes between them. Each read costs NEAR_BYTES extra.
     """
     if not len(begins):
         return 0
@@ -137,14 +140,14 @@ def _gaps(spans: CoveredSpans, log_range: LogRange) -> list[LogRange]:
         for begin, end in zip(begins[is_gap].tolist(), ends[is_gap].tolist(), strict=True)
     ]
     if found and found[0].start == log_range.start and not (spans.ends == base_offset + log_range.start).any():
-        found[0] = replace(found[0], known=log_range.known)  # no entry shows that a record begins there
+        found[0] = replace(found[0], known=log_range.known)  # no entry proves that a record begins there
     return found
 
 
 def _pieces(
     directory: StoreDirectory, log_range: LogRange, spans: CoveredSpans, gaps: list[LogRange]
 ) -> Iterator[SegmentSlice]:
-    """Yield the wanted records and all records in gaps. Raises ContradictedError."""
+    """Yield the wanted records, and all records in the gaps between entries. Raises ContradictedError."""
     segment = log_range.segment
     scanner = RecordScanner(segment.path)
     begins = spans.begins[spans.is_wanted] - segment.base_offset
@@ -162,7 +165,7 @@ def _at(
 ) -> Iterator[SegmentSlice]:
     """Yield the records of entries, fully checked.
 
-    Records between two that are near each other are scanned too, which costs less than another start.
+    If two are near each other, the records between them are scanned too, which costs less than a second scan.
     """
     view, origin = directory.gathered(segment, begins.tolist(), ends.tolist())
     starts, stops = begins - origin, ends - origin
@@ -183,7 +186,7 @@ def _at(
 
 
 def _in_gap(directory: StoreDirectory, gap: LogRange, *, is_at_end: bool) -> Iterator[SegmentSlice]:
-    """Yield the records of a gap if they fill it."""
+    """Yield the records of a gap. Raises ContradictedError unless they fill the gap."""
     reader = RangeReader(directory, gap)
     for piece in reader.pieces():
         if not isinstance(piece, SegmentSlice) or piece.damage is not None or not piece.is_proven:

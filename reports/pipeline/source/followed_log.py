@@ -1,11 +1,11 @@
-"""Followed log: one log as a stream reads it, part by part, and the lag of the stream.
+"""Followed log: divides one log into the parts that a stream reads, and measures the lag.
 
-A part is a range of the log. Its offset has all that is needed to read it again: the range, and the last records before
-its end. A record counts once it is whole; a live log is read only as far as it is written. After a recovery the log may
-end earlier than the stream has read and continue with other records. Then the stream resumes after the last record of
-its offset that is unchanged. A process kill loses no whole record. A power cut may lose more than the offset knows,
-which ends the stream with LogCutError. With `upTo` = `durable` the stream reads only up to the checkpoint or a clean
-stop, which is never cut.
+A part is a range of the log. The stream offset of a part has everything needed to read the part again: the range, and
+the last records before its end. Only whole records are read, so a stream stops before a record that the store is still
+writing. After a recovery the log may end earlier than the stream has read and continue with other records. Then the
+stream resumes after the last unchanged record in its offset. A process kill loses no whole record. A power cut may lose
+all records in the offset, which ends the stream with LogCutError. With `upTo` = `durable` the stream reads only up to
+the checkpoint, or after a clean stop the whole log. Recovery never truncates that part.
 
 If retention removes records before they are read, the stream ends with ExpiredError.
 """
@@ -31,19 +31,19 @@ class PlannedPart(NamedTuple):
     offset: dict[str, Any]
     size_bytes: int
     rows: int
-    """How many records, as far as limits required counting."""
+    """Number of records, counted only as far as a limit requires."""
 
 
 class FollowedLog:
     """The log of one directory."""
 
     def __init__(self, directory: StoreDirectory, *, durable: bool) -> None:
-        """durable: read only the part of the log that cannot be cut."""
+        """durable: read only the part of the log that recovery cannot truncate."""
         self.directory = directory
         self._durable = durable
         self._log_end = LogEnd()
         self._planned: tuple[int, int] | None = None
-        """The end of the last planned part, and the store time of its last records."""
+        """The end of the last planned part, and the store time of the last record in it."""
         self._target: int | None = None
         """Log offset at which a query with a fixed end stops."""
 
@@ -54,7 +54,7 @@ class FollowedLog:
         return _offset(begin, begin, KnownRecords())
 
     def plan(self, start: dict[str, Any], limits: BatchLimits) -> PlannedPart:
-        """Return the part after an offset. Without new records it has the same offset."""
+        """Return the part after an offset. Without new records the part ends at the same offset."""
         walk = LogWalk(self.directory)
         begin, oldest = self._resume(walk, start)
         if walk.segments and begin < walk.segments[0].base_offset:
@@ -72,15 +72,15 @@ class FollowedLog:
         return PlannedPart(_offset(begin, end, known), end - begin, rows)
 
     def backlog_bytes(self, start: dict[str, Any]) -> int:
-        """Return about how many bytes of the log come after an offset."""
+        """Return the approximate number of log bytes after an offset."""
         end, _ = self._log_end.look(LogWalk(self.directory))
         return max(end - int(start["to"]), 0)
 
     def lag(self) -> dict[str, int]:
         """Return the end of the log, and the lag of the last planned part.
 
-        lag_bytes is in bytes of the log, lag_ms between the store times of both last records. It is absent if one is
-        unknown.
+        lag_bytes is in log bytes. lag_ms is the difference between the store times of the last record in the log and in
+        the part; it is absent if a time is unknown.
         """
         end, stored_ms = self._log_end.look(LogWalk(self.directory))
         lag = {"to": end}
@@ -92,26 +92,26 @@ class FollowedLog:
         return lag
 
     def end_here(self) -> None:
-        """Stop at the current end of the log."""
+        """End the stream at the current end of the log."""
         walk = LogWalk(self.directory)
         self._target = walk.end_of_batch(walk.last_begun, BatchLimits()).log_offset
 
     def _durable_before_ms(self) -> int | None:
-        """Return the store time after which records may not be durable; None if all are, or it does not matter."""
+        """Return the store time at which the stream stops before undurable records; None without such a limit."""
         vouched = vouched_for(self.directory) if self._durable else None
         return None if vouched is None else vouched.physic_msg_timestamp_ms
 
     def _resume(self, walk: LogWalk, start: dict[str, Any]) -> tuple[int, int]:
-        """Return where to continue, and the log offset from which on the log is unchanged."""
+        """Return the log offset at which to continue, and the log offset of the first known record."""
         to, oldest = start["to"], walk.segments[0].base_offset if walk.segments else 0
         if old_marks_of(start):
             return self._resume_by_old_marks(walk, start)
         known = KnownRecords.of(start)
         if not known.marks or known.last < oldest:
-            return to, to  # no known record is left to compare
-        if known.are_there(self.directory, walk):
+            return to, to  # no known record remains for a comparison
+        if known.are_unchanged(self.directory, walk):
             return to, max(known.first, oldest)
-        return known.end_of_kept(walk, to), known.first
+        return known.end_of_unchanged(walk, to), known.first
 
     def _resume_by_old_marks(self, walk: LogWalk, start: dict[str, Any]) -> tuple[int, int]:
         marks, to = old_marks_of(start), start["to"]

@@ -2,9 +2,9 @@
 
 `comments` has the meaning of each column. `number` is null for damage of slots or the header.
 
-Index files do not store how many slots and entries they have room for. The options hashSlots and indexEntries tell, or
-RocketMQ's defaults if they fit the file size, else the position of the last entry. Conditions on key_hash and
-physical_offset are applied here.
+Index files do not store how many slots and entries they have room for. The numbers come from the options hashSlots and
+indexEntries, else from RocketMQ's defaults if these fit the file size, else from the position of the last entry. This
+module applies conditions on key_hash and physical_offset.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -51,7 +51,7 @@ class IndexEntries:
         self.schema = pa.schema(options.chosen(FIELDS))
 
     def partitions(self, directory: StoreDirectory, conditions: RowConditions) -> Sequence[StoreFile]:
-        """Return all files, because each may have any hash."""
+        """Return all files, because any file may have a wanted hash."""
         return directory.index_files()
 
     def batches(
@@ -60,7 +60,7 @@ class IndexEntries:
         view = directory.content(partition)
         slots = slots_in(self._options, len(view), lambda: view)
         if slots is None and _is_used(view):
-            pause()  # its first entry may be under way, which the header counts last
+            pause()  # the store may be writing its first entry, and it updates the count in the header last
             slots = slots_in(self._options, len(view), lambda: view)
         if slots is None:
             if not conditions and _is_used(view):
@@ -78,13 +78,13 @@ class IndexEntries:
             yield self._batch(partition, header, slots, found, links, start, end, conditions)
         if not conditions:
             odd = [
-                *_odd_header(header, partition.path, found, slots, room),
-                *_odd_slots(view, slots, found["key_hash"]),
+                *_inconsistent_header(header, partition.path, found, slots, room),
+                *_inconsistent_slots(view, slots, found["key_hash"]),
             ]
             if odd:
                 pause()
-                if decode_header(directory.content(partition)) != header:  # the store goes on writing it
-                    odd = list(_odd_slots(view, slots, found["key_hash"], written_later=header.next_entry))
+                if decode_header(directory.content(partition)) != header:  # the store continues to write to this file
+                    odd = list(_inconsistent_slots(view, slots, found["key_hash"], written_later=header.next_entry))
             if odd:
                 rows = [{"file": partition.path, "position": at, "damage": reason._asdict()} for at, reason in odd]
                 yield pa.RecordBatch.from_pylist(rows, self.schema)
@@ -119,7 +119,7 @@ class IndexEntries:
 
 
 def slots_in(options: SourceOptions, size_bytes: int, content: Callable[[], memoryview]) -> int | None:
-    """Return the number of slots of a file; None if unknown. `content` is read only if size and options do not tell."""
+    """Return a file's number of slots; None if unknown. `content` is called only if size and options do not tell it."""
     slots, entries = options.hash_slots, options.index_entries
     if slots is None and entries is not None:
         slots, odd_bytes = divmod(size_bytes - index_file_bytes(0, entries), SLOT_BYTES)
@@ -132,7 +132,7 @@ def slots_in(options: SourceOptions, size_bytes: int, content: Callable[[], memo
 
 
 def _is_used(view: memoryview) -> bool:
-    """Return whether a file has more than its header, which is written before the first entry."""
+    """Return whether a file has data after its header. The header alone is written before the first entry."""
     return bool(view[HEADER_BYTES if len(view) > HEADER_BYTES else 0 :].tobytes().strip(b"\0"))
 
 
@@ -146,16 +146,16 @@ def _links(hashes: _Array, slots: int) -> _Array:
     return links
 
 
-def _odd_slots(
+def _inconsistent_slots(
     view: memoryview, slots: int, hashes: _Array, *, written_later: int | None = None
 ) -> Iterator[tuple[int, Reason]]:
-    """Yield each slot that does not lead to its newest entry.
+    """Yield each slot that does not point to its newest entry.
 
-    written_later: number of the first entry written after the header was read. Slots may lead to such entries.
+    written_later: number of the first entry written after the header was read. A slot may point to such an entry.
     """
     found = np.frombuffer(view, ">i4", count=slots, offset=HEADER_BYTES)
     wanted = np.zeros(slots, np.int32)
-    wanted[hashes % slots] = np.arange(1, len(hashes) + 1, dtype=np.int32)  # of equal ones the last counts
+    wanted[hashes % slots] = np.arange(1, len(hashes) + 1, dtype=np.int32)  # for a repeated slot the last value stays
     odd = found != wanted
     if written_later is not None:
         odd &= found < written_later
@@ -163,10 +163,10 @@ def _odd_slots(
         yield HEADER_BYTES + SLOT_BYTES * int(slot), Reason("slot", str(wanted[slot]), str(found[slot]))
 
 
-def _odd_header(
+def _inconsistent_header(
     header: IndexHeader, path: str, found: dict[str, _Array], slots: int, room: int
 ) -> Iterator[tuple[int, Reason]]:
-    """Yield each header field that contradicts the entries or the format."""
+    """Yield the damage of each header field that contradicts the entries or the format."""
     yield from ((error.offset, Reason.of(error)) for error in header_defects(header, path, room))
     used_slots = len(np.unique(found["key_hash"] % slots))
     yield from ((error.offset, Reason.of(error)) for error in used_slots_defects(header, used_slots, path))

@@ -1,14 +1,15 @@
 """Index lookup: finds the entries of key hashes in one index file, and checks its consistency.
 
-By slot: a slot leads to its newest entry, and each entry to the one before it. This reads few bytes but detects only
-damage on its way, so it is used only for durable files. An empty slot is trusted only if its page is not all zero.
+Lookup by slot: a slot points to its newest entry, and each entry to the previous entry of the slot. This lookup reads
+few bytes, but detects only damage in the entries that it follows, so it is used only for durable files. An empty slot
+is trusted only if its page has a nonzero byte.
 
-By entry: all entries are read, 20 bytes each, and each link is compared with its expected value. This detects pages and
-sectors of another moment, as after a power cut or in a file copied while it was written. A slot may be older than the
-entries, but not newer.
+Lookup by entry: all entries are read, 20 bytes each, and each link is compared with its expected value. This detects
+old pages and sectors between newer ones, as after a power cut or in a file that was copied while the store was writing.
+A slot may be older than the entries, but not newer.
 
-In both ways the first and the last entry must match the header. A hash does not identify a key, so callers compare the
-records.
+In both lookups the first and the last entry must match the header. A hash does not identify a key, so callers compare
+the keys in the records.
 """
 
 from collections.abc import Sequence
@@ -34,38 +35,38 @@ from .log_ranges import LogRange
 from .source_options import SourceOptions
 
 ASKING_BYTES = NEAR_BYTES
-"""Following a link costs about as much as reading this many bytes of entries in sequence."""
+"""Following one link takes about as long as reading this many bytes of entries in sequence."""
 _PAGE_BYTES = 4096
 _ENTRIES_AT_ONCE = 1 << 18
 _Array = np.ndarray[Any, Any]
 
 
 class OddIndexError(Exception):
-    """An index file contradicts itself or the log."""
+    """Raised if an index file contradicts itself or the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexedPart:
-    """The part of the log that one index file covers: from the record of its first entry to that before its last."""
+    """The log that one index file covers: from the record of its first entry to the record before its last."""
 
     file: StoreFile
     header: IndexHeader
     ranges: tuple[LogRange, ...]
-    """The existing ranges of that part, and the first byte of the last entry's record."""
+    """The log ranges of this part that still exist, and the first byte of the last entry's record."""
     durable_before_ms: int | None
-    """Full files that end at or before this store time are durable; None after a clean stop, when all are."""
+    """Full index files that end by this store time are durable; None after a clean stop: all files are durable."""
 
     def within(self, low: int, high: int) -> "IndexedPart | None":
-        """Return the part if some of its records may be between two log offsets."""
+        """Return this part, or None if none of its records can be between two log offsets."""
         begin, end = self.header.begin_physical_offset, self.header.end_physical_offset
         return self if max(begin, low) < min(end, high) else None
 
 
 class IndexLookup:
-    """The index file of a part."""
+    """One index file, opened for lookups."""
 
     def __init__(self, directory: StoreDirectory, part: IndexedPart, options: SourceOptions) -> None:
-        """Check the header. Raises OddIndexError if it contradicts the file."""
+        """Check the header. Raises OddIndexError if the header contradicts the file."""
         self._directory, self._file, self._header = directory, part.file, part.header
         slots = slots_in(options, part.file.size_bytes, lambda: directory.content(part.file))
         if slots is None:
@@ -81,7 +82,10 @@ class IndexLookup:
         self._is_durable = before_ms is None or (is_full and part.header.end_timestamp_ms <= before_ms)
 
     def offsets(self, hashes: Sequence[int]) -> list[int]:
-        """Return the sorted log offsets of entries with the hashes, without the last entry. Raises OddIndexError."""
+        """Return the sorted log offsets of the entries with these hashes, without the file's last entry.
+
+        Raises OddIndexError.
+        """
         found = set[int]()
         for key_hash in hashes if self._is_durable else ():
             some = self._by_slot(key_hash)
@@ -96,7 +100,7 @@ class IndexLookup:
     def _ends(self) -> tuple[IndexEntry, IndexEntry]:
         """Return the first and the last entry.
 
-        While the file is written, count and end in the header may be of different moments.
+        If the store is writing to the file, count and end in the header may be from different moments.
         """
         first, last = self._entry(1), self._header.next_entry - 1
         ends = [self._entry(number) for number in (last, last - 1, last + 1) if 0 < number < self._entries_max]
@@ -106,7 +110,7 @@ class IndexLookup:
         return first, end
 
     def _by_slot(self, key_hash: int) -> list[int] | None:
-        """Return the offsets that a slot leads to; None if reading all entries is cheaper or the page is all zero."""
+        """Return the offsets found by slot; None to read all entries, if that is cheaper or the page is zero."""
         header, slot = self._header, key_hash % self._slots
         slot_at = HEADER_BYTES + SLOT_BYTES * slot
         begin = max(slot_at // _PAGE_BYTES * _PAGE_BYTES, HEADER_BYTES)
@@ -124,7 +128,7 @@ class IndexLookup:
                 raise OddIndexError
             entry = self._entry(number)
             offset = entry.physical_offset
-            is_counted = number < header.next_entry  # others are younger than the header
+            is_counted = number < header.next_entry  # later entries were added after the header was read
             is_in_place = (
                 header.begin_physical_offset <= offset <= header.end_physical_offset
                 if is_counted
@@ -140,7 +144,7 @@ class IndexLookup:
         return [offset for offset in found if offset < header.end_physical_offset]
 
     def _by_entries(self, hashes: Sequence[int]) -> set[int]:
-        """Return the offsets of entries with the hashes, and check all entries."""
+        """Return the offsets of the entries with these hashes, and check all entries."""
         begin, end = self._header.begin_physical_offset, self._header.end_physical_offset
         behind_all, found = self._header.next_entry, set[int]()
         newest = np.zeros(self._slots, np.int32)
@@ -150,7 +154,7 @@ class IndexLookup:
             raw = np.frombuffer(self._bytes(at, self._entries_at + ENTRY_BYTES * behind), ENTRY)
             key_hashes, offsets = raw["key_hash"].astype(np.int32), raw["physical_offset"].astype(np.int64)
             past_the_end = np.flatnonzero(offsets > end) + first
-            is_younger = len(past_the_end) == 1 and past_the_end[0] == behind_all - 1  # than the header's other fields
+            is_younger = len(past_the_end) == 1 and past_the_end[0] == behind_all - 1  # than the rest of the header
             if (len(past_the_end) and not is_younger) or offsets.min() < begin or key_hashes.min() < 0:
                 raise OddIndexError
             if (raw["previous"] != _previous(key_hashes % self._slots, first, newest)).any():
@@ -168,7 +172,7 @@ class IndexLookup:
         return decode_entry(memoryview(self._bytes(at, at + ENTRY_BYTES)), 0)
 
     def _bytes(self, begin: int, end: int) -> bytes:
-        """Return bytes of the file, all read at one moment. Raises OddIndexError if the file is now shorter."""
+        """Return bytes of the file from a single read. Raises OddIndexError if the file has become shorter."""
         view, origin = self._directory.window(self._file, begin, end - begin)
         found = view[begin - origin : end - origin].tobytes()
         if len(found) != end - begin:
@@ -179,12 +183,12 @@ class IndexLookup:
 def _previous(slots: _Array, first: int, newest: _Array) -> _Array:
     """Return the expected `previous` of consecutive entries, the first with number `first`.
 
-    newest: the last entry of each slot before them; updated.
+    newest: the last entry of each slot before these entries. The function updates it.
     """
     numbers = np.arange(first, first + len(slots), dtype=np.int32)
     found = newest[slots]
     order = np.argsort(slots, kind="stable")
     follows = slots[order[1:]] == slots[order[:-1]]
     found[order[1:][follows]] = numbers[order[:-1][follows]]
-    newest[slots] = numbers  # of equal ones the last counts
+    newest[slots] = numbers  # if a slot occurs several times, the last value stays
     return found

@@ -1,13 +1,15 @@
-"""Indexed read: reads only the records that can have a key, where index files cover the rest of the log.
+"""Indexed read: uses index files to read only the records that can have a key.
 
-The header of an index file has the first and the last record of the keys in it. These parts of the log are read anyway:
-after the last index file, before the first, between two, and the record of each file's last entry, which may lack some
-keys. In a covered part only the records are read that entries with the key's hash lead to, starting at a record that
-its queue proves before it. So damage shows as in a full read. Topic and key are compared after that.
+The header of an index file tells the first and the last record whose keys are in the file. The log outside of these
+parts is always read: before the first index file, between two, and after the last. So is the record of each file's last
+entry, because the file may lack some keys of that record. In a covered part only those records are read to which
+entries with the key's hash point. Each read starts at a record before them that has an entry in its queue, so it
+reports the same damage as a full read. Then topic and key are compared.
 
-An index file is believed if it is consistent (index_lookup), and if the records of its first entry, its last entry and
-the matching entries exist with these hashes. If the log was cut before the index, they do not exist. Then the file's
-part of the log is read in full. A broken index therefore costs time; docs/tables.md says when it costs rows.
+An index file is trusted if it is consistent (index_lookup), and if the records of its first, its last and the matching
+entries exist and have keys with these hashes. If recovery has truncated the log but not the index, these records do not
+exist. The file's part of the log is then read completely. So a broken index costs time; docs/tables.md describes the
+cases in which it costs rows.
 """
 
 from bisect import bisect_right
@@ -33,37 +35,38 @@ from .segment_slice import SegmentSlice
 from .source_options import SourceOptions
 
 SHARE_MAX = 0.25
-"""If a larger share of a part would be read record by record, all of it is read."""
+"""If the matching records have more than this share of a part, the whole part is read."""
 _TOPICS_MAX = 64
 _ZEROS_BYTES = 1 << 20
-"""So many zeros after the log's last record are its end."""
+"""The log ends at a record that is followed by this many zeros."""
 
 
 class RangesOfPart(NamedTuple):
-    """The ranges to read of a part."""
+    """The log ranges to read in one part."""
 
     ranges: list[LogRange]
     are_records: bool
-    """Whether they are only the records of entries, not the whole part."""
+    """Whether the ranges have only the records of matching entries, instead of the whole part."""
 
 
 def with_key(piece: SegmentSlice, key: bytes) -> SegmentSlice:
-    """Return the records that the index has under a key; it has no roll-backs."""
+    """Return the records with a key, except roll-backs, which the index does not have."""
     some = piece.where(piece.number("sysFlag") & TRANSACTION_MASK != TRANSACTION_ROLLBACK)
     some = some.where(pc.match_substring(some.joined_properties, pattern=key).to_numpy(zero_copy_only=False))
     return some.where(np.array([key in keys_of(one) for one in some.joined_properties.to_pylist()], bool))
 
 
 def hashes_of(conditions: RowConditions, key: bytes) -> list[int]:
-    """Return the hashes of a key in the wanted topics; none if topics are not named or too many."""
+    """Return the hashes of a key for the wanted topics; empty if no condition names topics or if there are too many."""
     topics = conditions.pinned("topic") or []
     return sorted({key_hash(topic, key) for topic in topics}) if len(topics) <= _TOPICS_MAX else []
 
 
 def parts_of(directory: StoreDirectory, ranges: Sequence[LogRange]) -> list[LogRange | IndexedPart] | None:
-    """Return the ranges with each part that an index file covers replaced by that part; None if no file covers any.
+    """Return the ranges, where an `IndexedPart` replaces the records that an index file covers.
 
-    None too if records cannot be proven by queues, or if files contradict each other.
+    None if no index file covers a range, if the store has no queues that prove records, or if files contradict each
+    other.
     """
     durable_before_ms = _durable_before_ms(directory)
     files = list(_headers(directory))
@@ -88,7 +91,7 @@ def parts_of(directory: StoreDirectory, ranges: Sequence[LogRange]) -> list[LogR
 def ranges_of_part(
     directory: StoreDirectory, part: IndexedPart, hashes: Sequence[int], options: SourceOptions
 ) -> RangesOfPart:
-    """Return the ranges to read of a part for keys with some hashes."""
+    """Return the ranges of a part to read for keys with the given hashes."""
     begin, end = part.header.begin_physical_offset, part.header.end_physical_offset
     try:
         lookup = IndexLookup(directory, part, options)
@@ -103,7 +106,7 @@ def ranges_of_part(
             if there == {offset for offset in expected if offset >= part.ranges[0].log_start}:
                 return RangesOfPart(found, are_records=True)
     except (OddIndexError, FileNotFoundError):
-        pass  # retention may have removed it meanwhile
+        pass  # retention may have removed the file in the meantime
     return RangesOfPart(_between(part.ranges, begin, end), are_records=False)
 
 
@@ -118,7 +121,7 @@ def _headers(directory: StoreDirectory) -> Iterator[tuple[StoreFile, IndexHeader
 
 
 def _durable_before_ms(directory: StoreDirectory) -> int | None:
-    """Return the store time up to which index files are durable; None if all are."""
+    """Return the store time up to which index files are durable; None if all files are durable."""
     try:
         vouched = vouched_for(directory)
     except CorruptFileError:
@@ -139,9 +142,10 @@ def _between(ranges: Sequence[LogRange], low: int, high: int) -> list[LogRange]:
 
 
 def _near_each_other(ranges: Sequence[LogRange], offsets: Sequence[int]) -> list[LogRange]:
-    """Return ranges with the records at some offsets, in order. Records close to each other share a range.
+    """Return ranges with the records at the given offsets, in order.
 
-    No range counts as the log's last, so damage in it is permanent: indexed records were written before.
+    Records close to each other share a range. No range is marked as the last of the log, so damage in it counts as
+    permanent: a record is written before its index entry.
     """
     cuts = [0, *(at for at in range(1, len(offsets)) if offsets[at] - offsets[at - 1] >= NEAR_BYTES), len(offsets)]
     return [
@@ -155,7 +159,7 @@ def _near_each_other(ranges: Sequence[LogRange], offsets: Sequence[int]) -> list
 def _records_with(
     directory: StoreDirectory, log_range: LogRange, expected: Mapping[int, Sequence[int]]
 ) -> Iterator[int]:
-    """Yield the positions in a range of records with keys of the expected hashes."""
+    """Yield the positions of the records in a range that have keys with the expected hashes."""
     for piece in RangeReader(directory, log_range).pieces():
         if isinstance(piece, SegmentSlice):
             is_expected = np.isin(piece.starts + piece.origin + piece.segment.base_offset, list(expected))

@@ -1,10 +1,11 @@
-"""Known records: the part of a stream offset that finds the place where the log was cut.
+"""Known records: the part of a stream offset that finds where recovery truncated the log.
 
-The offset has a 64-bit digest of the last record's head. No two records have the same head: it holds the store time,
-the queue offset and the body's checksum. If the last record is unchanged, so are all before it; otherwise the log was
-cut. The offset also has eight bits of each record before. The first record that differs, or that was stored later than
-all that were read, is new. A new record passes for the old one only if its eight bits match and the clock was set back.
-A store time below that of the record before reveals this, and then no place is taken for certain.
+The offset has a 64-bit digest of the last record's head. No two records have the same head, because a head has the
+store time, the queue offset and the body's checksum. If the last record is unchanged, all records before it are
+unchanged too. Otherwise the log was truncated. The offset also has eight bits of the digest of each earlier record. A
+record is new if its bits differ or if its store time is after that of every record that was read. A new record is
+mistaken for an old one only if its eight bits match and the clock was set back. In that case a store time is before
+that of the preceding record, and the search ends with LogCutError instead of a guess.
 """
 
 from base64 import b64decode, b64encode
@@ -23,46 +24,46 @@ from .log_ranges import whole_record_at
 from .log_walk import LogWalk
 
 KNOWN_MAX = 512
-"""How many records an offset knows at most."""
+"""Maximum number of known records in an offset."""
 _HEAD_BYTES = RECORD_BYTES_MIN - 3
 _LOOK_BACK_BYTES = 1 << 20
 _LOOK_BACK_BYTES_ENOUGH = 8 << 20
-"""The search for KNOWN_MAX records goes back this far, and farther only without any record."""
+"""The search for KNOWN_MAX records goes back this far. It continues only if it has found no record."""
 _LOOK_BACK_TIMES = 8
 _OLD_MARK = Struct(">qI")
-"""The older form of offsets: log offset and CRC-32 of the head, of each of 1,024 records."""
+"""The older form of offsets: log offset and CRC-32 of the head for each of 1,024 records."""
 
 
 class LogCutError(Exception):
-    """The log was cut, and the place is not known."""
+    """The log was truncated at an unknown place."""
 
 
 class KnownRecord(NamedTuple):
-    """A record before an offset."""
+    """One record before the end of a batch."""
 
     begin: int
     end: int
-    """Log offsets."""
+    """Log offset after the record; `begin` is its log offset."""
     digest: bytes
     stored_ms: int
 
 
 class KnownRecords(NamedTuple):
-    """The last records before an offset, without gaps except for damage."""
+    """The last records before the end of a batch, without gaps except for damage."""
 
     first: int = 0
     """Log offset of the first record."""
     last: int = 0
     digest: bytes = b""
-    """Of the last record."""
+    """Digest of the last record's head."""
     latest_ms: int = 0
-    """The latest store time of all."""
+    """The latest store time of the known records."""
     marks: bytes = b""
-    """One byte per record."""
+    """One byte of the digest per record."""
 
     @classmethod
     def of(cls, offset: dict[str, Any]) -> "KnownRecords":
-        """Read them from an offset."""
+        """Parse the known records of an offset."""
         marks = b64decode(offset["known"])
         if not marks:
             return cls()
@@ -70,7 +71,7 @@ class KnownRecords(NamedTuple):
 
     @classmethod
     def before(cls, walk: LogWalk, to: int, oldest: int) -> "KnownRecords":
-        """Return the records from `oldest`, where a record begins, to a log offset where a batch ends."""
+        """Return the records from `oldest` to the end of a batch at `to`; a record begins at `oldest`."""
         back_bytes = _LOOK_BACK_BYTES
         while True:
             low = max(oldest, to - back_bytes)
@@ -86,21 +87,22 @@ class KnownRecords(NamedTuple):
         return cls(found[0].begin, found[-1].begin, found[-1].digest, latest_ms, marks)
 
     def fields(self) -> dict[str, Any]:
-        """Return them as an offset stores them."""
+        """Return the fields of an offset."""
         if not self.marks:
             return {"known": ""}
         numbers = {"first": self.first, "last": self.last, "latest_ms": self.latest_ms}
         return {**numbers, "digest": self.digest.hex(), "known": b64encode(self.marks).decode()}
 
-    def are_there(self, directory: StoreDirectory, walk: LogWalk) -> bool:
-        """Return whether the last record, and so all of them, are unchanged."""
+    def are_unchanged(self, directory: StoreDirectory, walk: LogWalk) -> bool:
+        """Return whether the last record is unchanged, and so all known records are."""
         found = head_at(directory, walk, self.last)
         return found is not None and _digest(found[0]) == self.digest
 
-    def end_of_kept(self, walk: LogWalk, to: int) -> int:
-        """Return the log offset after the last unchanged record. Raises LogCutError if it is not known.
+    def end_of_unchanged(self, walk: LogWalk, to: int) -> int:
+        """Return the log offset after the last unchanged record.
 
-        to: the offset that they are before. Its last record is gone.
+        Raises LogCutError if that record cannot be determined. to: the end of the batch, whose last record is not in
+        the log any more.
         """
         if not walk.segments or walk.segments[0].base_offset > self.first:
             raise cut_before_all(to)
@@ -120,12 +122,12 @@ class KnownRecords(NamedTuple):
 
 
 def old_marks_of(offset: dict[str, Any]) -> list[tuple[int, int]]:
-    """Return the log offsets and checksums of an older offset, the newest last."""
+    """Return the log offsets and checksums in an offset of the older form, the newest last."""
     return [] if "last" in offset else list(_OLD_MARK.iter_unpack(b64decode(offset["known"])))
 
 
 def cut_before_all(to: int) -> LogCutError:
-    """Return the error for a log that has lost all known records."""
+    """Return the error for a log without any of the known records."""
     return LogCutError(
         f"the log was cut before all records that the stream knows, which is at {to}: it has returned records that are"
         " no longer in the log. upTo=durable reads only records that are never cut"
@@ -135,7 +137,7 @@ def cut_before_all(to: int) -> LogCutError:
 def head_at(directory: StoreDirectory, walk: LogWalk, begin: int) -> tuple[bytes, int] | None:
     """Return the head of the record at a log offset, and its end; None if there is no record.
 
-    In the segment that is being written a record must be whole: recovery would cut a partial one.
+    In the last segment only a whole record counts, because recovery would truncate a partial one.
     """
     for segment in walk.segments:
         position = begin - segment.base_offset

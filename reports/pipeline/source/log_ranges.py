@@ -1,10 +1,11 @@
-"""Log ranges: parts of segments of about equal size, one per task, cut at any byte.
+"""Log ranges: divides segments at arbitrary bytes into parts of about equal size, one per task.
 
-A range has the records that begin in it. Its task finds the first record, and the task before it reads up to there.
-Both agree because they follow the same chain: a segment begins with a record, and each record's size leads to the next.
-A task need not follow the chain from the segment's start. It searches shortly before its range for an apparent record
-that has an entry in its queue. A message body can contain anything, but no entry leads into a body. From that record
-the chain leads into the range, past any damage between.
+A range has the records that begin in it. Its task finds the first record, and the task of the preceding range reads up
+to that record. Both tasks agree because they follow the same chain: a segment begins with a record, and each record's
+size tells the start of the next. A task need not follow the chain from the start of the segment. It searches shortly
+before its range for bytes that look like a record and have an entry in the record's queue. A message body can contain
+anything, but no entry points into a body. From that record on, the task follows the chain into its range, and continues
+after damage.
 """
 
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from .queue_array import QueueArray
 
 _LOOK_BACK_BYTES = 64 << 10
 _LOOK_BACK_TIMES = 8
-"""Factor by which the search goes back farther if no record is proven."""
+"""Factor by which the search goes back farther each time it finds no record with an entry."""
 _PAGE_BYTES = 4096
 _SIZE_AND_MAGIC = Struct(">ii")
 
@@ -32,41 +33,39 @@ class LogRange:
     start: int
     end: int
     is_last: bool
-    """No later segment has been written, so the unwritten end of this one is not damage."""
+    """Whether no later segment has been written. The unwritten end of this segment is then no damage."""
     known: int = 0
-    """Start of a known record, at or before `start`."""
+    """Position at or before `start` where a record is known to begin."""
     zeros_max: int | None = None
-    """Zeros to read after the end of the log; None for all of them."""
+    """Maximum of zeros to read after the end of the log; None for no limit."""
 
     def __post_init__(self) -> None:
         assert 0 <= self.known <= self.start <= self.end <= self.segment.size_bytes, self
 
     @property
     def log_start(self) -> int:
-        """Return the log offset of the first byte."""
         return self.segment.base_offset + self.start
 
     @property
     def log_end(self) -> int:
-        """Return the log offset after the last byte."""
         return self.segment.base_offset + self.end
 
     def within(self, low: int, high: int) -> "LogRange | None":
-        """Return the part between two log offsets; None if it is empty."""
+        """Return the part of the range between two log offsets; None if it is empty."""
         start, end = max(self.log_start, low), min(self.log_end, high)
         base_offset = self.segment.base_offset
         return replace(self, start=start - base_offset, end=end - base_offset) if start < end else None
 
 
 def log_ranges(directory: StoreDirectory, split_bytes: int, first: int = 0, to: int | None = None) -> list[LogRange]:
-    """Return the log in ranges of split_bytes, in order; 0 makes one per segment.
+    """Return the log in ranges of split_bytes, in order; 0 makes one range per segment.
 
-    first, to: log offsets of known records, between which the log is returned; without `to`, up to the end.
+    first, to: log offsets where records begin, which bound the returned log; without `to`, it extends to the end.
     """
     segments = directory.segments()
     last = last_begun(directory, segments)
     if not directory.has_queues:
-        split_bytes = 0  # without queues no record can be proven
+        split_bytes = 0  # only queue entries can prove that a record begins inside a segment
     found: list[LogRange] = []
     for segment in segments:
         start = max(first - segment.base_offset, 0)
@@ -98,7 +97,7 @@ def _split(directory: StoreDirectory, whole: LogRange, split_bytes: int) -> Iter
 
 
 def _is_blank_before(directory: StoreDirectory, segment: StoreFile, cut: int) -> bool:
-    """Return whether the page before a cut is zero. The zeros after the log's end are left to one task."""
+    """Return whether the page before a range boundary is zero. One task reads all zeros after the log's end."""
     begin = max(cut - _PAGE_BYTES, 0)
     view, origin = directory.window(segment, begin, cut - begin)
     return not view[begin - origin : cut - origin].tobytes().strip(b"\0")
@@ -106,15 +105,15 @@ def _is_blank_before(directory: StoreDirectory, segment: StoreFile, cut: int) ->
 
 @dataclass(frozen=True, slots=True)
 class FirstRecord:
-    """The start of a task."""
+    """The first record of a range, where its task starts."""
 
     position: int
     is_sound: bool
-    """Whether the chain of sizes leads there, without a search after damage."""
+    """Whether the record was found by following record sizes, without a search after damage."""
 
 
 class RangeStart:
-    """Finds the first record of a range."""
+    """Searches for the first record of a range."""
 
     def __init__(self, directory: StoreDirectory) -> None:
         self._directory = directory
@@ -145,7 +144,7 @@ class RangeStart:
         return FirstRecord(at, is_sound)
 
     def proves(self, view: memoryview, position: int, base_offset: int) -> bool:
-        """Return whether an apparent record has an entry in its queue."""
+        """Return whether the bytes that look like a record have an entry in the record's queue."""
         scan = scan_records(view, position, len(view), file="", base_offset=base_offset, check_crc=False)
         try:
             record = next(scan, None)
@@ -154,7 +153,7 @@ class RangeStart:
         return record is not None and self._has_entry(record)
 
     def proven_between(self, segment: StoreFile, low: int, high: int) -> int | None:
-        """Return the first record between two positions that has an entry; None if there is none."""
+        """Return the position of the first record with an entry between two positions, or None."""
         view, origin = self._directory.window(segment, low, high - low + RECORD_BYTES_MIN)
         at, base_offset = low - origin, segment.base_offset + origin
         while True:
@@ -175,7 +174,7 @@ class RangeStart:
 
 
 def boundaries(directory: StoreDirectory, segment: StoreFile, start: int) -> Iterator[int]:
-    """Yield the starts of the records after the one at `start`, as far as the chain of sizes leads."""
+    """Yield the starts of the records after the record at `start`, up to the first invalid size."""
     at = start
     while at < segment.size_bytes:
         view, origin = whole_record_at(directory, segment, at, _LOOK_BACK_BYTES)
@@ -190,7 +189,7 @@ def boundaries(directory: StoreDirectory, segment: StoreFile, start: int) -> Ite
 def whole_record_at(
     directory: StoreDirectory, segment: StoreFile, position: int, size_bytes: int
 ) -> tuple[memoryview, int]:
-    """Return at least `size_bytes` bytes or the whole record from a position on, and the position of the first byte."""
+    """Return a window with the whole record at a position, or `size_bytes`, and the window's position."""
     view, origin = directory.window(segment, position, max(size_bytes, RECORD_BYTES_MIN))
     at = position - origin
     if len(view) - at < RECORD_BYTES_MIN:
@@ -202,7 +201,7 @@ def whole_record_at(
 
 
 def next_candidate(directory: StoreDirectory, segment: StoreFile, position: int, end: int) -> int:
-    """Return the next position that looks like the start of a record, at most `end`."""
+    """Return the next position before `end` that looks like the start of a record; `end` if there is none."""
     while position < end:
         view, origin = directory.window(segment, position)
         found = find_record(view, position - origin, segment.base_offset + origin, segment.size_bytes - origin)

@@ -1,9 +1,9 @@
-"""Log times: finds the log offsets between which all records of a time range begin.
+"""Log times: finds the log offsets that bound all records of a time range.
 
-Store times in a log may step back with the clock. If no record is more than `out_of_order_ms` older than any record
-before it, the time of one record bounds the times of all records before and after it, so the log can be searched. A
-binary search over first records finds the segment, and one over records with queue entries finds the place in it. Where
-no such record is found, less of the log is left out.
+Store times in a log step back when the clock does. The user states that no record is more than `out_of_order_ms` older
+than any record before it. Then the time of one record bounds the times of all records before and after it, so the log
+can be searched. A binary search over the first records of segments finds the segment. A second one, over records with
+queue entries, finds the position in it. Where no such record is found, the search excludes less of the log.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from .directory import StoreDirectory, StoreFile
 from .log_ranges import RangeStart, last_begun, whole_record_at
 
 _CUTS = 1024
-"""How many places of a segment are examined at most: one per MiB of RocketMQ's segments."""
+"""Maximum of positions that are examined in a segment: one per MiB of RocketMQ's segments."""
 _CUT_BYTES_MIN = 4096
 _NEAR_BYTES = 64 << 10
 _BEHIND_ALL = (1 << 63) - 1
@@ -24,7 +24,7 @@ _BEHIND_ALL = (1 << 63) - 1
 
 class _Cut(NamedTuple):
     number: int
-    """Of the examined place."""
+    """Number of the examined position."""
     log_offset: int
     stored_ms: int
 
@@ -33,7 +33,7 @@ _LookAt = Callable[[int], _Cut | None]
 
 
 class LogTimes:
-    """The segments of a log when the object was created, searchable by time."""
+    """Time search over the segments that a log had when the object was created."""
 
     def __init__(self, directory: StoreDirectory, out_of_order_ms: int) -> None:
         segments = directory.segments()
@@ -44,9 +44,10 @@ class LogTimes:
         self._start = RangeStart(directory)
 
     def between(self, low_ms: int, high_ms: int) -> tuple[int, int]:
-        """Return two log offsets between which all records begin that were stored from low_ms to high_ms.
+        """Return two log offsets that bound all records stored from low_ms to high_ms.
 
-        A record begins at each offset; the second record is excluded. 0 or a huge offset means an open end.
+        A record begins at each offset, and the record at the second offset is excluded. 0 and a huge second offset mean
+        that a side has no bound.
         """
         before_ms, after_ms = low_ms - self._out_of_order_ms, high_ms + self._out_of_order_ms
         begin = _last(len(self._segments), self._first_of, lambda stored_ms: stored_ms < before_ms)
@@ -64,7 +65,7 @@ class LogTimes:
         return self._cut(number, self._segments[number], 0)
 
     def _within(self, segment: StoreFile) -> _LookAt:
-        """Return a function that finds a record between one place of a segment and the next."""
+        """Return a function that finds a record between one examined position of a segment and the next."""
         cut_bytes = _cut_bytes(segment)
 
         def look_at(number: int) -> _Cut | None:
@@ -96,9 +97,10 @@ def _cuts(segment: StoreFile) -> int:
 
 
 def _last(places: int, look_at: _LookAt, holds: Callable[[int], bool]) -> _Cut | None:
-    """Return the last cut that holds, where all cuts before it hold; None if there is none.
+    """Return the last position that satisfies `holds`; None if there is none.
 
-    If no record is found, as in zeros after the end of the log, the search continues before that place.
+    All positions before it must satisfy `holds` too. Where no record is found, as in zeros after the end of the log,
+    the search continues before that position.
     """
     best, low, high = None, 0, places
     while low < high:
@@ -112,7 +114,10 @@ def _last(places: int, look_at: _LookAt, holds: Callable[[int], bool]) -> _Cut |
 
 
 def _first(places: int, look_at: _LookAt, holds: Callable[[int], bool]) -> _Cut | None:
-    """Return the first cut that holds, where all cuts after it hold; None if there is none."""
+    """Return the first position that satisfies `holds`; None if there is none.
+
+    All positions after it must satisfy it too.
+    """
     best, low, high = None, 0, places
     while low < high:
         middle = (low + high) // 2

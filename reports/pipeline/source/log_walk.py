@@ -1,12 +1,13 @@
-"""Log walk: finds where a batch of a stream may end, with as few reads of the log as possible.
+"""Log walk: finds the end of a stream's next batch with few reads of the log.
 
-A segment gets no more records once the next one has begun. A batch takes it whole and unread, or ends in it at the
-first record over a limit. The walk follows the chain of sizes from the start of the batch. If only bytes are limited,
-it starts at a record shortly before the limit that has an entry in its queue. Tasks check the checksums later. The last
-segment is still being written, or recovery will cut it. The batch takes only its whole records, checksums included.
+After a segment has been started, no record is added to the segments before it. A batch includes such a finished segment
+completely, without reading it, or ends in it at the first record over a limit. The walk follows the record sizes from
+the start of the batch. If only bytes are limited, it starts at a record shortly before the limit that has an entry in
+its queue. Tasks check the checksums later. The store is still writing the last segment, or recovery will truncate it. A
+batch includes only whole records of that segment, and checks their checksums.
 
-A batch ends at the beginning of the first record that does not fit, so a damaged size never moves its end. Records
-after damage are not counted: a batch that meets damage takes the rest of that segment.
+A batch ends where the first record over a limit begins, so a damaged size never moves the end. Records after damage are
+not counted: a batch with damage includes the rest of that segment.
 """
 
 from collections.abc import Iterator
@@ -31,23 +32,23 @@ _LOOK_BACK_TIMES = 8
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """The limits of a batch; None: no limit."""
+    """The limits of a batch. None means no limit."""
 
     rows: int | None = None
     size_bytes: int | None = None
-    """A single record may be larger."""
+    """Maximum of log bytes, unless the first record alone is larger."""
     before_ms: int | None = None
-    """Store time: the first record with it is left out."""
+    """Store time. The batch ends before the first record that has this time or a later one."""
     target: int | None = None
-    """Log offset to stop at."""
+    """Log offset at which the stream ends."""
 
     @property
     def are_places(self) -> bool:
-        """Return whether the end can be found without looking at the records before it."""
+        """Return whether the end can be found without reading the records before it."""
         return self.rows is None and self.before_ms is None
 
     def share_of(self, logs: int) -> "BatchLimits":
-        """Return the share of one of several logs, at least one record."""
+        """Return the limits for one of several logs, at least one record."""
         rows = None if self.rows is None else max(self.rows // logs, 1)
         return replace(self, rows=rows, size_bytes=None if self.size_bytes is None else max(self.size_bytes // logs, 1))
 
@@ -58,13 +59,13 @@ class BatchLimits:
         )
 
     def stop(self, begin: int) -> int | None:
-        """Return the log offset that a batch of two or more records does not pass."""
+        """Return the maximum end of a batch with two or more records, as a log offset."""
         stops = [] if self.size_bytes is None else [begin + self.size_bytes]
         stops += [] if self.target is None else [self.target]
         return min(stops, default=None)
 
     def first_over(self, piece: SegmentSlice, begin: int, rows: int) -> int | None:
-        """Return the log offset of the first record of a piece that does not fit, after so many rows."""
+        """Return the log offset of a piece's first record over a limit. rows: number of records before the piece."""
         begins = piece.starts + piece.origin + piece.segment.base_offset
         ends = begins + piece.number("totalSize")
         is_over = np.zeros(len(piece), bool)
@@ -85,16 +86,16 @@ class BatchEnd(NamedTuple):
 
     log_offset: int
     rows: int
-    """How many records it has, as far as its limits required counting."""
+    """Number of records, counted only as far as a limit requires."""
 
 
 class LogWalk:
-    """The log of a directory, with the segments of the moment when this object is made."""
+    """The log of a directory, with the segments that existed when this object was created."""
 
     def __init__(self, directory: StoreDirectory) -> None:
         self.segments = directory.segments()
         self.last_begun = last_begun(directory, self.segments)
-        """Log offset of the segment that is being written: those before it get no more records."""
+        """Log offset of the last started segment. The store adds no records to the segments before it."""
         self._directory = directory
         self._start = RangeStart(directory)
 
@@ -105,7 +106,7 @@ class LogWalk:
             if segment_end <= end:
                 continue
             if segment.base_offset > end:
-                break  # a gap: the segment between is not there yet
+                break  # a gap: a segment between the two does not exist yet
             is_open = segment.base_offset >= self.last_begun
             if not is_open and limits.are_places and (stop is None or segment_end <= stop):
                 end = segment_end
@@ -130,7 +131,7 @@ class LogWalk:
         return BatchEnd(end, rows)
 
     def heads(self, segment: StoreFile, position: int, stop: int) -> Iterator[SegmentSlice]:
-        """Yield records between two positions by their sizes alone, without further checks."""
+        """Yield the records between two positions. Only their sizes are checked."""
         while position < stop:
             view, origin = whole_record_at(self._directory, segment, position, _WINDOW_BYTES)
             end = min(len(view), stop - origin)
@@ -143,7 +144,7 @@ class LogWalk:
             position = origin + int(ends[-1])
 
     def whole(self, segment: StoreFile, position: int) -> Iterator[SegmentSlice]:
-        """Yield records from a position on, fully checked, up to the first that is not whole."""
+        """Yield the fully checked records from a position up to the first partial record."""
         scanner = RecordScanner(segment.path)
         while position < segment.size_bytes:
             view, origin = whole_record_at(self._directory, segment, position, WINDOW_BYTES)
@@ -154,9 +155,10 @@ class LogWalk:
             position = origin + behind
 
     def heads_between(self, low: int, high: int, *, is_boundary: bool) -> Iterator[SegmentSlice]:
-        """Yield the records that begin between two log offsets, without damage, up to the one that ends at high.
+        """Yield the undamaged records that begin between two log offsets; the last record ends at `high`.
 
-        is_boundary: a record begins at low. Otherwise, as after damage, the first record is one that has an entry.
+        is_boundary: whether a record begins at `low`. Otherwise, as after damage, the first record with an entry is the
+        first.
         """
         for segment in self.segments:
             stop = min(high - segment.base_offset, segment.size_bytes)
@@ -174,7 +176,7 @@ class LogWalk:
                 position = None if is_done else self._start.proven_between(segment, end + 1, stop)
 
     def _near(self, segment: StoreFile, position: int, stop: int) -> int:
-        """Return the start of a record at or shortly before stop, or `position` if no record is found."""
+        """Return the start of a record at or shortly before `stop`; `position` if no record is found."""
         back_bytes = _LOOK_BACK_BYTES
         while stop - back_bytes > position:
             found = self._start.proven_between(segment, stop - back_bytes, stop)
@@ -184,7 +186,7 @@ class LogWalk:
         return position
 
     def _is_full(self, segment: StoreFile, end: int) -> bool:
-        """Return whether the segment is complete: a blank record at a log offset, or the last byte, says so."""
+        """Return whether the segment is complete: its records end with the last byte or with a blank record."""
         position = end - segment.base_offset
         if position >= segment.size_bytes:
             return True
@@ -193,19 +195,19 @@ class LogWalk:
 
 
 class LogEnd:
-    """The end of the log by the chain of sizes, searched from the previous end."""
+    """The end of the log, found by following record sizes from the previous end."""
 
     def __init__(self) -> None:
         self._last = -1
-        """Log offset of the last record seen."""
+        """Log offset of the last record that was found."""
 
     def look(self, walk: LogWalk) -> tuple[int, int]:
-        """Return the log offset after the last record, and its store time; 0 if the last segment has none."""
+        """Return the log offset after the last record, and its store time: 0 if the last segment has no record."""
         for segment in walk.segments:
             if segment.base_offset == walk.last_begun:
                 at = self._last - segment.base_offset
                 found = self._from(walk, segment, at) if 0 <= at < segment.size_bytes else None
-                found = found or self._from(walk, segment, 0)  # it was cut
+                found = found or self._from(walk, segment, 0)  # recovery has truncated the log
                 if found is not None:
                     return found
         return walk.last_begun, 0

@@ -1,11 +1,13 @@
-"""The table `messages`: the log, one row per record and one per place that should be a record.
+"""The table `messages`: the log, one row per record and one per damaged place.
 
-`comments` has the meaning of each column. In a row of damage beyond the body, only file and position are known. The
-derived columns tags_code, key_hashes and light_places exist only if the option `columns` names them.
+`comments` has the meaning of each column. A row for a corrupt body has all columns. A row for other damage has only
+file and position. The derived columns tags_code, key_hashes and light_places exist only if the option `columns` names
+them.
 
 Conditions on topic, queue_id, queue_offset, physical_offset, size, sys_flag and store_timestamp_ms are applied before
-other fields are decoded. physical_offset bounds the read. log_times, queue_places and dispatched skip parts of the log
-by time, place and queue, and indexed by the option `key`. Rows of damage meet no condition.
+other fields are decoded. A condition on physical_offset limits the read. Other modules skip parts of the log: log_times
+by time, queue_places by queue offset, dispatched by queue, and indexed by the option `key`. A row of damage satisfies
+no condition.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -35,7 +37,7 @@ from .segment_slice import Array, SegmentSlice
 from .source_options import SourceOptions
 
 TIME = pa.timestamp("us", tz="UTC")
-"""Spark shows it in the time zone of the session."""
+"""The type of times. Spark displays them in the time zone of the session."""
 _TIMES_MS = (-62_135_596_800_000, 253_402_300_799_999)
 """The first and last millisecond of Python's timestamps: the years 1 to 9999."""
 MESSAGE_FIELDS = (
@@ -52,13 +54,13 @@ MESSAGE_FIELDS = (
     *fields_of("body binary, is_proven bool"),
     DAMAGE,
 )
-"""Columns of a message, in order."""
+"""Columns of a message, in the order of the table."""
 DERIVED_FIELDS = (
     pa.field("tags_code", pa.int64()),
     pa.field("key_hashes", pa.list_(pa.int32())),
     pa.field("light_places", pa.list_(pa.struct(fields_of("topic string, queue_id int32, queue_offset int64")))),
 )
-"""The expected queue entry, index hashes and light queues of a message."""
+"""Columns computed from a message: its expected tags code in queues, index hashes and light queues."""
 
 _NUMBERS = {
     "size": "totalSize",
@@ -73,7 +75,7 @@ _NUMBERS = {
     "prepared_transaction_offset": "preparedTransactionOffset",
     "body_crc": "bodyCRC",
 }
-"""The header field of each column."""
+"""The record's header field for each column."""
 _CONDITION_NUMBERS = ("physical_offset", "size", "queue_id", "queue_offset", "sys_flag", "store_timestamp_ms")
 
 
@@ -137,7 +139,7 @@ class Messages:
         parts = parts_of(directory, ranges) if self._hashes(conditions) else None
         low, high = conditions.bounds("physical_offset")
         if not directory.has_queues:
-            low = 0  # a range that begins in the midst would look for its first record as far back as it goes
+            low = 0  # a range that begins inside a record would search back for its first record
         if self._options.out_of_order_ms is not None and conditions.on("store_timestamp_ms"):
             times = LogTimes(directory, self._options.out_of_order_ms)
             begin, end = times.between(*conditions.bounds("store_timestamp_ms"))
@@ -148,7 +150,7 @@ class Messages:
     def batches(
         self, directory: StoreDirectory, partition: LogRange | IndexedPart, conditions: RowConditions
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a range, or of the part of an index file."""
+        """Yield the rows of a log range or of an indexed part."""
         if isinstance(partition, LogRange):
             use_queues = self._options.use_queues and partition.zeros_max is None
             yield from self._rows(directory, partition, conditions, use_queues=use_queues)
@@ -159,7 +161,7 @@ class Messages:
             yield from self._rows(directory, one, conditions, use_queues=use_queues)
 
     def _hashes(self, conditions: RowConditions) -> list[int]:
-        """Return the hashes to look up in the index; none if it cannot answer the query."""
+        """Return the hashes to look up in the index; empty if the index cannot be used for the query."""
         return hashes_of(conditions, self._key) if self._key is not None and self._options.use_index else []
 
     def _rows(

@@ -1,7 +1,7 @@
 """Consume queue as an array: finds entries by number, or by log offset with a binary search.
 
-Entries are in log order, so a few small reads find the first one after a log offset. In a damaged queue some entries
-may not be found, but every returned entry is in its files.
+Entries are in log order, so a few small reads find the first one after a log offset. In a damaged queue the search may
+miss entries, but every returned entry is in a file of the queue.
 """
 
 from bisect import bisect_left, bisect_right
@@ -18,14 +18,14 @@ ENTRY = np.dtype([("physical_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i
 """An entry as a numpy type."""
 _PAGE_BYTES = 4096
 _ENTRIES_FIRST, _ENTRIES_MAX = 200, 1 << 15
-"""Entries in the first read, and at most. Each read is four times as long as the one before."""
+"""Number of entries in the first read, and the maximum. Each read has four times as many as the preceding read."""
 _UNWRITTEN = 1 << 63
-"""Sorts an unwritten entry after all log offsets."""
+"""Sort key of an unwritten entry: greater than any log offset."""
 _Array = np.ndarray[Any, Any]
 
 
 class QueueArray:
-    """One queue, with the files that existed when the object was created."""
+    """One consume queue, with the files that existed when the object was created."""
 
     def __init__(self, directory: StoreDirectory, files: Sequence[StoreFile]) -> None:
         """Keep the files of the queue, which are sorted by offset."""
@@ -36,7 +36,7 @@ class QueueArray:
         self._seen: dict[str, tuple[memoryview, int]] = {}
 
     def at(self, queue_offset: int) -> QueueEntry | None:
-        """Return the entry with a number, which may be unwritten; None after the end of the files."""
+        """Return the entry with a queue offset, which may be unwritten; None after the end of the files."""
         position = queue_offset * ENTRY_BYTES
         for file in self._files:
             if file.base_offset <= position <= file.base_offset + file.size_bytes - ENTRY_BYTES:
@@ -44,7 +44,7 @@ class QueueArray:
         return None
 
     def covering(self, low: int, high: int) -> tuple[_Array, _Array]:
-        """Return begins and ends of the records between two log offsets, including one that only ends after `low`."""
+        """Return the starts and ends of the records between two log offsets, including a record that spans `low`."""
         count = self._ends[-1] if self._ends else 0
         number = max(bisect_left(range(count), low, key=self._physical_offset) - 1, 0)
         parts, wanted = [np.empty(0, ENTRY)], _ENTRIES_FIRST
@@ -72,10 +72,10 @@ class QueueArray:
     def _entry(self, file: StoreFile, position: int) -> QueueEntry | None:
         page = position // _PAGE_BYTES * _PAGE_BYTES
         some = self._bytes(file, page, _PAGE_BYTES + ENTRY_BYTES)[position - page :]
-        return decode_entry(some, 0) if len(some) >= ENTRY_BYTES else None  # else the file is shorter than it was
+        return decode_entry(some, 0) if len(some) >= ENTRY_BYTES else None  # otherwise the file has become shorter
 
     def _entries(self, number: int, wanted: int) -> _Array:
-        """Return at most `wanted` entries of one file from a number on, all read at one moment."""
+        """Return at most `wanted` entries of one file from a queue offset on, in a single read."""
         which = bisect_right(self._ends, number)
         file, first = self._files[which], self._ends[which - 1] if which else 0
         assert first <= number < self._ends[which], (first, number, self._ends[which])
@@ -84,7 +84,7 @@ class QueueArray:
         return np.frombuffer(raw, ENTRY, count=len(raw) // ENTRY_BYTES)
 
     def _bytes(self, file: StoreFile, position: int, size_bytes: int) -> memoryview:
-        """Return bytes of a file, fewer at its end. The last window read is kept."""
+        """Return bytes of a file, fewer at its end. The last window is cached."""
         view, origin = self._seen.get(file.path, (memoryview(b""), 0))
         end = min(position + size_bytes, file.size_bytes)
         if not origin <= position <= end <= origin + len(view):

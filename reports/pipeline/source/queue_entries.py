@@ -1,7 +1,7 @@
 """The table `queue_entries`: consume queues, one row per entry up to the last nonzero one.
 
-`comments` has the meaning of each column. Conditions on all columns except file, position, is_blank and damage are
-applied here. Conditions on topic, queue_id and queue_offset also exclude files.
+`comments` has the meaning of each column. This module applies conditions on all columns except file, position, is_blank
+and damage. Conditions on topic, queue_id and queue_offset also exclude files.
 """
 
 from collections.abc import Iterator, Sequence
@@ -58,7 +58,7 @@ class QueueEntries:
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of some files."""
         for one in partition:
-            entries, is_zero = _settled(directory, one)
+            entries, is_zero = _stable_entries(directory, one)
             count = len(entries)
             for start in range(0, count, _ROWS_MAX):
                 rows = range(start, min(start + _ROWS_MAX, count))
@@ -104,8 +104,8 @@ class QueueEntries:
         return damage_batch(self.schema, found, **known)
 
 
-def _settled(directory: StoreDirectory, one: QueueFile) -> tuple[_Array, _Array]:
-    """Return the entries of a file up to the last nonzero one, and which of them are zero.
+def _stable_entries(directory: StoreDirectory, one: QueueFile) -> tuple[_Array, _Array]:
+    """Return the entries of a file up to the last nonzero entry, and a mask of the zero entries.
 
     Entries that a live store appends after the first read are left out.
     """
@@ -122,7 +122,7 @@ def _settled(directory: StoreDirectory, one: QueueFile) -> tuple[_Array, _Array]
 
 
 def _entries(directory: StoreDirectory, one: QueueFile, count: int | None = None) -> tuple[_Array, _Array]:
-    raw = bytes(directory.content(one.file))  # of one moment, nearly: a map would go on changing
+    raw = bytes(directory.content(one.file))  # a copy: a memory-mapped file would continue to change
     entries = np.frombuffer(raw, ENTRY, count=len(raw) // ENTRY_BYTES)
     is_zero = np.ones(len(entries), bool)
     for name in ENTRY.names or ():

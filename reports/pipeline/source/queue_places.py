@@ -1,9 +1,9 @@
-"""Place lookup: finds records by topic, queue id and queue offset, if a query names them all.
+"""Place lookup: finds records whose topic, queue id and queue offset a query states.
 
-A queue has one record at each offset. If each queried place has an entry, and each entry leads to a record of that
-place, only these records are read. A second record of the same place is not returned; the log has one if a topic was
-deleted and created again. Offset 0 is never looked up, because prepared and rolled-back records, which belong to no
-queue, carry it too.
+A queue has one record at each queue offset. If each requested queue offset has an entry, and each entry points to a
+record with that topic, queue id and queue offset, only these records are read. If a topic was deleted and created
+again, the log can have an older record with the same three values, which is not returned. Queue offset 0 is never
+looked up, because prepared and rolled-back records have it too, although they are in no queue.
 """
 
 from itertools import product
@@ -20,7 +20,7 @@ _PLACES_MAX = 64
 
 
 def ranges_of_places(directory: StoreDirectory, conditions: RowConditions) -> list[LogRange] | None:
-    """Return one range per record if the query names records by place; None if a record is not found."""
+    """Return one range per requested record; None if the query names no queue offsets, or if a record is not found."""
     topics, queue_ids = conditions.pinned("topic"), conditions.pinned("queue_id")
     places = _queue_offsets(conditions)
     if topics is None or queue_ids is None or places is None or 0 in places:
@@ -49,7 +49,7 @@ def _queue_offsets(conditions: RowConditions) -> list[int] | None:
 def _range_of(
     directory: StoreDirectory, segments: list[StoreFile], queue: QueueArray, place: tuple[str, int, int]
 ) -> LogRange | None:
-    """Return the range of the record of a place; None if its entry or record is invalid or of another place."""
+    """Return the range of one record; None if its entry or record is invalid or does not match."""
     entry = queue.at(place[2])
     if entry is None or not is_valid(entry):
         return None

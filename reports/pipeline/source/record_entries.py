@@ -1,10 +1,11 @@
-"""Queue entries in a stream: the entries that dispatch makes of each record, in log order.
+"""Queue entries in a stream: computes the entries that dispatch makes for each record.
 
-They have the columns of the table `queue_entries` and come from the log, so an entry can appear before its queue file
-has it. Each appears once, and blank entries never. `file` and `position` locate the record in its segment. `tags_code`
-is computed from the record, also where a queue stores an address in its extension. Queues named by INNER_MULTI_DISPATCH
-that start with %LMQ% have the queue id 0, as with `enableLmq`. Dispatch does not check body checksums, so a record with
-a corrupt body has entries, and a `damage`.
+The rows are in log order and have the columns of the table `queue_entries`. They are computed from the log, so a row
+can appear before the queue file has the entry. Each entry appears once; blank entries do not appear. `file` and
+`position` tell the place of the record in its segment. `tags_code` is computed from the record, even if the queue
+stores the address of an extension instead. Queues named by INNER_MULTI_DISPATCH that start with %LMQ% have the queue id
+0, as with `enableLmq`. Dispatch does not check body checksums, so a record with a corrupt body has entries and a
+`damage`.
 """
 
 from collections.abc import Iterator
@@ -31,11 +32,11 @@ from .segment_slice import Array, SegmentSlice
 from .source_options import SourceOptions
 
 _NOT_UTF8 = "\ufffd"
-"""Replaces bytes that are not UTF-8 in a property. The hash of such a tag is computed from the record instead."""
+"""The replacement for bytes that are not UTF-8. The hash of a tag with such bytes is computed from the record."""
 
 
 class RecordEntries:
-    """Queue entries of the records in log ranges."""
+    """Makes rows of queue entries from log ranges."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._delays_ms = parse_delay_levels(options.delay_levels or DEFAULT_DELAY_LEVELS)
@@ -44,7 +45,7 @@ class RecordEntries:
     def batches(
         self, directory: StoreDirectory, partition: LogRange, conditions: RowConditions
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the entries and the damage of a range. In a stream, Spark applies the conditions."""
+        """Yield the entries and the damage of a range. `conditions` is unused, because a stream has none."""
         for piece in RangeReader(directory, partition).pieces():
             if not isinstance(piece, SegmentSlice):
                 yield damage_batch(self.schema, piece.reason, file=piece.segment.path, position=piece.position)
@@ -54,9 +55,12 @@ class RecordEntries:
                 yield self._batch(queued)
 
     def _batch(self, piece: SegmentSlice) -> pa.RecordBatch:
-        """Return the entries of records. Columns are computed together, except for the rows that `_are_odd` selects."""
+        """Return the entries of records.
+
+        Rows that `_need_decoding` selects are computed one by one, all others column by column.
+        """
         codes = _codes_of_tags(piece)
-        odd = np.flatnonzero(_are_odd(piece))
+        odd = np.flatnonzero(_need_decoding(piece))
         light, light_rows = list[ScannedRecord](), list[int]()
         for row, record in zip(odd.tolist(), piece.where(odd).records, strict=True):
             codes[row] = record_tags_code(record, self._delays_ms)
@@ -64,7 +68,7 @@ class RecordEntries:
             light += found
             light_rows += [row] * len(found)
         rows = np.append(np.arange(len(piece)), np.array(light_rows, np.int64))
-        order = np.argsort(rows, kind="stable")  # a record's own entry comes before its others
+        order = np.argsort(rows, kind="stable")  # the entry in the record's own queue precedes the others
         rows = rows[order]
         light_ids = np.array([one.queue_id for one in light], np.int64)
         light_places = np.array([one.queue_offset for one in light], np.int64)
@@ -94,8 +98,8 @@ def _are_queued(piece: SegmentSlice) -> Array:
     return queued
 
 
-def _are_odd(piece: SegmentSlice) -> Array:
-    """Return which records may have entries in other queues, or a tags code other than the hash of the decoded tag."""
+def _need_decoding(piece: SegmentSlice) -> Array:
+    """Return which records may have entries in other queues, or a tags code that is not the decoded tag's hash."""
     topics, entries, tags = piece.topics, piece.properties, piece.property(PROPERTY_TAGS)
     is_odd = pc.equal(topics.dictionary_decode(), SCHEDULE_TOPIC).to_numpy(zero_copy_only=False)
     is_odd |= pc.fill_null(pc.match_substring(tags, _NOT_UTF8), False).to_numpy(zero_copy_only=False)

@@ -1,4 +1,4 @@
-"""Record scanner: finds consecutive whole records, in C where the compiled core exists."""
+"""Record scanner: finds consecutive whole records, in C if the compiled core is installed."""
 
 import numpy as np
 
@@ -22,10 +22,10 @@ class RecordScanner:
     def scan(
         self, view: memoryview, at: int, stop: int, base_offset: int
     ) -> tuple[Array, int, CorruptFileError | None]:
-        """Return the starts of the next records, the position after the last, and the error that ended the scan.
+        """Return the starts of the next records, the position after the last record, and the error that ended the scan.
 
-        It returns about ROWS_MAX records at most, all starting before `stop`. A record that extends past the view is an
-        error only if it is the first. `base_offset` is the log offset of the first byte of the view.
+        A scan returns about ROWS_MAX records at most, which all start before `stop`. A record that extends past the
+        view is an error only if it is the first. `base_offset` is the log offset of the first byte of the view.
         """
         found, rows, error = list[Array](), 0, None
         while at < stop and rows < ROWS_MAX and error is None:
@@ -34,7 +34,7 @@ class RecordScanner:
                 some = np.array(plain.column("physical_offset")) - base_offset
                 behind = plain.end
             else:
-                some, behind, error = self._scan_odd(view, at, stop, base_offset)
+                some, behind, error = self._scan_in_python(view, at, stop, base_offset)
                 if not len(some):
                     break
             found.append(some)
@@ -42,10 +42,10 @@ class RecordScanner:
             at = behind
         return np.concatenate(found) if found else np.empty(0, np.int64), at, error
 
-    def _scan_odd(
+    def _scan_in_python(
         self, view: memoryview, at: int, stop: int, base_offset: int
     ) -> tuple[Array, int, CorruptFileError | None]:
-        """Scan in Python. If the core exists, stop after one record, so that the core can continue."""
+        """Scan in Python. If the compiled core is installed, stop after one record, so that the core can continue."""
         starts, behind, plain = list[int](), at, self._plain
         scan = scan_records(view, at, len(view), file=self._file, base_offset=base_offset, check_crc=True)
         try:

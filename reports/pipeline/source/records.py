@@ -1,7 +1,7 @@
 """Range reader: yields the whole records of a log range, and its damage.
 
-After damage the reader searches for the next record by its magic and its own log offset. A record found in this way is
-proven if its queue has an entry for it. Otherwise it may be part of a message body.
+After damage the reader searches for bytes with the magic number and the log offset of a record. Such a record is proven
+if its queue has an entry for it. Otherwise the bytes may be part of a message body.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _PIECE_BYTES = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class CorruptBytes:
-    """Bytes that are not a record."""
+    """A place with damage, where no record can be read."""
 
     segment: StoreFile
     position: int
@@ -32,7 +32,7 @@ class CorruptBytes:
 
 
 class RangeReader:
-    """Reads one range from its first record to its last."""
+    """Reads the records of one range in order."""
 
     def __init__(self, directory: StoreDirectory, log_range: LogRange) -> None:
         self._directory = directory
@@ -41,19 +41,19 @@ class RangeReader:
         zeros_max = log_range.zeros_max
         self._zeros_max = log_range.end if zeros_max is None else zeros_max
         self._window_bytes = WINDOW_BYTES if zeros_max is None else NEAR_BYTES
-        """Bytes per read. Near a possible end of the log it starts small and doubles with each read."""
+        """Bytes per read. If the log may end in the range, the size starts small and doubles with each read."""
         self._scanner = RecordScanner(self._segment.path)
         self._start = RangeStart(directory)
         first = self._start.find(log_range)
         self.position = first.position
-        """Start of the next record. At the end: after the last record, or where the segment was closed."""
+        """Start of the next record. At the end: the end of the last record, or the start of a closing blank record."""
         self._is_proven = first.is_sound or self._proves_here()
         self._looks = LOOKS_MAX if log_range.is_last else 0
         self._seen: tuple[int, Reason] | None = None
-        """The last apparent damage, for comparison with a second look."""
+        """The last damage that was read, for comparison with a second read."""
 
     def pieces(self) -> Iterator[SegmentSlice | CorruptBytes]:
-        """Yield the records and the damage of the range in order."""
+        """Yield the records and the damage of the range, in log order."""
         while self.position < self._range.end:
             window_bytes = min(self._window_bytes, self._range.end - self.position)
             view, origin = whole_record_at(self._directory, self._segment, self.position, window_bytes)
@@ -75,7 +75,7 @@ class RangeReader:
                     yield self._false_end(view, origin)
 
     def _is_settled(self, reason: Reason) -> bool:
-        """Return whether damage is permanent. Otherwise pause and look again, as the store may be writing."""
+        """Return whether damage is permanent. If the store may be writing there, pause before a second read."""
         if not self._looks or self._seen == (self.position, reason):
             return True
         self._looks -= 1
@@ -84,10 +84,10 @@ class RangeReader:
         return False
 
     def _damage(self, view: memoryview, origin: int, error: CorruptFileError) -> Iterator[SegmentSlice | CorruptBytes]:
-        """Yield the damage at this position, and continue after it."""
+        """Yield the damage at the current position, and move to the next record."""
         segment, at, reason = self._segment, self.position - origin, Reason.of(error)
         if reason.field == "totalSize" and reason.expected == f"{RECORD_BYTES_MIN} to {len(view) - at}":
-            most = segment.size_bytes - self.position  # of no window
+            most = segment.size_bytes - self.position  # not from a window
             reason = reason._replace(expected=f"{RECORD_BYTES_MIN} to {most}")
         if not view[at : at + 8].tobytes().strip(b"\0"):
             if self._range.is_last and self._is_zero_from(self.position):
@@ -112,7 +112,7 @@ class RangeReader:
         self._search(self.position + 1)
 
     def _false_end(self, view: memoryview, origin: int) -> CorruptBytes:
-        """Return the damage of a blank record that does not fill the rest of the segment, and continue after it."""
+        """Return the damage of a blank record that does not fill the rest of the segment, and move past it."""
         position = self.position
         expected = self._segment.size_bytes - position
         found = int.from_bytes(view[position - origin : position - origin + 4], "big", signed=True)
@@ -121,7 +121,7 @@ class RangeReader:
         return CorruptBytes(self._segment, position, reason)
 
     def _is_zero_from(self, position: int) -> bool:
-        """Return whether the rest of the range is zero, within `zeros_max` bytes."""
+        """Return whether the rest of the range is zero, or its first `zeros_max` bytes."""
         end = min(position + self._zeros_max, self._range.end)
         while position < end:
             view, origin = self._directory.window(self._segment, position, min(WINDOW_BYTES, end - position))
@@ -134,7 +134,7 @@ class RangeReader:
         return True
 
     def _search(self, position: int) -> None:
-        assert position > self.position, (position, self.position)  # or the same damage is yielded forever
+        assert position > self.position, (position, self.position)  # otherwise the same damage would be yielded forever
         self.position = next_candidate(self._directory, self._segment, position, self._range.end)
         self._is_proven = self._proves_here()
 

@@ -28,7 +28,7 @@ TABLES: dict[str, Callable[[SourceOptions], StoreTable]] = {
 }
 
 _KEPT = "rocketmq"
-"""Metadata key of the first column for the options: after CREATE TABLE, Spark 4.3 passes the schema but no options."""
+"""Metadata key under which the first column stores the options: after CREATE TABLE, Spark 4.3 passes no options."""
 
 
 class RocketMQSource(DataSource):
@@ -40,10 +40,10 @@ class RocketMQSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns of the selected table, with comments."""
-        given = SourceOptions.given_to(self.options)
+        given = SourceOptions.options_of_user(self.options)
         options = SourceOptions.of(given)
         table = _table(options)
-        conditions_of(options.where, table.condition_columns)  # fail here, not in a task
+        conditions_of(options.where, table.condition_columns)  # raise errors of the options here, not in a task
         columns = from_arrow_schema(table.schema)
         for column in columns:
             column.metadata = {"comment": COMMENTS[options.table][column.name]}
@@ -57,9 +57,12 @@ class RocketMQSource(DataSource):
         return LogStream(self._options(schema))
 
     def _options(self, schema: StructType) -> SourceOptions:
-        """Return the options. If Spark passes none, they are read from the schema, where CREATE TABLE kept them."""
+        """Return the options.
+
+        If Spark passes no options, they are read from the schema, where CREATE TABLE stored them.
+        """
         kept = {} if self.options or not schema.fields else schema[0].metadata.get(_KEPT, {})
-        return SourceOptions.of(kept or SourceOptions.given_to(self.options))
+        return SourceOptions.of(kept or SourceOptions.options_of_user(self.options))
 
 
 class TableReader(DataSourceReader):
@@ -76,7 +79,7 @@ class TableReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one partition."""
         if partition.value is None:
-            return  # Spark makes an empty partition if there is none
+            return  # Spark passes an empty partition if `partitions` returns none
         yield from _table(self._options).batches(partition.value, self._conditions)
 
 

@@ -1,8 +1,8 @@
-"""Records of one segment as columns, gathered from its bytes, thousands at a time.
+"""Segment slice: extracts the columns of thousands of records at once from a segment's bytes.
 
-Records are not decoded one by one. The position of a field follows from the fields before it, computed for all records
-together; formats.message has the byte table. Bytes become Arrow arrays with one copy: an array over the file has the
-wanted bytes as every other value, and these are taken.
+Records are not decoded one by one. The position of a field depends on the fields before it and is computed for all
+records together; formats.message has the byte table. Bytes become Arrow arrays with a single copy: in an array over the
+file, every second value has wanted bytes, and these values are selected.
 """
 
 from dataclasses import dataclass, replace
@@ -34,7 +34,7 @@ _FIXED_FIELDS = {
     "bornTimestamp": (40, ">i8"),
 }
 _BEHIND_BORN_HOST = {"storeTimestamp": (56, ">i8")}
-_BEHIND_STORE_HOST = {
+_FIELDS_AFTER_HOSTS = {
     "reconsumeTimes": (72, ">i4"),
     "preparedTransactionOffset": (76, ">i8"),
     "bodyLength": (84, ">i4"),
@@ -47,51 +47,51 @@ _OFFSETS_MAX = (1 << 31) - 1
 
 
 class Spans(NamedTuple):
-    """Begin and end of bytes, for each record."""
+    """For each record, the begin and end of some of its bytes."""
 
     begins: Array
     ends: Array
 
 
 class PropertyEntries(NamedTuple):
-    """The properties of all records in sequence."""
+    """The properties of all records, in log order."""
 
     rows: Array
-    """The record of each property."""
+    """The index of each property's record."""
     names: pa.Array
     values: pa.Array
 
 
 @dataclass
 class SegmentSlice:
-    """Some records of one segment in order, with their bytes."""
+    """Records of one segment in log order, with the bytes that contain them."""
 
     segment: StoreFile
     view: memoryview
     origin: int
     """Position of the view's first byte in the segment."""
     starts: Array
-    """Start of each record in the view; int64, ascending."""
+    """Position of each record in the view; int64, ascending."""
     is_proven: bool
     damage: Reason | None = None
-    """The damage of its only record."""
+    """The damage of the record, if the slice has a single, damaged record."""
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def where(self, mask: Array) -> "SegmentSlice":
-        """Return the records that a mask or an index array selects."""
+        """Return the slice of the records that a mask or an index array selects."""
         return replace(self, starts=self.starts[mask])
 
     def number(self, name: str) -> Array:
-        """Return a field of each record as int64."""
+        """Return a number in the header of each record, as int64."""
         if name in _FIXED_FIELDS:
             at, type_ = _FIXED_FIELDS[name]
             return self._numbers(self.starts + at, type_)
         if name in _BEHIND_BORN_HOST:
             at, type_ = _BEHIND_BORN_HOST[name]
             return self._numbers(self.starts + self._born_extra + at, type_)
-        at, type_ = _BEHIND_STORE_HOST[name]
+        at, type_ = _FIELDS_AFTER_HOSTS[name]
         return self._numbers(self.starts + self._hosts_extra + at, type_)
 
     def born_hosts(self) -> pa.Array:
@@ -111,7 +111,7 @@ class SegmentSlice:
 
     @cached_property
     def topics(self) -> pa.DictionaryArray:
-        """Return the topics, dictionary-encoded. They are UTF-8, as a record with any other topic is damage."""
+        """Return the topics, dictionary-encoded. All are UTF-8: a record with another topic counts as damage."""
         return self.bytes_of(self._topic_spans).cast(pa.string()).dictionary_encode()
 
     @cached_property
@@ -122,13 +122,13 @@ class SegmentSlice:
 
     @cached_property
     def properties(self) -> PropertyEntries:
-        """Return the decoded properties. Of entries with one name the last counts, at the place of the first."""
+        """Return the decoded properties. For a repeated name, the value is the last and the order that of the first."""
         joined = self.joined_properties
         found = _split(joined)
         return _decoded(joined) if found is None else found
 
     def property(self, name: str) -> pa.Array:
-        """Return one property of each record, null where it is missing."""
+        """Return one property of each record; null if the record does not have it."""
         entries = self.properties
         which = np.flatnonzero(pc.equal(entries.names, name).to_numpy(zero_copy_only=False))
         places = np.full(len(self), -1, np.int64)
@@ -137,7 +137,7 @@ class SegmentSlice:
 
     @cached_property
     def records(self) -> list[ScannedRecord]:
-        """Return the records one by one, for values derived from a whole record."""
+        """Return the decoded records, for values that need a whole record."""
         if not len(self):
             return []
         ends = self.starts + self.number("totalSize")
@@ -150,7 +150,7 @@ class SegmentSlice:
         return found
 
     def bytes_of(self, spans: Spans) -> pa.Array:
-        """Return bytes of the view as a binary array."""
+        """Return the bytes of the view at the spans as a binary array."""
         return _values(self._buffer, *spans)
 
     @cached_property
@@ -182,7 +182,7 @@ class SegmentSlice:
 
 
 def _values(buffer: pa.Buffer, begins: Array, ends: Array) -> pa.Array:
-    """Return bytes of a buffer as a binary array. The spans are in order and do not overlap."""
+    """Return the bytes between begins and ends as a binary array. The ranges are in order and do not overlap."""
     if not len(begins):
         return pa.array([], pa.binary())
     first, last = int(begins[0]), int(ends[-1])
@@ -197,7 +197,7 @@ def _values(buffer: pa.Buffer, begins: Array, ends: Array) -> pa.Array:
 
 
 def _split(joined: pa.Array) -> PropertyEntries | None:
-    """Split properties at their separators; None if one is not ASCII or a name occurs twice."""
+    """Split properties at their separators; None if a property is not ASCII or a name occurs twice."""
     row_ends = np.frombuffer(joined.buffers()[1], np.int32, count=len(joined) + 1)
     data_buffer = joined.buffers()[2] or pa.py_buffer(b"")
     data = np.frombuffer(data_buffer, np.uint8, count=int(row_ends[-1]))
@@ -229,7 +229,7 @@ def _decoded(joined: pa.Array) -> PropertyEntries:
 
 
 def pieces_of(starts: Array, bytes_max: int) -> list[Array]:
-    """Return places in groups, each of one place or of at most `bytes_max` bytes."""
+    """Divide record starts into groups that span at most `bytes_max` bytes or have a single start."""
     cuts = [0]
     while cuts[-1] < len(starts):
         first = cuts[-1]

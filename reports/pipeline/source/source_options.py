@@ -2,26 +2,26 @@
 
 path           the store directory, as given by `load(directory)`
 paths          several directories instead, as a JSON list. `load([…])` sets it; for a stream, set the option. Rows then
-               have the column `store`, and commitLog is not allowed
+               have the column `store`, and the option commitLog is not allowed
 table          messages (the default), queue_entries, index_entries or checkpoint
 columns        the columns to read, separated by commas; the default is all but derived columns. Spark does not tell a
-               Python source which columns a query needs, so only this option saves the work for the others
-where          comparisons that a row must meet, as in `topic = 'Orders' and queue_id in (0, 1)`; not for streams. Spark
-               applies the filters of a query only after rows are made
+               Python source which columns a query needs, so only this option avoids reading the other columns
+where          comparisons that select rows, as in `topic = 'Orders' and queue_id in (0, 1)`; not for streams. Without
+               the option, rows are filtered only after the source has made them
 body           false: without the column body
 splitBytes     bytes of a segment per task, 128 MiB by default; 0 for whole segments
-useQueues      false: read the log without the help of consume queues
-key            messages only: rows with this key. With the topic in `where`, the index is used
+useQueues      false: do not use the consume queues to read the log
+key            messages only: only rows with this key. If `where` names the topic, the index is used
 outOfOrderMs   messages only: how many ms a record can be older than one before it in the log. Parts of the log outside
                the wanted store_timestamp_ms are then not read. Without it, no order of times is assumed
-useIndex       false: read the log without the help of the index
+useIndex       false: do not use the index to read the log
 commitLog      storePathCommitLog, if the log is not in `commitlog`
 delayLevels    messageDelayLevel, if it is not RocketMQ's default
-hashSlots,     maxHashSlotNum and maxIndexNum, if they are not RocketMQ's defaults and the files do not tell
+hashSlots,     maxHashSlotNum and maxIndexNum, if the files do not tell them and they are not RocketMQ's defaults
 indexEntries
 upTo           streams only: `whole` records (the default), or only `durable` ones
-maxRows        streams only: records per batch at most, over all logs
-maxBytes       streams only: log bytes per batch at most; each log with new records still gives at least one
+maxRows        streams only: maximum of records per batch, over all logs
+maxBytes       streams only: maximum of log bytes per batch, except that each log with new records provides at least one
 """
 
 import json
@@ -35,7 +35,7 @@ _SPLIT_BYTES = 128 << 20
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """The options of one read. Raises ValueError for an unknown option or an invalid value."""
+    """Parsed options. Raises ValueError for an unknown option or an invalid value."""
 
     path: str
     table: str = "messages"
@@ -55,11 +55,11 @@ class SourceOptions:
     max_rows: int | None = None
     max_bytes: int | None = None
     paths: tuple[str, ...] = ()
-    """Several directories instead of `path`."""
+    """Store directories, instead of the single `path`."""
 
     @property
     def stores(self) -> tuple[str, ...]:
-        """Return the directories in the given order."""
+        """Return the store directories in the given order."""
         return self.paths or (self.path,)
 
     @classmethod
@@ -97,23 +97,22 @@ class SourceOptions:
         )
 
     @classmethod
-    def given_to(cls, options: Mapping[str, str]) -> dict[str, str]:
-        """Return the options that the user gave, without those that Spark adds.
+    def options_of_user(cls, options: Mapping[str, str]) -> dict[str, str]:
+        """Return the options of the user, without those that Spark adds.
 
-        For a table of CREATE TABLE, Spark adds facts of the table. The options have the prefix `option.`, and
-        `location` is
-        the path.
+        For a table made by CREATE TABLE, Spark adds properties of the table. The options of the user then have the
+        prefix `option.`, and `location` is the path.
         """
         if "provider" not in options:
             return dict(options)
         prefix = "option."
         given = {name.removeprefix(prefix): value for name, value in options.items() if name.startswith(prefix)}
         if "paths" in given:
-            return given  # the location is one of Spark's own choice
+            return given  # Spark chose this location itself
         return {**given, "path": options.get("location", "").removeprefix("file:")}
 
     def chosen(self, fields: Sequence[pa.Field], derived: Sequence[pa.Field] = ()) -> list[pa.Field]:
-        """Return the selected fields in table order. Derived fields are included only by name."""
+        """Return the selected fields in table order. Derived fields are included only if `columns` names them."""
         known = {field.name: field for field in (*fields, *derived)}
         unknown = [name for name in self.columns if name not in known]
         if unknown:

@@ -1,7 +1,7 @@
-"""One table over several stores, with the column `store` for the directory of each row.
+"""Tables over several stores: add the column `store` with the directory of each row.
 
-The column exists if the stores are given by `paths`, even a single one, or if `columns` names it. Stores that a
-condition on `store` excludes are not read.
+The column exists if the option `paths` is set, even to one store, or if `columns` names it. If a condition on `store`
+excludes a store, the store is not read.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +18,7 @@ STORE = pa.field("store", pa.string())
 
 
 class TableRows(Protocol):
-    """Makes rows of one kind from parts of a store directory."""
+    """Makes the rows of a table from parts of a store directory."""
 
     schema: pa.Schema
 
@@ -30,7 +30,7 @@ class StoreTable(TableRows, Protocol):
     """A table of one store directory."""
 
     condition_columns: frozenset[str]
-    """Columns whose conditions `batches` applies."""
+    """Columns on which `batches` applies conditions."""
 
     def partitions(self, directory: StoreDirectory, conditions: RowConditions) -> Sequence[Any]:
         """Return one part per task."""
@@ -41,15 +41,15 @@ _Table = TypeVar("_Table", bound=TableRows)
 
 @dataclass(frozen=True, slots=True)
 class StorePart:
-    """The input of one task."""
+    """A store's path and the part of it that one task reads."""
 
     store: str
     value: Any
-    """A part of the store, as defined by its table."""
+    """A part of the store, in the form that the table defines."""
 
 
 class StoreRows(Generic[_Table]):
-    """Rows of parts of several stores."""
+    """Makes rows from parts of several stores."""
 
     def __init__(self, options: SourceOptions, table: Callable[[SourceOptions], _Table]) -> None:
         others = tuple(name for name in options.columns if name != STORE.name)
@@ -75,7 +75,7 @@ class StoresTable(StoreRows[StoreTable]):
 
     @property
     def condition_columns(self) -> frozenset[str]:
-        """Return the columns whose conditions are applied."""
+        """Return the columns on which `batches` applies conditions."""
         return self.table.condition_columns | {STORE.name}
 
     def partitions(self, conditions: RowConditions) -> list[StorePart]:

@@ -1,17 +1,17 @@
-"""Log stream: yields each message or queue entry once, while the stores write and recover.
+"""Log stream: yields each message or queue entry once while the stores write and recover.
 
     spark.readStream.format("rocketmq").load(directory)
     spark.readStream.format("rocketmq").option("paths", '["/broker-a/store", "/broker-b/store"]').load()
 
-A batch has a part of each log, planned by followed_log, and its offset has the offset of each part. For a single log
-given by `path`, the offset of the stream is that of the log. With `paths` they are under `logs`, by store name. A log
-that is added is read from its beginning. If a log of the offset is no longer named, the stream ends with an error,
-because that log may have unread records.
+A batch has a part of each log, which followed_log plans. The stream offset has the offset of each part. With `path`,
+the stream offset is the offset of that log. With `paths`, the field `logs` has the offset of each log by store name. If
+a store is added, its log is read from the beginning. If `paths` lacks a store of the stream offset, the stream ends
+with an error, because that log may have unread records.
 
-All logs share the limit of a batch. The log with the least to read comes first, and the rest is divided evenly among
-the logs after it. Each log with new records gives at least one, so none waits for the others.
-
-Damage in a segment before the last one appears as rows, as in the table `messages`, and does not count for limits.
+All logs share the limit of a batch. It is divided evenly, starting with the log that has the least to read, so what a
+log does not need is left for the others. Each log with new records provides at least one, so no log waits for the
+others. Damage in a segment before the last segment appears as rows, as in the table `messages`, and does not count for
+limits.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -39,17 +39,17 @@ from .source_options import SourceOptions
 from .stores import StorePart, StoreRows, TableRows
 
 STREAMED: dict[str, Callable[[SourceOptions], TableRows]] = {"messages": Messages, "queue_entries": RecordEntries}
-"""Makes the rows of a log range, by table."""
+"""Classes that make the rows of a log range, by table."""
 
 _Offset = dict[str, Any]
 
 
 class StreamPartition(InputPartition):
-    """The input of one task."""
+    """The store and the log range that one task reads."""
 
 
 class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A stream over the logs of some directories."""
+    """A stream over the logs of one or several store directories."""
 
     def __init__(self, options: SourceOptions) -> None:
         if options.table not in STREAMED:
@@ -62,18 +62,18 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._logs = {one: FollowedLog(self._rows.directory(one), durable=durable) for one in options.stores}
 
     def initialOffset(self) -> _Offset:  # noqa: N802
-        """Return the current beginning of each log."""
+        """Return the offset of each log's current beginning."""
         return self._offset_of({store: log.begin() for store, log in self._logs.items()})
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Return the limit of a batch. Spark accepts only one; with two limits it is that of rows."""
+        """Return the limit of a batch. Spark accepts only one: of the limits of rows and bytes, that of rows."""
         if self._options.max_rows is not None:
             return ReadMaxRows(self._options.max_rows)
         size_bytes = self._options.max_bytes
         return ReadAllAvailable() if size_bytes is None else ReadMaxBytes(size_bytes)
 
     def latestOffset(self, start: _Offset, limit: ReadLimit) -> _Offset:  # noqa: N802
-        """Return the end of the batch after `start`; `start` itself without new records."""
+        """Return the offset at the end of the batch after `start`; `start` itself if there are no new records."""
         starts = self._offsets_in(start)
         begins = {store: starts.get(store) or log.begin() for store, log in self._logs.items()}
         limits = self._limits(limit)
@@ -88,7 +88,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._offset_of({store: ends[store] for store in self._logs})
 
     def reportLatestOffset(self) -> _Offset:  # noqa: N802
-        """Return the end of each log and the lag of the last planned batch, see FollowedLog.lag.
+        """Return the end of each log and the lag of the last planned batch (FollowedLog.lag).
 
         For several logs lag_bytes is the sum, and lag_ms the maximum.
         """
@@ -103,12 +103,12 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Stop each log at its current end."""
+        """End the stream at the current end of each log."""
         for log in self._logs.values():
             log.end_here()
 
     def partitions(self, start: _Offset, end: _Offset) -> Sequence[InputPartition]:
-        """Return the ranges of a batch. They begin where the end offset says, which may be before `start`."""
+        """Return the ranges of a batch. Their beginnings are in the end offset, and may be before `start`."""
         starts, ends = self._offsets_in(start), self._offsets_in(end)
         return [
             StreamPartition(StorePart(store, one))
@@ -120,16 +120,17 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one range."""
         if partition.value is None:
-            return  # Spark makes an empty partition if there is none
+            return  # Spark passes an empty partition if `partitions` returns none
         yield from self._rows.batches(partition.value, RowConditions())
 
     def _offset_of(self, offsets: dict[str, _Offset]) -> _Offset:
         return {"logs": offsets} if self._options.paths else offsets[self._options.path]
 
     def _offsets_in(self, offset: _Offset) -> dict[str, _Offset]:
-        """Return the offset of each log. The offset of a single log belongs to the first store.
+        """Return the offset of each log.
 
-        Raises ValueError if the offset has a log that is no longer named.
+        If `offset` is that of a single log, it belongs to the first store. Raises ValueError if it has a store that the
+        options do not name.
         """
         if not offset:
             return {}
@@ -143,13 +144,13 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def _least_first(self, begins: dict[str, _Offset], limits: BatchLimits) -> list[str]:
-        """Return the stores in order of their backlog if they share a limit."""
+        """Return the stores, sorted by backlog if they share a limit."""
         if len(begins) == 1 or (limits.rows is None and limits.size_bytes is None):
             return list(begins)
         return sorted(begins, key=lambda store: self._logs[store].backlog_bytes(begins[store]))
 
     def _limits(self, limit: ReadLimit) -> BatchLimits:
-        """Return the limits of a batch: all options apply, unless Spark asks for everything available."""
+        """Return the limits of a batch: those of all options, or none if Spark requests everything available."""
         if isinstance(limit, ReadAllAvailable):
             return BatchLimits()
         rows, size_bytes = self._options.max_rows, self._options.max_bytes
@@ -161,13 +162,13 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _countdown(stores: list[str]) -> Iterator[tuple[int, str]]:
-    """Yield the stores, each with the count of stores from it to the end."""
+    """Yield each store with the number of stores from it to the end of the list."""
     return zip(range(len(stores), 0, -1), stores, strict=True)
 
 
 @contextmanager
 def _named(store: str) -> Iterator[None]:
-    """Add the store to the message of an error."""
+    """Add the store's name to the message of an error in the block."""
     try:
         yield
     except (ExpiredError, LogCutError) as error:

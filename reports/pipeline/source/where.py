@@ -2,8 +2,8 @@
 
     topic = 'Orders' and queue_id in (0, 1) and queue_offset between 40 and 60
 
-Filter push-down for Python sources is not used: Spark 4.3 reuses the pushed filters of one query for the next query on
-the same DataFrame, and for other branches of a query.
+Spark's filter push-down for Python sources is not used: Spark 4.3 applies the pushed filters of one query also to the
+next query on the same DataFrame, and to other branches of a query.
 """
 
 import operator
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from sqlglot.expressions import Expr
 
 _TEXTS = ("topic", "store")
-"""Columns compared with text. All others are whole numbers."""
+"""Columns whose values are texts. All other columns are integers."""
 _WANTED = "comparisons (=, <, <=, >, >=, in, between) of a column with values, joined by AND"
 
 
 def conditions_of(text: str, columns: Collection[str]) -> RowConditions:
-    """Parse a text into conditions on the given columns.
+    """Parse SQL comparisons into conditions on the given columns.
 
-    Raises ValueError if the text has anything else, names another column, or compares a column with the wrong type.
+    Raises ValueError if the text has other syntax, another column, or a value of the wrong type.
     """
     found = tuple(_conditions_in(text)) if text else ()
     for one in found:
@@ -37,7 +37,7 @@ def conditions_of(text: str, columns: Collection[str]) -> RowConditions:
 
 
 def _conditions_in(text: str) -> Iterator[Condition]:
-    from sqlglot import exp, parse_one  # here: workers that only read rows have no use for it
+    from sqlglot import exp, parse_one  # imported here, because workers that only read rows do not need it
     from sqlglot.errors import SqlglotError
 
     comparisons: dict[type[Expr], Callable[[Any, Any], Any]] = {

@@ -1,8 +1,8 @@
-"""Engines: run pieces of work in this process one by one, or on Spark in parallel.
+"""Engines: run tasks in this process one by one, or on Spark in parallel.
 
-On Spark, executors are first checked for the packages that tornlog imports. Work runs only if the code of the executor
-equals that of the driver, because only then do the same seeds give the same rows. The comparison uses a hash of the
-sources: the version alone does not tell a wheel from newer sources.
+On Spark, the executors must have the packages that tornlog imports; this is checked first. An executor runs a task only
+if its tornlog code equals that of the driver, because other code may give other rows for the same seeds. The comparison
+uses a hash of the sources, because a wheel and newer sources can have the same version.
 """
 
 import re
@@ -29,33 +29,33 @@ _MASTER = re.compile(
     rf"local(\[{_WORKERS}(, *[0-9]+)?\])?|local-cluster\[ *[0-9]+ *, *[0-9]+ *, *[0-9]+ *\]"
     rf"|spark://{_AT}(,{_AT})*|yarn|k8s://\S+"
 )
-_AHEAD = 2
-"""Pieces in flight per core, so that no core waits for the driver."""
+_TASKS_PER_CORE = 2
+"""Tasks in flight per core, so that no core waits for the driver."""
 _JOBS = 8
-"""Jobs among which these pieces are divided, each with a thread here and one in the driver's Java.
+"""Number of Spark jobs among which the tasks in flight are divided.
 
-A job costs the driver far more than a piece, and returns its results only after its slowest piece. Meanwhile the pieces
-of other jobs keep the cores busy.
+Each job has a thread in this process and one in the driver's Java. A job has far more overhead than a task, and returns
+its results only after its slowest task. Meanwhile the tasks of other jobs keep the cores busy.
 """
-_LOOK_SECONDS = 1.0
-"""Interval for checking the number of executors, which register after the session has started."""
+_EXECUTOR_COUNT_SECONDS = 1.0
+"""Interval for counting the executors, which register after the session has started."""
 _PACKAGE = re.compile(r"[\w.-]+")
-"""The name at the start of a requirement, which is also the name of its import."""
+"""The package name at the start of a requirement, which is also its import name."""
 _CAUSES = re.compile(
     r"ModuleNotFoundError: (No module named '[^']*')"
     r"|\[PYTHON_VERSION_MISMATCH\] ([^\n]*)"
     r"|(Cannot run program [^\n]*)"
 )
-"""Causes in Spark's error text of executors that could not start."""
+"""The parts of Spark's error text that tell why executors could not start."""
 
 
 class ExecutorError(RuntimeError):
-    """Executors lack packages, or have other versions or code."""
+    """Raised if executors lack packages, or have other versions or other code than the driver."""
 
 
 @dataclass(frozen=True, slots=True)
 class SameCodeFunction(Generic[Item, Result]):
-    """A function that is called only if the code here is that of its creator."""
+    """A function that runs only in a process with the same tornlog code as the process that created it."""
 
     function: Callable[[Item], Result]
     code: str
@@ -67,7 +67,7 @@ class SameCodeFunction(Generic[Item, Result]):
 
 @cache
 def code_here() -> str:
-    """Return the version of this code, and a hash of its sources."""
+    """Return the version of this tornlog code, and a hash of its sources."""
     found = blake2b(digest_size=8)
     for source in _sources(files(__package__.partition(".")[0])):
         found.update(source)
@@ -75,7 +75,7 @@ def code_here() -> str:
 
 
 def packages_of_executors() -> list[str]:
-    """Return the packages that executors import: the requirements of tornlog, and pyarrow."""
+    """Return the packages that executors need: the requirements of tornlog, and pyarrow."""
     return [*(_PACKAGE.findall(line)[0] for line in requirements()), "pyarrow"]
 
 
@@ -86,7 +86,7 @@ def require_same_code(here: str, found: str) -> None:
 
 
 def raise_if_lacking(error: Exception) -> None:
-    """Raise an ExecutorError if Spark's error has a known cause."""
+    """Raise an ExecutorError if an error of Spark has a known cause."""
     cause = _CAUSES.search(str(error))
     if cause is not None:
         (said,) = filter(None, cause.groups())
@@ -96,11 +96,11 @@ def raise_if_lacking(error: Exception) -> None:
 
 
 def _sources(package: Traversable) -> Iterator[bytes]:
-    """Yield names and contents of a package's modules in order, without folders that have no __init__.py."""
+    """Yield the names and contents of a package's modules, sorted. Folders without __init__.py are skipped."""
     parts = sorted(package.iterdir(), key=lambda part: part.name)
     for part in parts:
         if part.name == "setup.py":
-            continue  # not part of a wheel
+            continue  # a wheel does not have these folders
         if part.name.endswith(".py"):
             yield part.name.encode()
             yield part.read_bytes()
@@ -110,28 +110,27 @@ def _sources(package: Traversable) -> Iterator[bytes]:
 
 
 class Engine(Protocol):
-    """Runs independent pieces of work."""
+    """Runs independent tasks."""
 
     @property
     def cores(self) -> int:
-        """Return the number of pieces that currently run in parallel."""
+        """Return the number of tasks that can currently run in parallel."""
 
     def results(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Yield results as they are completed. Closing the iterator stops the submission of items."""
+        """Yield each result when its task is done. Closing the iterator stops the submission of items."""
 
 
 class InProcess:
-    """Runs the pieces here, one by one."""
+    """Runs tasks in this process, one by one."""
 
     cores = 1
 
     def results(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Yield the results in order."""
         yield from map(function, items)
 
 
 class OnSpark:
-    """Runs several jobs of many pieces in parallel, so that no piece waits for the slowest of its wave.
+    """Runs tasks in several Spark jobs at once, so that cores stay busy while a job waits for its slowest task.
 
     function and items are pickled, and executors import their modules.
     """
@@ -139,7 +138,7 @@ class OnSpark:
     def __init__(self, context: Any) -> None:
         self._context = context
         self._has_packages = is_in_this_environment(context.master)
-        """Whether executors are known to have what tornlog imports."""
+        """Whether executors are known to have the packages that tornlog imports."""
         self._code = None if is_in_this_environment(context.master) else code_here()
 
     @property
@@ -149,31 +148,31 @@ class OnSpark:
         return cores
 
     def results(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Yield results as they are completed.
+        """Yield each result when its job is done.
 
-        Raises ExecutorError if executors cannot import the work, or have other code than the driver.
+        Raises ExecutorError if executors cannot import the function, or have other code than the driver.
         """
         source = iter(items)
         pending: dict[Future[list[Result]], int] = {}
-        """How many pieces each job has."""
+        """Number of tasks by job."""
         with ThreadPoolExecutor(2 * _JOBS, thread_name_prefix="spark-job") as pool:
             try:
                 if not self._has_packages:
                     pool.submit(self._require_packages).result()
                 while True:
-                    slots = self.cores * _AHEAD
+                    slots = self.cores * _TASKS_PER_CORE
                     free = slots - sum(pending.values())
                     while free > 0 and (some := list(islice(source, min(free, -(-slots // _JOBS))))):
                         pending[pool.submit(self._made, function, some)] = len(some)
                         free -= len(some)
                     if not pending:
                         return
-                    done, _ = wait(pending, _LOOK_SECONDS, return_when=FIRST_COMPLETED)
+                    done, _ = wait(pending, _EXECUTOR_COUNT_SECONDS, return_when=FIRST_COMPLETED)
                     for future in done:
                         del pending[future]
                         yield from future.result()
             except KeyboardInterrupt:
-                self._context.setLogLevel("OFF")  # each cancelled job would print a page
+                self._context.setLogLevel("OFF")  # each cancelled job would print a page of errors
                 self._context.cancelAllJobs()
                 raise
             finally:
@@ -181,7 +180,7 @@ class OnSpark:
                     future.cancel()
 
     def _require_packages(self) -> None:
-        """Raise ExecutorError with the names of all packages that executors lack."""
+        """Raise ExecutorError with the names of all packages that the executors lack."""
         wanted = ("tornlog", *packages_of_executors())
 
         def missing(_: int) -> list[str]:  # pickled by value: tornlog may not be importable there
@@ -220,7 +219,7 @@ def is_master(master: str) -> bool:
 
 
 def is_in_this_environment(master: str) -> bool:
-    """Return whether the work runs with this Python and these files."""
+    """Return whether executors on this master use this Python and its packages."""
     return master == "local" or master.startswith("local[")
 
 

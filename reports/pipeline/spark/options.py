@@ -1,4 +1,4 @@
-"""Spark options of commands: opens the session, the engine and the places they name."""
+"""Spark options: opens the session, engine and places that a command line names."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def session_for(
     master: str, ship: Sequence[str] | None = None, conf: Sequence[str] | None = None
 ) -> Iterator["SparkSession"]:
-    """Yield the session of the options. Raises BadParameter for user errors, also for those inside the block."""
+    """Yield a session with these options. Raises BadParameter for user errors, including those raised in the block."""
     try:
         from .engine import ExecutorError, is_master, raise_if_lacking
         from .jdk import NoJavaError
@@ -46,7 +46,7 @@ def session_for(
 
 @contextmanager
 def engine_for(master: str, ship: Sequence[str] | None = None, conf: Sequence[str] | None = None) -> Iterator["Engine"]:
-    """Yield the engine of the options. Raises BadParameter for user errors."""
+    """Yield an engine with these options. Raises BadParameter for user errors."""
     from .engine import InProcess, OnSpark
 
     if master == IN_PROCESS:
@@ -66,7 +66,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def place_of(text: str, option: str) -> str:
-    """Return the absolute place of an option. Raises BadParameter for a URI without a known file system."""
+    """Return an option's value as an absolute path or URI. Raises BadParameter for an unknown file system."""
     place = absolute(text)
     if "://" in place:
         try:

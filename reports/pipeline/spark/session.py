@@ -1,16 +1,17 @@
-"""Spark sessions: in this process or on a cluster, with the settings of all tornlog jobs.
+"""Spark sessions: starts Spark locally or on a cluster, with settings for tornlog jobs.
 
     with session() as spark:
         spark.read.parquet("out/sweep").show()
     with session("spark://head:7077", ship=["tornlog-0.1.0-cp311-abi3-linux_x86_64.whl"]) as spark: ...
 
-A session ships to its executors:
+A session can ship these parts to its executors:
 
-    tornlog.zip                       a wheel, .zip, .egg or .py: imported without unpacking, so Python code only
+    tornlog.zip                       a wheel, .zip, .egg or .py: imported without unpacking, so only Python code works
     environment.tar.gz#environment    an archive of a whole environment, unpacked as ./environment
 
 Compiled packages must be installed on the executors or come in such an environment. tornlog also works without its own
-compiled core. Local masters listen only on loopback, have no UI, log only problems, and start within a few seconds.
+compiled core. A local session listens only on loopback, has no UI, logs only warnings and errors, and starts within a
+few seconds.
 """
 
 import os
@@ -34,7 +35,7 @@ _IMPORTABLE = (".whl", ".zip", ".egg", ".py")
 _ARCHIVES = (".tar.gz", ".tgz", ".tar")
 LOCAL = "local[*]"
 _QUICK_START = "-XX:TieredStopAtLevel=1"
-"""Java's quick compiler only: a first job ends 1 s of 12 sooner, a long query takes 1.3 times as long."""
+"""Only Java's quick compiler: a first job takes 11 s instead of 12 s, but a long query takes 1.3 times as long."""
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _ALWAYS = {
@@ -54,20 +55,20 @@ _LOCALLY = {
 
 
 class CargoError(ValueError):
-    """The part cannot be shipped."""
+    """Raised for a part that cannot be shipped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cargo:
-    """Parts to ship, by kind. Invariant: every local file exists."""
+    """The parts to ship, by kind. Invariant: every local file exists."""
 
     importable: tuple[str, ...] = ()
     archives: tuple[str, ...] = ()
-    """Each with a suffix `#NAME` unless it is unpacked under its own name."""
+    """Archives. The suffix `#NAME` sets the name of the unpacked directory."""
 
     @classmethod
     def of(cls, parts: Sequence[str]) -> "Cargo":
-        """Sort paths and URIs by kind. Raises CargoError for a missing file or an unknown kind."""
+        """Divide paths and URIs by kind. Raises CargoError for a missing file or an unknown kind."""
         archives = tuple(part for part in parts if "#" in part or part.endswith(_ARCHIVES))
         importable = tuple(part for part in parts if part not in archives)
         for part in parts:
@@ -84,14 +85,17 @@ class Cargo:
 
     @property
     def python(self) -> str | None:
-        """Return the Python of the environment, relative to the executor; None without an environment."""
+        """Return the path of the shipped Python, relative to the executor; None without an environment."""
         if not self.archives:
             return None
         path, _, name = self.archives[0].partition("#")
         return f"./{name or Path(path).name}/bin/python"
 
-    def as_spark_imports_it(self, aside: Path) -> Iterator[str]:
-        """Yield the importable parts. A wheel is copied to a .zip, because Spark does not put wheels on the path."""
+    def importable_files(self, aside: Path) -> Iterator[str]:
+        """Yield the importable parts.
+
+        A wheel is copied to a .zip, because Spark does not add wheels to the import path.
+        """
         for part in self.importable:
             if part.endswith(".whl"):
                 yield shutil.copy(part, str(aside / f"{Path(part).stem}.zip"))
@@ -109,11 +113,11 @@ def session(
 ) -> Iterator[SparkSession]:
     """Yield a session on a master, and stop it afterwards.
 
-    config overrides the settings of this module. ship: paths or URIs of code for executors, see the module.
-    computes_little:
-    whether Java only passes rows on, so that a local session should start quickly.
+    config overrides the settings of this module. ship: paths or URIs of code for executors; the module docstring lists
+    the kinds. computes_little: whether Java only transports rows, so that for a local session a quick start matters
+    more than speed.
 
-    Raises NoJavaError without a suitable Java, CargoError for a part that cannot be shipped.
+    Raises NoJavaError if no suitable Java exists, CargoError if a part cannot be shipped.
     """
     cargo = Cargo.of(ship)
     if ship and is_in_this_environment(master):
@@ -133,18 +137,18 @@ def session(
         with _interrupts_held_back():
             spark = builder.getOrCreate()
             begun.callback(spark.stop)
-        for path in cargo.as_spark_imports_it(Path(aside)):
+        for path in cargo.importable_files(Path(aside)):
             spark.sparkContext.addPyFile(path)
-        spark.dataSource.register(RocketMQSource)  # after addPyFile: it records the import paths
+        spark.dataSource.register(RocketMQSource)  # only after addPyFile, because this call records the import paths
         yield spark
 
 
 @contextmanager
 def _interrupts_held_back() -> Iterator[None]:
-    """Delay SIGINT and SIGTERM to the end of the block, and restore the earlier handlers.
+    """Delay SIGINT and SIGTERM until the end of the block, and restore the earlier handlers.
 
-    An interrupt during the start of a session prints pages of errors, and PySpark installs a handler that hides
-    interrupts.
+    Without the delay, an interrupt while a session starts prints pages of errors. PySpark also installs a handler that
+    hides interrupts.
     """
     if current_thread() is not main_thread():
         yield
@@ -162,9 +166,10 @@ def _interrupts_held_back() -> Iterator[None]:
 
 @contextmanager
 def _environment(master: str, python: str | None) -> Iterator[None]:
-    """Set the variables for Java and Python in the block. Except for JAVA_HOME, values of the user are kept.
+    """Set the environment variables for Java and Python during the block.
 
-    python: the Python of executors; None for that of this process, or on a cluster for Spark's choice.
+    Except for JAVA_HOME, values of the user are kept. python: the Python of executors; None for this process's Python,
+    or on a cluster for Spark's choice.
     """
     ours = {"PYSPARK_DRIVER_PYTHON": sys.executable}
     if is_on_this_machine(master):

@@ -1,9 +1,9 @@
 """The command `sweep`: runs many seeds, on Spark or in this process, into a table.
 
 JSON, version 1: `{"format": "tornlog-sweep-result/1", "out", "seeds", "rows", "complete", "interrupted", "outcomes",
-"signatures", "failures": [paths], "files", "report", "seconds", "work_seconds"}`. outcomes, signatures and seconds are
-of this call, the rest is of the table. files is the number of files with rows, null without --compact; report is a
-path, null for a table that is not on this machine.
+"signatures", "failures": [paths], "files", "report", "seconds", "work_seconds"}`. outcomes, signatures and seconds
+describe this call; the other fields describe the table. files is the number of row files, null without --compact;
+report is a path, null for a table that is not on this machine.
 """
 
 from dataclasses import dataclass

@@ -1,12 +1,12 @@
 """Merging: joins the row files of many blocks into one file, sorted by seed.
 
-    1. the merged file is written atomically under the name of its seeds, as any file of rows
-    2. it is read again: the checksum of every page, and every seed once and in order
-    3. the covered files of the blocks are deleted
+    1. the merged file is written atomically and named by its seeds, like any row file
+    2. the merged file is read again, to check every page checksum, and that it has every seed once and in order
+    3. the row files of the merged blocks are deleted
 
-An interrupted merge leaves all rows readable exactly once: before the end of step 1 the files of the blocks are read,
-afterwards the merged file. The names decide, without locks, lists or renames, so this works on POSIX, HDFS and object
-stores. The next call continues the merge.
+After an interrupted merge, every row is still read exactly once. Before step 1 is done, the files of the blocks are
+read; afterwards the merged file is. The file names alone tell which files to read, so merging needs no lock, no list of
+files and no rename, and works on POSIX, HDFS and object stores. The next call continues the merge.
 """
 
 from collections.abc import Iterator
@@ -25,20 +25,20 @@ from .table import Table
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """The file to write, and its source files in ascending order."""
+    """The merged file to write, and its source files in ascending order."""
 
     span: SeedSpan
     parts: tuple[str, ...]
 
 
 class MergeError(Exception):
-    """The rows of a file are not those of its name. No file was deleted."""
+    """Raised if a file does not have the rows that its name states. No file was deleted."""
 
 
 def merge_table(table: Table, engine: Engine) -> int:
-    """Merge the complete rows of a sweep, and return the number of readable row files.
+    """Merge the row files of a sweep with complete rows; return the number of readable row files.
 
-    Raises SweepFileError if there is no sweep or one is running here, MergeError if rows contradict their file name.
+    Raises SweepFileError if the place has no sweep or a running one, MergeError if rows contradict their file name.
     """
     with table.held():
         begun = table.begun()
@@ -47,17 +47,17 @@ def merge_table(table: Table, engine: Engine) -> int:
         files = table.files(every_page=True, engine=engine)
         covered, left = set(files.covered), len(files.whole)
         for merge in engine.results(partial(merge_files, table.place), _merges(begun, files)):
-            covered.discard(merge.span.file_name)  # a damaged one, which is whole now
+            covered.discard(merge.span.file_name)  # replaces a damaged merged file
             covered.update(merge.parts)
             left += 1 - len(merge.parts)
-        # Deleting a file that no merged one covers would lose its rows.
+        # Deleting a file that no merged file covers would lose its rows.
         assert covered <= set(files.covered) | set(files.whole) | set(files.damaged), covered
         table.delete_files(covered, engine)
     return left
 
 
 def merge_files(place: str, merge: Merge) -> Merge:
-    """Write a merged file and verify it. Return the argument."""
+    """Write and verify a merged file. Return `merge`."""
     table = Table(place)
     parts = chain.from_iterable(map(table.batches_of, merge.parts))
     table.write_file(merge.span, _of_every_seed(parts, merge.span))
@@ -74,7 +74,7 @@ def _merges(begun: Begun, files: RowFiles) -> Iterator[Merge]:
 
 
 def _of_every_seed(batches: Iterator[pa.RecordBatch], span: SeedSpan) -> Iterator[pa.RecordBatch]:
-    """Pass rows on. Raises MergeError unless they have each seed of the span once, ascending."""
+    """Yield the batches unchanged. Raises MergeError unless they have each seed of the span once, ascending."""
     at = span.first
     for batch in batches:
         seeds = pa.array(range(at, at + batch.num_rows), pa.int64())

@@ -1,7 +1,8 @@
-"""Sweep request: the seeds of a sweep, and their blocks.
+"""Sweep request: the seeds of a sweep, and their division into blocks.
 
-A block has the seeds of `BLOCK_SECONDS` by a measurement at the start of a sweep, or fewer if cores would be idle. The
-measurement is stored in sweep.json, so a resumed sweep has the same blocks on any machines. Rows do not depend on it.
+A measurement at the start of a sweep tells how many seeds run in `BLOCK_SECONDS`. A block has that many seeds, or fewer
+if cores would be idle. The sizes are stored in sweep.json, so a resumed sweep has the same blocks on any machine. Rows
+do not depend on the sizes.
 """
 
 import json
@@ -16,44 +17,44 @@ from ....scenarios.claims.catalogue import SCENARIOS
 from ..spark.engine import code_here
 
 BLOCK_SECONDS = 45.0
-"""Work in a block: it is lost if an executor dies, and long compared with the 0.1 s for a file and a task."""
+"""Duration of a block. A dead executor loses that much work, but the overhead of a file and a task is only 0.1 s."""
 BLOCK_SECONDS_MIN = 2.0
 BLOCKS_A_CORE = 32
-"""Blocks for each core at least, so that all cores end at about the same time."""
+"""Minimum of blocks per core, so that all cores end at about the same time."""
 BLOCK_SEEDS_MAX = 20_000
-"""A block's rows are held in memory until its file is written, some KB each."""
+"""Maximum of seeds in a block. Its rows, some KB each, are in memory until its file is written."""
 SECONDS_A_SEED = 0.02
-"""The assumed time of a seed that was not measured."""
+"""The assumed duration of a seed without a measurement."""
 MERGED_SEEDS = 1_000_000
-"""Rows of a merged file at most: some 130 MB."""
+"""Maximum of rows in a merged file: about 130 MB."""
 FORMAT = "tornlog-sweep/2"
 _FILE = re.compile(r"(.+)-([0-9]{10,})-([1-9][0-9]*)\.parquet")
 
 
 class SweepFileError(Exception):
-    """A description of a sweep that this version cannot resume."""
+    """Raised for a sweep that this version cannot resume or use."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class SeedSpan:
-    """Seeds [first, first + count) of a scenario: the content and the name of a file of rows."""
+    """Seeds [first, first + count) of a scenario. They are the content of a row file, and its name."""
 
     scenario: str
     first: int
     count: int
 
     def __post_init__(self) -> None:
-        assert self.first >= 0 < self.count, self  # the file name has no sign, and a file without rows is never read
+        # a file name cannot have a minus sign, and a file without rows is never read
+        assert self.first >= 0 < self.count, self
 
     @classmethod
     def of_file(cls, name: str) -> "SeedSpan | None":
-        """Parse the name of a file of rows; None for any other name."""
+        """Parse the name of a row file; None for any other name."""
         found = _FILE.fullmatch(name)
         return None if found is None else cls(found[1], int(found[2]), int(found[3]))
 
     @property
     def end(self) -> int:
-        """Return the seed after the last one."""
         return self.first + self.count
 
     @property
@@ -63,7 +64,7 @@ class SeedSpan:
 
 @dataclass(frozen=True, slots=True)
 class SweepRequest:
-    """Seeds [first, last) of each of some scenarios, optionally on one disk, under one policy, or with one bug."""
+    """Seeds [first, last) of each scenario, optionally with one disk, one policy or one mutant."""
 
     scenarios: tuple[str, ...]
     first: int
@@ -72,14 +73,14 @@ class SweepRequest:
     policy: str | None = None
     mutant: str | None = None
     block_seeds: int | None = None
-    """Seeds of a block; None: by time."""
+    """Number of seeds in a block; None: determined by `BLOCK_SECONDS`."""
 
     @property
     def seeds(self) -> int:
         return len(self.scenarios) * (self.last - self.first)
 
     def sizes(self, seconds_a_seed: Mapping[str, float], cores: int) -> dict[str, int]:
-        """Return the block size of each scenario for measured seconds per seed and so many cores."""
+        """Return the seeds per block of each scenario, for measured seconds per seed and a number of cores."""
         seconds = sum(seconds_a_seed[name] for name in self.scenarios) * (self.last - self.first)
         wanted = min(BLOCK_SECONDS, max(BLOCK_SECONDS_MIN, seconds / (cores * BLOCKS_A_CORE)))
         return {name: max(1, min(BLOCK_SEEDS_MAX, int(wanted / seconds_a_seed[name]))) for name in self.scenarios}
@@ -87,17 +88,17 @@ class SweepRequest:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """The request of a sweep at its start, the code as `code_here` names it, and its blocks."""
+    """A started sweep: its request, the code that runs it (see `code_here`), and its blocks."""
 
     request: SweepRequest
     seeds_a_block: Mapping[str, int] = field(default_factory=dict)
-    """By scenario; absent: not measured."""
+    """Number of seeds in a block, by scenario. A scenario without a measurement is absent."""
     code: str = field(default_factory=code_here)
     began: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
-    """The start, as in 2026-11-24T10:17:59+00:00."""
+    """The start time, as in 2026-11-24T10:17:59+00:00."""
 
     def blocks(self) -> Iterator["Block"]:
-        """Yield all blocks, scenarios taking turns."""
+        """Yield the blocks: the first block of each scenario, then the second of each, and so on."""
         asked, first = self.request, dict.fromkeys(self.request.scenarios, self.request.first)
         while first:
             for name, at in list(first.items()):
@@ -109,7 +110,7 @@ class Begun:
                 first[name] = at + count
 
     def merged(self) -> Iterator[SeedSpan]:
-        """Yield the spans of merged files: as many whole blocks of one scenario as fit."""
+        """Yield the span of each merged file: as many whole blocks of one scenario as fit."""
         for name in self.request.scenarios:
             size = self.block_seeds(name)
             step = max(1, MERGED_SEEDS // size) * size
@@ -117,18 +118,18 @@ class Begun:
                 yield SeedSpan(name, first, min(step, self.request.last - first))
 
     def block_seeds(self, scenario: str) -> int:
-        """Return the block size of a scenario, except its last block."""
+        """Return the number of seeds in a block of a scenario; the last block may have fewer."""
         unmeasured = self.request.block_seeds or int(BLOCK_SECONDS_MIN / SECONDS_A_SEED)
         return self.seeds_a_block.get(scenario, unmeasured)
 
     def to_json(self) -> str:
-        """Return the description that is stored with the rows."""
+        """Return the content of sweep.json."""
         own = {"format": FORMAT, "code": self.code, "began": self.began, "seeds_a_block": dict(self.seeds_a_block)}
         return json.dumps({**own, **asdict(self.request)}, indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> "Begun":
-        """Parse a description. Raises SweepFileError for any other text."""
+        """Parse the content of sweep.json. Raises SweepFileError for an invalid text."""
         try:
             found: dict[str, Any] = json.loads(text)
             if found.pop("format") != FORMAT:
@@ -147,9 +148,9 @@ class Begun:
         assert all(size > 0 for size in self.seeds_a_block.values()), self.seeds_a_block
 
     def require_same(self, request: SweepRequest) -> None:
-        """Raise SweepFileError unless request and code are those of this sweep.
+        """Raise SweepFileError unless this sweep has the given request and was started with the current code.
 
-        Rows of the same seeds are equal only for equal code, and a version does not prove that.
+        The same seeds give equal rows only with equal code, and equal version numbers do not prove that.
         """
         if self.request != request:
             raise SweepFileError("it holds a sweep of other seeds or with other options")
@@ -163,7 +164,7 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some seeds of one scenario: one task and one file of rows."""
+    """Consecutive seeds of one scenario: one task and one row file."""
 
     scenario: str
     first: int
@@ -181,6 +182,6 @@ class Block:
         return self.span.file_name
 
     def batch(self) -> Batch:
-        """Return the arguments of the runner."""
+        """Return the arguments for the runner of seeds."""
         scenario = SCENARIOS[self.scenario].narrowed(disk=self.disk, policy=self.policy)
         return Batch(scenario, self.first, self.count, self.mutant)

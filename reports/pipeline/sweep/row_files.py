@@ -1,10 +1,10 @@
-"""Row files: finds the seeds of each file by its name, and the damaged files.
+"""Row files: finds the row files of a sweep, their seeds, and the damaged files.
 
-    DIR/rows/<scenario>-<first>-<count>.parquet   the rows of seeds [first, first + count) of a scenario, ascending
+    DIR/rows/<scenario>-<first>-<count>.parquet   the rows of seeds [first, first + count) of a scenario, by seed
 
-The file names are the only list of files, so no list must be replaced. A merged file is named in the same way. Until
-they are deleted, the files of its blocks exist too; they are covered and not read. So every row is read once, even if
-a merge was interrupted.
+No other file lists the row files, so no list has to be updated. A merged file is named in the same way. The merged file
+covers the files of its blocks: they are not read, and are deleted later. So every row is read once, even after an
+interrupted merge.
 """
 
 from bisect import bisect_right
@@ -23,25 +23,25 @@ from .rows import SCHEMA
 CHECKED = ds.ParquetFileFormat(
     default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
 )
-"""Reads row files with page checksums."""
+"""The format of row files, with verification of page checksums."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowFiles:
-    """The row files of a table, by name. Invariant: no two files of `whole` hold the same seed."""
+    """Names of the row files of a table. Invariant: no two files of `whole` have the same seed."""
 
     whole: frozenset[str] = frozenset()
-    """Files to read."""
+    """Complete files, which are read."""
     covered: frozenset[str] = frozenset()
-    """Files with seeds that are all in other files."""
+    """Files that are not read, because all their seeds are in files of `whole`."""
     damaged: Mapping[str, str] = field(default_factory=dict)
-    """Files that do not have the rows of their name, and why."""
+    """Files without the rows that their names state, and the reasons."""
     _held: Mapping[str, list[tuple[int, int]]] = field(default_factory=dict)
-    """Seeds in whole files, by scenario: ascending ranges that do not touch."""
+    """Ranges of the seeds in `whole`, by scenario; ascending, with gaps between them."""
 
     @classmethod
     def sorted_out(cls, found: Mapping[str, str | None]) -> "RowFiles":
-        """Sort files by their damage, where None means whole."""
+        """Divide files into whole, covered and damaged. found: the damage by file name; None for an undamaged file."""
         damaged = {name: reason for name, reason in found.items() if reason is not None}
         spans = [span for name in found if name not in damaged and (span := SeedSpan.of_file(name)) is not None]
         whole, covered = set(), set()
@@ -69,13 +69,13 @@ class RowFiles:
         return _in(self._held, span)
 
     def within(self, span: SeedSpan) -> list[str]:
-        """Return the files to read that have only seeds of a span, ascending."""
+        """Return the files of `whole` that have only seeds of a span, ascending."""
         found = [one for one in map(SeedSpan.of_file, self.whole) if one is not None and _is_part(one, span)]
         return [one.file_name for one in sorted(found)]
 
 
 def damage(system: fs.FileSystem, path: str, name: str, *, every_page: bool) -> str | None:
-    """Return why a file does not have the rows of its name; None if it does."""
+    """Return why a file does not have the rows that its name states; None if it has them."""
     span = SeedSpan.of_file(name)
     if span is None:
         return "file name: expected that of a block of seeds"
@@ -94,7 +94,7 @@ def damage(system: fs.FileSystem, path: str, name: str, *, every_page: bool) -> 
 
 
 def may_hold(names: Iterable[str], scenario: str, seed: int) -> list[str]:
-    """Return the names of files that have a seed if they are whole."""
+    """Return the files whose names state that they have a seed."""
     return [name for name in names if (span := SeedSpan.of_file(name)) and _is_part(SeedSpan(scenario, seed, 1), span)]
 
 

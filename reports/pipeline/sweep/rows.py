@@ -3,7 +3,7 @@
     column          type                              meaning
     scenario        string                            name
     seed            int64
-    mutant          string                            bug that was put into the store; null for none
+    mutant          string                            the bug in the store; null for the unmodified store
     disk            string                            name in `DISK_MODELS`, drawn or requested
     policy          string                            drawn or requested
     profiles        list<string>                      the crash profile of each life
@@ -11,27 +11,28 @@
     producers       int32
     lives           int32
     heals           bool                              whether the run checked liveness
-    parameters      string                            everything that the seed drew before the run, as JSON
+    parameters      string                            all values that the seed drew before the run, as JSON
     outcome         string                            held, violated, nondeterministic, harness-error, timed-out or
                                                       crashed
-    invariant       string                            the promise that broke first; null if all held
-    signature       string                            scenario, promise and kind of breach; null if all held
+    invariant       string                            the promise that broke first; null if no promise broke
+    signature       string                            scenario, promise and kind of violation; null if no promise broke
     digest          string                            of the run; empty if it has none
     crashes, ...    int32, int64                      each count of `RunCounts`: messages, steps
     virtual_ns      int64
     injected        map<string, int64>                injected faults, by kind
-    marks           map<string, int64>                rare paths that were taken
+    marks           map<string, int64>                rare code paths of the run
     features        list<string>                      names of `pairs.FEATURES` that the plan switched on
     tried           list<string>                      invariants that were checked after a fault that could break them
     put_latency     list<struct<us: int64, puts: int64>>  virtual time of acknowledged puts, exact to 1 us, ascending
     size            struct<messages, preemptions, sectors: int32>  of the failure; null without one
-    failure         string                            the failure artefact; null without one
-    error           string                            error of the harness or its process; null without one
+    failure         string                            the failure artefact; null without a failure
+    error           string                            error of the harness or of its process; null if there was none
     code            string                            version and source hash of the code that ran the seed
     tornlog, python string                            versions
     wall_seconds    double                            the only column that differs between runs of a seed
 
-Rows of the same seeds are equal except for wall_seconds, independent of machine, process and order.
+The row of a seed depends neither on the machine, nor on the process, nor on the order of seeds, except for
+wall_seconds.
 """
 
 import json
@@ -91,7 +92,7 @@ _OF_RESULT = ("scenario", "seed", "outcome", "digest", "virtual_ns", "wall_secon
 
 
 def row_of(result: SeedResult, mutant: str | None) -> Row:
-    """Return the row of a seed that was run in detail."""
+    """Return the row of a seed's result."""
     failure = result.failure
     size = None if failure is None else failure.smallest.size
     return {

@@ -1,6 +1,6 @@
-"""Sweep sums without Spark, read piece by piece in constant memory.
+"""Sweep sums: aggregates rows without Spark, batch by batch in constant memory.
 
-Pass rates, latencies and detections have the same columns and figures as those of `pipeline.analysis`.
+Pass rates, latencies and detections have the columns and values of `pipeline.analysis`.
 """
 
 from collections import Counter
@@ -25,19 +25,19 @@ _COUNTS = pa.list_(pa.struct([("name", pa.string()), ("times", pa.int64())]))
 
 @dataclass(slots=True)
 class SweepSums:
-    """Sums over rows."""
+    """Sums over the rows of a sweep."""
 
     judged: Counter[str] = field(default_factory=Counter)
     """Seeds with a verdict, by disk."""
     tried: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Seeds with a verdict that tried a promise, by invariant and disk."""
+    """Seeds with a verdict in which a promise was checked after a fault that could break it, by invariant and disk."""
     broken: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Seeds that broke a promise, by invariant and disk."""
     signatures: Counter[str] = field(default_factory=Counter)
     injected: Counter[str] = field(default_factory=Counter)
     marks: Counter[str] = field(default_factory=Counter)
     pairs: Counter[Pair] = field(default_factory=Counter)
-    """Seeds in which a pair of features or faults met."""
+    """Seeds in which two features or faults occurred together, by pair."""
     _outcomes: dict[tuple[Any, ...], Counter[str]] = field(default_factory=dict)
     _puts: dict[tuple[Any, ...], Counter[int]] = field(default_factory=dict)
 
@@ -66,7 +66,7 @@ class SweepSums:
         self._add_puts(rows.filter(pc.is_null(rows["mutant"])))
 
     def pass_rates(self) -> list[Row]:
-        """Return rows with the columns and the order of `pipeline.analysis`."""
+        """Return the pass rates in the format of `pipeline.analysis`."""
         return [
             {
                 **dict(zip(_RUN, run, strict=True)),
@@ -81,7 +81,7 @@ class SweepSums:
         ]
 
     def put_latency(self) -> list[Row]:
-        """Return rows with the columns and the order of `pipeline.analysis`."""
+        """Return the put latencies in the format of `pipeline.analysis`."""
         return [
             dict(zip(_PUT, put, strict=True)) | {"puts": puts.total(), **nearest_ranks(puts), "max_us": max(puts)}
             for put, puts in sorted(self._puts.items())
@@ -106,11 +106,11 @@ def summed(table: Table) -> SweepSums:
 
 
 def detections(table: Table, mutant: str) -> list[Row]:
-    """Return rows with the columns of `pipeline.analysis`, for the one mutant of a sweep."""
+    """Return the detections of a sweep's mutant in the format of `pipeline.analysis`."""
     rows = table.read(["scenario", "seed", "outcome", "invariant", "wall_seconds"])
     found = []
     for scenario in pc.unique(rows["scenario"]).to_pylist():
-        mine = rows.filter(pc.equal(rows["scenario"], scenario))  # by seed, as `read` has them
+        mine = rows.filter(pc.equal(rows["scenario"], scenario))  # `read` returns them sorted by seed
         first = pc.index(mine["outcome"], "violated").as_py()
         used = mine if first < 0 else mine.slice(0, first + 1)
         found.append(

@@ -1,8 +1,8 @@
-"""Sweep: runs the missing seeds of a table, and shrinks the failures.
+"""Sweep: runs the seeds without a row in a table, and shrinks failures.
 
-Seeds run in a child process, so a seed that hangs or kills its process costs only its own row. The parent waits for
-each row with a timeout. The end of a child is recorded as the outcome of its current seed, and the next child
-continues after that seed. The child is forked, which is cheap, and safe because both Spark's worker and the in-process
+Seeds run in a child process, so a seed that hangs or kills its process affects only its own row. The parent waits for
+each row with a timeout. If a child dies, its death is recorded as the outcome of the current seed, and a new child
+continues with the next seed. The child is forked, which is fast. It is safe, because Spark's worker and the in-process
 runner have a single thread.
 """
 
@@ -29,18 +29,18 @@ from .rows import Row, row_of
 from .table import Table
 
 SECONDS_MAX = 60.0
-"""Wall time per seed: far more than the CPU time after which a run counts as endless."""
+"""Wall-time limit per seed: far more than the CPU time after which a run counts as endless."""
 
 _FORK = get_context("fork")
 SHRINK_SECONDS = 15.0
 _MEASURED_SEEDS = 8
 _UNMEASURED_SEEDS = 200
-"""Up to this many seeds per scenario, measuring takes longer than it saves."""
+"""Maximum of seeds per scenario for which a measurement would take more time than it saves."""
 
 
 @dataclass(slots=True)
 class BlockResult:
-    """The result of a block."""
+    """The outcomes and durations of a block."""
 
     block: Block
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -52,7 +52,7 @@ class BlockResult:
         return self.outcomes.total()
 
     def watch(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """Count rows while passing them on."""
+        """Yield the rows unchanged, and count them."""
         for row in rows:
             self.outcomes[row["outcome"]] += 1
             if row["signature"] is not None:
@@ -61,7 +61,7 @@ class BlockResult:
 
 
 def do_block(place: str, block: Block, seconds_max: float = SECONDS_MAX) -> BlockResult:
-    """Run a block, write its rows, and return its result."""
+    """Run the seeds of a block, write their rows, and return the result."""
     began = perf_counter()
     done = BlockResult(block)
     Table(place).write(block, done.watch(isolated_rows(block.batch(), seconds_max)))
@@ -71,23 +71,23 @@ def do_block(place: str, block: Block, seconds_max: float = SECONDS_MAX) -> Bloc
 
 
 def rows_of(batch: Batch) -> Iterator[Row]:
-    """Run a batch in this process, and yield a row for each seed."""
+    """Run seeds in this process, and yield a row for each seed."""
     for result in results_of(batch, cpu_seconds_max=CPU_SECONDS_MAX, in_detail=True):
         yield row_of(result, batch.mutant)
 
 
 def isolated_rows(batch: Batch, seconds_max: float = SECONDS_MAX) -> Iterator[Row]:
-    """Run a batch in child processes, and yield a row for each seed, in order, even if a child dies."""
+    """Run seeds in child processes, and yield a row for each seed, in order, even if a child dies."""
     done = 0
     while done < batch.count:
         rest = replace(batch, first=batch.first + done, count=batch.count - done)
-        for row in _of_one_child(rest, seconds_max):
+        for row in _rows_of_child(rest, seconds_max):
             yield row
             done += 1
 
 
-def _of_one_child(batch: Batch, seconds_max: float) -> Iterator[Row]:
-    """Yield rows until the child ends; the last one may be that of the seed that ended it."""
+def _rows_of_child(batch: Batch, seconds_max: float) -> Iterator[Row]:
+    """Yield the rows of one child. If a seed kills the child, its row is the last."""
     receiver, sender = _FORK.Pipe(duplex=False)
     child = _FORK.Process(target=_run_all, args=(batch, receiver, sender), daemon=True)
     child.start()
@@ -111,16 +111,16 @@ def _of_one_child(batch: Batch, seconds_max: float) -> Iterator[Row]:
 
 
 def _run_all(batch: Batch, receiver: Connection, sender: Connection) -> None:
-    """Send a row for each seed, in the child. `receiver` is the parent's end of the pipe."""
+    """In the child, run all seeds and send their rows. `receiver` is the parent's end of the pipe."""
     become_worker()
     receiver.close()
-    # Objects of the parent must not be freed: some own threads, which a fork does not copy, and would wait for them.
+    # Objects of the parent must not be freed: some wait for their threads then, and a fork does not copy threads.
     gc.freeze()
     try:
         for row in rows_of(batch):
             sender.send(row)
     except BrokenPipeError:
-        return  # the parent has stopped reading
+        return  # the parent does not read any more
 
 
 def _lost_row(batch: Batch, seed: int, outcome: str, error: str) -> Row:
@@ -129,32 +129,30 @@ def _lost_row(batch: Batch, seed: int, outcome: str, error: str) -> Row:
 
 @dataclass(slots=True)
 class SweepProgress:
-    """The progress of a sweep."""
+    """The number of finished seeds and failures of a sweep."""
 
     seeds: int
-    """In all."""
+    """Number of seeds in the request."""
     done_before: int = 0
-    """Seeds already in the table at the start."""
+    """Number of seeds with a row before this call."""
     done: int = 0
-    """Seeds run by this call."""
+    """Number of seeds that this call has run."""
     outcomes: Counter[str] = field(default_factory=Counter)
     signatures: Counter[str] = field(default_factory=Counter)
     work_seconds: float = 0.0
-    """Wall time of the blocks, summed over processes."""
+    """Wall time of the finished blocks, summed over processes."""
 
     @property
     def failures(self) -> int:
-        """Return the number of seeds of this call that broke a promise."""
+        """Return the number of seeds that broke a promise in this call."""
         return self.outcomes["violated"]
 
     @property
     def left(self) -> int:
-        """Return the number of seeds without a row."""
         return self.seeds - self.done_before - self.done
 
     @property
     def is_complete(self) -> bool:
-        """Return whether every seed has its row."""
         return not self.left
 
     def add(self, block: BlockResult) -> None:
@@ -173,10 +171,10 @@ def sweep(
     stop_after: int | None = None,
     on_progress: Callable[[SweepProgress], None] = lambda progress: None,
 ) -> SweepProgress:
-    """Run every seed without a row. stop_after: stop after about this many failures.
+    """Run every seed that has no row.
 
-    Blocks with whole rows are not repeated. Raises SweepFileError if the place has another sweep, one of other code, or
-    one that is running.
+    stop_after: stop after about this many failures. Blocks with a complete row file are not repeated. Raises
+    SweepFileError if the place has a sweep with another request or other code, or a running sweep.
     """
     with table.held():
         begun = table.begun()
@@ -199,9 +197,9 @@ def sweep(
 
 
 def measured_sizes(request: SweepRequest, engine: Engine) -> dict[str, int]:
-    """Return the block size of each scenario, measured with a few seeds on the same engine.
+    """Run a few seeds on the engine, and return the number of seeds in a block of each scenario.
 
-    The result is empty, without a run, if the request is small or sets the size.
+    If the request is small or sets the size, no seed runs and the result is empty.
     """
     if request.block_seeds is not None or request.last - request.first <= _UNMEASURED_SEEDS:
         return {}
@@ -211,7 +209,7 @@ def measured_sizes(request: SweepRequest, engine: Engine) -> dict[str, int]:
 
 
 def seconds_a_seed(block: Block) -> tuple[str, float]:
-    """Return the scenario of a block, and the average wall time of a seed after the first, which warms up."""
+    """Return the scenario of a block, and the average wall time of its seeds except the first, which is slower."""
     rows = isolated_rows(block.batch())
     next(rows)
     began = perf_counter()
@@ -220,7 +218,7 @@ def seconds_a_seed(block: Block) -> tuple[str, float]:
 
 
 def smallest_failures(table: Table) -> list[Failure]:
-    """Return the smallest failure of each signature in a table, by signature; of several, the first in order."""
+    """Return the smallest failure of each signature in a table; of equally small failures, the first."""
     rows = table.read(["scenario", "seed", "signature", "size"], pc.field("signature").is_valid()).to_pylist()
     order = {(row["signature"], tuple(row["size"].values()), row["scenario"], row["seed"]): row for row in rows}
     first: dict[str, tuple[str, int]] = {}
@@ -230,12 +228,12 @@ def smallest_failures(table: Table) -> list[Failure]:
 
 
 def shrunk_failures(failures: list[Failure], engine: Engine, seconds: float = SHRINK_SECONDS) -> Iterator[Failure]:
-    """Yield failures, each with a smaller run beside the original if one is found in time."""
+    """Yield each failure, with a smaller run beside the original if the shrinker finds one in time."""
     texts = [failure.to_json() for failure in failures]
     for text in engine.results(partial(shrunk_text, seconds=seconds), texts):
         yield Failure.from_json(text)
 
 
 def shrunk_text(text: str, seconds: float) -> str:
-    """Return a failure artefact with a smaller run added."""
+    """Return a failure artefact with an added smaller run."""
     return shrunk_within(Failure.from_json(text), seconds).to_json()

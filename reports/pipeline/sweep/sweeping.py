@@ -1,4 +1,4 @@
-"""Implementation of the command `sweep`: the engine, progress, the report and the output."""
+"""Implementation of `sweep`: opens the engine, shows progress, writes report and output."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -99,7 +99,7 @@ def sweep_seeds(asked: SweepOptions) -> NoReturn:
     elif latest:
         (done,), small = latest, smallest_failures(table)
     else:
-        raise typer.Exit(interruption.exit_code)  # before there was anything to report
+        raise typer.Exit(interruption.exit_code)  # no result exists yet
     paths, files_left = dict[str, Path](), ResultFiles()
     with files_left.attempt(), results_written("--out"):
         paths = write_failures(small, here)
@@ -142,7 +142,7 @@ def sweep_seeds(asked: SweepOptions) -> NoReturn:
 def _printed(
     done: "SweepProgress", files: int | None, small: Sequence[Failure], paths: Mapping[str, Path]
 ) -> Iterator[ResultBlock]:
-    """Yield what a terminal shows."""
+    """Yield the texts for the terminal."""
     rows = [Row((name, count)) for name, count in sorted(done.outcomes.items(), key=lambda pair: -pair[1])]
     yield ResultTable("Outcomes", On.TERMINAL, texts=("outcome",), figures=("seeds",), rows=rows)
     lines = [] if files is None else [f"all rows are in {counted(files, 'file')}"]
@@ -155,7 +155,7 @@ def _printed(
 
 
 def with_ui(master: str, conf: list[str] | None) -> list[str] | None:
-    """Return the Spark properties with its UI on, unless they set it or the work is local.
+    """Return the Spark properties, with Spark's UI switched on unless they set it or the work is local.
 
     A sweep on a cluster takes hours, and the UI shows its executors, tasks and failures.
     """

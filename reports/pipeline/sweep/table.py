@@ -1,14 +1,15 @@
-"""Sweep table: Parquet files of rows, on any file system that Arrow knows.
+"""Sweep table: stores rows in Parquet files, on any file system that Arrow supports.
 
     DIR/sweep.json            the request, the fields of `SweepRequest`, the code, and the sizes of blocks
     DIR/sweep.lock            held by a running sweep; on this machine's file systems only
-    DIR/rows/<span>.parquet   the rows of a block or of merged blocks, whole or absent; see `row_files`
+    DIR/rows/<span>.parquet   the rows of a block or of merged blocks; see `row_files`
 
-A file is named by its seeds. If a block is written twice, after a kill or a retried task, each seed is still there
-once. A block that was reported as done survives a power cut: `whole_file` syncs the file and its name.
+The seeds are the name of a file. If a block is written twice, because a task was killed or retried, the second file
+replaces the first, so each seed is stored once. A block that was reported as done survives a power cut: `whole_file`
+syncs the file and its name.
 
-A whole file has a footer at its end, with the columns of `rows` and as many rows as the name says, and a checksum in
-each page. Any other file is damaged: it is not read but named, and its blocks are done again.
+A complete file has a footer with the columns of `rows` and with the number of rows that its name states, and a checksum
+in each page. Any other file is damaged. It is reported and not read, and its blocks run again.
 """
 
 import errno
@@ -36,14 +37,14 @@ from .rows import SCHEMA, Row, batch_of
 Item = TypeVar("Item")
 
 GROUP_ROWS = 20_000
-"""Rows of a row group, except a file's last: few enough to hold, enough to make footers negligible."""
+"""Rows per row group: few enough to keep in memory, and enough to make the size of footers negligible."""
 _ROWS_AT_ONCE = 100
-"""Rows held as Python objects, which take many times the memory of Arrow."""
+"""Maximum of rows as Python objects, which need many times the memory of Arrow."""
 _FILES_AT_ONCE = 64
-"""Files checked as one piece of work."""
+"""Number of files that one task checks."""
 _ZSTD_LEVEL = 9
 _ORPHAN_SECONDS = 86_400
-"""Age from which a file written aside counts as abandoned, where no lock shows whether a sweep is running."""
+"""Age at which a temporary file counts as abandoned on file systems without locks, where a sweep may be running."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Table:
     place: str
 
     def begun(self) -> Begun | None:
-        """Return the request and the code of the sweep here, None without one. Raises SweepFileError."""
+        """Return the request and the code of the sweep in this place; None without a sweep. Raises SweepFileError."""
         system, root = open_place(self.place)
         path = f"{root}/sweep.json"
         if system.get_file_info(path).type != fs.FileType.File:
@@ -62,7 +63,7 @@ class Table:
             return Begun.from_json(stream.read().decode())
 
     def begin(self, begun: Begun) -> None:
-        """Make the place, and write the description of a new sweep. Raises SweepFileError if a sweep has rows there."""
+        """Create the place, and write sweep.json. Raises SweepFileError if the place has rows."""
         system, root = open_place(self.place)
         make_directory(system, f"{root}/rows")
         if self._names():
@@ -72,9 +73,9 @@ class Table:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other sweeps out of the place during the block, and remove files that killed sweeps left aside.
+        """Lock the place during the block, and remove temporary files of killed sweeps.
 
-        Raises SweepFileError if another sweep is running here. Only file systems of this machine have locks.
+        Raises SweepFileError if another sweep is running in this place. Only local file systems have locks.
         """
         system, root = open_place(self.place)
         if not is_local(system):
@@ -84,7 +85,7 @@ class Table:
         make_directory(system, root)
         with open(f"{root}/sweep.lock", "a+") as lock:
             try:
-                # its children do not have it, and a death ends it
+                # children do not inherit the lock, and the kernel releases it if the process dies
                 fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 if error.errno not in (errno.EACCES, errno.EAGAIN):
@@ -99,20 +100,20 @@ class Table:
             yield
 
     def files(self, *, every_page: bool = False, engine: Engine | None = None) -> RowFiles:
-        """Return the files of rows that are whole by their footers or, on request, by the checksum of every page.
+        """Return the row files, with their damage according to the footers.
 
-        engine: does the checks; this process without one.
+        every_page: verify the checksum of every page too. engine: runs the checks; None: this process does.
         """
-        look = partial(_looked_at, self.place, every_page=every_page)
+        look = partial(_damage_of_files, self.place, every_page=every_page)
         found = (engine or InProcess()).results(look, _batched(self._names(), _FILES_AT_ONCE))
         return RowFiles.sorted_out({name: reason for some in found for name, reason in some.items()})
 
     def write(self, block: Block, rows: Iterable[Row]) -> None:
-        """Write a block's rows durably, all or none, and replace an earlier file."""
+        """Write the rows of a block durably and atomically, replacing an earlier file."""
         self.write_file(block.span, (batch_of(some) for some in _batched(rows, _ROWS_AT_ONCE)))
 
     def write_file(self, span: SeedSpan, batches: Iterable[pa.RecordBatch]) -> None:
-        """Write the rows of seeds as one file, in the same way."""
+        """Write the rows of a span durably and atomically."""
         system, root = open_place(self.place)
         with (
             whole_file(system, f"{root}/rows/{span.file_name}") as stream,
@@ -124,22 +125,21 @@ class Table:
                 writer.write_table(group, row_group_size=GROUP_ROWS)
 
     def delete_files(self, names: Iterable[str], engine: Engine) -> None:
-        """Delete files of rows that exist."""
         for _ in engine.results(partial(_delete, self.place), _batched(sorted(names), _FILES_AT_ONCE)):
             pass
 
     def read(self, columns: list[str] | None = None, where: ds.Expression | None = None) -> pa.Table:
-        """Return all rows that match, by scenario and seed."""
+        """Return the rows that satisfy `where`, sorted by scenario and seed."""
         keys = [name for name in ("scenario", "seed") if columns is not None and name not in columns]
         found = self._rows().to_table(None if columns is None else [*columns, *keys], filter=where)
         return found.sort_by([("scenario", "ascending"), ("seed", "ascending")]).drop_columns(keys)
 
     def batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """Yield some columns of all rows, in pieces and in no order."""
+        """Yield the given columns of all rows in batches, unsorted."""
         yield from self._rows().to_batches(columns=columns)
 
     def batches_of(self, name: str) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one file, in order."""
+        """Yield the rows of one file in batches, by seed."""
         yield from self._rows([name]).to_batches(batch_readahead=2)
 
     def failure_text(self, scenario: str, seed: int) -> str:
@@ -154,7 +154,7 @@ class Table:
         return ds.dataset(paths, schema=SCHEMA, filesystem=system, format=CHECKED)
 
     def _names(self) -> list[str]:
-        """Return the names of all files of rows, without files written aside."""
+        """Return the names of all row files, without temporary files."""
         return [file.base_name for file in self._listed() if not is_aside(file.base_name)]
 
     def _listed(self) -> list[fs.FileInfo]:
@@ -175,7 +175,7 @@ def _delete(place: str, names: list[str]) -> None:
         try:
             system.delete_file(f"{root}/rows/{name}")
         except FileNotFoundError:
-            continue  # a task that is done twice
+            continue  # a task that ran twice has already deleted the file
 
 
 def _batched(items: Iterable[Item], count: int) -> Iterator[list[Item]]:
@@ -184,14 +184,14 @@ def _batched(items: Iterable[Item], count: int) -> Iterator[list[Item]]:
         yield some
 
 
-def _looked_at(place: str, names: list[str], *, every_page: bool) -> dict[str, str | None]:
-    """Return the damage of each of some files of rows; None: whole."""
+def _damage_of_files(place: str, names: list[str], *, every_page: bool) -> dict[str, str | None]:
+    """Return the damage of each row file; None for an undamaged file."""
     system, root = open_place(place)
     return {name: damage(system, f"{root}/rows/{name}", name, every_page=every_page) for name in names}
 
 
 def _grouped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Yield rows in tables of GROUP_ROWS, the last one of fewer."""
+    """Yield the rows in tables of GROUP_ROWS; the last table may be smaller."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         waiting.append(batch)

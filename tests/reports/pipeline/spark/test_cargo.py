@@ -33,7 +33,7 @@ def test_the_python_is_that_of_the_first_archive(there: list[str]) -> None:
 def test_a_wheel_is_handed_over_under_a_name_that_spark_imports_from(there: list[str], tmp_path: Path) -> None:
     wheel, module, _ = there
     (tmp_path / "aside").mkdir()
-    named, as_it_is = Cargo.of([wheel, module]).as_spark_imports_it(tmp_path / "aside")
+    named, as_it_is = Cargo.of([wheel, module]).importable_files(tmp_path / "aside")
 
     assert Path(named).name == "mine-1.0-py3-none-any.zip"
     assert Path(named).read_bytes() == Path(wheel).read_bytes()
