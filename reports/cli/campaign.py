@@ -1,4 +1,4 @@
-"""Implementation of `run`: the campaign, round after round, and its results."""
+"""Implementation of `run`: runs a campaign of seeds in rounds, and builds the result."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,11 +38,11 @@ from .run import RunOptions
 from .run_result import RunResults, failures_in_turn, run_result
 
 _SECONDS = 30.0
-"""Default time budget, without a time and without seeds."""
+"""Default time budget, if the command line has neither a time nor seeds."""
 
 
 def campaign(asked: RunOptions) -> NoReturn:
-    """Run the campaign of a command line, write and show the result, and exit."""
+    """Run the campaign that a command line describes, write and print the result, and exit."""
     if asked.processes is not None or asked.python:
         _require_fit_for_processes(asked)
         check_processes(asked)
@@ -115,7 +115,7 @@ def _require_fit_for_processes(asked: RunOptions) -> None:
 def _with_files(
     results: RunResults, asked: RunOptions, scenario: Scenario, out: Path | None
 ) -> tuple[RunResults, Path | None, ResultFiles]:
-    """Write failures and timelines. Return the results with them, the directory of the page, and the attempts."""
+    """Write failures and timelines; return the results with their paths, the page's directory, and write errors."""
     files, paths, drawn = ResultFiles(), dict[str, Path](), list[Path]()
     left: dict[str, FailureLinks] = {}
     place: Path | None = None
@@ -127,7 +127,7 @@ def _with_files(
     failures = failures_in_turn(results.broken)
     with files.attempt(), results_written("--out"):
         paths = write_failures((failure for tally in results.tallies for failure in tally.failures), out)
-        # A user who interrupts a run does not wait for timelines: `tornlog replay` draws them.
+        # A user who interrupts a run does not want to wait for timelines. `tornlog replay` can draw them later.
         left = leave_timelines(failures, paths, out, again, draws=not results.reach.interrupted)
         place = out
     left = left or leave_timelines(failures, paths, None, again)
@@ -141,14 +141,14 @@ def _with_files(
 
 
 def _run_again(asked: RunOptions, failure: Failure) -> str:
-    """Return the command that repeats the seed of a failure without a file."""
+    """Return the command that runs the seed of a failure again, without a failure file."""
     named = {"disk": asked.disk, "policy": asked.policy, "mutant": asked.mutant, "as": asked.as_}
     points = " --attribute-points" if asked.attribute_points else ""
     return f"tornlog run {failure.scenario} --seed {failure.seed}{options_text(**named)}{points}"
 
 
 def _bugs(asked: RunOptions) -> tuple[Version | None, str | None]:
-    """Return the version of --as, and the mutant; a version is a mutant too."""
+    """Return the version that --as names, and the mutant; a version counts as a mutant too."""
     name, mutant = asked.as_, asked.mutant
     require_mutant(mutant)
     if name is None:
@@ -231,7 +231,7 @@ def _run_all(
 def _tallies_of_kept(
     out: Path | None, scenarios: Sequence[Scenario], mutant: str | None, interruption: Interruption
 ) -> dict[str, Tally]:
-    """Return tallies with the stored failures of the scenarios that still fail; print a note about each other one."""
+    """Return tallies of the stored failures that still fail; print a note about each stored failure."""
     tallies: dict[str, Tally] = {}
     named = {scenario.name: scenario for scenario in scenarios}
     for path, failure in _kept(out):
@@ -256,7 +256,7 @@ def _kept(out: Path | None) -> Iterator[tuple[Path, Failure]]:
 
 
 def _kept_again(failure: Failure) -> Failure | str:
-    """Return the failure as it occurs with the current code, or why it does not."""
+    """Replay a stored failure. Return it as it occurs with the current code, or the reason why it does not occur."""
     try:
         with applied_mutant(failure.mutant), cpu_limit(CPU_SECONDS_MAX):
             replayed = replay(failure.smallest.record)

@@ -16,31 +16,31 @@ from rich.table import Table
 
 
 class PipedConsole(Console):
-    """A console that lets the command line handle a closed pipe."""
+    """A console whose closed pipe is an exception that the command line handles."""
 
     def on_broken_pipe(self) -> None:
-        """Raise BrokenPipeError. rich would exit with 1, which here means a broken promise."""
+        """Raise BrokenPipeError. rich would exit with 1, but tornlog uses 1 for a broken promise."""
         raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
 OUT = PipedConsole(highlight=False)
-"""Results."""
+"""The console for results."""
 ERR = Console(stderr=True, highlight=False)
-"""Progress and errors. If JSON goes to standard output, also findings."""
+"""The console for progress and errors, and for findings if JSON is written to standard output."""
 T = TypeVar("T")
 _LINE_EVERY_SECONDS = 5.0
-"""Minimum interval between progress lines of work with items of several seconds, except for the last line."""
+"""Minimum interval between progress lines if each item takes seconds. The last line is always printed."""
 _SIGN_EVERY_SECONDS = 60.0
-"""Interval between log lines of other long work."""
+"""Interval between progress lines of other long work."""
 
 
 def findings_console(json_file: str | None) -> Console:
-    """Return the console for findings: standard output, unless JSON is written there."""
+    """Return the console for findings: standard output, or standard error if JSON is written to standard output."""
     return ERR if json_file == "-" else OUT
 
 
 def print_error(error: object) -> None:
-    """Print an error that stopped a command, in red and without markup."""
+    """Print the error that stopped a command, in red and without markup."""
     ERR.print(str(error), style="red", markup=False, soft_wrap=True)
 
 
@@ -51,11 +51,11 @@ def print_note(text: str) -> None:
 
 @contextmanager
 def progress_shown(what: str = "", total: float | None = None, *, ticks: bool = True) -> Iterator[Callable[..., None]]:
-    """Show progress on standard error until the block ends, or one line a minute in a pipe. Yield the update function.
+    """Show a progress bar on standard error during the block; in a pipe, print one line a minute.
 
-    It takes the arguments of rich's `Progress.update`, and `facts`, a text after the bar. ticks: whether a thread
-    updates
-    the elapsed time. A process that forks should use no thread, and must pass `refresh`.
+    Yield the update function. It has the arguments of rich's `Progress.update`, and `facts`, a text after the bar.
+    ticks: whether a thread updates the elapsed time. A process that forks should not have this thread, and must pass
+    `refresh`.
     """
     with _display(what, total, ticks=ticks) as update:
         printed_at = monotonic()
@@ -84,9 +84,9 @@ def _display(what: str, total: float | None, *, ticks: bool) -> Iterator[Callabl
 def followed(
     what: str, found: Iterable[T], total: int | None, about: Callable[[T], str] = lambda one: ""
 ) -> Iterator[T]:
-    """Yield items, and show their progress on standard error: a bar, or lines in a pipe.
+    """Yield items, and show the progress on standard error: a bar, or lines in a pipe.
 
-    what: one or two words; total: the number of items, None if unknown; about: names an item.
+    what: the work in one or two words; total: the number of items, None if unknown; about: returns the name of an item.
     """
     done, printed_at = 0, monotonic()
     with _display(what, total, ticks=True) as update:
@@ -108,7 +108,7 @@ def print_paths(paths: Iterable[Path]) -> None:
 
 
 def plain_table(title: str, texts: Sequence[str], figures: Sequence[str]) -> Table:
-    """Return a table without lines: text columns first, then figures."""
+    """Return a table without rules: columns of text, then columns of numbers."""
     table = Table(title=title, title_justify="left", box=SIMPLE, show_edge=False, pad_edge=False, collapse_padding=True)
     for name in texts:
         table.add_column(name, no_wrap=name != "what")

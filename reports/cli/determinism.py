@@ -1,4 +1,4 @@
-"""Implementation of `run --check-determinism --processes N`: repeats seeds in processes.
+"""Implementation of `run --check-determinism --processes N`: repeats seeds in other processes.
 
 JSON: `{"format": "tornlog-determinism/1", "witnesses": [names], "runs", "digests": {scenario: digest}, "differences":
 [lines], "errors": [texts], "seconds"}`.
@@ -24,7 +24,7 @@ _DIFFERENCES_SHOWN_MAX = 10
 
 
 def check_processes(asked: RunOptions) -> NoReturn:
-    """Run seeds here, and again in processes with another order and other hashes; report differences, and exit."""
+    """Run seeds in this process, then in others with another seed order and hash seed; report differences, and exit."""
     scenarios, wanted = scenarios_named(asked.names, None, None), seeds_in(asked.seeds or SEEDS, None)
     assert wanted is not None, asked.seeds
     pythons = [path for one in asked.python or () for path in (installed() if one == "all" else [one])]

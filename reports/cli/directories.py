@@ -1,10 +1,10 @@
 """Commands for store directories: `inspect`, `verify`, `dump`, `rebuild`, and `config`.
 
-They change nothing in the directory. Exit codes: 0 all held, 1 damage or a broken promise, 2 usage, or a directory
-without any part of a store, 3 an unreadable file, or a new directory or output that cannot be written. Damage that the
-next start repairs by itself is a note. Other damage is one line each, as `file @ offset: field: expected X, found Y`,
-with files relative to the store directory. It is printed after the table, or on standard error if standard output has
-JSON.
+They change nothing in the directory. Exit codes: 0 no damage and no broken promise, 1 damage or a broken promise, 2
+usage, or a directory without any part of a store, 3 an unreadable file, or a new directory or output that cannot be
+written. Damage that the next start of the store repairs is printed as a note. Other damage is printed after the table,
+or on standard error if standard output has JSON, as `file @ offset: field: expected X, found Y`, with paths relative to
+the store directory.
 """
 
 import json
@@ -41,7 +41,7 @@ from .present_directories import show_inspection, show_rebuilt, show_settings, s
 _LINES_MAX = 50
 _LONG_BYTES = 256 * MIB
 _SPLIT_BYTES = 128 * MIB
-"""Log bytes judged at once by one of several processes."""
+"""Log bytes that one of several processes checks at a time."""
 T = TypeVar("T")
 
 Directory = Annotated[
@@ -57,7 +57,7 @@ LogBytes = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class _GeometryOptions:
-    """Options for facts that the files of a store may not tell."""
+    """Options for file sizes that the files of a store may not tell."""
 
     config: ConfigFile = None
     commit_log_size: LogBytes = None
@@ -81,7 +81,7 @@ class _GeometryOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class InspectOptions(_GeometryOptions):
-    """Recover a store directory in memory only, and show it."""
+    """Recover a store directory in memory only, and print its content."""
 
     directory: Directory
     json_file: JsonFile = None
@@ -97,10 +97,7 @@ def inspect(asked: InspectOptions) -> NoReturn:
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyOptions(InspectOptions):
-    """Check records, queues and checkpoint of a store directory.
-
-    Nothing is recovered before.
-    """
+    """Check records, queues and checkpoint of a store directory, without recovery before."""
 
     jobs: Jobs = 1
 
@@ -117,11 +114,12 @@ def verify(asked: VerifyOptions) -> NoReturn:
 
 @contextmanager
 def spread_over(jobs: int) -> Iterator[PartSpread]:
-    """Yield a function that judges items in so many processes; 1 means in this process."""
+    """Yield a function that checks items in `jobs` processes; 1 means in this process."""
     if jobs == 1:
         yield _spread_by(map)
         return
-    from ...scenarios.campaigns.worker_pool import worker_pool  # help needs no scenarios
+    # imported here, because `--help` does not need the scenarios
+    from ...scenarios.campaigns.worker_pool import worker_pool
 
     with worker_pool(jobs) as pool:
         yield _spread_by(pool.map)
@@ -135,14 +133,14 @@ def _spread_by(mapped: Callable[[Callable[[Any], Any], Sequence[Any]], Iterator[
 
 
 def _judged_here(judgement: Judgement[Item, Result], item: Item) -> Result:
-    """Return the judgement of one item. A process opens its own files, and its maps are released afterwards."""
+    """Return the result for one item. Each process opens the files itself, and closes its mappings afterwards."""
     world = overlay_world()
     return judgement(world.files, world.core, item)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DumpOptions:
-    """Print messages as JSON lines, read from the log in its order."""
+    """Print the messages of a log as JSON lines, in log order."""
 
     directory: Directory
     topic: Annotated[str | None, typer.Option(help="Only this topic's messages.")] = None
@@ -191,14 +189,14 @@ def dump(asked: DumpOptions) -> NoReturn:
 
 
 def _dumped(settings: StoreConfig, selection: Selection, body: BodyText) -> Iterator[dict[str, Any] | CorruptFileError]:
-    """Yield the items of `dump_log`. Its errors are those of the store; other errors are those of the output."""
+    """Yield the items of `dump_log`; handle errors of the store here, so that others are errors of the output."""
     with _exit_if_not_readable_as_store(settings.store_path_root_dir):
         yield from dump_log(OverlayFiles, settings, selection, body)
 
 
 @contextmanager
 def _exit_if_not_readable_as_store(root: str) -> Iterator[None]:
-    """Exit with 1 and the place if damage prevents reading, or with 3 if a file is unreadable."""
+    """Exit with 1 if the block finds damage, which is printed, or with 3 if a file is unreadable."""
     try:
         with _exit_if_unreadable():
             try:
@@ -213,7 +211,7 @@ def _exit_if_not_readable_as_store(root: str) -> Iterator[None]:
 
 
 def _drop_output() -> None:
-    """Discard the buffered rest of standard output."""
+    """Discard the buffered output of standard output."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -248,7 +246,7 @@ def rebuild(asked: RebuildOptions) -> NoReturn:
         _require_store(root, geometry)
     is_local = "://" not in old_path and "://" not in new_path
     places = [] if "://" in old_path else _places(old_path, geometry)
-    if root == new or new.startswith(root.rstrip("/") + "/") or (is_local and _is_in(places, new_path)):
+    if root == new or new.startswith(root.rstrip("/") + "/") or (is_local and _is_inside(places, new_path)):
         raise typer.BadParameter("must not be the store itself, or in it", param_hint="--to")
     _refuse_output_in([*places, new_path], json_file)
     if master is not None:
@@ -275,7 +273,7 @@ def rebuild(asked: RebuildOptions) -> NoReturn:
 
 
 def _store_at(directory: Path, geometry: Geometry, json_file: str | None) -> tuple[str, Geometry]:
-    """Return the absolute path and the geometry. Raises BadParameter without a store, or for output inside it."""
+    """Return a store's absolute path and geometry. Raises BadParameter without a store, or for output inside it."""
     root = os.path.abspath(directory)
     _require_store(root, geometry)
     _refuse_output_in(_places(root, geometry), json_file)
@@ -283,7 +281,7 @@ def _store_at(directory: Path, geometry: Geometry, json_file: str | None) -> tup
 
 
 def _places(root: str, geometry: Geometry) -> list[str]:
-    """Return all directories of a store; parts may be links or elsewhere, such as the log."""
+    """Return all directories of a store. A part such as the log may be a link or in another directory."""
     try:
         paths = log_paths(OverlayFiles(), root, geometry)
     except (OSError, ValueError):
@@ -294,7 +292,7 @@ def _places(root: str, geometry: Geometry) -> list[str]:
 
 
 def _require_store(root: str, geometry: Geometry) -> None:
-    """Raise BadParameter if a directory has no part of a store. A store without one part is damaged, not missing."""
+    """Raise BadParameter if a directory has no part of a store. A store with a missing part counts as damaged."""
     parts = [*_places(root, geometry)[1:], os.path.join(root, "abort")]
     if len(parts) > 1 and not any(map(_may_exist, parts)):
         raise typer.BadParameter(f"{root}: no store: it has no log, no queues and no checkpoint", param_hint="DIR")
@@ -306,25 +304,25 @@ def _may_exist(path: str) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:
-        return True  # the command reports why it cannot be read
+        return True  # the command itself reports why the directory cannot be read
     return True
 
 
-def _is_in(places: Iterable[str], path: str) -> bool:
-    """Return whether a path is equal to or inside one of some places, with links resolved."""
+def _is_inside(places: Iterable[str], path: str) -> bool:
+    """Return whether a path, with links resolved, is equal to or inside one of the places."""
     path = os.path.realpath(path)
     return any(os.path.commonpath([place, path]) == place for place in map(os.path.realpath, places))
 
 
 def _refuse_output_in(places: Iterable[str], json_file: str | None) -> None:
-    if json_file is not None and json_file != "-" and _is_in(places, json_file):
+    if json_file is not None and json_file != "-" and _is_inside(places, json_file):
         raise typer.BadParameter(f"{json_file}: must not be in the store", param_hint="--json")
 
 
 def _rebuilt_by(
     master: str, ship: list[str] | None, conf: list[str] | None, root: str, new: str, geometry: Geometry
 ) -> Rebuilt:
-    """Rebuild on an engine; exit with 1 if only a local rebuild can do it, with 3 if a file fails."""
+    """Rebuild on an engine. Exit with 1 if only a local rebuild is possible, with 3 if a file operation fails."""
     from ..pipeline.rebuild.rebuilding import UnsoundStoreError, rebuild_with
     from ..pipeline.spark.options import engine_for, place_of
 
@@ -373,7 +371,7 @@ def _kept_if_whole(new: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class ConfigOptions:
-    """Show every setting of a store with default and meaning."""
+    """Print every setting of a store with its default and meaning."""
 
     config: ConfigFile = None
     json_file: JsonFile = None
@@ -407,7 +405,7 @@ def _geometry_options(
     hash_slots: int | None = None,
     index_entries: int | None = None,
 ) -> Geometry:
-    """Return the geometry of the options, which override those of the configuration file."""
+    """Return the geometry: values of the options, else of the configuration file."""
     conf = Geometry()
     if config is not None:
         with _usage_errors(config):
@@ -432,7 +430,7 @@ def _exit_if_unreadable() -> Iterator[None]:
 
 @contextmanager
 def _progress(log_bytes: int) -> Iterator[Callable[[int], None]]:
-    """Yield a function that counts log bytes. A long log has a progress bar on a terminal."""
+    """Yield a function that counts processed log bytes. For a long log, a terminal shows a progress bar."""
     console = Console(stderr=True)
     if not console.is_terminal or log_bytes < _LONG_BYTES:
         yield lambda read_bytes: None
@@ -449,4 +447,4 @@ def _log_bytes(root: str, geometry: Geometry) -> int:
         statuses = log_statuses(files, log_paths(files, root, geometry))
         return sum(status.size_bytes for _, status in statuses)
     except (OSError, ValueError):
-        return 0  # the verification reports the error
+        return 0  # the verification itself reports the error

@@ -1,4 +1,4 @@
-"""Implementation of `explore`: explores crashes or schedules, and builds the result."""
+"""Implementation of `explore`: tries crashes or schedules, and builds the result."""
 
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -60,7 +60,7 @@ def _write(failures: list[Failure], out: Path | None, files: ResultFiles) -> dic
 
 
 def _failures_block(failures: list[Failure], paths: dict[str, Path], again: str) -> Failures:
-    """Return the failures. again: the hint for a failure without a file."""
+    """Return the block of failures. again: the replay hint for a failure without a file."""
     commands = {name: replay_command(path) for name, path in paths.items()}
     texts = [failure_text(failure, commands.get(failure.signature, again)) for failure in failures]
     return Failures("Failures", On.ALARM, groups=[FailureGroup(texts)])

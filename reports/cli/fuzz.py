@@ -4,10 +4,10 @@ JSON, version 1: `{"format": "tornlog-fuzz/1", "engine", "seed", "mutant", "form
 "refused", "broken", "outcomes", "corpus", "seconds", "cpu_seconds", "inputs_per_second", "findings": [finding]}],
 "not_run": [formats], "interrupted": true or false}` with finding `{"signature", "expected", "found", "number",
 "input_bytes", "file"}`; file is empty without --out. Of --replay: `{"format": "tornlog-fuzz-replay/1", "name",
-"mutant", "same", "outcome", "signature", "expected", "found"}`. outcome is set if the input breaks no promise, else the
-three fields after it. same tells whether the result is as recorded; null for an input without a record.
-outcomes: distinct refused fields and accepted paths; corpus: inputs kept for further mutation; number: of the input,
-from 1; input_bytes: of the smallest input found that breaks the promise.
+"mutant", "same", "outcome", "signature", "expected", "found"}`. outcome is set if the input breaks no promise;
+otherwise signature, expected and found are set. same tells whether the result equals the recorded result; null for an
+input without a record. outcomes: number of distinct refused fields and accepted paths; corpus: inputs kept for further
+mutation; number: number of the input, from 1; input_bytes: size of the smallest input found that breaks the promise.
 """
 
 from dataclasses import dataclass

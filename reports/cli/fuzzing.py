@@ -1,4 +1,4 @@
-"""Implementation of `fuzz`: runs formats in processes, and builds the result."""
+"""Implementation of `fuzz`: fuzzes formats in several processes, and builds the result."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures.process import BrokenProcessPool
@@ -45,7 +45,7 @@ from .options import (
 _SECONDS = 10.0
 _SHOWN_CHARACTERS = 300
 _COUNTS = ("name", "inputs", "accepted", "refused", "broken", "outcomes", "corpus")
-"""Fields of `FuzzReport` with the same name in JSON."""
+"""Fields of `FuzzReport` that have the same name in JSON."""
 
 
 def fuzz_formats(asked: FuzzOptions) -> NoReturn:
@@ -118,9 +118,9 @@ def _names(formats: list[str] | None) -> list[str]:
 
 
 def _results(every: list[FuzzSettings], engine: str, jobs: int, interruption: Interruption) -> Iterator[FuzzReport]:
-    """Yield the report of each format, in order, with a progress display.
+    """Yield the report of each format, in order, and show the progress.
 
-    If interrupted, the own engine returns its partial report, while that of atheris is lost.
+    After an interruption the built-in engine returns a partial report; atheris returns none.
     """
     is_ours = engine != "atheris"
     with progress_shown(total=len(every), ticks=jobs == 1) as update:
@@ -179,7 +179,7 @@ def _formats_table(results: list[FuzzReport], reach: Reach) -> ResultTable:
 
 
 def _short(count: int) -> str:
-    """Return a number in at most seven characters."""
+    """Return a number as text with at most seven characters."""
     return f"{count:,}" if count < 1_000_000 else f"{count / 1e6:.2f} M"
 
 
@@ -240,7 +240,7 @@ def _replay(file: Path, asked: FuzzOptions) -> NoReturn:
 
 
 def _finding_in(file: Path) -> FuzzFailure | None:
-    """Return the finding in a file; None for a raw input. Raises BadParameter for an invalid finding."""
+    """Return the finding that a file contains; None for a raw input. Raises BadParameter for an invalid finding."""
     if file.suffix != ".json":
         return None
     try:

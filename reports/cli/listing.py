@@ -1,4 +1,4 @@
-"""The command `list`: prints the names that other commands take."""
+"""The command `list`: prints the names that other commands accept."""
 
 from typing import Annotated
 

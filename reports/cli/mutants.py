@@ -1,11 +1,12 @@
-"""Options of `mutants`, which runs known bugs.
+"""Options of `mutants`, which runs the scenarios on stores with known bugs.
 
-JSON: a list of `{"id", "found", "scenario", "invariant", "expected": whether the mutant names that invariant, "seeds",
-"core_seconds", "reached": seeds in which its code ran or null for a constant, "bit": seeds in which it reported a
-changed behaviour or null if it does not report, "differing": null or `{"seeds", "of"}`, "missed_because", "finds":
-[{"scenario", "seed", "invariant", "seeds", "core_seconds"}], "shrunk", "clean_violation", "error"}`. seeds and
-core_seconds are up to the first find. shrunk is null without --shrink, else `{"messages", "preemptions", "switches",
-"sectors", "faults", "lives", "tries", "seconds"}`. A mutant left out by an interruption is `{"id", "not_run": true}`.
+JSON: a list of `{"id", "found", "scenario", "invariant", "expected": whether the mutant declares that invariant,
+"seeds", "core_seconds", "reached": seeds in which the changed code ran, or null for a changed constant, "bit": seeds in
+which the mutant reported a changed behaviour, or null if it does not report, "differing": null or `{"seeds", "of"}`,
+"missed_because", "finds": [{"scenario", "seed", "invariant", "seeds", "core_seconds"}], "shrunk", "clean_violation",
+"error"}`. seeds and core_seconds count up to the first find. shrunk is null without --shrink, else `{"messages",
+"preemptions", "switches", "sectors", "faults", "lives", "tries", "seconds"}`. A mutant that did not run because of an
+interruption is `{"id", "not_run": true}`.
 """
 
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from .options import Jobs, JsonFile, JunitFile, complete_mutant, complete_scenar
 
 @dataclass(frozen=True)
 class MutantsOptions:
-    """Put known bugs into the store; show which scenario finds each.
+    """Put known bugs into the store; show which scenarios find them.
 
     The catalogue has bugs of real stores. MODULE:ID names a mutant in a module of your own, FILE.py:ID one in a file.
     """

@@ -21,12 +21,12 @@ from .options import ResultFiles, command_line, results_written
 from .reporting import FailureLinks, leave_timelines, mutant_name_of, replay_command, write_failures
 
 _CORE_SECONDS = 60.0
-"""Default limit per mutant, without a time and without seeds."""
+"""Default limit per mutant, if the command line has neither a time nor seeds."""
 _SHRINK_SECONDS = 15.0
 
 
 def mutate(asked: MutantsOptions) -> NoReturn:
-    """Run the mutants of a command line, write the result, and exit."""
+    """Run the mutants that a command line names, write the result, and exit."""
     if asked.narrowed and (asked.scenarios or asked.all_scenarios):
         option = "--scenario" if asked.scenarios else "--all-scenarios"
         raise typer.BadParameter("expected none with --narrowed, which has a scenario of its own", param_hint=option)

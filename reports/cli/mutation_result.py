@@ -1,4 +1,4 @@
-"""The result of `mutants`: which were found, by which scenario and how soon."""
+"""The result of `mutants`: lists the found mutants, with the scenario and the effort."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,21 +31,21 @@ from .reporting import FailureLinks, not_run_cases
 
 _NAMES_SHOWN = 4
 _POINTS_MIN = 3
-"""Minimum of found mutants for a curve."""
+"""Minimum number of found mutants for which a curve is drawn."""
 _NOT_FOUND = "not found: "
 _SHOWN = On.TERMINAL | On.VERBOSE
 
 
 @dataclass(frozen=True, slots=True)
 class MutationResults:
-    """Findings of `tornlog mutants`, the input of its result."""
+    """The data from which the result of `tornlog mutants` is built."""
 
     command: str
     """The command line."""
     mutant_results: Sequence[MutantResult]
     seconds: float
     survivors: Mapping[str, str]
-    """Reasons why some mutants may survive, by id."""
+    """Reasons why a mutant may survive, by mutant id."""
     failures: Mapping[str, FailureLinks] = field(default_factory=dict)
     """The failures that found mutants, by `Failure.name_of_mutant`."""
     reach: Reach = ALL
@@ -120,7 +120,7 @@ def _verdict(results: MutationResults) -> Verdict:
 
 def _blocks(results: MutationResults, core_seconds: Mapping[str, str]) -> Iterator[ResultBlock]:
     every, found = results.mutant_results, results.found
-    why = {one.id: _why(one, results.survivors) for one in every}
+    why = {one.id: _why_unexpected(one, results.survivors) for one in every}
     texts = {name: left.text(left.failure.mutant or "") for name, left in results.failures.items()}
     missing = [
         Row((TableCell(one.id, _summary(one.id)), why[one.id], one.seeds), _is_alarming(one, results))
@@ -210,8 +210,8 @@ def _or_dash(count: int | None) -> str:
     return "-" if count is None else f"{count:,}"
 
 
-def _why(one: MutantResult, survivors: Mapping[str, str]) -> str:
-    """Return why a mutant counts as missing or unexpected; empty for a plain find."""
+def _why_unexpected(one: MutantResult, survivors: Mapping[str, str]) -> str:
+    """Return why a mutant was not found, or why its find is unexpected; empty for an expected find."""
     survives = survivors.get(one.id, "")
     if one.error:
         return f"the harness failed: {one.error.splitlines()[-1]}"

@@ -1,4 +1,4 @@
-"""Named scenarios and mutants of a command line."""
+"""Names: checks the scenarios and mutants that a command line names."""
 
 from collections.abc import Callable
 
@@ -21,7 +21,7 @@ def require_mutant(name: str | None, option: str | None = "--mutant") -> None:
 
 
 def is_mutant(name: str, option: str | None = None, find: Callable[[str], object] = find_mutant) -> bool:
-    """Return whether a mutant exists. Raises BadParameter if it is in a file that does not define it."""
+    """Return whether a mutant exists. Raises BadParameter if the name has a file that does not define the mutant."""
     try:
         return find(name) is not None
     except MutantFileError as error:
@@ -31,10 +31,10 @@ def is_mutant(name: str, option: str | None = None, find: Callable[[str], object
 def scenarios_named(
     names: list[str] | None, disk: str | None, policy: str | None, *, attribute_points: bool = False
 ) -> list[Scenario]:
-    """Return the named scenarios, or all, narrowed as `Scenario.narrowed` does.
+    """Return the named scenarios, or all, limited to a disk and a policy by `Scenario.narrowed`.
 
-    Raises BadParameter for unknown names. Without names, scenarios that do not support the disk are left out with a
-    note.
+    Raises BadParameter for unknown names. Without names, scenarios that do not support the disk are left out, and a
+    note says so.
     """
     for name in names or ():
         if name not in SCENARIOS:

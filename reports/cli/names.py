@@ -1,4 +1,4 @@
-"""Name tables of the command `list`, with meanings."""
+"""Tables of the command `list`: names with their meanings."""
 
 from collections.abc import Mapping, Sequence
 
@@ -21,7 +21,7 @@ from .options import write_json
 
 
 def print_names(sections: Sequence[str], word: str, json_file: str | None) -> None:
-    """Write and print the names in some sections that contain a word in the name or its meaning."""
+    """Write and print the names in the given sections, if the name or its meaning contains a word."""
     groups: dict[str, Mapping[str, str]] = {
         "scenarios": {scenario.name: scenario.claim for scenario in SCENARIOS.values()},
         "invariants": INVARIANTS,

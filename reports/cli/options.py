@@ -1,6 +1,6 @@
 """Shared parts of commands: options, exit codes, result files, JSON, completion.
 
-It imports nothing of the simulator, so that help, completion and usage errors are fast.
+It does not import the simulator, so that help, completion and usage errors are fast.
 """
 
 import json
@@ -67,7 +67,7 @@ _FILES = ("json_file", "junit", "summary", "timeline", "trace", "small")
 
 
 def unknown(what: str, name: str, known: Collection[str], hint: str | None = None) -> typer.BadParameter:
-    """Return the error for an unknown name, with similar names, or else where to find all names."""
+    """Return the error for an unknown name. It lists similar names, or else tells where to find all names."""
     near = get_close_matches(name, known, n=3, cutoff=0.6)
     near += [one for one in known if name and name in one and one not in near][: 3 - len(near)]
     meant = f"did you mean {' or '.join(near)}?" if near else "`tornlog list` names them"
@@ -75,13 +75,13 @@ def unknown(what: str, name: str, known: Collection[str], hint: str | None = Non
 
 
 def require_one_of(known: Collection[str], name: str, option: str) -> None:
-    """Raise BadParameter if the value of an option is not in a list."""
+    """Raise BadParameter unless the value of an option is a known name."""
     if name not in known:
         raise typer.BadParameter(f"expected one of {', '.join(known)}, found {name}", param_hint=option)
 
 
 def was_given(context: typer.Context, name: str) -> bool:
-    """Return whether the command line has a parameter."""
+    """Return whether the command line sets a parameter."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 
@@ -92,9 +92,8 @@ def was_given(context: typer.Context, name: str) -> bool:
 def require_writable(name: str, place: object, option: str) -> None:
     """Raise BadParameter, before any work, if a place for results cannot be written.
 
-    name: of the parameter; parameters other than those for files and directories are skipped, as are - and URIs. A
-    missing
-    directory is created later.
+    name: name of the parameter. Parameters that are not files or directories are skipped, and so are - and URIs. A
+    missing directory is no error, because it is created later.
     """
     if name not in (*_DIRECTORIES, *_FILES) or place is None or place == "-" or "://" in str(place):
         return
@@ -104,7 +103,7 @@ def require_writable(name: str, place: object, option: str) -> None:
 
 
 def _why_not_writable(path: Path, *, is_directory: bool) -> str:
-    """Return why a file, or files in a directory, cannot be written; empty if no obstacle is known."""
+    """Return why a file, or files in a directory, cannot be written; empty if no reason is known."""
     try:
         if not is_directory:
             if path.exists():
@@ -119,7 +118,7 @@ def _why_not_writable(path: Path, *, is_directory: bool) -> str:
             return f"{path} is not a directory"
         if not os.access(path, os.W_OK | os.X_OK):
             return f"{path} cannot be written"
-        if missing is not None:  # /proc and others claim to be writable, but refuse directories
+        if missing is not None:  # /proc and similar file systems seem writable, but refuse new directories
             missing.mkdir()
             missing.rmdir()
     except OSError as error:
@@ -128,9 +127,9 @@ def _why_not_writable(path: Path, *, is_directory: bool) -> str:
 
 
 def write_json(file: str | None, fields: Any) -> None:
-    """Write a result as JSON to a file, to stdout for -, or nowhere for None. The directory is created if missing.
+    """Write a result as JSON to a file, to stdout for -, or not at all for None.
 
-    A file that cannot be written is a usage error.
+    A missing directory is created. Raises BadParameter if the file cannot be written.
     """
     if file is None:
         return
@@ -151,14 +150,14 @@ def write_json(file: str | None, fields: Any) -> None:
 def open_lines(file: str) -> Iterator[TextIO]:
     """Open a file for JSON lines, or stdout for -, which is flushed at the end.
 
-    A file that cannot be opened is a usage error.
+    Raises BadParameter if the file cannot be opened.
     """
     if file == "-":
         yield sys.stdout
         sys.stdout.flush()
         return
     try:
-        out = open(file, "w", encoding="utf-8")  # noqa: SIM115 - errors of the caller's block are not this one's
+        out = open(file, "w", encoding="utf-8")  # noqa: SIM115 - an error of the caller's block is not a usage error
     except OSError as error:
         raise typer.BadParameter(f"{file}: {error.strerror}", param_hint="--json") from error
     with out:
@@ -167,7 +166,7 @@ def open_lines(file: str) -> Iterator[TextIO]:
 
 @contextmanager
 def results_written(option: str) -> Iterator[None]:
-    """Convert an OSError while writing results into a usage error of that option."""
+    """Convert an OSError in the block, which writes results, into a usage error of an option."""
     try:
         yield
     except OSError as error:
@@ -176,21 +175,21 @@ def results_written(option: str) -> Iterator[None]:
 
 
 class ResultFiles:
-    """Attempts to write result files. A failed attempt affects neither other files nor the printed result."""
+    """Collects errors of written result files. A failed write affects neither other files nor the printed result."""
 
     def __init__(self) -> None:
         self._problem: typer.BadParameter | None = None
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """Continue after a block that could not write its file. The first such error is kept."""
+        """Suppress the BadParameter of a block that could not write its file. `exit` reports the first one."""
         try:
             yield
         except typer.BadParameter as error:
             self._problem = self._problem or error
 
     def exit(self, verdict: int) -> NoReturn:
-        """Exit with a verdict. A file that could not be written is a usage error unless the verdict is worse."""
+        """Exit with the code of a verdict. If it is EXIT_HELD, a write error is raised instead."""
         if self._problem is None:
             raise typer.Exit(verdict)
         if verdict == EXIT_HELD:
@@ -199,11 +198,11 @@ class ResultFiles:
         raise typer.Exit(verdict)
 
 
-# -- what a command line says -----------------------------------------------------------------------
+# -- values of the command line -----------------------------------------------------------------------
 
 
 def disks_named(names: Iterable[str], known: Sequence[str]) -> list[str]:
-    """Return the named disks, each once. Raises BadParameter for an unknown name."""
+    """Return the named disks without duplicates. Raises BadParameter for an unknown name."""
     for name in names:
         if name not in known:
             raise typer.BadParameter(f"no disk {name}: {', '.join(known)}", param_hint="--disk")
@@ -211,11 +210,11 @@ def disks_named(names: Iterable[str], known: Sequence[str]) -> list[str]:
 
 
 HERE = "here"
-"""The name of this machine's disk among simulated ones."""
+"""The value of --disk for this machine's disk instead of a simulated disk."""
 
 
 def pictures_of(package: str) -> ModuleType:
-    """Import the module `pictures` of a package. Raises BadParameter without matplotlib."""
+    """Import the module `pictures` of a package. Raises BadParameter if matplotlib is not installed."""
     try:
         return import_module(f"{package}.pictures")
     except ImportError as error:
@@ -223,7 +222,7 @@ def pictures_of(package: str) -> ModuleType:
 
 
 def command_line(context: typer.Context, behind: str = "") -> str:
-    """Return the command line, arguments before options; behind: the parameter after `--`."""
+    """Return the command line, with arguments before options. behind: name of the parameter after `--`."""
     arguments: list[str] = []
     options: list[str] = []
     for parameter in context.command.params:
@@ -243,12 +242,12 @@ def command_line(context: typer.Context, behind: str = "") -> str:
 
 
 def options_text(**chosen: str | None) -> str:
-    """Return the options that reproduce the run of a seed."""
+    """Return the given options as they appear in a command line."""
     return "".join(f" --{name} {value}" for name, value in chosen.items() if value is not None)
 
 
 def absolute(place: str) -> str:
-    """Return an absolute path; a URI stays as it is. Spark's processes may have another working directory."""
+    """Return an absolute path, or a URI unchanged. Spark's processes may have another working directory."""
     return place if "://" in place else os.path.abspath(place)
 
 
@@ -256,7 +255,7 @@ def absolute(place: str) -> str:
 
 
 def _complete(module: str, table: str) -> Callable[[str], list[str]]:
-    """Return a completion by the names in a table of a scenarios module, which is imported on demand."""
+    """Return a completion with the names in a table of a scenarios module. The module is imported on demand."""
 
     def complete(incomplete: str) -> list[str]:
         names = getattr(import_module(f"...scenarios.{module}", __package__), table)

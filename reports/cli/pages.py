@@ -1,4 +1,4 @@
-"""Pages of a command: its report, and timelines of runs."""
+"""Pages: writes the report page of a command, and timelines of runs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
 PAGE = "report.html"
 TIMELINES_MAX = 12
 TIMELINE_STEPS_MAX = 20_000
-"""Maximum of scheduling points for an automatic timeline: longer runs make pages of many megabytes."""
+"""Maximum of scheduling points for an automatic timeline. The pages of longer runs have many megabytes."""
 
 
 def draw_run(run_recording: "RunRecording", timeline: Path | None, trace: Path | None) -> list[Path]:
-    """Write the requested files of a run, an HTML page and trace events; return their paths."""
+    """Write the timeline page and the trace events of a run, as far as requested; return their paths."""
     from ..timeline.page import timeline_page
     from ..timeline.perfetto import trace_json
 
@@ -27,8 +27,9 @@ def draw_run(run_recording: "RunRecording", timeline: Path | None, trace: Path |
 
 
 def write_page(html: str, out: Path) -> Path:
-    """Write the page to a directory, which is created if missing; return its path."""
-    from ...scenarios.campaigns.kept_files import keep_file  # it brings in the store, and a probe may leave no page
+    """Write the report page to a directory, which is created if missing; return the path of the page."""
+    # imported here, because it imports the store, and a probe may draw no page
+    from ...scenarios.campaigns.kept_files import keep_file
 
     path = out / PAGE
     keep_file(path, html)

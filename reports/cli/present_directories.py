@@ -17,7 +17,7 @@ _NOTES_MAX = 50
 
 
 def show_inspection(found: Inspection) -> None:
-    """Print the result of an inspection, if the store could be opened."""
+    """Print the result of an inspection; nothing if the store could not be opened."""
     fields = found.summary()
     if not fields["load"]:
         return
@@ -80,7 +80,7 @@ def _show_notes(console: PipedConsole, notes: list[str]) -> None:
 
 
 def show_settings(settings: list[Setting], others: Mapping[str, str]) -> None:
-    """Print every setting in the syntax of broker.conf with its meaning; settings that are not the default are bold."""
+    """Print every setting in the syntax of broker.conf with its meaning; values other than the default are bold."""
     console = PipedConsole()
     table = Table(Column("setting", overflow="fold"), "meaning", title="settings (bold: not the default)")
     for one in settings:
@@ -116,7 +116,7 @@ def _pairs(title: str, values: dict[str, Any]) -> Table:
 
 
 def _text(value: object) -> Text:
-    """Return a value without markup; bytes that are not UTF-8 are escaped."""
+    """Return a value as text without markup; bytes that are not UTF-8 are escaped."""
     return Text(str(value).encode(errors="backslashreplace").decode())
 
 

@@ -20,7 +20,7 @@ _SHRINK_SECONDS = 15.0
 class ReplayOptions:
     """Run a stored failure again.
 
-    The run follows its recorded decisions as far as the code still makes them.
+    The run follows the recorded decisions, as long as the code still asks for them.
     """
 
     file: Annotated[Path, typer.Argument(help="A failure written by `run --out` or `probe --out`.")]
@@ -34,7 +34,7 @@ class ReplayOptions:
 class ShrinkOptions:
     """Shrink a stored failure to fewer messages, switches and faults.
 
-    FILE gets the small run in addition to its own.
+    The smaller run is added to FILE beside the original.
     """
 
     file: Annotated[Path, typer.Argument(help="A failure written by `run --out`.")]

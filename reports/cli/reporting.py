@@ -1,4 +1,4 @@
-"""Failure reports: files, timelines and replay commands of failures of the store."""
+"""Failure reports: writes files, timelines and replay commands for failures of the store."""
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,25 +21,25 @@ from .named import is_mutant
 from .pages import TIMELINE_STEPS_MAX, TIMELINES_MAX, draw_run
 
 Again = Callable[[Failure], str]
-"""Returns the command that reproduces a failure."""
+"""Function that returns the command to reproduce a failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailureLinks:
-    """A failure with the paths of its files relative to the page; "" for a missing file."""
+    """A failure with the paths of its files, relative to the page; "" for a missing file."""
 
     failure: Failure
     again: str
-    """The command that reproduces it."""
+    """The command that reproduces the failure."""
     name: str
-    """Its unique name on the page."""
+    """The failure's unique name on the page."""
     file: str = ""
-    """The failure artefact."""
+    """Path of the failure artefact."""
     timeline: str = ""
-    """The timeline page."""
+    """Path of the timeline page."""
 
     def text(self, title: str = "", about: str = "") -> FailureText:
-        """Return the failure as text, under its scenario and seed unless a title is given."""
+        """Return the failure as text. The default title is its scenario and seed."""
         failure = failure_text(self.failure, self.again)
         links = (("timeline", self.timeline), ("failure file", self.file))
         return replace(
@@ -58,7 +58,7 @@ def signature_of(failure: Failure) -> str:
 def write_failures(
     failures: Iterable[Failure], out: Path | None, name_of: Callable[[Failure], str] = signature_of
 ) -> dict[str, Path]:
-    """Write the first failure of each name below `out`, if it is given; return the paths by name."""
+    """Write the first failure of each name below `out`; return the paths by name, or none if `out` is None."""
     paths: dict[str, Path] = {}
     if out is None:
         return paths
@@ -83,7 +83,7 @@ def read_failure(file: Path) -> Failure:
 
 
 def mutant_name_of(failure: Failure) -> str:
-    """Return the name of a failure among those of other mutants."""
+    """Return a name that distinguishes the failure from failures of other mutants."""
     return failure.name_of_mutant
 
 
@@ -93,7 +93,7 @@ def replay_command(path: Path) -> str:
 
 
 def not_run_cases(reach: Reach) -> Iterator[Case]:
-    """Yield test cases for scenarios or mutants that were not run."""
+    """Yield a skipped test case for each scenario or mutant that was not run."""
     message = "not run: interrupted" if reach.interrupted else "not run: time limit reached"
     yield from (Case(name, outcomes=[Outcome("skipped", "not run", message)]) for name in reach.not_run)
 
@@ -107,7 +107,7 @@ def leave_timelines(
     *,
     draws: bool = True,
 ) -> dict[str, FailureLinks]:
-    """Return the first failure of each name, in the given order. With `out`, timelines of the first few are drawn."""
+    """Return the first failure of each name, in the given order. If `out` is set, draw timelines of the first few."""
     left: dict[str, FailureLinks] = {}
     drawn = 0
     for failure in failures:
@@ -126,7 +126,7 @@ def leave_timelines(
 
 
 def _draw(failure: Failure, name: str, out: Path) -> str:
-    """Draw the smallest run of a failure; return the page's path relative to `out`."""
+    """Draw the timeline of a failure's smallest run; return the page's path relative to `out`."""
     subject = Subject(failure.scenario, failure.claim, failure.seed, failure.mutant)
     with applied_mutant(failure.mutant):
         _, run_recording = replay_recorded(subject, failure.smallest.record)

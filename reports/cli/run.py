@@ -1,4 +1,4 @@
-"""Options of `tornlog run`, without the imports of `campaign`, which runs it.
+"""Options of `tornlog run`, separate from `campaign`, whose imports are slow.
 
 JSON, version 1: `{"format": "tornlog-run/1", "scenarios": [{"name", "claim", "seeds", "crash_points", "injected",
 "marks", "violations", "errors", "nondeterministic", "digest", "messages", "steps", "seconds", "disks": {disk: seeds

@@ -1,4 +1,4 @@
-"""The result of `run`: verdict, scenarios, coverage, broken promises and their causes."""
+"""The result of `run`: lists scenarios, coverage, broken promises and their causes."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,35 +42,35 @@ _CAUSES_SHOWN_MAX = 3
 _NAMES_SHOWN = 4
 _PLACES_SHOWN = 3
 _MOST_SHOWN = 3
-"""Faults and marks named on a line, which must fit 80 columns."""
+"""Maximum of faults and marks on a line, which must fit into 80 columns."""
 _COUNTS = ("seeds", "crash_points", "violations", "digest")
 
 
 @dataclass(frozen=True, slots=True)
 class RunResults:
-    """Findings of `tornlog run`, the input of its result."""
+    """The data from which the result of `tornlog run` is built."""
 
     command: str
     """The command line."""
     tallies: Sequence[Tally]
     seconds: float
     broken: Sequence[ViolationKind] = ()
-    """The kinds of violation; with causes if the bugs of a version were applied."""
+    """The kinds of violation, with their causes if --as applied the bugs of a version."""
     mutant: str | None = None
     version: Version | None = None
-    """The version with the applied bugs."""
+    """The version whose bugs were applied."""
     never: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Required faults, marks and scenarios that never occurred; empty unless coverage was required."""
+    """Faults, marks and scenarios that never occurred although --require-coverage requires them."""
     failures: Mapping[str, FailureLinks] = field(default_factory=dict)
     """The first failure of each signature."""
     reach: Reach = ALL
     first_seed: int | None = None
     paths: Sequence[Path] = ()
-    """Failure files."""
+    """Paths of the written failure files."""
     drawn: Sequence[Path] = ()
 
     def total(self, name: str) -> Counter[Any]:
-        """Return the sum of a counter over the tallies."""
+        """Return the sum of a count over all tallies."""
         return sum((getattr(tally, name) for tally in self.tallies), Counter())
 
 
@@ -108,7 +108,7 @@ def run_result(results: RunResults, interrupted: int | None = None) -> Result:
 
 
 def failures_in_turn(rows: Sequence[ViolationKind]) -> list[Failure]:
-    """Return the failures of all kinds, the first of each kind first, because only a few timelines are drawn."""
+    """Return all failures, the first of each kind before the others, because only a few timelines are drawn."""
     in_turn = zip_longest(*(row.failures for row in rows))
     return [failure for failure in chain.from_iterable(in_turn) if failure is not None]
 
@@ -242,7 +242,7 @@ def _broken_table(results: RunResults) -> ResultTable:
 
 
 def _group(row: ViolationKind, found: Mapping[str, FailureText]) -> FailureGroup:
-    """Return the first failure of each scenario for one kind of violation."""
+    """Return a group with the first failure of each scenario for one kind of violation."""
     first = dict.fromkeys(failure.signature for failure in row.failures)
     times = f"{counted(row.times, 'time')} in {counted(len(row.scenarios), 'scenario')}"
     return FailureGroup(

@@ -1,7 +1,7 @@
 """`tornlog serve`: runs a broker on a store directory, or only a name server.
 
-Exit codes: 0 stopped with a clean directory; 1 stopped, but the next start must recover, or the directory is damaged,
-or a task that clients need has ended; 2 usage, including an address or directory in use.
+Exit codes: 0 the broker stopped and left a clean directory; 1 the next start must recover, the directory is damaged, or
+a task that clients need has ended; 2 usage, including an address or directory in use.
 """
 
 import gc
@@ -49,7 +49,7 @@ _WORDS = "--listen-to-everyone-without-access-control"
 
 
 class LogLevel(Enum):
-    """Values of --log-level."""
+    """The values of --log-level."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -65,7 +65,7 @@ class LogLevel(Enum):
 class ServeOptions:
     """Serve RocketMQ clients, as a broker or only a name server.
 
-    It runs until SIGTERM or SIGINT.
+    The command runs until SIGTERM or SIGINT.
     """
 
     directory: Annotated[
@@ -131,7 +131,7 @@ class ServeOptions:
 
 
 def serve_directory(asked: ServeOptions) -> NoReturn:
-    """Serve the directory until a stop signal, and exit."""
+    """Serve a store directory until a stop signal, and exit."""
     root, host = os.path.abspath(asked.directory), asked.host
     conf, conf_path = _read_conf(asked.config, root), _text(asked.config)
     is_guarded = is_loopback(host) or asked.acl is not None or asked.open_to_all
@@ -215,7 +215,7 @@ def _broker_of(asked: ServeOptions, conf: BrokerConf, world: World, emit: Emit, 
 
 
 def _enter_metrics(beside: ExitStack, served: ServedBroker, host: str, port: int) -> str:
-    """Start the metrics endpoint; if that fails, stop the broker."""
+    """Start the metrics endpoint. If that fails, stop the broker."""
     try:
         return beside.enter_context(metrics_endpoint(host, port, served.metrics))
     except BaseException:
@@ -236,7 +236,7 @@ def _read_conf(config: Path | None, root: str) -> BrokerConf:
 
 
 def line_writer(now: Callable[[], datetime] = lambda: datetime.now(UTC), *, as_json: bool) -> Emit:
-    """Return a function that writes a log line to stderr, as text or JSON. The log has no rotation of its own."""
+    """Return a function that writes a log line to stderr, as text or JSON. tornlog does not rotate the log."""
 
     def write(line: str) -> None:
         at = now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -251,11 +251,10 @@ def line_writer(now: Callable[[], datetime] = lambda: datetime.now(UTC), *, as_j
 
 
 def _prefer_short_waits() -> None:
-    """Switch threads more often than Python's default, and run the garbage collector rarely.
+    """Make Python switch threads more often than by default, and collect garbage rarely.
 
-    With the default of 5 ms, a request that meets ten busy tasks waits for 50 ms. Connections leave no cyclic garbage,
-    and
-    collecting with ten thousand of them takes as long as hundreds of requests.
+    With the default switch interval of 5 ms, a request waits 50 ms for ten busy tasks. Connections create no cyclic
+    garbage, and one collection with ten thousand connections takes as long as hundreds of requests.
     """
     sys.setswitchinterval(_TURN_SECONDS)
     gc.collect()

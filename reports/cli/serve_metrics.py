@@ -1,6 +1,6 @@
-"""Metrics endpoint of a broker: HTTP in OpenMetrics or Prometheus text format.
+"""Metrics endpoint of a broker: serves OpenMetrics or Prometheus text over HTTP.
 
-The library prometheus_client, of the extra `metrics`, writes the text and listens.
+The library prometheus_client, from the extra `metrics`, writes the text and serves it.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -17,7 +17,7 @@ _LOOPBACK = "127.0.0.1"
 
 
 def metrics_address(text: str) -> tuple[str, int]:
-    """Parse `PORT`, for loopback, or `HOST:PORT`. Any other text is a usage error."""
+    """Parse `HOST:PORT`, or `PORT` for loopback. Raises BadParameter for any other text."""
     try:
         host, port = (_LOOPBACK, int(text)) if text.isascii() and text.isdecimal() else split_address(text)
     except ValueError as error:
@@ -29,9 +29,9 @@ def metrics_address(text: str) -> tuple[str, int]:
 
 @contextmanager
 def metrics_endpoint(host: str, port: int, read: Callable[[], Iterable[Metric]]) -> Iterator[str]:
-    """Serve the result of `read` at each request during the block; yield the URL.
+    """During the block, answer each request with the metrics that `read` returns; yield the URL.
 
-    An address in use or a missing library is a usage error.
+    Raises BadParameter if the address is in use or the library is missing.
     """
     try:
         from prometheus_client import CollectorRegistry, start_http_server
@@ -54,7 +54,7 @@ def metrics_endpoint(host: str, port: int, read: Callable[[], Iterable[Metric]])
         return family
 
     class Figures(Collector):
-        """Reads the metrics at each request."""
+        """Collector that reads the metrics at each request."""
 
         def collect(self) -> Iterator[Family]:
             return map(family_of, read())

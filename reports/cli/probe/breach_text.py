@@ -1,4 +1,4 @@
-"""Breach text: one violation of a program with its crash, losses and earlier steps."""
+"""Breach text: describes a violation of a program with its crash, losses and steps before it."""
 
 import shlex
 from collections.abc import Iterator
@@ -24,21 +24,21 @@ _BRIEF, _FULL = _Limits(3, 8, 3), _Limits(5, 20, 5)
 
 @dataclass(frozen=True, slots=True)
 class ProbeBreach:
-    """A finding, and how often the same violation occurred."""
+    """A finding of a probe, with the number of states that have the same violation."""
 
     finding: ProbeFinding
     states: int
     points: int
     disks: tuple[str, ...]
-    """The disk of the finding first."""
+    """The disks with this violation, first the disk of the finding."""
 
     @property
     def key(self) -> tuple[str, str]:
-        """Return the kind and the signature, which name the finding."""
+        """Return the kind and the signature, which identify the finding."""
         return self.finding.kind, self.finding.signature
 
     def text(self, place: Path | None, *, in_full: bool = False) -> FailureText:
-        """Return the breach for the terminal or a page. place: its directory, if any."""
+        """Return the text for the terminal or a page. place: the directory of the failure, if it was written."""
         finding, case = self.finding, self.finding.shown.case
         heading = "broken by a crash in recovery" if finding.recovery else "broken"
         if case.disk == NOTHING_LOST and not finding.recovery:

@@ -1,4 +1,4 @@
-"""The command that probes programs: every crash of one run, and the states that each may leave.
+"""The command `probe`: tries every crash of one run of a program, and every state after it.
 
 JSON, version 1: `{"format": "tornlog-probe/1", "program": [arguments], "check", "disks": [{"disk", "crashes",
 "exhausted", "cut", "states", "broken"}], "limit", "finished", "steps", "operations", "points", "acknowledged",
@@ -8,24 +8,24 @@ JSON, version 1: `{"format": "tornlog-probe/1", "program": [arguments], "check",
 "seconds", "states_per_second"}`.
 
 With `--recovery-crashes` also `"recoveries": {"recorded", "writing", "points", "states", "judged", "refused": {reason:
-times}, "breaches": [as above, and "recovers_from": [lines]]}`; writing: recoveries that changed a file.
-
-breaches: one per kind of message, the most severe first. smallest: null after the first 10 kinds, which alone are
-shrunk. states: states built; images: distinct ones; judged: distinct pairs of an image and its acknowledged lines.
-notes: why a verdict without a breach is weak. If the recorder did not see all operations, the program is refused, and
-JSON has only program, steps and reasons. finished: whether all crashes were tried; a probe that ended early also has
-"ended": the signal or the limit.
+times}, "breaches": [as above, and "recovers_from": [lines]]}`; writing: recoveries that changed a file. breaches: one
+per kind of message, the most severe first. smallest: null after the first 10 kinds, because only these are shrunk.
+states: number of built states; images: distinct images; judged: distinct pairs of an image and its acknowledged lines.
+notes: reasons why a verdict without a breach proves little. If the recorder did not see all operations, the program is
+refused, and JSON has only program, steps and reasons. finished: whether all crashes were tried; if the probe ended
+early, "ended" has the signal or the limit.
 
 With --faults or --seeds there is `"reruns": {"runs", "failed", "injected": {fault: times}, "never_injected": [faults],
 "cut": [faults], "seeds", "orders", "choices", "hurried", "points", "states", "judged", "refused": {reason: times},
 "untried": [faults and seeds], "discarded": [faults and seeds], "breaches": [as above, and "kind", "rerun"]}`. failed:
-runs that the program ended with an error; cut: faults with possibly more calls than --fault-runs; orders: distinct
-ones; choices: choices between several threads; hurried: choices made while another thread ran; refused, discarded: runs
-that could not be recorded and so show nothing; untried: faults and seeds left out because the probe ended early.
+runs in which the program exited with an error; cut: faults that may have more calls than --fault-runs; orders: distinct
+thread orders; choices: choices between several threads; hurried: choices made while another thread ran; refused,
+discarded: runs without a result because they could not be recorded; untried: faults and seeds left out because the
+probe ended early.
 
-With --out "report": path. JSON of `--replay` is at the head of `replay`.
-Exit codes: 0 every promise held, 1 a promise is broken, 2 usage, 3 the recorder did not see all operations, runs or
-recoveries were discarded, or --time was too short; 130 ended by Ctrl-C, 143 by SIGTERM.
+With --out "report": path. JSON of `--replay` is at the head of `replay`. Exit codes: 0 no promise is broken, 1 a
+promise is broken, 2 usage, 3 the recorder did not see all operations, runs or recoveries were discarded, or --time was
+too short; 130 after Ctrl-C, 143 after SIGTERM.
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ Options = TypeVar("Options")
 
 
 def _with_check_options(options: type[Options]) -> type[Options]:
-    """Add one option for each kind of check, after the program."""
+    """Add one option for each kind of check, after the parameter for the program."""
     fields: dict[str, object] = {}
     for name, annotation in options.__annotations__.items():
         fields[name] = annotation
@@ -139,6 +139,6 @@ class ProbeOptions:
 
     @property
     def checks(self) -> dict[str, str]:
-        """Return the names of the given checks, by kind."""
+        """Return the values of the check options that are set, by kind."""
         given = {kind: getattr(self, kind) for kind in CHECK_KINDS}
         return {kind: str(name) for kind, name in given.items() if name is not None}

@@ -1,4 +1,4 @@
-"""Results of `tornlog probe`: writes failures, timelines and the result."""
+"""Output of `tornlog probe`: writes failures, timelines and the result."""
 
 from pathlib import Path
 from typing import NoReturn
@@ -16,7 +16,7 @@ from .results import ProbeResults
 
 
 def leave_refusal(error: RefusedError, json_file: str | None) -> NoReturn:
-    """Write and print why a program cannot be probed, and exit."""
+    """Write and print the reasons why a program cannot be probed, and exit."""
     written = ResultFiles()
     with written.attempt():
         write_json(json_file, refused_json(error.record, error.reasons))
@@ -37,13 +37,13 @@ def leave_results(
     summary: Path | None,
     json_file: str | None,
 ) -> NoReturn:
-    """Write the failures and their timelines and the result, and exit."""
+    """Write failures, timelines and the result, and exit."""
     places: Places = {}
     timelines: Timelines = {}
     files, page = ResultFiles(), None
     if out is not None:
         with files.attempt(), results_written("--out"):
-            # Imported here because it loads the store.
+            # Imported here, because it imports the store.
             from ....scenarios.campaigns.kept_files import keep_file
 
             places = write_cases(results.all_findings, results.check, out, keep_file)
@@ -54,7 +54,7 @@ def leave_results(
 
 
 def _draw(results: ProbeResults, places: Places, out: Path) -> Timelines:
-    """Draw the first failures; return the path of each page relative to `out`."""
+    """Draw timelines of the first failures; return the path of each page relative to `out`."""
     from ...timeline.recording.probed import record_probe
 
     drawn = {}

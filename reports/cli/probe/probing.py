@@ -1,4 +1,4 @@
-"""Implementation of `probe` after recording: explores crashes, recoveries and reruns."""
+"""Implementation of `probe` after the recording: tries crashes, recoveries and reruns."""
 
 from functools import partial
 from time import perf_counter
@@ -21,11 +21,11 @@ from .recording import CALLS_HINT, ProbePlan, Recorded
 from .results import ProbeResults, kinds_of_breach
 
 STORIES_MAX = 10
-"""Kinds of breach with a story, each for crashes, recoveries and reruns. Shrinking one takes up to 200 checks."""
+"""Maximum of stories of crashes, of recoveries and of reruns. Shrinking a breach takes up to 200 checks."""
 
 
 def probe_recorded(asked: ProbePlan, recorded: Recorded, command: str) -> ProbeResults:
-    """Probe a recorded program. If the probe ends early, the results are partial."""
+    """Probe a recorded program. The results are partial if the probe ends early."""
     (record, start, allowed, began), options = recorded, asked.options
     with Checkers(asked.check, options.jobs, options.seconds) as checkers:
         recoveries = reruns = None
@@ -115,7 +115,7 @@ def _run_again(reruns: Reruns, asked: ProbePlan) -> None:
 def _recovery_finding(
     record: ProgramRecord, start: Image, signature: str, breach: RecoveryBreach, checkers: Checkers
 ) -> ProbeFinding:
-    """Return a breach of a crash in recovery with its losses, and the lines of the crash before."""
+    """Return a breach after a crash in recovery, with its losses and with the lines of the first crash."""
     recovery, first = breach.recovery, breach.recovery.first_crash
     shown = shrink(recovery.record, recovery.start, breach.group.smallest, checkers)
     losses = Scene(record, start, first).shown(first).losses

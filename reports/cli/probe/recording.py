@@ -1,6 +1,6 @@
-"""Recording for `probe`: the plan of a probe, and one run of the program.
+"""Recording for `probe`: plans a probe, and records one run of the program.
 
-It imports only modules needed for the recording, because a user waits for the start of the program.
+It imports few modules, because a user waits for the start of the program.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from .command import ProbeOptions
 
 
 class ProbePlan(NamedTuple):
-    """The options of a probe, with their check, disks and faults."""
+    """The options of a probe, converted to a check, disks and faults."""
 
     options: ProbeOptions
     program: list[str]
@@ -32,7 +32,7 @@ class ProbePlan(NamedTuple):
 
 
 def check_given(names: Mapping[str, str]) -> Check:
-    """Return the check of the one name given, by kind. Raises BadParameter for a bad or a second one."""
+    """Return the check that the options name. Raises BadParameter for an invalid check or for more than one."""
     options = [f"--{kind.replace('_', '-')}" for kind in names]
     if len(names) > 1:
         raise typer.BadParameter(f"expected {' or '.join(options)}, found {'both' if len(names) == 2 else 'all'}")
@@ -44,7 +44,7 @@ def check_given(names: Mapping[str, str]) -> Check:
 
 
 class RefusedError(Exception):
-    """A program made calls that the recorder does not see. It has the record, the reasons, and perhaps a remedy."""
+    """Raised if the recorder missed calls of a program. Has the record, the reasons and a hint for the user."""
 
     def __init__(self, record: ProgramRecord, reasons: list[str], hint: str) -> None:
         super().__init__("; ".join(reasons))
@@ -54,23 +54,23 @@ class RefusedError(Exception):
 
 
 CALLS_HINT = "--record calls records at the calls of the system, which every program makes"
-"""The remedy for a limit of the recorder of Python calls."""
+"""The hint for a program that the recorder of Python calls cannot record."""
 
 
 class Recorded(NamedTuple):
-    """A run of a program."""
+    """A recorded run of a program."""
 
     record: ProgramRecord
     start: Image
-    """The files at its start."""
+    """The files at the start of the run."""
     allowed: list[str]
-    """Unrecorded events that --allow permits."""
+    """Calls that were not recorded, but that --allow permits."""
     began: float
-    """Start of the recording, by `perf_counter`."""
+    """The `perf_counter` time at the start of the recording."""
 
 
 def record_program(asked: ProbePlan) -> Recorded:
-    """Run the program. Raises RefusedError, and BadParameter for a program that cannot be recorded."""
+    """Run and record the program. Raises BadParameter if it cannot be started, RefusedError after unrecorded calls."""
     began = perf_counter()
     try:
         options = asked.options

@@ -1,4 +1,4 @@
-"""Replay of a failure of a program: rebuilds its state, checks it, and draws it on request.
+"""Replay of a program's failure: rebuilds the state after the crash, and checks it again.
 
 JSON: `{"format": "tornlog-probe-replay/1", "program", "check", "disk", "same", "outcome", "violations", "signature",
 "digest"}`, with --timeline also "drawn": `[paths]`; same: whether the check reports the same kind of violation.
@@ -29,7 +29,7 @@ from .recording import check_given
 
 
 def is_of_probe(file: Path) -> bool:
-    """Return whether a file is a failure of a program."""
+    """Return whether a file is a failure that `tornlog probe` has written."""
     try:
         return envelope_of(file.read_text()).get("kind") == PROBE
     except (OSError, UnicodeDecodeError, ArtefactError):
@@ -44,7 +44,7 @@ def replay_probe(
     timeline: Path | None = None,
     json_file: str | None = None,
 ) -> NoReturn:
-    """Make a kept state again, have a check look at it, and exit. checks: by kind; without one, the one of then."""
+    """Rebuild a stored state, check it, and exit. checks: a check by its kind, else the stored check is used."""
     try:
         failure = ProbeFailure.from_json(file.read_text())
         shown = Scene(failure.record, failure.start, failure.case).shown(failure.case)
@@ -60,7 +60,7 @@ def replay_probe(
     finding = ProbeFinding(verdict.signature, failure.record, failure.start, now, failure.recovery, failure.rerun)
     drawn, written = list[Path](), ResultFiles()
     if timeline is not None:
-        from ...timeline.recording.probed import record_probe  # only if it is drawn
+        from ...timeline.recording.probed import record_probe  # imported only for a drawing
 
         with written.attempt(), results_written("--timeline"):
             drawn = draw_run(record_probe(finding, chosen.name), timeline, None)

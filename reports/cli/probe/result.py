@@ -1,4 +1,4 @@
-"""The result of `tornlog probe`: breaches, crashes by disk, steps, and untested parts."""
+"""The result of `tornlog probe`: lists breaches, crashes by disk, steps, and untested parts."""
 
 import shlex
 from collections import Counter
@@ -42,11 +42,11 @@ _ROWS_MAX, _REASONS_SHOWN_MAX, _DISCARDED_SHOWN_MAX = 20, 3, 5
 _SAID_LINES_MAX = 20
 _SHOWN = On.TERMINAL | On.PAGE
 Timelines = Mapping[tuple[str, str], str]
-"""Timeline pages relative to the report, by kind and signature of the finding."""
+"""Paths of timeline pages relative to the report, by kind and signature of a finding."""
 
 
 def probe_result(results: ProbeResults, places: Places, timelines: Timelines, exit_code: int) -> Result:
-    """Return the result. places: the directory of each failure."""
+    """Return the result of a probe. places: the directory of each failure."""
     record, found = results.record, results.found
     facts = [
         ("steps recorded", f"{len(record.steps):,}"),
@@ -72,7 +72,7 @@ def probe_result(results: ProbeResults, places: Places, timelines: Timelines, ex
         facts,
         list(_blocks(results, places, timelines, tried)),
         [_case(one, results, places) for one in tried],
-        results.seconds,  # not by way: a state is checked once even if several crashes leave it
+        results.seconds,  # the total: a state that several test cases share is checked once
     )
 
 
@@ -103,7 +103,7 @@ def _verdict(results: ProbeResults) -> Verdict:
     return Verdict(Tone.HELD, "Every promise held")
 
 
-# -- ways to try -----------------------------------------------------------------------------------
+# -- crashes, recoveries and reruns -----------------------------------------------------------------------------------
 
 
 class _Tried(NamedTuple):
@@ -112,7 +112,7 @@ class _Tried(NamedTuple):
     states: int
     breaches: list[ProbeBreach]
     gaps: list[str]
-    """Requested tests without a verdict."""
+    """Requested checks without a verdict."""
 
 
 def _tried(results: ProbeResults) -> Iterator[_Tried]:
@@ -277,28 +277,28 @@ def _rerun_lines(reruns: Reruns, results: ProbeResults) -> Iterator[str]:
         yield f"  {counted(len(controls), 'run')} could not be recorded ({names}{more}): {reason}"
 
 
-# -- the page alone --------------------------------------------------------------------------------
+# -- blocks that only the page has --------------------------------------------------------------------------------
 
 
 def _recorded(record: ProgramRecord) -> list[Group]:
     files = Counter(file_name(record, step.file) for step in record.steps if step.file >= 0)
     groups = [
         bar_group("steps", Counter(step.kind for step in record.steps)),
-        _most("by thread", Counter(_who(record, step) for step in record.steps)),
-        _most("by file", files),
+        _highest_bars("by thread", Counter(_thread_name(record, step) for step in record.steps)),
+        _highest_bars("by file", files),
     ]
     calls = Counter(step.call for step in record.steps if step.call)
     return [*groups, bar_group("by system call", calls)] if calls else groups
 
 
-def _most(title: str, counts: Counter[str]) -> Group:
-    """Return the most frequent ones as bars."""
+def _highest_bars(title: str, counts: Counter[str]) -> Group:
+    """Return the highest counts as bars."""
     left_out = len(counts) - _BARS_SHOWN_MAX
     more = f", without {counted(left_out, 'other')}" if left_out > 0 else ""
     return bar_group(title + more, dict(counts.most_common(_BARS_SHOWN_MAX)))
 
 
-def _who(record: ProgramRecord, step: Step) -> str:
+def _thread_name(record: ProgramRecord, step: Step) -> str:
     return task_name(record, step).removeprefix("by ") or record.tasks[step.by].name or "the program"
 
 

@@ -1,4 +1,4 @@
-"""Findings of a probe, the input of its result."""
+"""Data of a probe, from which its result is built."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from .breach_text import ProbeBreach
 
 @dataclass(frozen=True, slots=True)
 class ProbeResults:
-    """One probe. Recoveries and reruns are None unless requested."""
+    """The data of one probe. Recoveries and reruns are None unless requested."""
 
     record: ProgramRecord
     start: Image
@@ -24,19 +24,19 @@ class ProbeResults:
     limit: int
     found: ProbeReport
     findings: Sequence[ProbeFinding]
-    """Of program crashes: the first STORIES_MAX of `found`. `recovered` and `differing` are likewise limited."""
+    """The first STORIES_MAX findings in `found`. `recovered` and `differing` have the same limit."""
     recoveries: Recoveries | None = None
     recovered: Sequence[ProbeFinding] = ()
     reruns: Reruns | None = None
     differing: Sequence[ProbeFinding] = ()
     allowed: Sequence[str] = ()
-    """Harmless calls of the program that were not recorded."""
+    """Calls of the program that were not recorded, but that --allow permits."""
     said: str = ""
-    """The end of the joint output of all checks."""
+    """The end of the concatenated output of all checks."""
     command: str = ""
     seconds: float = 0.0
     hint: str = ""
-    """A remedy for recoveries that could not be recorded."""
+    """A hint for the user if recoveries could not be recorded."""
     ended: str = ""
     """The signal or limit that ended the probe early."""
 
@@ -46,20 +46,20 @@ class ProbeResults:
 
     @property
     def kinds(self) -> int:
-        """Return the number of kinds of breach, including those without a finding."""
+        """Return the number of distinct breaches, including those without a finding."""
         others = (one.breaches for one in (self.recoveries, self.reruns) if one is not None)
         return len(self.found.breaches) + sum(map(len, others))
 
     @property
     def crash_gaps(self) -> list[str]:
-        """Return the requested crashes that were not tried."""
+        """Describe the requested crashes that were not tried."""
         if self.found.is_finished or self.found.is_of_end:
             return []
         return [f"crashes after step {self.found.steps:,} of {len(self.record.steps):,} were not tried"]
 
     @property
     def recovery_gaps(self) -> list[str]:
-        """Return the requested recoveries without a verdict."""
+        """Describe the requested recoveries without a verdict."""
         if self.recoveries is None:
             return []
         discarded = sum(self.recoveries.refused.values())
@@ -67,7 +67,7 @@ class ProbeResults:
 
     @property
     def rerun_gaps(self) -> list[str]:
-        """Return the requested reruns without a verdict."""
+        """Describe the requested reruns without a verdict."""
         if self.reruns is None:
             return []
         untried, discarded = self.reruns.untried, sum(self.reruns.refused.values())
@@ -78,19 +78,19 @@ class ProbeResults:
 
     @property
     def gaps(self) -> list[str]:
-        """Return the parts of the probe without a verdict."""
+        """Describe all parts of the probe without a verdict."""
         gaps = [*self.crash_gaps, *self.recovery_gaps, *self.rerun_gaps]
         return [f"the probe was ended by {self.ended}", *gaps] if self.ended and gaps else gaps
 
     @property
     def verdict(self) -> str:
-        """Return the verdict in a few words."""
+        """Return the verdict as a short text."""
         if self.kinds:
             return kinds_of_breach(self.kinds)
         return f"no promise was broken, but {'; '.join(self.gaps)}" if self.gaps else "every promise held"
 
     def breaches(self) -> list[ProbeBreach]:
-        """Return all findings with their counts."""
+        """Return all findings with the numbers of their states."""
         return [_breach(finding, self._group(finding)) for finding in self.all_findings]
 
     def _group(self, finding: ProbeFinding) -> ViolationGroup:

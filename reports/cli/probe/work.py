@@ -1,6 +1,6 @@
-"""Implementation of `probe`: records the program, tries its crashes, and writes the result.
+"""Implementation of `probe`: records a program, tries its crashes, and writes the result.
 
-It imports little before the program has run, because a user waits for its start.
+It imports few modules before the program has run, because a user waits for the start of the program.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from .command import ProbeOptions
 from .recording import ProbePlan, RefusedError, check_given, record_program
 
 _OF_REPLAY = ("replay", *CHECK_KINDS, "seconds", "timeline", "json_file", "program")
-"""Parameters that a replay heeds, or refuses by a sentence of its own."""
+"""Parameters that a replay uses, or for which it has a specific error message."""
 
 
 def probe_program(asked: ProbeOptions) -> NoReturn:
@@ -40,7 +40,7 @@ def probe_program(asked: ProbeOptions) -> NoReturn:
                 timeline=asked.timeline,
                 json_file=asked.json_file,
             )
-    options = _options(asked)
+    options = _plan_of(asked)
     with _ended_early(_seconds_in(asked.time), f"--time {asked.time}") as interruption:
         try:
             recorded = record_program(options)
@@ -66,12 +66,12 @@ def probe_program(asked: ProbeOptions) -> NoReturn:
 
 @contextmanager
 def _ended_early(seconds: float | None = None, limit: str = "") -> Iterator[Interruption]:
-    """Handle stop signals and a time limit in the block. Exits if the block has no result at the end."""
+    """Handle stop signals and a time limit during the block. If they end the block without a result, exit."""
     with interruptible(seconds, limit) as interruption:
         try:
             yield interruption
         except EndedEarlyError as ended:
-            from ..console import print_error  # rich is slow to import, and this is rare
+            from ..console import print_error  # imported here, because rich is slow to import and rarely needed
 
             print_error(f"ended by {ended} before there was any result")
             raise typer.Exit(_exit_code(interruption)) from ended
@@ -81,8 +81,8 @@ def _exit_code(interruption: Interruption) -> int:
     return interruption.exit_code if interruption.is_of_signal else EXIT_HARNESS
 
 
-def _options(asked: ProbeOptions) -> ProbePlan:
-    """Return the plan of the options. Raises BadParameter without a program or a check."""
+def _plan_of(asked: ProbeOptions) -> ProbePlan:
+    """Return the plan of a probe with these options. Raises BadParameter without a program or a check."""
     if asked.timeline is not None:
         raise typer.BadParameter("needs --replay; --out writes timelines of all failures", param_hint="--timeline")
     program = asked.program
