@@ -1,7 +1,8 @@
-"""Figures in a common style: colours, axes, files as PNG, SVG and CSV, and SVG inside pages.
+"""Plotting: the common style of figures, their PNG, SVG and CSV files, and SVG inside pages.
 
-Colours of kinds are Okabe and Ito's ("Color Universal Design", 2008); growing numbers have shades of blue. The same
-figure gives the same bytes. Inside a page, text stays text, and colours follow the page, in light and dark.
+Colours of kinds are Okabe and Ito's ("Color Universal Design", 2008); a series of increasing values has shades of blue.
+The same figure gives the same bytes. Inside a page, SVG keeps text as text, and uses the light or dark colours of the
+page.
 """
 
 import csv
@@ -44,28 +45,28 @@ _SETTINGS: dict[Any, Any] = {
     "figure.titlesize": 13,
     "figure.titleweight": "bold",
     "savefig.dpi": 160,
-    "svg.hashsalt": "tornlog",  # fixes the element ids, and so the bytes
+    "svg.hashsalt": "tornlog",  # makes the element ids, and so the bytes, reproducible
     "svg.fonttype": "path",
 }
 
 
 @contextmanager
 def _house_style() -> Iterator[None]:
-    """Apply the style inside the block, without a screen."""
+    """Apply the style during the block, and draw without a display."""
     mpl.use("Agg")
     with mpl.rc_context(_SETTINGS):
         yield
 
 
 def steps(count: int) -> Sequence[str]:
-    """Return so many colours from light to dark; at most 4 differ clearly."""
+    """Return `count` colours from light to dark. At most 4 are easy to distinguish."""
     if count <= 1:
         return STEPS[2:3]
     return [STEPS[round(number * (len(STEPS) - 1) / (count - 1))] for number in range(count)]
 
 
 def durations_on(axis: Axis) -> None:
-    """Label a logarithmic axis of µs with durations, one per decade."""
+    """Label a logarithmic axis in µs with one duration per decade."""
     axis.set_major_locator(LogLocator(10, numticks=12))
     axis.set_major_formatter(FuncFormatter(lambda us, _: duration(us)))
     axis.set_minor_locator(NullLocator())
@@ -97,12 +98,12 @@ def save_table(header: Sequence[str], rows: Iterable[Sequence[Any]], directory: 
 _VARIABLES = {INK: "--ink", QUIET: "--soft", _GRID: "--rule", KINDS[0]: "--sync"} | {
     colour: f"--step-{number}" for number, colour in enumerate(STEPS)
 }
-"""Custom properties of the page for colours; a page without them shows the colour itself."""
+"""The page's custom property for each colour. A page without the property shows the colour itself."""
 _NAMED = re.compile(r'(\bid="|url\(#|href="#)')
 
 
 def inline_svg(draw: Callable[[], Figure], name: str) -> str:
-    """Return a figure as an SVG element; name: unique on its page."""
+    """Return a figure as an SVG element. name: an identifier that is unique on the page."""
     text = StringIO()
     with _house_style(), mpl.rc_context({"svg.fonttype": "none"}):
         draw().savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
@@ -134,11 +135,11 @@ def detection_figure(seeds: Sequence[int], mutants: int) -> Figure:
 
 
 _LEAST_US = 1
-"""Position of puts that take no virtual time, at the left end of the logarithmic axis."""
+"""Left end of the logarithmic axis, where puts without virtual time are drawn."""
 
 
 def put_latency_figure(rows: Sequence[dict[str, Any]]) -> Figure:
-    """Draw at least one row of put latency with the columns of `pipeline.analysis`."""
+    """Draw one or more rows of put latency with the columns of `pipeline.analysis`."""
     disks = sorted({row["disk"] for row in rows})
     producers = sorted({row["producers"] for row in rows})
     colours = dict(zip(producers, steps(len(producers)), strict=True))

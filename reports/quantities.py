@@ -1,31 +1,32 @@
-"""Quantities in words: counts, shares with confidence bounds, durations and percentiles.
+"""Quantities as text: counts, shares with confidence bounds, durations and percentiles.
 
-The bounds of a share are Wilson's score bounds, each one-sided at 95 %: for about one sample in twenty the true share
-is below the lower bound, and for as many above the upper. 7,000 of 7,000 gives 99.96 % or more, never 100 %.
+The bounds of a share are Wilson's score bounds, each one-sided at 95 %: the true share is below the lower bound for
+about one sample in twenty, and above the upper bound for another one in twenty. 7,000 of 7,000 gives 99.96 % or more,
+never 100 %.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil, floor, sqrt
 
 _Z = 1.6448536269514722
-"""A normal variable exceeds this with 5 % probability."""
+"""A standard normal variable exceeds this value with a probability of 5 %."""
 _UNITS = ((1e6, "s"), (1e3, "ms"), (1.0, "µs"))
 PER_MILLE = {"p50_us": 500, "p90_us": 900, "p99_us": 990, "p99_9_us": 999}
-"""The share of puts for each percentile."""
+"""The share of puts, in per mille, for each percentile."""
 LATENCY_SHARES = (0.5, 0.9, 0.99, 0.999)
 LATENCY_COLUMNS = tuple(f"p{100 * share:g}" for share in LATENCY_SHARES)
 """The percentiles shown in tables."""
 
 
 def percent(held: int, seeds: int) -> str:
-    """Return the share of held seeds in percent: 100 only if all held, 0 only if none."""
+    """Return the share `held / seeds` in percent: 100 only if they are equal, 0 only if `held` is 0."""
     assert 0 <= held <= seeds, f"{held} of {seeds} seeds held"
     hundredths = 10_000 * held // seeds
     return f"{max(hundredths, 1 if held else 0) / 100:.2f}"
 
 
 def bounds(held: int, seeds: int) -> tuple[float, float]:
-    """Return lower and upper bound of the true share, each at 95 % confidence; 0 and 1 without a bound."""
+    """Return the lower and upper bound of the true share, each at 95 % confidence; 0 and 1 without seeds."""
     assert 0 <= held <= seeds, f"{held} of {seeds} seeds held"
     share, weight = held / seeds, _Z * _Z / seeds
     middle = (share + weight / 2) / (1 + weight)
@@ -34,7 +35,7 @@ def bounds(held: int, seeds: int) -> tuple[float, float]:
 
 
 def rate(held: int, seeds: int) -> str:
-    """Return a share in percent with its bounds, as in `99.50 (98.24-99.87)`; for all or none, the one bound."""
+    """Return a share in percent with its bounds, as in `99.50 (98.24-99.87)`; for 0 % and 100 %, with one bound."""
     low, high = bounds(held, seeds)
     low_text, high_text = f"{floor(low * 10_000) / 100:.2f}", f"{ceil(high * 10_000) / 100:.2f}"
     if held == seeds:
@@ -45,7 +46,7 @@ def rate(held: int, seeds: int) -> str:
 
 
 def duration(us: float) -> str:
-    """Return µs in three figures: 250 µs, 1.5 ms, 2 s."""
+    """Return a duration with at most three digits: 250 µs, 1.5 ms, 2 s."""
     for factor, unit in _UNITS:
         if us >= factor:
             return f"{us / factor:.3g} {unit}"
@@ -53,7 +54,7 @@ def duration(us: float) -> str:
 
 
 def nearest_ranks(puts: Mapping[int, int]) -> dict[str, int]:
-    """Return the percentiles of a non-empty histogram, µs -> puts: the value that each share does not exceed."""
+    """Return the percentiles of a non-empty histogram, µs -> puts, by the nearest-rank method."""
     total = sum(puts.values())
     assert total > 0, "a histogram without puts has no percentile"
     found: dict[str, int] = {}
@@ -61,24 +62,24 @@ def nearest_ranks(puts: Mapping[int, int]) -> dict[str, int]:
     for us, count in sorted(puts.items()):
         rank += count
         for name, share in PER_MILLE.items():
-            # whole numbers: a float may round past a rank
+            # only integers: a float may round up to the next rank
             if name not in found and rank * 1000 >= total * share:
                 found[name] = us
     return found
 
 
 def percentiles_us(latencies_ns: Iterable[int], shares: Iterable[float] = LATENCY_SHARES) -> list[float]:
-    """Return, in µs, the latency that each share of at least one latency does not exceed."""
+    """Return the percentiles of one or more latencies, in µs, by the nearest-rank method."""
     ordered = sorted(latencies_ns)
     return [ordered[min(len(ordered) - 1, int(share * len(ordered)))] / 1_000 for share in shares]
 
 
 def counted(number: int, one: str, several: str = "") -> str:
-    """Return a number with its noun. several: its plural, if that has another end than s."""
+    """Return a number with a noun. several: the plural, if it is not the singular with an s."""
     return f"{number:,} {one if number == 1 else several or f'{one}s'}"
 
 
 def some_of(names: Sequence[str], most: int) -> str:
-    """Return the first few of some names, and how many more there are."""
+    """Return the first `most` names as text, with the number of the others."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more

@@ -1,4 +1,4 @@
-"""Page writer: renders a result with one template that escapes every text."""
+"""Page writer: renders a result with a template that escapes every text."""
 
 import platform
 from collections.abc import Sequence
@@ -19,14 +19,13 @@ from ..quantities import counted
 from ..results.model import On, Picture, Result, ResultBlock, Tone
 
 _MARKS = {Tone.HELD: "✓", Tone.BROKEN: "✗", Tone.UNSURE: "!"}
-"""The sign of each tone, independent of colours."""
+"""A sign for each tone, for readers who cannot see the colours."""
 _HINT = f"Pictures need matplotlib, which {brings('plot')} has."
 _STORY = "story"
 _AS_THEY_ARE = (LineKind.DETAIL, LineKind.SOURCE, LineKind.STEP)
 
 
 def render(result: Result) -> str:
-    """Return the HTML page of a result."""
     here = files(__package__)
     style = "\n".join(here.joinpath(file).read_text("utf-8") for file in ("palette.css", "report.css"))
     environment = environment_of(__package__, finalize=_readable)
@@ -49,7 +48,7 @@ def render(result: Result) -> str:
 
 
 def _sections(blocks: Sequence[ResultBlock]) -> list[list[ResultBlock]]:
-    """Return the blocks of the page. A block with an anchor starts a section."""
+    """Return the blocks that a page shows, in sections. A block with an anchor starts a section."""
     sections: list[list[ResultBlock]] = []
     for block in blocks:
         if block.on & On.PAGE and not block.is_empty:
@@ -62,7 +61,7 @@ def _sections(blocks: Sequence[ResultBlock]) -> list[list[ResultBlock]]:
 
 
 def _groups_of_lines(lines: Sequence[TextLine]) -> list[tuple[str, list[str]]]:
-    """Group neighbouring lines by kind; details, sources and steps count as one kind."""
+    """Group consecutive lines of the same kind. Details, sources and steps count as one kind."""
     grouped = groupby(lines, lambda line: _STORY if line.kind in _AS_THEY_ARE else line.kind.value)
     return [
         (kind, step_lines(list(some)) if kind == _STORY else [line.text for line in some]) for kind, some in grouped
@@ -82,7 +81,7 @@ def environment_of(package: str, **more: Any) -> Environment:
 
 
 def _readable(value: Any) -> Any:
-    """Replace characters that are invisible or that UTF-8 cannot encode."""
+    """Replace invisible characters and characters that UTF-8 cannot encode."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return "\n".join(printable(line) for line in value.split("\n"))
     return value

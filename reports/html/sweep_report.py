@@ -1,4 +1,4 @@
-"""The page of `sweep` and `analyze`: pass rates, detections, latencies and coverage."""
+"""The result of `sweep` and `analyze`: pass rates, detections, latencies and coverage."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ from ..results.model import (
 _OUTCOMES = ("seeds", "held", "violated", "other")
 _WORST_SHOWN = 20
 _WITHOUT = "-"
-"""Shown instead of a disk that was not drawn before the seed's process died."""
+"""Stands for the disk if the seed's process died before it drew a disk."""
 _HELD = ("scenario without a broken promise", "scenarios without a broken promise")
 _RATE_COLUMNS = ("seeds", "broken", "no verdict", "held, %")
 Fields = dict[str, Any]
@@ -37,7 +37,7 @@ Fields = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class SweepResults:
-    """Sums of one sweep, or of several analysed together; tables are those of `pipeline.analysis`."""
+    """Sums over one or several sweeps, from which the result is built. The tables are those of `pipeline.analysis`."""
 
     command_name: str
     """`sweep` or `analyze`."""
@@ -50,13 +50,13 @@ class SweepResults:
     injected: Mapping[str, int]
     marks: Mapping[str, int]
     pairs: Mapping[Pair, int] = field(default_factory=dict)
-    """Seeds in which a pair of features or faults met."""
+    """Seeds in which two features or faults occurred together, by pair."""
     judged: Mapping[str, int] = field(default_factory=dict)
     """Seeds with a verdict, by disk."""
     tried: Mapping[tuple[str, str], int] = field(default_factory=dict)
-    """Seeds with a verdict that tried a promise, by invariant and disk."""
+    """Seeds with a verdict in which a promise was checked after a fault that could break it, by invariant and disk."""
     broken: Mapping[tuple[str, str], int] | None = None
-    """Seeds that broke a promise, by invariant and disk; None if not counted."""
+    """Seeds that broke a promise, by invariant and disk; None if these seeds were not counted."""
     signatures: Mapping[str, int] = field(default_factory=dict)
     """Number of failures, by signature."""
     failures: Mapping[str, FailureLinks] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class SweepResults:
 
     @property
     def on(self) -> On:
-        """Return where tables are shown: a sweep prints only its outcomes."""
+        """Return which writers show tables: `sweep` prints only outcomes on the terminal."""
         return On.PAGE | On.VERBOSE if self.command_name == "analyze" else On.PAGE
 
 
@@ -127,7 +127,7 @@ def _totals(rows: Iterable[Fields]) -> Counter[str]:
 
 
 def _verdict(results: SweepResults) -> Verdict:
-    """Judge the unmodified store, if it has seeds, because mutants are expected to break promises."""
+    """Return the verdict on the unmodified store, if it has seeds, because mutants are expected to break promises."""
     clean = [row for row in results.pass_rates if row["mutant"] is None]
     totals = _totals(clean or results.pass_rates)
     more = [f"{counted(results.left, 'seed')} left: repeat the call to continue"] if results.left else []

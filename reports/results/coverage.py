@@ -1,4 +1,4 @@
-"""Coverage blocks: counts of faults and rare paths, and each promise on each disk."""
+"""Coverage blocks: show counts of faults and rare paths, and each promise on each disk."""
 
 from collections.abc import Iterable, Mapping
 
@@ -18,7 +18,7 @@ _EVERYWHERE = On.VERBOSE | On.SUMMARY | On.PAGE
 def coverage_blocks(
     injected: Mapping[str, int], marks: Mapping[str, int], pairs: Mapping[Pair, int], scenarios: Iterable[Scenario]
 ) -> list[ResultBlock]:
-    """Return the blocks of a campaign's coverage. injected: as counted by seeds, including the ends of lives."""
+    """Return the blocks of a campaign's coverage. injected: counts of faults and of causes of death."""
     groups = [
         bar_group("injected faults", faults_of(injected), faults_in(scenarios), "faults"),
         bar_group("how lives ended", ends_of(injected)),
@@ -37,7 +37,7 @@ def coverage_blocks(
 
 
 def pairs_lines(pairs: PairsMet) -> list[str]:
-    """Return how many pairs of features and faults never met, and the most frequent names among them."""
+    """Describe how many pairs of features and faults never occurred together, and their most frequent names."""
     if not pairs.never:
         return []
     lacking = [f"{name} ({len(others)})" for name, others in pairs.partners().items()]
@@ -50,7 +50,7 @@ def pairs_lines(pairs: PairsMet) -> list[str]:
 def promises_matrix(
     judged: Mapping[str, int], tried: Mapping[tuple[str, str], int], broken: Mapping[tuple[str, str], int]
 ) -> Matrix:
-    """Return each invariant on each disk. judged: seeds by disk; tried, broken: seeds by invariant and disk."""
+    """Return the matrix of invariants and disks. judged: seeds by disk; tried, broken: seeds by invariant and disk."""
     columns = [MatrixColumn(name, disk.meaning, judged.get(name, 0)) for name, disk in DISK_MODELS.items()]
     rows = [
         MatrixRow(

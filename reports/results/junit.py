@@ -4,12 +4,12 @@
       testsuite       one for each test case
         properties    its counts
         testcase      of the same name
-          failure     a broken promise: its name, the events before it, the command to reproduce it
-          error       the harness failed, or a seed is not deterministic
+          failure     a broken promise, with the events before it and the command to reproduce it
+          error       an error of the harness, or a seed that is not deterministic
           skipped     work that was not done, or a mutant that is known to survive
           system-out  the claim
 
-The text of a failure has all details, because GitLab shows only the text. Properties are on the suite, where every
+The text of a failure has all details, because GitLab shows only the text. Properties belong to the suite, where every
 reader accepts them. All attributes are in the schema of Jenkins' xUnit plugin (junit-10.xsd).
 """
 
@@ -21,12 +21,12 @@ from xml.etree.ElementTree import Element, SubElement
 from .model import Case, Result
 
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML 1.0 cannot hold in any form."""
+"""Characters that XML 1.0 cannot represent, not even escaped."""
 _COUNTED = {"failure": "failures", "error": "errors", "skipped": "skipped"}
 
 
 def write_junit(file: Path, result: Result) -> None:
-    """Write the test cases of a result, and make the directories of the file."""
+    """Write the test cases of a result to a file, and create missing directories."""
     root = Element("testsuites", name=f"tornlog {result.command}")
     root.extend(map(_suite, result.cases))
     for sum_of in ("tests", "failures", "errors"):

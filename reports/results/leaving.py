@@ -1,4 +1,4 @@
-"""Leaving a result: its page, JSON, JUnit XML and summary, then the terminal, then the exit code."""
+"""Result output: writes the page, JSON, JUnit XML and summary, prints, and exits."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,13 +21,13 @@ def leave(
     verbose: bool = False,
     files: ResultFiles | None = None,
 ) -> NoReturn:
-    """Write a result to every place that is asked for, print it, and exit.
+    """Write a result to all requested files, print it, and exit.
 
-    page: the directory of the report. files: the attempts until now.
+    page: the directory of the report. files: collects write errors.
     """
     files, paths, document = files or ResultFiles(), list(drawn), result.document
     if page is not None:
-        from ..html.render import render  # templates, for users of pages only
+        from ..html.render import render  # imported here, because only pages need templates
 
         with files.attempt(), results_written("--out"):
             report = write_page(render(result), page)

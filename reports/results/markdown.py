@@ -1,4 +1,4 @@
-"""Markdown writer: a summary for GITHUB_STEP_SUMMARY and its like, appended to whatever the file holds."""
+"""Markdown writer: appends a summary to a file such as GITHUB_STEP_SUMMARY."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,5 +74,5 @@ def _failure_lines(failure: FailureText) -> Iterator[str]:
 
 
 def _fenced(text: str) -> Iterator[str]:
-    """Yield the lines of a block that Markdown shows as it is."""
+    """Yield the lines of a Markdown code block that shows the text unchanged."""
     yield from ("", _FENCE, text, _FENCE, "")

@@ -1,10 +1,13 @@
-"""Result model: a verdict, figures, blocks and test cases. A command builds it once; five writers know only this.
+"""Result model: describes a command's result by verdict, figures, blocks and test cases.
+
+A command builds a result once, and five writers use nothing else.
 
     Result      the verdict, its exit code, the figures, and the fields of `--json`
-      ResultBlock     ResultTable, Bars, Matrix, Failures, Lines or Picture; `on` says which writers show it
+      ResultBlock     ResultTable, Bars, Matrix, Failures, Lines or Picture; `on` tells which writers show the block
       Case      a test case of JUnit XML, with its properties
 
-A count of a seed is declared once, as a field of `RunOutcome` (`counted`). All writers and the sweep's columns follow.
+Each count of a seed is declared once, as a field of `RunOutcome` (`counted`). All writers and the sweep's columns are
+derived from it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +21,7 @@ from ...faults.simulation.failure_text import FailureText
 
 
 class Tone(Enum):
-    """How good the news is; neither held nor broken is UNSURE."""
+    """Rating of a verdict or a text. UNSURE is neither HELD nor BROKEN."""
 
     HELD = "held"
     BROKEN = "broken"
@@ -30,17 +33,17 @@ class On(Flag):
 
     TERMINAL = auto()
     VERBOSE = auto()
-    """The terminal with --verbose; of commands without that option, the terminal."""
+    """The terminal, if --verbose is set or the command has no such option."""
     ALARM = auto()
-    """Standard error, where standard output is taken by JSON; else the terminal."""
+    """The terminal, or standard error if JSON is written to standard output."""
     STDERR = auto()
-    """Standard error, always."""
+    """Standard error in all cases."""
     SUMMARY = auto()
     PAGE = auto()
 
 
 class Verdict(NamedTuple):
-    """The verdict as a page has it, with more lines."""
+    """The verdict for a page: a tone, a title and further lines."""
 
     tone: Tone
     text: str
@@ -48,13 +51,13 @@ class Verdict(NamedTuple):
 
 
 class TableCell(NamedTuple):
-    """A cell of a table with more than its value."""
+    """A table cell that has more than a value."""
 
     value: str | int
     small: str = ""
-    """A text below the value, on a page."""
+    """A text that a page shows below the value."""
     link: str = ""
-    """The place on the page that the value leads to."""
+    """The anchor on the page to which the value links."""
     links: Sequence[tuple[str, str]] = ()
     is_bad: bool = False
 
@@ -64,12 +67,12 @@ class TableCell(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A row of a table. The first cell names it."""
+    """A row of a table. The first cell is its name."""
 
     cells: Sequence[str | int | TableCell]
     is_bad: bool = False
     is_open: bool = False
-    """Whether the work of the row was not done."""
+    """Whether the work that the row describes was not done."""
 
     @property
     def full_cells(self) -> list[TableCell]:
@@ -78,15 +81,15 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ResultBlock:
-    """A part of a result."""
+    """A part of a result, such as a table."""
 
     title: str
     on: On = On.PAGE
     anchor: str = ""
-    """Begins a section of a page."""
+    """If set, the block begins a section of the page, with this anchor."""
     note: str = ""
     is_folded: bool = field(default=False, kw_only=True)
-    """Whether a page shows only the title until a reader opens the block."""
+    """Whether a page hides the block below its title until a reader opens it."""
 
     @property
     def kind(self) -> str:
@@ -100,19 +103,19 @@ class ResultBlock:
 
 @dataclass(frozen=True, slots=True)
 class ResultTable(ResultBlock):
-    """Rows with typed columns: `texts` first, then `figures`."""
+    """A table: columns of text (`texts`), then columns of numbers (`figures`)."""
 
     texts: Sequence[str] = ()
     figures: Sequence[str] = ()
     rows: Sequence[Row] = ()
     only_bad: bool = False
-    """Whether only bad rows are shown: a page folds the others, a terminal leaves them out without --verbose."""
+    """Whether a page folds the rows that are not bad, and a terminal shows them only with --verbose."""
     is_stacked: bool = False
-    """Whether a terminal has the further texts below the first, for rows that are longer than 80 columns."""
+    """Whether a terminal shows the other texts below the first, because the rows exceed 80 columns."""
     is_titled: bool = False
     """Whether a terminal shows the title."""
     folded_as: tuple[str, str] = ("row", "rows")
-    """Words for the folded rows, in singular and plural."""
+    """Noun for the hidden rows, in singular and plural."""
 
     def __post_init__(self) -> None:
         width = len(self.texts) + len(self.figures)
@@ -120,7 +123,7 @@ class ResultTable(ResultBlock):
 
     @property
     def shown_rows(self) -> Sequence[Row]:
-        """Return the rows that a page always shows."""
+        """Return the rows that a page does not hide."""
         return [row for row in self.rows if row.is_bad or row.is_open] if self.only_bad else self.rows
 
     @property
@@ -129,12 +132,11 @@ class ResultTable(ResultBlock):
 
     @property
     def is_empty(self) -> bool:
-        """Return whether there are no rows."""
         return not self.rows
 
 
 class Bar(NamedTuple):
-    """How often one thing occurred; percent: of the longest bar, by logarithm."""
+    """The occurrences of a fault, mark or similar. percent: logarithmic length relative to the longest bar."""
 
     name: str
     meaning: str
@@ -143,38 +145,37 @@ class Bar(NamedTuple):
 
 
 class Never(NamedTuple):
-    """A thing that never occurred."""
+    """A fault, mark or similar that never occurred."""
 
     name: str
     meaning: str
 
 
 class Group(NamedTuple):
-    """Things of one sort."""
+    """A group of bars, such as all faults."""
 
     title: str
     bars: Sequence[Bar]
     never: Sequence[Never]
     noun: str = "others"
-    """The things in one word."""
+    """A noun for the items of the group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bars(ResultBlock):
-    """Counts as bars."""
+    """Groups of counts, drawn as bars."""
 
     groups: Sequence[Group] = ()
 
     @property
     def is_empty(self) -> bool:
-        """Return whether there are no groups."""
         return not self.groups
 
 
 def bar_group(
     title: str, counts: Mapping[str, int], known: Mapping[str, str] = MappingProxyType({}), noun: str = "others"
 ) -> Group:
-    """Return counts as bars. known: the meanings of all things that can occur; those that did not are named."""
+    """Return counts as bars. known: the meanings of all names; the group lists the names that never occurred."""
     most = max(counts.values(), default=0)
     bars = [
         Bar(name, known.get(name, ""), times, round(100 * log1p(times) / log1p(most)))
@@ -187,16 +188,16 @@ def bar_group(
 
 
 class MatrixCell(NamedTuple):
-    """One promise on one disk. state: held, intact, broken, none (not promised), untried, unjudged."""
+    """The verdict on one promise for one disk. state: held, intact, broken, none (not promised), untried, unjudged."""
 
     state: str
     seeds: int
-    """Seeds that reached the check with something that could break the promise."""
+    """Seeds that checked the promise after a fault that could break it."""
     broken: int
 
 
 class MatrixRow(NamedTuple):
-    """One promise."""
+    """The verdicts on one promise."""
 
     name: str
     meaning: str
@@ -204,7 +205,7 @@ class MatrixRow(NamedTuple):
 
 
 class MatrixColumn(NamedTuple):
-    """One disk, and the seeds judged there."""
+    """One disk, and the number of seeds with a verdict on that disk."""
 
     name: str
     meaning: str
@@ -213,24 +214,24 @@ class MatrixColumn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Matrix(ResultBlock):
-    """Promises by disk."""
+    """A matrix with a row for each promise and a column for each disk."""
 
     columns: Sequence[MatrixColumn] = ()
     rows: Sequence[MatrixRow] = ()
 
     @property
     def broken_rows(self) -> list[MatrixRow]:
-        """Return the promises that broke on any disk."""
+        """Return the rows of promises that broke on any disk."""
         return [row for row in self.rows if any(cell.broken for cell in row.cells)]
 
     @property
     def kept_rows(self) -> list[MatrixRow]:
-        """Return the other promises."""
+        """Return the rows of promises that broke on no disk."""
         return [row for row in self.rows if not any(cell.broken for cell in row.cells)]
 
 
 class FailureGroup(NamedTuple):
-    """Failures with something in common, under a heading if there is one."""
+    """Failures that a page shows together, with an optional heading."""
 
     failures: Sequence[FailureText]
     anchor: str = ""
@@ -245,7 +246,7 @@ class Failures(ResultBlock):
 
     groups: Sequence[FailureGroup] = ()
     opened: int = 3
-    """How many groups a page opens."""
+    """Number of groups that a page shows opened."""
 
     @property
     def is_empty(self) -> bool:
@@ -254,12 +255,12 @@ class Failures(ResultBlock):
 
 @dataclass(frozen=True, slots=True)
 class Lines(ResultBlock):
-    """Lines of text. With `is_text`, they are output of a program."""
+    """Lines of text. `is_text` marks the output of a program."""
 
     lines: Sequence[str] = ()
     is_text: bool = False
     style: str = ""
-    """Of the title, or of the lines of a program."""
+    """Terminal style of the title, or of the lines of a program."""
 
     @property
     def is_empty(self) -> bool:
@@ -268,14 +269,14 @@ class Lines(ResultBlock):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture(ResultBlock):
-    """A picture. The note is below it."""
+    """A picture, with the note below it."""
 
     draw: Callable[[], str]
-    """Returns it as SVG. Raises ImportError without matplotlib."""
+    """Returns the picture as SVG. Raises ImportError without matplotlib."""
 
 
 class Outcome(NamedTuple):
-    """The outcome of a test case. tag: failure, error or skipped."""
+    """The outcome of a test case that did not pass. tag: failure, error or skipped."""
 
     tag: str
     kind: str
@@ -284,7 +285,7 @@ class Outcome(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A test case."""
+    """A test case of JUnit XML."""
 
     name: str
     seconds: float = 0.0
@@ -308,13 +309,13 @@ class Result:
     line: str = ""
     """The command line."""
     facts: Sequence[tuple[str, str]] = ()
-    """Figures: their meaning, and their value."""
+    """Figures of the result: meaning and value."""
     blocks: Sequence[ResultBlock] = ()
     cases: Sequence[Case] = ()
     seconds: float | None = None
-    """The time of all cases, if that is not their sum."""
+    """The time of all cases, if it differs from their sum."""
     subject: str = ""
-    """Words that a page adds to the name of the command."""
+    """Text that a page shows after the name of the command."""
 
     def __post_init__(self) -> None:
         is_page_only = self.command in ("sweep", "analyze")

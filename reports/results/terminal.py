@@ -1,6 +1,6 @@
-"""Terminal writer: the verdict, tables within 80 columns, failures, the paths of files, and the verdict again.
+"""Terminal writer: prints the verdict, tables within 80 columns, failures, paths of files, and the verdict again.
 
-With JSON on standard output, alarms are printed on standard error, and all else is left out.
+If JSON is written to standard output, only alarms are printed, on standard error.
 """
 
 from collections.abc import Sequence

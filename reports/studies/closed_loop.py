@@ -1,8 +1,8 @@
-"""Closed loops: workers that call, wait for the answer, and call again.
+"""Closed loops: run workers that call, wait for the answer, and call again.
 
-The number of calls in flight is limited by the number of workers. A slow call keeps its worker from making calls that
-would have met the same delay, so the latencies omit the queue that independent arrivals would form behind a stall
-(coordinated omission). They compare builds, and are no promise to a user.
+The number of calls in flight is limited by the number of workers. During a slow call the worker makes no other calls,
+which would have been slow too. So the latencies lack the waiting times that independent calls would have during a stall
+(coordinated omission). They are useful to compare builds, but do not tell what a user would see.
 """
 
 from array import array
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 
 class Latency(NamedTuple):
-    """Latencies of calls, in µs."""
+    """Percentiles of the latencies of calls, in µs."""
 
     p50_us: float
     p99_us: float
@@ -22,7 +22,7 @@ class Latency(NamedTuple):
 
     @classmethod
     def of(cls, series_ns: Iterable[Iterable[int]]) -> "Latency":
-        """Summarise at least one call; each series is that of one worker."""
+        """Summarise the latencies of one or more calls. Each series has the latencies of one worker."""
         ordered = sorted(chain.from_iterable(series_ns))
         last = len(ordered) - 1
         return cls(*(ordered[round(last * share)] / 1_000 for share in (0.5, 0.99, 1.0)))
@@ -34,11 +34,11 @@ class Sample(NamedTuple):
     rate: float
     latency: Latency | None = None
     per_second: Mapping[str, float] = {}
-    """Other rates, by name."""
+    """Further rates, by name."""
 
 
 class ClosedLoop:
-    """One run of some workers, each a thread that repeats one call."""
+    """One run of several workers. Each is a thread that repeats one call."""
 
     def __init__(self, calls: Sequence[Callable[[], object]], seconds: float) -> None:
         self._duration_ns = int(seconds * 1e9)
@@ -52,9 +52,10 @@ class ClosedLoop:
         ]
 
     def run(self, per_call: int = 1) -> Sample:
-        """Work until the time is up; each call counts per_call times. Raises the first error of a call.
+        """Run the workers for the configured time.
 
-        No worker makes a call after the return.
+        Each call counts as `per_call` operations. Raises the first error of a call. After the return, no worker makes a
+        call.
         """
         began_ns = perf_counter_ns()
         for thread in self._threads:

@@ -1,4 +1,4 @@
-"""The command that draws put latencies.
+"""The command `plot latency`: draws put latencies.
 
 JSON, version 1: `{"format": "tornlog-latency/1", "rows": [{"source", "disk", "flush", "producers", "rate_per_s",
 "puts", "p50_us", "p90_us", "p99_us", "p99.9_us", "max_us"}], "ratios": [{"flush", "producers", "p50", "p90", "p99",
@@ -55,7 +55,7 @@ def latency(
 ) -> None:
     """Draw put latencies by flush mode, disk and number of producers.
 
-    Puts arrive independently of the answers before them, so percentiles include the time that puts had to wait.
+    Puts arrive independently of earlier answers, so percentiles include the time that a put waits for earlier puts.
     """
     disks = disks_named(disk or DISKS, (*DISKS, HERE))
     pictures = pictures_of(__package__)

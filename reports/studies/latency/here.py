@@ -1,10 +1,10 @@
-"""Measurements of this machine, compared with the simulation: syncs, computing and puts, turn by turn.
+"""Host measurements: time syncs, computing and puts on this machine, for the simulation.
 
-Real stores give the total: they note the time that the disk delays them, in syncs and in stores to maps. Other stores
-give the parts without a disk: their syncs sleep for a known time, which is subtracted. From these parts and the noted
-disk times the simulation computes the latency of each put: waiting, shared syncs, handovers between threads. Machines
-have good and bad moments, and a disk that stalls once in a hundred syncs decides the percentiles. So turns are short,
-and the simulation uses the disk times that the measured store met.
+A real store provides the total latencies, and records the disk's delays: in syncs, and in writes to memory-mapped
+files. A second store provides the latencies without a disk: its syncs sleep for a known time, which is subtracted. From
+these latencies and the recorded delays the simulation computes the latency of each put, with waiting, shared syncs and
+handovers between threads. The speed of a machine varies, and a disk that stalls once in a hundred syncs determines the
+percentiles. So turns are short, and the simulation uses the delays recorded in the same turn.
 """
 
 import time
@@ -28,20 +28,20 @@ from .traffic import FLUSHES, Setup, arrivals, checked_put, message_of, produce
 
 _STAND_IN_SECONDS = 0.0003
 _SEGMENT_BYTES = 64 << 20
-"""Room for all turns, so that no measured put makes a new segment."""
+"""Large enough for all turns, so that no measured put creates a segment."""
 _SIMULATED_SEGMENT_BYTES = 4 << 20
-"""Room for one turn."""
-_HANDOVER_WORK_SHARE = 3  # a third of a handover is computing, the rest the system's
+"""Large enough for one turn."""
+_HANDOVER_WORK_SHARE = 3  # one third of a handover is computing, the rest is spent in the kernel
 
 
 @contextmanager
 def running_store(world: World, setup: Setup, directory: str) -> Iterator[MessageStore]:
-    """Yield a new store with a first message in it; shut it down at the end."""
+    """Yield a started store with one message; shut it down at the end of the block."""
     store = MessageStore(world, setup.config(directory))
     store.load()
     store.start()
     try:
-        store.put_message(message_of(setup))  # makes the first segment
+        store.put_message(message_of(setup))  # creates the first segment
         yield store
     finally:
         store.shutdown()
@@ -71,13 +71,13 @@ def measure(setup: Setup, put: Callable[[], None]) -> "array[int]":
 
 
 class ClockedFiles:
-    """Files of the operating system that note the delays by the disk, or whose syncs only sleep.
+    """Real files that record the disk's delays, or whose syncs only sleep.
 
-    log_syncs_ns: durations of syncs of the commit log, in order. stalls: stores that were delayed.
+    log_syncs_ns: durations of the commit log's syncs, in order. stalls: delayed writes to memory-mapped files.
     """
 
     def __init__(self, sleep_seconds: float | None = None) -> None:
-        """sleep_seconds: how long syncs sleep instead; None: they sync."""
+        """sleep_seconds: how long a sync sleeps instead of syncing; None: it syncs."""
         self._files = RealFiles()
         self.sleep_seconds = sleep_seconds
         self.log_syncs_ns = array("q")
@@ -108,7 +108,7 @@ class ClockedFiles:
 
 
 class ClockedMappedFile:
-    """A mapped file that times its syncs and stores."""
+    """A memory-mapped file that times its syncs and writes."""
 
     def __init__(self, mapped: RealMappedFile, files: ClockedFiles) -> None:
         self._mapped = mapped
@@ -117,16 +117,16 @@ class ClockedMappedFile:
         self.path = mapped.path
         self.size_bytes = mapped.size_bytes
         for name in ("view", "pwrite", "mlock", "munlock", "advise_will_need", "advise_dont_need", "close"):
-            setattr(self, name, getattr(mapped, name))  # bound once: __getattr__ would cost each call
+            setattr(self, name, getattr(mapped, name))  # bound once, because __getattr__ would slow down each call
 
     def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
-        """Write through the map, and note the time."""
+        """Write through the mapping, and record the time."""
         begun_ns = time.perf_counter_ns()
         self._mapped.store(at, data)
-        self._files.stalls.of(self.path).note(time.perf_counter_ns() - begun_ns)
+        self._files.stalls.of(self.path).record(time.perf_counter_ns() - begun_ns)
 
     def msync(self, start: int, end: int) -> None:
-        """Sync or sleep, and note the time."""
+        """Sync or sleep, and record the time."""
         begun_ns = time.perf_counter_ns()
         if self._files.sleep_seconds is None:
             self._mapped.msync(start, end)
@@ -136,14 +136,14 @@ class ClockedMappedFile:
             self._files.log_syncs_ns.append(time.perf_counter_ns() - begun_ns)
 
     def fdatasync(self) -> None:
-        """Sync or sleep for the whole file, and note the time."""
+        """Sync or sleep for the whole file, and record the time."""
         self.msync(0, self.size_bytes)
 
 
 _SYNC_RATE, _ASYNC_RATE = 400.0, 2_000.0
-"""Puts per second: one producer can put as many on most disks, and computing causes no queues."""
+"""Puts per second: one producer reaches this rate on most disks, and no put waits for the processor."""
 SYNC_PUTS, ASYNC_PUTS = 100, 300
-"""Of a turn."""
+"""Number of puts in a turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,20 +153,20 @@ class Turn:
     number: int
     producers: int
     syncs: "array[int]"
-    """Durations of the log's syncs under sync flush, in order."""
+    """Durations of the commit log's syncs under sync flush, in order."""
     puts_alone: "array[int]"
     """Latencies of one producer's puts without a disk."""
     puts: "array[int]"
-    """The same with all producers."""
+    """Latencies of all producers' puts without a disk."""
     synced_puts: "array[int]"
-    """Latencies of one producer's puts with a sync, less the sync."""
+    """Latencies of one producer's puts with a sync, minus the sync's duration."""
     real: dict[str, "array[int]"]
     """Latencies of puts into the real store, by flush."""
     stalls: dict[str, FileStalls]
-    """Stores to maps that the disk delayed in the real store, by flush."""
+    """Delayed writes to memory-mapped files in the real store, by flush."""
 
     def host(self) -> HostCosts:
-        """Return the costs of the machine without its disk."""
+        """Return the costs of this machine, without the disk."""
         usual_ns = Spread(self.puts_alone).quantile(0.5)
         handover = Spread(max(took_ns - usual_ns, 0) for took_ns in self.synced_puts)
         return HostCosts(
@@ -175,11 +175,11 @@ class Turn:
             handover=handover,
             handover_work_ns=handover.quantile(0.5) // _HANDOVER_WORK_SHARE,
             dispatch_ns=usual_ns // 2,
-            touch_ns=0,  # it is in what puts take
+            touch_ns=0,  # the put costs include it
         )
 
     def simulated(self, flush: str) -> "array[int]":
-        """Return the latencies of the same puts in the simulation."""
+        """Simulate the puts of the turn, and return their latencies."""
         storage, stalls = MeasuredStorage(self.syncs), self.stalls.get(flush)
         setup = replace(_setup_of(flush, self.producers, self.number), segment_bytes=_SIMULATED_SEGMENT_BYTES)
         return simulate(setup, self.host(), lambda _: storage, on_traffic=storage.begin, stalls=stalls).latencies_ns
@@ -198,7 +198,7 @@ def _setup_of(flush: str, producers: int, turn: int) -> Setup:
 
 
 def measure_here(directory: str, producers: Sequence[int], turns: int) -> Iterator[Turn]:
-    """Measure this machine in a directory, with some turns for each number of producers."""
+    """Measure this machine in a directory: a number of turns for each number of producers."""
     with ExitStack() as stack:
         places = _Places(directory, stack)
         for number in range(turns):
@@ -207,10 +207,10 @@ def measure_here(directory: str, producers: Sequence[int], turns: int) -> Iterat
 
 
 class _Places:
-    """The stores of a measurement: one per flush mode, and two with syncs that sleep."""
+    """The stores of a measurement: one real store per flush mode, and two whose syncs sleep."""
 
     def __init__(self, directory: str, stack: ExitStack) -> None:
-        """stack: shuts the stores down."""
+        """stack: shuts down the stores on exit."""
 
         def running(name: str, flush: str, files: ClockedFiles) -> MessageStore:
             world = replace(real_world(), files=cast(Files, files))
@@ -223,7 +223,7 @@ class _Places:
         self._unsynced = running("async-without-disk", "async", ClockedFiles(_STAND_IN_SECONDS))
 
     def turn(self, number: int, producers: int) -> Turn:
-        """Measure the total between two halves of the parts, so that a bad moment rarely meets one alone."""
+        """Measure the real stores between two halves of the other measurements, so that a slow phase affects both."""
         alone, together, synced = array("q"), array("q"), array("q")
 
         def measure_half_of_the_parts(seed: int) -> None:
@@ -284,7 +284,7 @@ class LatencyComparison(NamedTuple):
 
 
 def compared(turns: Sequence[Turn]) -> Iterable[LatencyComparison]:
-    """Yield a comparison of all turns for each number of producers and flush mode."""
+    """For each number of producers and flush mode, yield the comparison of all turns."""
     for producers in sorted({turn.producers for turn in turns}):
         mine = [turn for turn in turns if turn.producers == producers]
         for flush in FLUSHES:

@@ -1,10 +1,9 @@
-"""Host costs: charges simulated tasks and files for computing, handovers and page faults.
+"""Host costs: adds the time of computing, handovers and page faults to simulated tasks.
 
-Simulated code takes no virtual time by itself, so these costs are charged where they occur. There is one processor,
-because CPython's interpreter lock allows one running thread per process.
-
-A stall is a store through a map that the kernel blocks, because a page under write-back cannot be written. Such a store
-holds the interpreter lock, so all tasks wait with it.
+Simulated code takes no virtual time by itself, so these costs are added at the operations that cause them. There is one
+processor, because CPython's interpreter lock allows only one running thread. A stall is a write to a memory-mapped file
+that the kernel blocks, because a page under write-back cannot be changed. During a stall the thread holds the
+interpreter lock, so all tasks wait.
 """
 
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from ....store.log.flush import GroupCommitService
 
 _US = 1_000
 STALL_NS_MIN = 1_000_000
-"""Shorter delays are jitter, which is part of the put costs."""
+"""A shorter delay counts as jitter, which is part of the put costs."""
 _WAKING = Waiting("waking up")
 _TO_SERVICE = GroupCommitService.name
 _TO_PRODUCER = "group commit done"
@@ -27,20 +26,20 @@ _PAGE_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class HostCosts:
-    """The costs of one machine, in ns."""
+    """Durations of operations on one machine, in ns."""
 
     put: Spread
     """Duration of a put that does not wait for a disk."""
     put_work_ns: int
-    """The computing part of a put, which delays other tasks."""
+    """Computing time of a put. Other tasks wait for it."""
     handover: Spread
-    """Time from a notice until its waiter runs, summed over both handovers: to the flush service and back."""
+    """Time from a wake-up call until the waiting task runs, summed over both handovers of a put."""
     handover_work_ns: int
-    """The computing part of the handovers."""
+    """Computing time of both handovers."""
     dispatch_ns: int
-    """Computing to dispatch one message."""
+    """Computing time to dispatch one message."""
     touch_ns: int
-    """Computing of the first store to a mapped page: the page fault that makes it writable."""
+    """Time of the page fault at the first write to a memory-mapped page, which makes the page writable."""
 
 
 REFERENCE = HostCosts(
@@ -55,26 +54,26 @@ REFERENCE = HostCosts(
     dispatch_ns=8 * _US,
     touch_ns=1 * _US,
 )
-"""A 2-core virtual machine under CPython 3.11, in round figures measured by `here`."""
+"""Rounded measurements of `here` on a 2-core virtual machine under CPython 3.11."""
 
 
 @dataclass(slots=True)
 class Stalls:
-    """The stalls of one sequence of stores."""
+    """The stalls in one sequence of writes."""
 
     stores: int = 0
-    """Number of stores so far."""
+    """Number of writes until now."""
     took_ns: dict[int, int] = field(default_factory=dict)
-    """Durations of stalled stores, by number."""
+    """Durations of stalled writes, by number of the write."""
 
-    def note(self, took_ns: int) -> None:
-        """Count a store, and keep it if it stalled."""
+    def record(self, took_ns: int) -> None:
+        """Count a measured write, and record it if it stalled."""
         if took_ns >= STALL_NS_MIN:
             self.took_ns[self.stores] = took_ns
         self.stores += 1
 
     def next_ns(self) -> int:
-        """Count a replayed store; return its stall, or 0."""
+        """Count a simulated write; return the duration of its stall, or 0."""
         number = self.stores
         self.stores += 1
         return self.took_ns.get(number, 0)
@@ -82,7 +81,7 @@ class Stalls:
 
 @dataclass(slots=True)
 class FileStalls:
-    """The stalls of a store's files: puts write to the log and dispatch to the others, so each has its own order."""
+    """The stalls of a message store: one sequence for the log, which puts write, and one for the files of dispatch."""
 
     log: Stalls = field(default_factory=Stalls)
     others: Stalls = field(default_factory=Stalls)
@@ -90,13 +89,13 @@ class FileStalls:
     def of(self, path: str) -> Stalls:
         return self.log if "/commitlog/" in path else self.others
 
-    def again(self) -> "FileStalls":
-        """Return the same stalls from the beginning."""
+    def rewound(self) -> "FileStalls":
+        """Return a copy of the stalls that starts at the first write."""
         return FileStalls(Stalls(0, self.log.took_ns), Stalls(0, self.others.took_ns))
 
 
 class HostTasks(SimTasks):
-    """Tasks that charge the handovers between a put and its group commit.
+    """Tasks whose handovers between a put and its group commit take time.
 
     The costs of other services are part of the measured put costs.
     """
@@ -110,15 +109,15 @@ class HostTasks(SimTasks):
         self._stream = stream
 
     def signal(self, name: str) -> SimSignal:
-        """Create a signal; for a handover, its waiter pays for waking up."""
+        """Create a signal. If the signal is for a handover, waking up takes time for its waiter."""
         if name in (_TO_SERVICE, _TO_PRODUCER):
             return _Handover(self, self._kernel, name)
         return super().signal(name)
 
     def wake(self, name: str) -> None:
-        """Charge the current task for a handover.
+        """Let the current task spend the time of a handover.
 
-        Both handovers of a put were measured together. The first costs half of the median, the second the rest.
+        Both handovers of a put were measured together. The first takes half of the median, the second the rest.
         """
         host = self._host
         took_ns = host.handover.quantile(0.5) // 2
@@ -132,7 +131,7 @@ class HostTasks(SimTasks):
 
 
 class _Handover(SimSignal):
-    """A signal whose waiter pays for waking up, unless the notice came first."""
+    """A signal whose waiter spends time to wake up, unless the signal was set before the wait."""
 
     __slots__ = ("_name", "_tasks")
 
@@ -148,16 +147,16 @@ class _Handover(SimSignal):
 
 
 class TouchedFiles:
-    """Files that charge for stores through maps."""
+    """Files in which writes to mappings take time."""
 
     def __init__(self, files: SimFiles, processor: Processor, touch_ns: int) -> None:
         self._files = files
         self._processor = processor
         self._touch_ns = touch_ns
         self.touches = 0
-        """Number of pages touched for the first time."""
+        """Number of pages that have been written."""
         self.stalls = FileStalls()
-        """Stalls of further stores."""
+        """Stalls of the next writes."""
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._files, name)
@@ -166,7 +165,7 @@ class TouchedFiles:
         return TouchedMappedFile(self._files.map(path, size_bytes), self)
 
     def pay(self, path: str, pages: int) -> None:
-        """Charge the current task for page faults, and for a stall if there is one."""
+        """Let the current task spend the time of page faults, and of a stall if there is one."""
         self.touches += pages
         took_ns = pages * self._touch_ns + self.stalls.of(path).next_ns()
         if took_ns:
@@ -174,10 +173,7 @@ class TouchedFiles:
 
 
 class TouchedMappedFile:
-    """A mapped file that records which pages were stored to.
-
-    Invariant: byte n of `_touched` is 1 if page n was stored to.
-    """
+    """A mapped file that records written pages. Invariant: byte n of `_touched` is 1 if page n was written."""
 
     def __init__(self, mapped: SimMappedFile, files: TouchedFiles) -> None:
         self._mapped = mapped
@@ -188,7 +184,7 @@ class TouchedMappedFile:
         return getattr(self._mapped, name)
 
     def store(self, at: int, data: Buffer) -> None:
-        """Write through the map, after a page fault for each new page."""
+        """Write through the mapping, after a page fault for each page without an earlier write."""
         first, last = at // _PAGE_BYTES, (at + max(len(data), 1) - 1) // _PAGE_BYTES
         assert 0 <= first <= last < len(self._touched), (at, len(data))
         new = self._touched.count(0, first, last + 1)

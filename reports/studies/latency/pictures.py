@@ -1,4 +1,4 @@
-"""Figures of latencies: the grid, single effects and this machine; with tables."""
+"""Figures of latencies: draws the grid, single effects and this machine, with tables."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,12 +26,12 @@ from .tables import (
 from .traffic import FLUSHES
 
 _SHARES = (0.5, 0.1, 0.01, 0.001)
-"""Shares of slower puts, for p50, p90, p99 and p99.9."""
+"""The share of slower puts for each of p50, p90, p99 and p99.9."""
 _US_MIN = 5.0
 _FLUSH_TITLES = {"sync": "sync flush", "async": "async flush", "pool": "async flush, transient pool"}
 _COLOURS = dict(zip(FLUSHES, KINDS, strict=False))
 _WIDTHS = {"sync": 1.8, "async": 5.0, "pool": 1.4}
-"""If no put waits for the disk, latencies with and without the pool are equal: the thin line is over the thick one."""
+"""Line widths that keep both lines visible if latencies with and without the pool are equal."""
 _PALEST = 0.35
 _NOT_MODELLED = (
     "In this model a put under async flush never waits for the disk.\n"
@@ -75,7 +75,7 @@ def leave_here(comparisons: Sequence[LatencyComparison], out: Path) -> list[Path
 
 
 def distribution_axes(axes: Axes, us_min: float, us_max: float, share_min: float) -> None:
-    """Set up logarithmic axes for curves: latencies on x, the share of slower puts downwards on y."""
+    """Set up logarithmic axes for curves: x has the latency, y the share of slower puts."""
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlim(us_min, us_max)
@@ -87,7 +87,6 @@ def distribution_axes(axes: Axes, us_min: float, us_max: float, share_min: float
 
 
 def grid_figure(measured: Sequence[LatencySeries]) -> Figure:
-    """Draw every series."""
     disks = list(dict.fromkeys(one.disk for one in measured))
     producers = sorted({one.setup.producers for one in measured})
     slowest_us = max(max(one.series.latencies_ns) for one in measured) / 1_000
@@ -151,7 +150,7 @@ def effects_figure(
     rollover_disk: str,
     slow_disk: str,
 ) -> Figure:
-    """Draw the three panels."""
+    """Draw three panels: group commit, rollovers and slow syncs."""
     figure = Figure(figsize=(11, 4.4), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
     _draw_groups(left, groups)
@@ -193,7 +192,7 @@ def _draw_groups(axes: Axes, groups: Sequence[GroupCommit]) -> None:
 
 
 def _draw_rollovers(axes: Axes, variants: Sequence[EffectSeries]) -> None:
-    """Draw the last two variants, with and without segments made ahead; warming is only in the tables."""
+    """Draw the variants with and without segments created ahead. The one with warming is only in the tables."""
     axes.set_yscale("log")
     for variant, colour in zip(reversed(variants), (KINDS[1], KINDS[0]), strict=False):
         us = [latency_ns / 1_000 for latency_ns in variant.series.latencies_ns]
@@ -205,7 +204,7 @@ def _draw_rollovers(axes: Axes, variants: Sequence[EffectSeries]) -> None:
 
 
 def _draw_slow_syncs(axes: Axes, variants: Sequence[EffectSeries]) -> None:
-    """Draw pairs of variants, the second as a thin line that stays visible over the first."""
+    """Draw pairs of variants. The second is a thin line, so that the first stays visible below it."""
     slowest_us = max(max(variant.series.latencies_ns) for variant in variants) / 1_000
     distribution_axes(axes, _US_MIN, slowest_us * 1.5, 1e-3)
     for number, variant in enumerate(variants):

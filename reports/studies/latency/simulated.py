@@ -1,8 +1,8 @@
-"""Simulated puts: series on models of disk and host, for the grid and for single effects.
+"""Simulated puts: runs series on models of disk and host, for the grid and single effects.
 
-The grid combines flush modes, disks and numbers of producers. Load is relative to the rate of one producer that waits
-for each answer: each of several producers offers a fifth of that rate, up to a limit that the processor can carry. So
-on a slow disk 64 producers offer 64 times the load of one, which group commit must handle.
+The grid combines flush modes, disks and numbers of producers. The rate of puts is derived from the rate of one producer
+that waits for each answer. Each producer offers a fifth of that rate, up to a total that the processor can handle. So
+on a slow disk 64 producers offer 64 times the load of one producer, which group commit must handle.
 """
 
 from array import array
@@ -29,26 +29,26 @@ _ARRIVAL = Waiting("the next arrival")
 _DELAYED = Waiting("what delays a put")
 _TIME_LIMIT_NS = 3_600 * 1_000_000_000
 DISKS = {name: model.meaning for name, model in MODELS.items()}
-"""The disk models and their meanings."""
+"""Names of the disk models, with descriptions."""
 PRODUCERS = (1, 4, 16, 64)
 RATE_MAX = 4_000.0
-"""Puts per second, of all producers together."""
+"""Maximum of puts per second, of all producers together."""
 _SHARE = 0.2
 _PILOT_PUTS = 200
 ALL_AT_ONCE = 1e9
-"""A rate per second at which each put arrives before the answer to the last one: a closed loop."""
+"""A rate per second at which each put arrives before the preceding answer, which makes a closed loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The result of a series of puts."""
+    """The measurements of a series of puts."""
 
     latencies_ns: "array[int]"
-    """Of each put, by producer."""
+    """Latency of each put, by producer."""
     took_ns: int
-    """From the start to the last answer."""
+    """Time from the start to the last answer."""
     syncs: int
-    """File syncs of the store, without those of its start and stop."""
+    """Number of file syncs of the store, except those of its start and stop."""
 
     @property
     def rate(self) -> float:
@@ -68,9 +68,8 @@ def simulate(
 ) -> Series:
     """Run one series of puts in virtual time, with faults named as in FaultPlan.
 
-    prepare gets the store before its first put, on_traffic is called before the first arrival; stalls apply from there
-    on.
-    The same arguments give the same series.
+    prepare is called with the store before its first put, on_traffic before the first arrival; stalls apply from then
+    on. The same arguments give the same series.
     """
     with Kernel(RoundRobin(_UNTIL_IT_BLOCKS), step_limit=1 << 60) as kernel:
         run = _Run(setup, host, model, kernel, faults)
@@ -104,12 +103,12 @@ class _Run:
         if prepare is not None:
             prepare(store)
         message = message_of(setup)
-        store.put_message(message)  # makes the first segment
+        store.put_message(message)  # creates the first segment
         store.on_arriving.append(lambda _: self.processor.work(self.host.dispatch_ns))
         if on_traffic is not None:
             on_traffic()
         if stalls is not None:
-            files.stalls = stalls.again()
+            files.stalls = stalls.rewound()
         begun_ns, syncs = kernel.now_ns, self.timing.syncs
         series: list[array[int]] = [array("q") for _ in range(setup.producers)]
         with self.disk.with_faults(**self.faults):
@@ -156,7 +155,7 @@ class LatencySeries(NamedTuple):
 
 
 def cells(disks: Sequence[str], producers: Sequence[int]) -> list[tuple[str, str, int]]:
-    """Return disk, flush mode and producers of each series, in order of measurement."""
+    """Return disk, flush mode and number of producers of each series, in the order of measurement."""
     return [(disk, flush, number) for disk in disks for flush in FLUSHES for number in producers]
 
 
@@ -173,7 +172,7 @@ def measure_grid(disks: Sequence[str], producers: Sequence[int], puts: int, seed
 
 
 class GroupCommit(NamedTuple):
-    """Throughput of closed-loop producers on one disk under sync flush."""
+    """The throughput of closed-loop producers on one disk under sync flush."""
 
     disk: str
     producers: int
@@ -189,7 +188,7 @@ class EffectSeries(NamedTuple):
 
 
 def group_commit(disks: Sequence[str], producers: Sequence[int], puts: int) -> Iterator[GroupCommit]:
-    """Yield the throughput of producers, disk by disk."""
+    """Measure and yield the throughput of producers, disk by disk."""
     for disk in disks:
         for number in producers:
             setup = Setup("sync", number, ALL_AT_ONCE, puts)
@@ -198,22 +197,23 @@ def group_commit(disks: Sequence[str], producers: Sequence[int], puts: int) -> I
 
 
 def rollover(disk: str, puts: int) -> Iterator[EffectSeries]:
-    """Yield the puts of one producer under async flush, over many small segments.
+    """Simulate one producer under async flush, over many small segments.
 
-    Segments are created and warmed ahead of use; created ahead; or created by the put that needs one.
+    There are three variants: segments are created and warmed before use, only created before use, or created by the put
+    that needs one.
     """
     model = MODELS[disk].make
     for name, warm, prepare in (
         ("created and warmed ahead", True, None),
         ("created ahead", False, None),
-        ("created on demand", False, _make_none_ahead),
+        ("created on demand", False, _create_segments_on_demand),
     ):
         setup = Setup("async", 1, RATE_MAX / 8, puts, segment_bytes=256 << 10, warm=warm)
         yield EffectSeries(name, simulate(setup, REFERENCE, model, prepare=prepare))
 
 
 def slow_syncs(disk: str, puts: int) -> Iterator[EffectSeries]:
-    """Yield puts of four producers: with usual syncs, then with one in a hundred taking up to half a second."""
+    """Simulate four producers: first with usual syncs, then with one of a hundred syncs taking up to half a second."""
     model = MODELS[disk].make
     for flush in ("sync", "async"):
         setup = Setup(flush, 4, 100.0, puts)
@@ -222,6 +222,6 @@ def slow_syncs(disk: str, puts: int) -> Iterator[EffectSeries]:
         yield EffectSeries(f"{flush}, 1 % of syncs slow", slow)
 
 
-def _make_none_ahead(store: MessageStore) -> None:
-    """Make a store allocate segments only on demand, which no setting does, to measure the gain from doing it ahead."""
+def _create_segments_on_demand(store: MessageStore) -> None:
+    """Make a store create segments only on demand, which no setting does, for comparison."""
     store.allocate._budget = lambda: 1  # type: ignore[method-assign]

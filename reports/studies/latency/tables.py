@@ -1,4 +1,4 @@
-"""Tables of latencies: rows for CSV files, points of curves, terminal output."""
+"""Tables of latencies: makes rows for CSV files, points of curves, and terminal output."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -12,17 +12,17 @@ from .simulated import EffectSeries, LatencySeries
 
 _FIGURES = (*(f"{one}_us" for one in LATENCY_COLUMNS), "max_us")
 HEADER = ("source", "disk", "flush", "producers", "rate_per_s", "puts", *_FIGURES)
-"""One row per series. source: simulated, or real for the store on this machine."""
+"""Columns of the table with one row per series. source: simulated, or real for the store on this machine."""
 CURVE_HEADER = ("source", "disk", "flush", "producers", "latency_us", "share_slower")
-"""One row per point of each curve."""
+"""Columns of the table with one row per point of a curve."""
 
 VARIANT_HEADER = ("effect", "variant", *_FIGURES)
-"""One row per series of a single effect."""
+"""Columns of the table with one row per series of a single effect."""
 
 Row = Sequence[Any]
 _POINTS = 400
 _AGREES = 0.25
-"""Maximum distance of a ratio from 1 that is not shown in red."""
+"""Maximum difference between a ratio and 1 that is not printed in red."""
 
 
 def grid_rows(measured: Iterable[LatencySeries]) -> list[Row]:
@@ -75,14 +75,14 @@ def _points(source: str, disk: str, flush: str, producers: int, latencies_ns: Se
 
 
 class Curve(NamedTuple):
-    """Points of one distribution, ascending: latencies in µs, and the share of slower puts."""
+    """Points of one distribution: ascending latencies in µs, and the share of slower puts for each."""
 
     us: Sequence[float]
     share: Sequence[float]
 
 
 def curve_of(latencies_ns: Iterable[int]) -> Curve:
-    """Return the curve of at least one latency, with more points for slow puts."""
+    """Return the curve of one or more latencies, with more points for slow puts."""
     ordered = sorted(latencies_ns)
     count = len(ordered)
     ranks = sorted({round(count - count ** (1 - step / _POINTS)) for step in range(_POINTS + 1)})
@@ -103,7 +103,7 @@ def print_rows(console: Console, rows: Sequence[Row]) -> None:
 
 
 def print_here(console: Console, comparisons: Sequence[LatencyComparison]) -> None:
-    """Print the percentiles of this machine, and the ratio of the simulation to them."""
+    """Print the percentiles of this machine, and the ratio of simulated to real percentiles."""
     if not comparisons:
         return
     figures = [text for name in LATENCY_COLUMNS for text in (name, "sim.")]

@@ -1,9 +1,10 @@
-"""Open-loop traffic: flush mode, producers, and the arrival time of each put.
+"""Open-loop traffic: makes puts arrive independently of the answers to earlier puts.
 
 Arrivals are a Poisson process, split evenly between producers. A put that arrives while its producer is busy waits, and
-the wait is part of its latency. So every put that arrives during a stall includes it, and percentiles do not suffer
-from coordinated omission (G. Tene's term for clients that stop sending while a server stalls). If a producer wakes late
-from its sleep, the store is not the cause: its put counts from the wake-up, and later arrivals are shifted.
+the wait is part of its latency. So the latency of every put that arrives during a stall includes the rest of the stall,
+and percentiles do not suffer from coordinated omission (G. Tene's term for clients that stop sending while a server
+stalls). If a producer wakes up late from its sleep, the store is not the cause. Its put is then timed from the wake-up,
+and later arrivals are delayed by the same time.
 """
 
 from array import array
@@ -25,7 +26,7 @@ FLUSHES = ("sync", "async", "pool")
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """One series of puts."""
+    """The parameters of one series of puts."""
 
     flush: str
     """One of FLUSHES."""
@@ -33,7 +34,7 @@ class Setup:
     rate: float
     """Offered puts per second of all producers together."""
     puts: int
-    """Of all producers together."""
+    """Number of puts of all producers together."""
     body_bytes: int = 1024
     segment_bytes: int = 16 * _MIB
     warm: bool = False
@@ -45,7 +46,7 @@ class Setup:
 
 
 def config_of(flush: str, directory: str, segment_bytes: int, **others: Any) -> StoreConfig:
-    """Return the settings of a store with a flush mode of FLUSHES. Raises ValueError for any other."""
+    """Return the settings of a store for a flush mode. Raises ValueError if it is not in FLUSHES."""
     if flush not in FLUSHES:
         raise ValueError(f"flush: expected one of {', '.join(FLUSHES)}, found {flush}")
     return StoreConfig(
@@ -60,7 +61,7 @@ def config_of(flush: str, directory: str, segment_bytes: int, **others: Any) -> 
 
 
 def arrivals(setup: Setup) -> list["array[int]"]:
-    """Return the ns between arrivals, for each producer; the same for the same setup."""
+    """Return the ns between arrivals, for each producer. Equal setups give equal arrivals."""
     choices = Choices(f"arrivals/{setup.seed}")
     mean_ns = setup.producers / setup.rate * 1e9
     found = []
@@ -75,7 +76,7 @@ def arrivals(setup: Setup) -> list["array[int]"]:
 def produce(
     gaps_ns: Iterable[int], now_ns: Callable[[], int], sleep_ns: Callable[[int], None], put: Callable[[], None]
 ) -> "array[int]":
-    """Put at each arrival; return the latencies in ns."""
+    """Call `put` at each arrival time; return the latencies in ns."""
     latencies = array("q")
     begun_ns = now_ns()
     for gap_ns in gaps_ns:
@@ -96,7 +97,7 @@ def message_of(setup: Setup) -> Message:
 
 
 def checked_put(store: MessageStore, message: Message) -> Callable[[], None]:
-    """Return a function that puts a message. It raises RuntimeError unless the answer is PUT_OK."""
+    """Return a function that puts the message, and raises RuntimeError unless the answer is PUT_OK."""
 
     def put() -> None:
         status = store.put_message(message).status

@@ -1,4 +1,4 @@
-"""The command that draws recovery times.
+"""The command `plot recovery`: draws recovery times.
 
 JSON, version 1: `{"format": "tornlog-recovery/1", "rows": [{the columns of recovery.csv}], "files": [paths]}`. The
 columns are described in `reports/studies/recovery/timed.py`: sizes in bytes, times in seconds.
@@ -33,7 +33,7 @@ def recovery(
 ) -> None:
     """Draw recovery times by log size and distance to the checkpoint.
 
-    Stores stopped or crashed on this machine, and recovery scans the whole log or starts at the checkpoint.
+    The stores on this machine were stopped or crashed. Recovery scans the whole log or starts at the checkpoint.
     """
     pictures = pictures_of(__package__)
     sizes = sorted(set(log_bytes or _SIZES))

@@ -1,4 +1,4 @@
-"""Filled stores: directories with a log of a given size, to measure recovery."""
+"""Filled stores: makes directories with a log of a given size, to measure recovery."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from ....store.real.world import RealClock, real_world
 TOPIC = "Bench"
 QUEUES = 4
 BATCH_MESSAGES = 32
-"""In a batch, and at most in an answer to a pull."""
+"""Number of messages in a batch, and the maximum in an answer to a pull."""
 SEGMENT_BYTES = 16 << 20
 _BODY_BYTES = 1024
 _BATCH_BYTES_MAX = 2 * _BODY_BYTES * BATCH_MESSAGES
@@ -25,7 +25,7 @@ _INDEX_SLOTS, _INDEX_ENTRIES = 20_000, 60_000
 
 @dataclass(frozen=True, slots=True)
 class FilledStore:
-    """A directory with messages of 1 KiB, each with a key, in four queues."""
+    """A store directory with messages of 1 KiB in four queues. Each message has a key."""
 
     directory: str
     log_bytes: int
@@ -33,16 +33,16 @@ class FilledStore:
     """The store time of each segment's first message."""
 
     def config(self, *, recover_whole_log: bool, index: bool) -> StoreConfig:
-        """Return the settings for its recovery."""
+        """Return the settings with which to recover the store."""
         return replace(_config_of(self.directory), recover_whole_log=recover_whole_log, message_index_enable=index)
 
     def leave_clean(self) -> None:
-        """Change the files to those after a clean exit."""
+        """Change the files to the state after a clean exit."""
         Path(_config_of(self.directory).abort_path).unlink(missing_ok=True)
         self._write_checkpoint(self.first_ms[-1])
 
     def leave_crashed(self, behind_bytes: int) -> None:
-        """Change the files to those after a crash, with so many bytes in whole segments after the checkpoint."""
+        """Change the files to the state after a crash, with `behind_bytes` in whole segments after the checkpoint."""
         Path(_config_of(self.directory).abort_path).touch()
         behind = -(-behind_bytes // SEGMENT_BYTES)
         trusted = len(self.first_ms) - min(behind, len(self.first_ms))
@@ -57,7 +57,7 @@ class FilledStore:
 
 
 def fill(directory: str, log_bytes: int) -> FilledStore:
-    """Put messages into a new directory up to log_bytes, and stop the store."""
+    """Put messages into a new directory until the log has `log_bytes`, and stop the store."""
     store = MessageStore(replace(real_world(), clock=SteppingClock()), _config_of(directory))
     store.load()
     store.start()
@@ -88,14 +88,14 @@ def _config_of(directory: str) -> StoreConfig:
 class SteppingClock(RealClock):
     """A wall clock that advances by 1 ms per message of a batch at each reading, so that the log spans minutes.
 
-    Recovery decides by store times, less some seconds, what is durable; so it does here as for real traffic.
+    Recovery trusts records up to some seconds before the checkpoint's store times. With this clock it trusts as large a
+    part of the log as after real traffic.
     """
 
     def __init__(self) -> None:
         self._now_ms = super().now_ms()
 
     def now_ms(self) -> int:
-        """Return the next time."""
         self._now_ms += BATCH_MESSAGES
         return self._now_ms
 
@@ -105,7 +105,7 @@ def message(body_bytes: int, queue_id: int = 0) -> Message:
 
 
 def batch(body_bytes: int, number: int = 0, *, keyed: bool = False) -> MessageBatch:
-    """Return a batch by number; keyed: each message has a key of its own, across all batches."""
+    """Return the batch with a number. keyed: give each message a key that is unique across all batches."""
     first = number * BATCH_MESSAGES
     units = [
         BatchUnit(0, b"x" * body_bytes, encode_properties({PROPERTY_KEYS: key(each)}).encode() if keyed else b"")
@@ -115,5 +115,5 @@ def batch(body_bytes: int, number: int = 0, *, keyed: bool = False) -> MessageBa
 
 
 def key(number: int) -> str:
-    """Return the key of a message by its number among all."""
+    """Return the key of a message by its number in the log."""
     return f"order-{number}"

@@ -1,4 +1,4 @@
-"""Recovery times: loads of filled stores after a stop or a crash, measured in turns, by parts."""
+"""Recovery times: measures the starts of filled stores after a stop or a crash, part by part."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -20,26 +20,27 @@ from ..topics.grid import DEVICES
 from .filled import QUEUES, SEGMENT_BYTES, TOPIC, FilledStore, fill
 
 ALL = 1 << 62
-"""More than any log has: the checkpoint covers nothing."""
+"""A distance longer than any log: the checkpoint covers no records."""
 HEADER = (
     *("exit", "recover_whole_log", "log_bytes", "behind_checkpoint_bytes", "scanned_bytes", "records"),
     *("total_s", "scan_s", "queues_s", "durable_s", "index_s"),
     *(f"cold_read_{disk.replace('-', '_')}_s" for disk in DEVICES),
 )
-"""One row for each case, with the parts of `RecoveryTime`. cold_read: the time in which a modelled disk reads the
-scanned bytes; here they were in memory.
+"""Columns of the table with one row per case and the parts of `RecoveryTime`.
+
+cold_read: the time in which a modelled disk reads the scanned bytes, which were in memory during the measurement.
 """
 TableRow = Sequence[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveryCase:
-    """The state before a start, and its setting."""
+    """The state of a store before a start, and the recovery setting."""
 
     clean_exit: bool
     recover_whole_log: bool
     behind_bytes: int = SEGMENT_BYTES
-    """After a crash, how much of the log comes after the checkpoint."""
+    """After a crash, the number of log bytes after the checkpoint."""
 
 
 class RecoveryTime(NamedTuple):
@@ -48,17 +49,17 @@ class RecoveryTime(NamedTuple):
     case: RecoveryCase
     log_bytes: int
     scanned_bytes: int
-    """Of the log, with an index, which may need more than the queues do."""
+    """Bytes of the log that recovery scans with an index, which may be more than without."""
     records: int
     total_s: float
     scan_s: float
-    """A walk over the log that is scanned for the queues, with all checks and CRCs."""
+    """Time to scan the part of the log that the queues need, with all checks and CRCs."""
     queues_s: float
-    """The comparison with the queues, and all else."""
+    """Time for the comparison with the queues, and for all other work."""
     durable_s: float
-    """Syncs of everything that the checkpoint does not cover."""
+    """Time to sync everything that the checkpoint does not cover."""
     index_s: float
-    """The extra time for an index, with its further scanning."""
+    """Additional time with an index, including additional scanning."""
 
 
 def cases_by_size() -> list[RecoveryCase]:
@@ -66,7 +67,7 @@ def cases_by_size() -> list[RecoveryCase]:
 
 
 def cases_by_distance(log_bytes: int) -> list[RecoveryCase]:
-    """Return further cases of the largest size: crashes with more and more of the log after the checkpoint."""
+    """Return further cases for the largest log: crashes at increasing distances from the checkpoint."""
     distances = [log_bytes // share for share in (4, 2) if log_bytes // share > SEGMENT_BYTES]
     return [RecoveryCase(False, False, distance) for distance in distances] + [
         RecoveryCase(False, whole, ALL) for whole in (True, False)
@@ -74,7 +75,7 @@ def cases_by_distance(log_bytes: int) -> list[RecoveryCase]:
 
 
 def measure_recovery(directory: str, sizes: Sequence[int], turns: int) -> Iterator[RecoveryTime]:
-    """Fill directories below one, and yield their recovery times, case by case."""
+    """Fill stores in subdirectories, measure their recovery, and yield the times case by case."""
     for size in sizes:
         filled = fill(f"{directory}/{size}", size)
         cases = cases_by_size()
@@ -92,7 +93,7 @@ def _measure(filled: FilledStore, case: RecoveryCase, turns: int) -> RecoveryTim
 
 
 def _turn(filled: FilledStore, case: RecoveryCase) -> RecoveryTime:
-    """Recover with an index and without, and walk over the log."""
+    """Measure a recovery with an index, a recovery without, and a scan of the log."""
     bare_s, durable_s, bare_report = _recover(filled, case, index=False)
     scan_s = _scan(filled, bare_report.start_offset)
     total_s, _, report = _recover(filled, case, index=True)
@@ -105,7 +106,7 @@ def _turn(filled: FilledStore, case: RecoveryCase) -> RecoveryTime:
 
 
 def _recover(filled: FilledStore, case: RecoveryCase, *, index: bool) -> tuple[float, float, RecoveryReport]:
-    """Return the duration of a load, the part of it for making the log durable, and the report."""
+    """Return the duration of a recovery, the time in it for syncs, and the recovery report."""
     if case.clean_exit:
         filled.leave_clean()
     else:
@@ -123,7 +124,7 @@ def _recover(filled: FilledStore, case: RecoveryCase, *, index: bool) -> tuple[f
 
 @contextmanager
 def _timed_syncs() -> Iterator[list[float]]:
-    """Time each `make_durable` of a row of files inside a `with` block."""
+    """During the block, time each call of `make_durable` on a sequence of segments."""
     seconds: list[float] = []
     make_durable = SegmentQueue.make_durable
 
@@ -140,7 +141,7 @@ def _timed_syncs() -> Iterator[list[float]]:
 
 
 def _scan(filled: FilledStore, start_offset: int) -> float:
-    """Return the time for a walk over the log from an offset to its end, with every check."""
+    """Return the time to scan the log from an offset to its end, with all checks."""
     world = real_world()
     files, plain = world.files, None if world.core is None else PlainRecords(world.core)
     if plain is not None:
@@ -156,7 +157,7 @@ def _scan(filled: FilledStore, start_offset: int) -> float:
         begun, at = perf_counter(), 0
         while plain is not None and plain.scan(view, at, int(name), check_crc=True):
             at = plain.end
-        with suppress(CorruptFileError):  # zeros after the last record
+        with suppress(CorruptFileError):  # the scan stops at the zeros after the last record
             for _ in scan_records(view, at, len(view), file=name, base_offset=int(name), check_crc=True):
                 pass
         took_s += perf_counter() - begun
@@ -166,7 +167,7 @@ def _scan(filled: FilledStore, start_offset: int) -> float:
 
 
 def recovery_rows(found: Iterable[RecoveryTime]) -> list[TableRow]:
-    """Return a row for each case. After a clean exit the checkpoint covers the whole log."""
+    """Return a row for each case. After a clean exit the distance to the checkpoint is 0."""
     return [
         (
             "clean" if one.case.clean_exit else "crash",
@@ -183,6 +184,6 @@ def recovery_rows(found: Iterable[RecoveryTime]) -> list[TableRow]:
 
 
 def cold_read_s(disk: str, size_bytes: int) -> float:
-    """Return the seconds in which the model of a disk reads so many contiguous bytes."""
+    """Return the seconds in which a disk model reads `size_bytes` contiguous bytes."""
     device = DEVICES[disk](Choices("cold read").stream("storage"))
     return device.read(0, (0, -(-size_bytes // BLOCK_BYTES))) / 1e9

@@ -1,4 +1,4 @@
-"""The command that draws the cost of many topics.
+"""The command `plot topics`: draws the cost of many topics.
 
 JSON, version 1: `{"format": "tornlog-topics/1", "rows": [{the columns of topics.csv; null where not measured}],
 "assumptions": [{"assumption", "layout", "topics", "puts_per_s", "few_lag_records_per_s"}], "files": [paths]}`. The
@@ -45,7 +45,7 @@ from .tables import CHECKED_HEADER, HEADER, TableRow, checked_rows, grid_rows, h
 
 _CHECKED_DISK = "hdd"
 _READ_TOPICS_MOST = 1024
-"""With more topics there are few records in each."""
+"""Maximum of topics for which reads are measured. With more topics, each has only few records."""
 
 
 def topics(
@@ -66,11 +66,9 @@ def topics(
 ) -> None:
     """Draw the cost of many topics, with one log or one per topic.
 
-    One log for all topics is RocketMQ's layout, one for each topic is Kafka's. Producers and late consumers run on
-    models
-    of three disks or on this machine. Simulated memory is small, so that runs are short; the results depend on the
-    memory
-    per topic.
+    One log for all topics is RocketMQ's layout, one log per topic is Kafka's. Producers and late consumers run on
+    models of three disks or on this machine. The simulated memory is small, to keep runs short; results depend on the
+    memory per topic.
     """
     disks = disks_named(disk or DEVICES, (*DEVICES, HERE))
     pictures = pictures_of(__package__)
@@ -107,14 +105,14 @@ def topics(
 def _simulate(
     disks: Sequence[str], numbers: Sequence[int], checked_disk: str, puts: int, memory: Memory, seed: int, jobs: int
 ) -> tuple[list[LayoutResult], list[AssumptionResult]]:
-    """Simulate the grid, and single changed assumptions on one disk, in parallel; return both as rows."""
+    """Simulate the grid, and single changed assumptions on one disk, in parallel; return the rows of both."""
     most = numbers[-1]
     readable = max((each for each in numbers if each <= _READ_TOPICS_MOST), default=numbers[0])
     changed = [
         *writing_cases(checked_disk, most, puts, memory, seed),
         *reading_cases(checked_disk, readable, puts, memory, seed),
     ]
-    # the longest first, so that all processes end at about the same time
+    # the longest cases first, so that all processes end at about the same time
     cases: list[GridCell | AssumptionCase] = [*changed, *grid_cells(disks, numbers, puts, memory, seed)]
     found = list(followed("simulating", measure_each(cases, jobs or os.cpu_count() or 1), len(cases)))
     rows = [one for one in found if isinstance(one, LayoutResult)]

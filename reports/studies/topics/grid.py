@@ -1,7 +1,7 @@
-"""Grid: the cases in which layouts of topics are compared, and cases with one changed assumption.
+"""Grid: measures topic layouts in all cases, and in cases with one changed assumption.
 
-The grid has each disk, each way to flush, and a growing number of topics. A series with a changed assumption is
-otherwise equal to one of the grid.
+The grid combines disks, flush modes and numbers of topics. A case with a changed assumption is otherwise equal to a
+case of the grid.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,13 +26,16 @@ DEVICES: dict[str, DeviceModel] = {
     "sata-ssd": lambda stream: sata_ssd(stream, depth=32),
     "nvme-ssd": lambda stream: nvme_ssd(stream, depth=64),
 }
-"""The modelled devices. Flash works on as many commands at once as its queue has room for."""
+"""The modelled devices. A flash device executes as many commands at once as its queue can have."""
 RATES = {"sync": 100.0, "async": 50.0}
-"""Puts per second for latencies: a rate that one log can take on every disk."""
+"""Puts per second for latencies: a rate that a single log sustains on every disk."""
 _SYNC_PUTS = 1_000
 _MINUTE_NS = 60_000_000_000
 _PUTS_AT_RATE = {"sync": _SYNC_PUTS, "async": int(125 * RATES["async"])}
-"""Two minutes of puts under async flush: the longest interval, between flushes of all queues, is a minute."""
+"""Number of puts for latencies.
+
+Under async flush they take two minutes, because all queues are flushed once a minute.
+"""
 AS_ASSUMED = "as in the grid"
 PACKED = "partitions packed together"
 _TIMES = 2
@@ -41,7 +44,7 @@ _READ_AHEAD_PAGES = 256
 
 @dataclass(frozen=True, slots=True)
 class LayoutVariant:
-    """A layout with its own assumptions about the placement of files."""
+    """A layout and its assumption about the placement of files on disk."""
 
     name: str
     layout: str
@@ -51,37 +54,37 @@ class LayoutVariant:
 SHARED_LOG = LayoutVariant("shared", SHARED)
 PARTITIONED_LOG = LayoutVariant("partitioned", PARTITIONED)
 PACKED_LOG = LayoutVariant("packed", PARTITIONED, packed=True)
-"""Places the partitions' pages on a hard disk as a file system would that packs written-back pages together."""
+"""The layout on a file system that places pages written back together next to each other on the disk."""
 
 
 class AtRate(NamedTuple):
-    """The latencies of puts that arrived at one of RATES."""
+    """The latencies of puts that arrive at a rate of RATES."""
 
     p50_us: float
     p99_us: float
     most_us: float
     busy_share: float
-    """The share of time in which the device was busy; under async flush, of the last full minute."""
+    """The share of time in which the device was busy; under async flush, in the last full minute."""
 
 
 class Late(NamedTuple):
-    """The rates of late consumers."""
+    """The rates of consumers that read old records."""
 
     all_lag: CaughtUp
-    """Consumers of all topics."""
+    """Rates of consumers of all topics."""
     few_lag: CaughtUp
-    """Consumers of a few topics."""
+    """Rates of consumers of a few topics."""
 
 
 class AtFull(NamedTuple):
-    """The rates of producers that put as fast as they can and, under async flush, of late consumers."""
+    """The rates of producers that put as fast as possible and, under async flush, of late consumers."""
 
     sustained: SustainedRate
     late: Late | None
 
 
 class LayoutResult(NamedTuple):
-    """The result of one layout with so many topics on one disk."""
+    """The measurements of one layout with one number of topics on one disk."""
 
     disk: str
     variant: str
@@ -92,12 +95,12 @@ class LayoutResult(NamedTuple):
 
 
 def _variants_on(disk: str) -> tuple[LayoutVariant, ...]:
-    """Return the variants to compare on a disk: placement matters only where seeks do."""
+    """Return the variants to compare on a disk. The placement matters only on a disk with seek times."""
     return (SHARED_LOG, PARTITIONED_LOG, PACKED_LOG) if disk == "hdd" else (SHARED_LOG, PARTITIONED_LOG)
 
 
 class AssumptionResult(NamedTuple):
-    """The result of one layout under one assumption: sustained puts, or rates of consumers of a few topics."""
+    """The measurements of one layout under one assumption: sustained puts, or rates of consumers of a few topics."""
 
     assumption: str
     layout: str
@@ -108,14 +111,14 @@ class AssumptionResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GridCell:
-    """One row of the grid, to be measured."""
+    """A row of the grid that can be measured."""
 
     disk: str
     variant: LayoutVariant
     setup: TopicsSetup
 
     def measure(self) -> LayoutResult:
-        """Measure on two machines: one for sustained puts, one for latencies and then consumers."""
+        """Measure sustained puts on one machine, then latencies and consumers on a second machine."""
         setup = self.setup
         arriving = replace(setup, puts=_PUTS_AT_RATE[setup.flush])
         at_full, at_rate = _run(self.disk, setup, _at_full), _run(self.disk, arriving, _at_rate)
@@ -124,7 +127,7 @@ class GridCell:
 
 @dataclass(frozen=True, slots=True)
 class AssumptionCase:
-    """One layout under one changed assumption, to be measured."""
+    """A layout under one changed assumption that can be measured."""
 
     disk: str
     assumption: str
@@ -156,7 +159,7 @@ def grid_cells(disks: Sequence[str], topics: Sequence[int], puts: int, memory: M
 
 
 def writing_cases(disk: str, topics: int, puts: int, memory: Memory, seed: int) -> list[AssumptionCase]:
-    """Return cases of async flush, one for each other assumption about write-back."""
+    """Return cases with async flush, one for each changed assumption about write-back."""
     more = replace(memory, dirty_bytes_max=memory.dirty_bytes_max * _TIMES)
     cases = []
     for layout in LAYOUTS:
@@ -172,7 +175,7 @@ def writing_cases(disk: str, topics: int, puts: int, memory: Memory, seed: int) 
 
 
 def reading_cases(disk: str, topics: int, puts: int, memory: Memory, seed: int) -> list[AssumptionCase]:
-    """Return cases of late consumers of a few topics, one for each other assumption about reading ahead."""
+    """Return cases with late consumers of a few topics, one for each changed assumption about read-ahead."""
     cases = []
     for layout in LAYOUTS:
         base = TopicsSetup(layout, "async", topics, puts, seed=seed, memory=memory)
@@ -186,7 +189,7 @@ def reading_cases(disk: str, topics: int, puts: int, memory: Memory, seed: int) 
 def measure_each(
     cases: Iterable[GridCell | AssumptionCase], jobs: int = 1
 ) -> Iterator[LayoutResult | AssumptionResult]:
-    """Yield the results of cases in order. They do not depend on the number of jobs."""
+    """Measure the cases in `jobs` processes, and yield the results in order. They do not depend on `jobs`."""
     if jobs == 1:
         yield from (case.measure() for case in cases)
         return

@@ -1,8 +1,9 @@
-"""Both layouts on this machine: real files, threads and maps, measured in turns.
+"""Real topics: measures both layouts on this machine with real files and threads, in turns.
 
-Producers are threads, of which CPython runs one at a time. For late consumers the page cache is emptied: written data
-is synced, and the kernel is asked to drop it (MADV_DONTNEED, POSIX_FADV_DONTNEED). The kernel counts what the process
-then reads from the disk (/proc/self/io), but does not know about caches of the disk or the host.
+Producers are threads, and CPython runs one thread at a time. Before late consumers start, the page cache is emptied:
+written data is synced, and the kernel is asked to drop it (MADV_DONTNEED, POSIX_FADV_DONTNEED). The kernel then counts
+the bytes that the process reads from the disk (/proc/self/io), but these may come from a cache of the disk or of a
+virtual machine's host.
 """
 
 import os
@@ -33,37 +34,37 @@ _TURN_SECONDS = 0.3
 _RATE_SECONDS = 0.6
 _PULL_SECONDS = 0.5
 _LOG_BYTES = 64 << 20
-_CREATED_MODE = 0o666  # less what the umask takes away
+_CREATED_MODE = 0o666  # minus the bits of the umask
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredHere:
-    """The figures of one layout with so many topics on this machine; those of consumers only under async flush."""
+    """Measurements of one layout with one number of topics on this machine. Only async flush has those of consumers."""
 
     variant: str
     flush: str
     topics: int
     puts_per_second: float
-    """Of a closed loop, the median of its turns."""
+    """Rate of a closed loop, the median of all turns."""
     put_cpu_us: float
-    """CPU time of the whole process per put, dispatch included."""
+    """CPU time of the whole process per put, including dispatch."""
     rate: float
     p50_us: float
     p99_us: float
     most_us: float
     tail_per_second: float | None = None
-    """Records that one consumer pulls from the page cache."""
+    """Records per second that one consumer pulls from the page cache."""
     pull_cpu_us: float | None = None
     """CPU time per pulled record."""
     all_lag_per_second: float | None = None
     all_lag_read_bytes: float | None = None
-    """Bytes that the process read from the disk, per record."""
+    """Bytes that the process reads from the disk per record."""
     few_lag_per_second: float | None = None
     few_lag_read_bytes: float | None = None
 
 
 def measure_here(directory: str, topics: Sequence[int]) -> Iterator[MeasuredHere]:
-    """Measure both layouts in a directory, with each number of topics."""
+    """Measure both layouts in a directory, for each number of topics."""
     for number in topics:
         for flush in FLUSHES:
             yield from _measure_beside(f"{directory}/{flush}-{number}", flush, number)
@@ -94,7 +95,7 @@ class _Place:
     @classmethod
     @contextmanager
     def open(cls, directory: str, layout: str, flush: str, topics: int) -> Iterator["_Place"]:
-        """Yield a place with a message in each topic; stop its layout at the end."""
+        """Yield a measured store with one message in each topic; stop the store at the end of the block."""
         setup = TopicsSetup(layout, flush, topics, puts=0)
         opened = _open(directory, setup)
         try:
@@ -105,7 +106,7 @@ class _Place:
             opened.shutdown()
 
     def put_for_a_while(self) -> None:
-        """Run closed-loop producers, then wait for dispatch."""
+        """Run closed-loop producers for one turn, then wait for dispatch."""
         producers = _PRODUCERS[self._setup.flush]
         cpu_ns = time.process_time_ns()
         sample = ClosedLoop([self._put_somewhere] * producers, _TURN_SECONDS).run()
@@ -114,7 +115,7 @@ class _Place:
         self._cpu_us.append((time.process_time_ns() - cpu_ns) / 1_000 / (sample.rate * _TURN_SECONDS))
 
     def finish(self) -> MeasuredHere:
-        """Measure the other figures, and return all of them."""
+        """Measure latencies and consumers, and return all measurements."""
         flush, topics = self._setup.flush, self._setup.topics
         rate = RATES_HERE[flush]
         arriving = Setup(flush, _PRODUCERS[flush], rate, int(rate * _RATE_SECONDS), seed=topics)
@@ -190,7 +191,7 @@ def _open(directory: str, setup: TopicsSetup) -> TopicLayout:
 
 
 def _forget(path: Path) -> None:
-    """Ask the kernel to drop a file from memory, after a sync because dirty pages would stay."""
+    """Ask the kernel to drop a file from memory, after a sync because dirty pages are not dropped."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -208,7 +209,7 @@ def _read_bytes() -> int:
 
 
 class RealGrowingFile:
-    """An open file, created if it is missing."""
+    """A real file opened for reading and writing, created if it is missing."""
 
     __slots__ = ("descriptor",)
 
@@ -223,7 +224,7 @@ class RealGrowingFile:
         return os.pread(self.descriptor, size_bytes, at)
 
     def sync(self) -> None:
-        """Make written data and the size durable. Other threads run meanwhile."""
+        """Make written data and the size durable. Other threads can run during the call."""
         os.fdatasync(self.descriptor)
 
     def close(self) -> None:

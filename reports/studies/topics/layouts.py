@@ -1,10 +1,11 @@
-"""Topic layouts: both layouts behind one interface, their settings and CPU costs.
+"""Topic layouts: provides both layouts through one interface, with settings and CPU costs.
 
-The costs were measured on one machine with real files: CPU time of the whole process per put, dispatch included, for a
-closed loop of one producer without syncs; and per record for pulls of 32 from the page cache. With one topic, a put
-into the shared log took 10.9 us there. This corresponds to put and dispatch of the reference host, and all other costs
-are scaled by the same factor. Both layouts get slower with the number of files that they write to. `tornlog plot topics
---disk here` repeats the measurement (put_cpu_us, pull_cpu_us in its table).
+The CPU costs were measured on one machine with real files. The cost of a put is the CPU time of the whole process,
+including dispatch, in a closed loop of one producer without syncs. The cost of a pulled record is for pulls of 32
+records from the page cache. With one topic, a put into the shared log took 10.9 us. This corresponds to put and
+dispatch on the reference host, and all other costs are scaled by the same factor. Both layouts become slower with the
+number of files that they write to. `tornlog plot topics --disk here` repeats the measurement (put_cpu_us, pull_cpu_us
+in its table).
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +27,7 @@ from .partitioned_log import PartitionedLog
 
 SHARED, PARTITIONED = "shared", "partitioned"
 LAYOUTS = (SHARED, PARTITIONED)
-"""One log for all topics and a queue for each, as in RocketMQ; one log for each topic, as in Kafka."""
+"""One log for all topics with a queue per topic, as in RocketMQ; and one log per topic, as in Kafka."""
 FLUSHES = ("sync", "async")
 TOPICS = (1, 4, 16, 64, 256, 1024, 4096)
 _LOG_BYTES = 32 << 20
@@ -42,12 +43,12 @@ _SCALE_NS = (REFERENCE.put_work_ns + REFERENCE.dispatch_ns) / _REFERENCE_US
 PULLED_MOST = 32
 """Maximum of records per pull."""
 Touched = Callable[[str, int, int], None]
-"""Called with a file's path and the range [start, end) that a pull has read."""
+"""Callback with a file's path and the range [start, end) that a pull has read."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicsSetup:
-    """One series of puts to random topics."""
+    """The parameters of one series of puts to random topics."""
 
     layout: str
     flush: str
@@ -58,21 +59,21 @@ class TopicsSetup:
     seed: int = 0
     memory: Memory = field(default_factory=Memory)
     queues_ahead: bool = True
-    """Whether files of consume queues are allocated ahead, as here, or during write-back, as in Java."""
+    """Whether blocks of consume queue files are allocated ahead, as in tornlog, or during write-back, as in Java."""
     packed: bool = False
-    """Whether growing files are packed during write-back, or each reserves room after its last block."""
+    """Whether write-back packs growing files together. Otherwise each reserves room after its last block."""
     read_ahead_pages: int = PAGES_MOST
-    """Maximum of pages read ahead."""
+    """Maximum number of pages that are read ahead."""
     around_faults: bool = True
-    """Whether a fault on a map, of the shared log or its queues, also reads the pages around it.
+    """Whether a page fault in the shared log or its queues also reads the pages around it.
 
     Linux does so by default; MADV_RANDOM switches it off.
     """
     flushes: bool = True
-    """Whether async flush flushes, or leaves write-back to the kernel."""
+    """Whether async flush syncs files. Otherwise only the kernel writes them back."""
 
     def config(self, directory: str) -> StoreConfig:
-        """Return the settings of a store in a directory; each layout uses those that apply to it."""
+        """Return the settings of a store in a directory. Each layout uses only some of them."""
         config = config_of(self.flush, directory, _LOG_BYTES)
         if not self.flushes:
             config = replace(config, flush_interval_commit_log_ms=_NEVER_MS, flush_interval_consume_queue_ms=_NEVER_MS)
@@ -84,9 +85,9 @@ class TopicsSetup:
 
 
 def put_factor(layout: str, topics: int) -> float:
-    """Return the cost of a put with dispatch, relative to the reference.
+    """Return the cost of a put with dispatch, relative to the shared log with one topic.
 
-    Measured points are interpolated over the logarithm of the number of topics; after the last point the cost is
+    Between measured numbers of topics the cost is interpolated over their logarithm. After the largest number it is
     constant.
     """
     points = _PUT_US[layout]
@@ -97,25 +98,25 @@ def put_factor(layout: str, topics: int) -> float:
 
 
 def pulled_ns(layout: str) -> int:
-    """Return the cost of one pulled record."""
+    """Return the CPU time per pulled record."""
     return round(_PULLED_US[layout] * _SCALE_NS)
 
 
 class TopicLayout(Protocol):
-    """A store of either layout, with its messages."""
+    """A store with either layout, which creates the messages that it stores."""
 
     def put(self, topic: int) -> None:
-        """Put a topic's message. Raises RuntimeError or OSError if it is not stored as promised."""
+        """Put a message to a topic. Raises RuntimeError or OSError if the message is not stored as promised."""
 
     def pull(self, topic: int, offset: int) -> list[bytes]:
-        """Return the next records of a topic from an offset on, at most PULLED_MOST."""
+        """Return the records of a topic from an offset on, at most PULLED_MOST."""
 
     def shutdown(self) -> None:
         """Stop the store."""
 
 
 class SharedLog:
-    """The message store: one log, and a consume queue for each topic."""
+    """The message store of tornlog: one log, and a consume queue for each topic."""
 
     def __init__(self, store: MessageStore, messages: Sequence[Message], touched: Touched | None = None) -> None:
         self.store = store
@@ -140,7 +141,7 @@ class SharedLog:
         return result.records
 
     def _touch(self, row: SegmentQueue, start: int, end: int) -> None:
-        """Report the read range of a segment; a pull reads from one segment."""
+        """Report the range that a pull has read. A pull reads from a single segment."""
         segment = row.find(start)
         assert segment is not None
         assert self._touched is not None

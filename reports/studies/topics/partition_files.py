@@ -1,4 +1,4 @@
-"""Segment files of a partition: consecutive records, and a sparse index of their positions.
+"""Partition segments: store consecutive records, and a sparse index of their positions.
 
     <base offset, 20 digits>.log     records, as RocketMQ's log has them; physicalOffset is the position in this file
     <base offset, 20 digits>.index   8-byte big-endian entries, one for each 4 KiB of records at least
@@ -25,16 +25,16 @@ _CHUNK_BYTES = 32 * 1024
 
 
 class GrowingFile(Protocol):
-    """One open file."""
+    """An open file that grows when it is written."""
 
     def write(self, at: int, data: bytes) -> int:
-        """Write at a position, growing the file if necessary; return the number of bytes written, perhaps fewer."""
+        """Write at a position, and grow the file if necessary; return the number of written bytes."""
 
     def read(self, at: int, size_bytes: int) -> bytes:
-        """Return up to size_bytes; fewer only at the end of the file."""
+        """Return `size_bytes` bytes, or fewer at the end of the file."""
 
     def sync(self) -> None:
-        """Make written data and the size durable. After an OSError, no unsynced data counts as durable."""
+        """Make written data and the size durable. After an OSError, unsynced data does not count as durable."""
 
     def close(self) -> None:
         """Close the descriptor."""
@@ -45,7 +45,7 @@ OpenFile = Callable[[str], GrowingFile]
 
 
 class PartitionSegment:
-    """One log file and its index. One task at a time appends; any task may read.
+    """A log file and its index. Only one task at a time may append; all tasks may read.
 
     Invariant: `_offsets` and `_positions` are the columns of the index file.
     """
@@ -81,7 +81,7 @@ class PartitionSegment:
     def read(self, offset: int, records_max: int) -> list[bytes]:
         assert offset >= self.base_offset, (offset, self.base_offset)
         at, number = self._floor(offset)
-        assert number <= offset, (number, offset)  # a later start would leave records out
+        assert number <= offset, (number, offset)  # a later start would skip records
         end, next_offset = self.size_bytes, self.next_offset
         found: list[bytes] = []
         chunk, chunk_at = b"", at
@@ -98,16 +98,16 @@ class PartitionSegment:
         return found
 
     def _floor(self, offset: int) -> tuple[int, int]:
-        """Return position and offset of the last indexed record at or before an offset."""
+        """Return the position and the offset of the last indexed record at or before an offset."""
         at = bisect_right(self._offsets, offset) - 1
         if at < 0:
             return 0, self.base_offset
-        # charges the read of the index file, of which the columns are a copy
+        # spends the time of reading the index file; its content is already in the columns
         self._index.read(at * _ENTRY.size, _ENTRY.size)
         return self._positions[at], self._offsets[at]
 
     def sync(self) -> None:
-        """Sync the records. The index can be rebuilt from them, and the kernel writes it at any time."""
+        """Sync the records. The index is not synced, because it can be rebuilt from the records."""
         self._log.sync()
 
     def close(self) -> None:

@@ -1,11 +1,10 @@
-"""Partitioned log: a store with one log per topic-partition, to compare with a shared log.
+"""Partitioned log: a store with one log per topic-partition, for comparison with a shared log.
 
-It has records in RocketMQ's encoding, appended to the partition's file through a descriptor; a sparse offset index; and
-reads by offset. Under sync flush, puts into one partition share a sync, and syncs of different partitions run in
-parallel. Async flush works by time and by pages, with the settings of the shared log.
-
-It has no recovery, retention, batches, property handling or replication. Two simplifications favour it: the index is
-never synced (Kafka syncs it with the log), and finding the partitions to flush costs nothing.
+The store appends records in RocketMQ's encoding to the partition's file through a descriptor. It has a sparse offset
+index, and reads by offset. Under sync flush, puts into one partition share a sync, and syncs of different partitions
+run in parallel. Async flush has the settings of the shared log: an interval, and a number of dirty pages. The store has
+no recovery, retention, batches, property handling or replication. Two simplifications make the store faster than a real
+one: it never syncs the index (Kafka syncs it with the log), and it spends no time on finding the partitions to flush.
 """
 
 from ....store.config import StoreConfig
@@ -18,11 +17,11 @@ from .partition_files import OpenFile, PartitionSegment
 
 _PAGE_BYTES = 4096
 _WAITING = "group commit done"
-"""Name of the signal for a shared sync. Host models charge its wake-up as that of a group commit."""
+"""Name of the signal for a shared sync. With this name, host models treat a wake-up as one of group commit."""
 
 
 class Partition:
-    """One partition. Invariant: the first `durable_bytes` of `end_bytes` survive a power cut."""
+    """One partition. Invariant: of its `end_bytes`, the first `durable_bytes` survive a power cut."""
 
     def __init__(self, world: World, open_file: OpenFile, directory: str, segment_bytes: int) -> None:
         self.lock = world.tasks.lock(f"partition {directory}")
@@ -75,7 +74,7 @@ class Partition:
                 self._add_segment()
 
     def _add_segment(self) -> PartitionSegment:
-        """Create the next segment, with a durable name."""
+        """Create the next segment, and make its name durable."""
         files = self._world.files
         if not self.segments:
             root = directory_of(self._directory)
@@ -87,14 +86,14 @@ class Partition:
         return segment
 
     def read(self, offset: int, records_max: int) -> list[bytes]:
-        """Return up to records_max records of one segment from an offset on; none at the end."""
+        """Return up to records_max records from an offset on, all in one segment; none at the end of the partition."""
         for segment in reversed(self.segments):
             if segment.base_offset <= offset:
                 return segment.read(offset, records_max)
         return []
 
     def make_durable(self, end_bytes: int) -> None:
-        """Return once so many bytes are durable, by any task's sync. Raises OSError after a failed sync."""
+        """Wait until `end_bytes` are durable, by the sync of any task. Raises OSError after a failed sync."""
         while True:
             with self.lock:
                 self._check()
@@ -114,7 +113,7 @@ class Partition:
                 self._sync(segments, covered_bytes)
 
     def _sync(self, segments: list[PartitionSegment], covered_bytes: int) -> None:
-        """Sync, and wake the waiting tasks. A failed sync is never retried."""
+        """Sync, and wake up the waiting tasks. A failed sync is never retried."""
         failed = True
         try:
             for segment in segments:
@@ -142,7 +141,7 @@ class Partition:
 
 
 class PartitionFlusher(Service):
-    """Async flush: often for partitions with enough dirty pages, and less often for all."""
+    """Async flush: flushes partitions with many dirty pages often, and all partitions less often."""
 
     name = "flush-partitions"
 
@@ -153,7 +152,7 @@ class PartitionFlusher(Service):
         self._thorough_ns = world.clock.monotonic_ns()
 
     def step(self) -> None:
-        """Wait one interval, then flush."""
+        """Wait for one interval, then flush."""
         config = self._config
         self.signal.wait(config.flush_interval_commit_log_ms)
         now_ns = self.world.clock.monotonic_ns()
@@ -164,7 +163,7 @@ class PartitionFlusher(Service):
         self.flush(least_pages)
 
     def flush(self, least_pages: int) -> None:
-        """Flush the partitions with at least so many dirty pages; 0: all with any dirty data."""
+        """Flush the partitions with at least `least_pages` dirty pages; 0: with any dirty data."""
         for partition in list(self._partitions):
             end, durable = partition.end_bytes, partition.durable_bytes
             pages = end // _PAGE_BYTES - durable // _PAGE_BYTES
@@ -172,15 +171,15 @@ class PartitionFlusher(Service):
                 partition.make_durable(end)
 
     def finish(self) -> None:
-        """Flush everything."""
+        """Flush all partitions."""
         self.flush(0)
 
 
 class PartitionedLog:
-    """All partitions of one directory."""
+    """A store: all partitions of one directory."""
 
     def __init__(self, world: World, open_file: OpenFile, config: StoreConfig, *, is_sync: bool) -> None:
-        """config: the directory, segment size and flush settings, under the names of the shared log."""
+        """config: has the directory, segment size and flush settings, in the fields that the shared log uses."""
         self._world = world
         self._open_file = open_file
         self._config = config
@@ -198,7 +197,7 @@ class PartitionedLog:
             self._flusher.start()
 
     def shutdown(self) -> None:
-        """Flush everything and close, after the last put."""
+        """Flush and close all partitions. No put may follow."""
         if not self._is_sync:
             self._flusher.shutdown()
         for partition in self._in_order:
@@ -209,7 +208,7 @@ class PartitionedLog:
         self.partition(topic, queue_id).create()
 
     def put(self, message: Message) -> None:
-        """Store one message, durably under sync flush. Raises OSError after a failed sync."""
+        """Store one message; under sync flush it is durable on return. Raises OSError after a failed sync."""
         record = encode_record(
             topic=message.topic.encode(),
             properties=message.properties.encode(),
@@ -233,7 +232,7 @@ class PartitionedLog:
         return self.partition(topic, queue_id).read(offset, records_max)
 
     def partition(self, topic: str, queue_id: int) -> Partition:
-        """Return a partition. A new one exists only in memory."""
+        """Return a partition. A new partition has no files yet."""
         key = (topic, queue_id)
         found = self._partitions.get(key)
         if found is None:

@@ -1,4 +1,4 @@
-"""Figures of topics: producers, late consumers, assumptions, this machine; with tables."""
+"""Figures of topics: draws producers, late consumers, assumptions, this machine, with tables."""
 
 from collections.abc import Callable, Sequence
 from math import ceil, floor, log10
@@ -50,7 +50,7 @@ def leave_here(found: Sequence[MeasuredHere], out: Path) -> list[Path]:
 
 
 class _Row(Protocol):
-    """The figures of one layout with so many topics."""
+    """The rates of one layout with one number of topics."""
 
     @property
     def variant(self) -> str: ...
@@ -62,7 +62,7 @@ R = TypeVar("R", bound=_Row)
 
 
 class Look(NamedTuple):
-    """The style and the label of one layout."""
+    """Style and label of one layout's lines."""
 
     colour: str
     line: str
@@ -89,7 +89,7 @@ def _rates_up(axes: Axes) -> None:
 
 
 def _to_whole_decades(axes: Axes) -> None:
-    """Extend a logarithmic y axis to powers of ten, each of which has a label."""
+    """Extend a logarithmic y axis to powers of ten, because only these have labels."""
     low, high = axes.dataLim.intervaly
     axes.set_ylim(10.0 ** floor(log10(low)), 10.0 ** ceil(log10(high)))
 
@@ -110,7 +110,7 @@ def _name_grid(grid: Any, rows: Sequence[str], columns: Sequence[str]) -> None:
 
 
 def draw(axes: Axes, variant: str, across: Sequence[int], up: Sequence[float], *, faint: bool = False) -> None:
-    """Draw one layout's figures; faint for the less important of two."""
+    """Draw a line for one layout. faint: use a lighter style, for the less important of two lines."""
     look = LOOKS[variant]
     size, width, alpha = (3, 1.1, 0.55) if faint else (4, 1.8, 1.0)
     axes.plot(across, up, look.line, marker="o", ms=size, lw=width, color=look.colour, alpha=alpha)
@@ -123,7 +123,7 @@ def _name_layouts(figure: Figure, variants: Sequence[str]) -> None:
 
 
 def grid_figure(rows: Sequence[LayoutResult]) -> Figure:
-    """Draw the producers."""
+    """Draw the rates and latencies of producers."""
     disks = list(dict.fromkeys(row.disk for row in rows))
     topics = sorted({row.topics for row in rows})
     figure = Figure(figsize=(14, 1.4 + 2.5 * len(disks)), layout="constrained")
@@ -217,7 +217,7 @@ def _draw_lines(axes: Axes, found: Sequence[AssumptionResult], figure_of: Callab
 
 
 def here_figure(found: Sequence[MeasuredHere]) -> Figure:
-    """Draw this machine."""
+    """Draw the measurements of this machine."""
     topics = sorted({one.topics for one in found})
     sync, asynchronous = ([one for one in found if one.flush == flush] for flush in ("sync", "async"))
     figure = Figure(figsize=(13, 6), layout="constrained")

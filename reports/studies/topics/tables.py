@@ -1,4 +1,4 @@
-"""Tables of topics: rows for CSV files, terminal output."""
+"""Tables of topics: makes rows for CSV files, and terminal output."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -18,15 +18,17 @@ HEADER = (
     *("few_lag_records_per_s", "few_lag_read_bytes_per_record"),
     *("tail_records_per_s", "put_cpu_us", "pull_cpu_us"),
 )
-"""One row for each layout, flush, disk and number of topics; empty where not measured.
+"""Columns of the table with one row for each layout, flush mode, disk and number of topics.
 
-source: simulated or real. puts_per_s and busy_share, the share of time in which the device was busy, are of a closed
-loop; the latencies are of puts that arrive at rate_per_s. all_lag, few_lag: consumers of all topics, or of eight, that
-read from the disk only; tail: consumers of new records. put_cpu_us, pull_cpu_us: CPU time.
+Cells without a measurement are empty.
+
+source: simulated or real. puts_per_s and busy_share (the share of time in which the device was busy) were measured in a
+closed loop; the latencies are those of puts that arrive at rate_per_s. all_lag, few_lag: consumers of all topics, or of
+eight topics, that read only from the disk; tail: consumers of new records. put_cpu_us, pull_cpu_us: CPU time.
 """
 
 CHECKED_HEADER = ("assumption", "layout", "topics", "puts_per_s", "few_lag_records_per_s")
-"""One row for each changed assumption, on one disk."""
+"""Columns of the table with one row for each changed assumption on one disk."""
 
 TableRow = Sequence[Any]
 _NOTHING = ("",) * 4
@@ -46,7 +48,7 @@ def grid_rows(rows: Iterable[LayoutResult]) -> list[TableRow]:
 
 
 def here_rows(found: Iterable[MeasuredHere]) -> list[TableRow]:
-    """Return a row for each layout, flush and number of topics on this machine."""
+    """Return a row for each layout, flush mode and number of topics on this machine."""
     rows: list[TableRow] = []
     for one in found:
         which = ("real", "here", one.variant, one.flush, one.topics)
@@ -78,7 +80,7 @@ def _rounded(figure: float | None, digits: int) -> float | str:
 
 
 def print_rows(console: Console, rows: Sequence[TableRow]) -> None:
-    """Print a table for each disk, one line per row: sustained rates, latencies, late consumers."""
+    """Print a table for each disk with sustained rates, latencies and late consumers, one line per row."""
     named = [dict(zip(HEADER, row, strict=True)) for row in rows]
     for disk in dict.fromkeys(row["disk"] for row in named):
         mine = [row for row in named if row["disk"] == disk]

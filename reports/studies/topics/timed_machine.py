@@ -1,4 +1,4 @@
-"""Timed machine: a simulated machine with either layout, and modelled storage and CPU time."""
+"""Timed machine: simulates a machine with either layout, and models storage and CPU time."""
 
 from collections.abc import Callable
 from functools import partial
@@ -23,18 +23,18 @@ from .partitioned_log import PartitionedLog
 
 T = TypeVar("T")
 DeviceModel = Callable[[Stream], BlockDevice]
-"""Creates a device that draws from a stream."""
+"""Function that creates a device whose random choices come from a stream."""
 
 _ROOT = "/store"
 _UNTIL_IT_BLOCKS = 1 << 40
 _TIME_LIMIT_NS = 100_000 * 1_000_000_000
 _QUEUE_ROOM_BYTES = 6_000_000
-"""Size of a consume queue file with RocketMQ's settings. Simulated files are shorter, but at the same distances."""
+"""Size of a consume queue file with RocketMQ's settings. Simulated files are shorter, but as far apart on the disk."""
 _ASLEEP = Waiting("sleep")
 
 
 class TimedMachine:
-    """One machine, created before its run and used in the body of the run."""
+    """A machine. It is created before a simulation run, and used in the body of the run."""
 
     def __init__(self, setup: TopicsSetup, host: HostCosts, model: DeviceModel, kernel: Kernel) -> None:
         self.setup = setup
@@ -58,18 +58,18 @@ class TimedMachine:
         self._open_file = partial(SimGrowingFile, files, self.files, self._read)
 
     def _room(self, path: str, size_bytes: int) -> int | None:
-        """Return the number of bytes allocated ahead for a mapped file."""
+        """Return the number of bytes to allocate ahead for a mapped file; None without allocation."""
         if "/consumequeue/" not in path:
             return size_bytes
         return max(size_bytes, _QUEUE_ROOM_BYTES) if self.setup.queues_ahead else None
 
     def _read_ahead(self, path: str) -> ReadAhead:
-        """Return the read-ahead for a file; only the shared log is read through maps."""
+        """Return the read-ahead for a file. Only files of the shared log are read through mappings."""
         setup = self.setup
         return ReadAhead(setup.read_ahead_pages, around=setup.around_faults and setup.layout == SHARED)
 
     def start(self) -> TopicLayout:
-        """Return the running layout with a durable message in each topic. This takes no virtual time."""
+        """Return a started layout with a durable message in each topic. The start takes no virtual time."""
         setup, messages = self.setup, self.setup.messages()
         self.files.is_timed = False
         layout: TopicLayout
@@ -89,34 +89,34 @@ class TimedMachine:
             layout.put(topic)
         self.settle(layout)
         if isinstance(layout, SharedLog):
-            layout.store.flush_queues.flush_thoroughly()  # the names of new queues are synced once
+            layout.store.flush_queues.flush_thoroughly()  # the sync of new queues' names is needed only once
         self.files.is_timed = True
         return layout
 
     def settle(self, layout: TopicLayout) -> None:
-        """Wait until all puts are visible, and write them back without charge."""
+        """Wait until all puts are visible, then write them back in no virtual time."""
         if isinstance(layout, SharedLog):
             while layout.store.dispatch_behind_bytes:
                 self.sleep_ns(1_000_000)
         self.system.write_back.forget()
 
     def readers_find_nothing_cached(self) -> None:
-        """Drop the page cache, so that the first read of each page comes from the device."""
+        """Drop the page cache, so that the first read of a page comes from the device."""
         self.system.reads.drop()
         self._charges_reads = True
 
     def sleep_ns(self, ns: int) -> None:
-        """Let the current task sleep."""
+        """Suspend the current task for `ns`."""
         self.kernel.park(_ASLEEP, self.kernel.now_ns + ns)
 
     def _read(self, path: str, start: int, end: int) -> None:
-        """Let the current task wait until bytes of a file are in the page cache."""
+        """Suspend the current task until bytes of a file are in the page cache."""
         if self._charges_reads:
             self.system.read(self.kernel.current.name, path, start, end)
 
 
 def run_timed(setup: TopicsSetup, host: HostCosts, model: DeviceModel, body: Callable[[TimedMachine], T]) -> T:
-    """Run body on its own machine in virtual time; the same arguments give the same result."""
+    """Run body on a new machine in virtual time. The same arguments give the same result."""
     with Kernel(RoundRobin(_UNTIL_IT_BLOCKS), step_limit=1 << 60) as kernel:
         machine = TimedMachine(setup, host, model, kernel)
         return kernel.run(machine.machine, lambda: body(machine), time_limit_ns=_TIME_LIMIT_NS)
@@ -136,7 +136,7 @@ class SimGrowingFile:
         return self._descriptor.write(at, data)
 
     def read(self, at: int, size_bytes: int) -> bytes:
-        """Return bytes, after the storage has read them."""
+        """Return bytes of the file after the storage has read them."""
         end = min(at + size_bytes, self._descriptor.size_bytes)
         if end <= at:
             return b""

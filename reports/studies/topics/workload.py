@@ -1,4 +1,4 @@
-"""Topic workloads: closed-loop and open-loop producers, and late consumers."""
+"""Topic workloads: run closed-loop and open-loop producers, and late consumers."""
 
 from array import array
 from collections.abc import Callable, Sequence
@@ -16,16 +16,16 @@ from .timed_machine import TimedMachine
 _LOOKS = 4
 _MOST = 2
 _BUSY = 0.9
-"""Share of time; a device that is busy for longer may not keep up."""
+"""Maximum busy share of a device that keeps up. A device that is busy for longer may fall behind."""
 _SYNC_FROM = 0.2
-"""Share of the puts under sync flush before the measurement starts."""
+"""Share of the puts under sync flush that precede the measurement."""
 _DELAYED = Waiting("what delays a put")
 CONSUMERS = 8
-"""Number of parallel consumers, if there are as many topics."""
+"""Maximum of parallel consumers. With fewer topics there is one consumer per topic."""
 
 
 class Mark(NamedTuple):
-    """Clock, device and throttling times at the end of a put."""
+    """Virtual time, busy time and throttled time at the end of a put."""
 
     now_ns: int
     busy_ns: int
@@ -34,23 +34,20 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SustainedRate:
-    """The long-term rate of producers."""
+    """The rate that producers sustain for a long time."""
 
     puts_per_second: float
     busy_share: float
-    """Share of time in which the device was busy."""
+    """The share of time in which the device was busy."""
 
 
 def closed_loop(machine: TimedMachine, layout: TopicLayout) -> SustainedRate:
-    """Run all producers in closed loops, with random topics.
+    """Run producers in closed loops, with random topics, and return the rate.
 
-    Under sync flush they make the configured number of puts. Under async flush, each quarter of that number is checked
-    from
-    the second on, up to twice the number, until one of two conditions holds. Either write-back keeps up with time to
-    spare,
-    or writers had to wait before this quarter, so the device limits the rate. The processor is charged for dispatch
-    too, so
-    consumers can follow the resulting rate.
+    Under sync flush they make the configured number of puts. Under async flush, the loop is checked after each quarter
+    of that number, from the second quarter on. It ends if write-back keeps up with time to spare, or if writers had to
+    wait before this quarter, because then the device limits the rate. It ends at twice the number in any case. Dispatch
+    takes processor time too, so consumers can follow the resulting rate.
     """
     setup = machine.setup
     factor = put_factor(setup.layout, setup.topics)
@@ -81,7 +78,7 @@ class _Watch:
         self.is_over = False
 
     def put_has_ended(self, *, ends_early: bool) -> None:
-        """Record the end of a put, and check periodically whether the loop is over."""
+        """Record the end of a put, and check periodically whether the loop can end."""
         marks, elevator = self._marks, self._system.elevator
         throttled_ns = self._system.write_back.throttled_ns
         marks.append(Mark(self._kernel.now_ns, elevator.busy_ns, throttled_ns))
@@ -90,13 +87,13 @@ class _Watch:
             self.is_over = self.is_over or self._keeps_up(before) or before.throttled_ns > 0
 
     def _keeps_up(self, before: Mark) -> bool:
-        """Return whether the device was idle at times since `before`, with dirty data below the background limit."""
+        """Return whether the device was ever idle since `before`, with dirty data below the background limit."""
         now, write_back = self._marks[-1], self._system.write_back
         is_idle_at_times = now.busy_ns - before.busy_ns < _BUSY * (now.now_ns - before.now_ns)
         return is_idle_at_times and write_back.dirty_bytes <= write_back.background_bytes
 
     def sustained(self, first: int | None) -> SustainedRate:
-        """Return the rate from put number `first` on; None: that of the last quarter."""
+        """Return the rate from put number `first` on; None: the rate of the last quarter."""
         marks = self._marks
         if first is None:
             last = len(marks) // self._quarter * self._quarter - 1
@@ -119,7 +116,7 @@ def _let_produce(machine: TimedMachine, body: Callable[[int], None]) -> None:
 
 
 def topics_of(machine: TimedMachine, number: int) -> Callable[[], int]:
-    """Return a function that draws the topics of one producer uniformly."""
+    """Return a function that draws a topic uniformly, for one producer."""
     draw, topics = machine.choices.stream(f"topics-{number}").raw_random, machine.setup.topics
     return lambda: int(draw() * topics)
 
@@ -129,14 +126,14 @@ def share_of(whole: int, parts: int, number: int) -> int:
 
 
 def open_loop(machine: TimedMachine, layout: TopicLayout, rate: float) -> "array[int]":
-    """Let puts arrive at a rate per second, independent of answers; return their latencies in ns."""
+    """Let `rate` puts per second arrive, independent of answers; return their latencies in ns."""
     setup, kernel, processor = machine.setup, machine.kernel, machine.processor
     factor = put_factor(setup.layout, setup.topics)
     most_ns, dispatch_ns = round(REFERENCE.put_work_ns * factor), round(REFERENCE.dispatch_ns * factor)
     if isinstance(layout, SharedLog):
         layout.store.on_arriving.append(lambda _: processor.work(dispatch_ns))
     else:
-        most_ns += dispatch_ns  # this layout does all its work in the put
+        most_ns += dispatch_ns  # this layout has no dispatch: a put does all the work
     spread = REFERENCE.put.scaled(most_ns / REFERENCE.put_work_ns)
     series: list[array[int]] = [array("q") for _ in range(setup.producers)]
     gaps_ns = arrivals(Setup(setup.flush, setup.producers, rate, setup.puts, seed=setup.seed))
@@ -160,21 +157,21 @@ def open_loop(machine: TimedMachine, layout: TopicLayout, rate: float) -> "array
 
 @dataclass(frozen=True, slots=True)
 class CaughtUp:
-    """The rates of consumers that read some topics from the beginning, with an empty cache."""
+    """The rates of consumers that read topics from the beginning, with an empty cache."""
 
     topics_read: int
     records: int
     records_per_second: float
     waits_per_record: float
-    """Device waits per record."""
+    """Number of waits for the device per record."""
     read_bytes_per_record: float
-    """Bytes read by the device."""
+    """Bytes that the device reads per record."""
 
 
 def catch_up(machine: TimedMachine, layout: TopicLayout, topics: Sequence[int]) -> CaughtUp:
-    """Let consumers read their shares of the topics completely, pull by pull in turn.
+    """Let each consumer read a share of the topics completely.
 
-    So each consumer reads all its topics at once, as a subscriber does, and all advance together from old to new
+    A consumer pulls from its topics in turn, as a subscriber does, so all topics advance together from old to new
     records.
     """
     kernel, elevator, reads = machine.kernel, machine.system.elevator, machine.system.reads
@@ -209,6 +206,6 @@ def catch_up(machine: TimedMachine, layout: TopicLayout, topics: Sequence[int]) 
 
 
 def few_of(topics: int) -> list[int]:
-    """Return the topics for one consumer each, or all, spread evenly."""
+    """Return one topic per consumer, spread evenly, or all topics if there are fewer."""
     count = min(CONSUMERS, topics)
     return [number * topics // count for number in range(count)]

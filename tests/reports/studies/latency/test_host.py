@@ -13,17 +13,17 @@ HOST = replace(REFERENCE, put=Spread([20 * US]), put_work_ns=20 * US, dispatch_n
 def test_only_what_takes_long_is_a_stall() -> None:
     stalls = Stalls()
     for took_ns in (10, STALL_NS_MIN, STALL_NS_MIN - 1):
-        stalls.note(took_ns)
+        stalls.record(took_ns)
 
     assert (stalls.stores, stalls.took_ns) == (3, {1: STALL_NS_MIN})
 
 
 def test_stalls_are_met_again_in_their_order() -> None:
     stalls = FileStalls()
-    stalls.of("/s/commitlog/0").note(10)
-    stalls.of("/s/commitlog/0").note(5 * STALL_NS_MIN)
-    stalls.of("/s/consumequeue/T/0/0").note(3 * STALL_NS_MIN)
-    again = stalls.again()
+    stalls.of("/s/commitlog/0").record(10)
+    stalls.of("/s/commitlog/0").record(5 * STALL_NS_MIN)
+    stalls.of("/s/consumequeue/T/0/0").record(3 * STALL_NS_MIN)
+    again = stalls.rewound()
 
     assert [again.log.next_ns() for _ in range(3)] == [0, 5 * STALL_NS_MIN, 0]
     assert [again.others.next_ns() for _ in range(2)] == [3 * STALL_NS_MIN, 0]
