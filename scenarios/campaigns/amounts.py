@@ -11,7 +11,7 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def seeds_in(seeds: str | None, seed: int | None) -> range | None:
-    """Return the seeds that --seeds or --seed ask for, None if neither is given."""
+    """Return the seeds of the option --seeds or --seed. Returns None without either option."""
     if seed is not None:
         if seeds is not None:
             raise typer.BadParameter("expected --seed or --seeds, found both", param_hint="--seed")
@@ -33,12 +33,12 @@ def seeds_in(seeds: str | None, seed: int | None) -> range | None:
 
 
 def seconds_in(text: str, option: str = "--time") -> float:
-    """Return the seconds in a time such as 30s, 5m or 1h. Errors name the option."""
+    """Parse a time such as 30s, 5m or 1h into seconds. The error of an invalid time names the option."""
     unit = _UNITS.get(text[-1:])
     try:
         found = float(text[:-1]) * unit if unit else float(text)
     except ValueError as error:
         raise typer.BadParameter(f"expected a time such as 30s or 5m, found {text}", param_hint=option) from error
     if not (found > 0 and isfinite(found)):
-        raise typer.BadParameter(f"expected more than 0 and an end, found {text}", param_hint=option)
+        raise typer.BadParameter(f"expected a finite time above 0, found {text}", param_hint=option)
     return found

@@ -1,9 +1,9 @@
-"""Causes: find the bug of a version that broke a promise, among several.
+"""Causes: find which of a version's known bugs broke a promise.
 
-The failure's record is replayed, with its crash points and choices by name, so that only the bug changes. A bug is
-*enough* if the run with this bug alone breaks the promise in the same way. Mending it *helps* if the run without it no
-longer breaks that promise. If every failure has a bug that is enough, no other bug is mended. Neither result is a
-proof: without a bug the run may break earlier elsewhere, or miss the moment of the failure.
+The failure is replayed with the same crash points and choices under other sets of bugs. A bug is *enough* if the run
+with this bug alone breaks the promise in the same way. Removing a bug *helps* if the run without it no longer breaks
+that promise. If every failure has a bug that is enough, no removal is tried. Neither result is a proof: after a bug is
+removed, the run may break another promise earlier or may not reach the failing operation.
 """
 
 from collections import Counter
@@ -29,15 +29,15 @@ FAILURES_TRIED = 5
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One bug that contributed to a broken promise."""
+    """A bug that contributed to a broken promise."""
 
     id: str
     tries: int
-    """Failures that were replayed."""
+    """The number of failures that were replayed."""
     mended: int
-    """Failures that no longer break in this way without the bug."""
+    """The number of failures whose replay without this bug no longer breaks the promise in the same way."""
     enough: int
-    """Failures that break in this way with this bug alone."""
+    """The number of failures whose replay with this bug alone breaks the promise in the same way."""
 
     def __post_init__(self) -> None:
         assert 0 <= self.mended <= self.tries, (self.mended, self.tries)
@@ -45,7 +45,7 @@ class Cause:
 
     @property
     def weight(self) -> tuple[int, int]:
-        """Return the sort key: the likeliest cause has the greatest."""
+        """Return the sort key. The likeliest cause has the greatest key."""
         return (self.mended + self.enough, self.enough)
 
 
@@ -55,16 +55,16 @@ class ViolationKind:
 
     promise: str
     kind: str
-    """The field in which the violation shows."""
+    """The name of the field whose value violates the promise."""
     times: int
     scenarios: dict[str, int]
-    """Failures per scenario."""
+    """The number of failures by scenario."""
     failures: tuple[Failure, ...]
-    """Some of the failures. Scenarios take turns, each in the order of its seeds."""
+    """A sample of the failures. It alternates between scenarios, and the failures of a scenario are sorted by seed."""
     causes: tuple[Cause, ...] = ()
-    """The bugs that contributed, the likeliest first."""
+    """The bugs that contributed to the violation, sorted by likelihood."""
     clean: int = 0
-    """Replayed failures that also break without any bug."""
+    """The number of replayed failures that also break the promise without any bug."""
 
     def __post_init__(self) -> None:
         assert len(self.failures) > 0, "a broken promise has a failure"
@@ -72,7 +72,6 @@ class ViolationKind:
 
     @property
     def first(self) -> Failure:
-        """Return the failure with the smallest seed."""
         return self.failures[0]
 
     @property
@@ -81,7 +80,7 @@ class ViolationKind:
         return tuple(cause for cause in self.causes if cause.weight == self.causes[0].weight)
 
     def to_json(self, again: str) -> dict[str, Any]:
-        """Return the row as JSON values. `again` is the command that shows it."""
+        """Return JSON values. `again` is the command that repeats the first failure."""
         return {
             "promise": self.promise,
             "kind": self.kind,
@@ -96,7 +95,7 @@ class ViolationKind:
 
 
 def broken_promises(tallies: Iterable[Tally]) -> list[ViolationKind]:
-    """Return the broken promises of some runs, the most frequent first."""
+    """Return the promises that runs broke, sorted by descending frequency."""
     times: dict[str, dict[str, int]] = {}
     found: dict[str, list[Failure]] = {}
     for tally in tallies:
@@ -116,7 +115,7 @@ def broken_promises(tallies: Iterable[Tally]) -> list[ViolationKind]:
 
 
 def _in_turn(failures: Iterable[Failure]) -> tuple[Failure, ...]:
-    """Return failures sorted by seed, with the scenarios taking turns."""
+    """Return the failures sorted by seed, alternating between scenarios."""
     seen: Counter[str] = Counter()
     keyed = []
     for failure in sorted(failures, key=lambda failure: failure.seed):
@@ -128,9 +127,9 @@ def _in_turn(failures: Iterable[Failure]) -> tuple[Failure, ...]:
 def explained(
     rows: Sequence[ViolationKind], version: str, *, jobs: int = 1, interruption: Interruption | None = None
 ) -> Iterator[ViolationKind]:
-    """Yield the broken promises of a version's runs in order, each with its causes among the version's bugs.
+    """Yield each broken promise of a version's runs with the bugs that caused it.
 
-    After an interruption the remaining ones have no causes.
+    After an interruption, the remaining broken promises are yielded without causes.
     """
     explain, interruption = partial(_explained, version=version), interruption or Interruption()
     if jobs == 1:
@@ -160,7 +159,7 @@ def with_causes(row: ViolationKind, members: Sequence[Mutant]) -> ViolationKind:
     if set().union(*alone.values()) == set(range(len(records))):
         suspects = [member for member in members if alone[member.id]]
     else:
-        suspects = list(members)  # some failure needs several bugs together
+        suspects = list(members)  # at least one failure needs several bugs together
     causes = []
     for member in suspects:
         rest = composed(f"all but {member.id}", "", [other for other in members if other is not member])
@@ -172,7 +171,7 @@ def with_causes(row: ViolationKind, members: Sequence[Mutant]) -> ViolationKind:
 
 
 def _broken_with(mutant: Mutant, records: Sequence[RunRecord], signature: str) -> set[int]:
-    """Return the numbers of the records that, run with a mutant, break a promise in one way or do not end properly."""
+    """Return the indexes of the records whose runs with a mutant have this violation or do not end properly."""
     return {number for number, record in enumerate(records) if _breaks(record, mutant, signature)}
 
 
@@ -188,7 +187,7 @@ def _breaks(record: RunRecord, mutant: Mutant, signature: str) -> bool:
 
 
 def likeliest_names(row: ViolationKind) -> list[str]:
-    """Return the likeliest causes of a broken promise. If no single bug is the cause, return one line that says so."""
+    """Return the likeliest causes as text, or one line which states that no single bug is the cause."""
     unknown = "none: it breaks without them, too" if row.clean else "only several together"
     return [cause.id for cause in row.likeliest] or [unknown]
 

@@ -1,6 +1,6 @@
 """Campaign coverage: lists faults never injected and marks never hit.
 
-A run that holds is no evidence about them.
+A campaign without violations proves nothing about such faults and marks.
 """
 
 from collections import Counter
@@ -22,13 +22,12 @@ def never_injected(tallies: Iterable[Tally]) -> list[str]:
 
 
 def faults_in(scenarios: Iterable[Scenario]) -> dict[str, str]:
-    """Return the kinds of fault that some of the scenarios can inject, with their meanings."""
+    """Return the kinds of fault that at least one scenario can inject, with their meanings."""
     possible = {kind for scenario in scenarios for kind in possible_faults(scenario.ranges)}
     return {kind: meaning for kind, meaning in FAULTS.items() if kind in possible}
 
 
 def never_hit(tallies: Iterable[Tally]) -> list[str]:
-    """Return the marks that were never hit."""
     marks: Counter[str] = sum((tally.marks for tally in tallies), Counter())
     return [mark for mark in MARKS if not marks[mark]]
 
@@ -39,7 +38,7 @@ def faults_of(injected: Mapping[str, int]) -> Counter[str]:
 
 
 def ends_of(injected: Mapping[str, int]) -> Counter[str]:
-    """Return how machines died: the moments in operations, and the crash profiles."""
+    """Count how machines died, by crash phase within an operation and by crash profile."""
     ends: Counter[str] = Counter()
     for kind, times in injected.items():
         crash, _, rest = kind.partition(" ")

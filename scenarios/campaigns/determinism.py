@@ -1,8 +1,8 @@
-"""Determinism checks: compare runs under other hash seeds, orders and Pythons.
+"""Determinism checks: compare digests across hash seeds, run orders and Pythons.
 
-This process runs scenario by scenario and seed by seed, as `tornlog run` does. A witness runs the same seeds shuffled,
-in batches of another size, in a process with other hashes of `str` and `bytes`. If digests differ, both run the seed
-again with a trace, and the first different event is reported.
+This process runs the seeds in order, as `tornlog run` does. A witness is another process with another hash seed. It
+runs the same seeds in a shuffled order and in batches of another size. If the digests of a seed differ, both processes
+run the seed again with a trace, and the first different event is reported.
 """
 
 import os
@@ -25,25 +25,25 @@ from .runner import BATCH_SEEDS
 
 _BATCH_OF_A_WITNESS = 7
 TRACED_MAX = 3
-"""The number of differences that are run again with a trace. The others are reported by seed only."""
+"""The number of differing seeds that are traced. Other differences are reported by seed only."""
 
 
 class WitnessError(Exception):
-    """A witness that died or failed to start."""
+    """A witness process died or failed to start."""
 
 
 @dataclass(frozen=True, slots=True)
 class WitnessProcess:
-    """Another process that runs the same seeds."""
+    """A process that runs the same seeds for comparison."""
 
     name: str
     python: str = sys.executable
     hash_seed: int = 4242
     path: str | None = None
-    """The PYTHONPATH of the process; None keeps the present one."""
+    """The PYTHONPATH of the witness process. None: that of this process."""
 
     def answer(self, job: Job) -> Any:
-        """Start a process, give it a job, and return its answer. Raises WitnessError."""
+        """Run a job in a new witness process and return its answer. Raises WitnessError."""
         environment = dict(os.environ, PYTHONHASHSEED=str(self.hash_seed), PYTHONDONTWRITEBYTECODE="1")
         if self.path is not None:
             environment["PYTHONPATH"] = self.path
@@ -56,13 +56,13 @@ class WitnessProcess:
 
 @dataclass(frozen=True, slots=True)
 class DigestDifference:
-    """One seed whose two runs differ."""
+    """A seed whose run in this process differs from the witness's run."""
 
     witness: str
     here: Statement
     there: Statement
     where: str = ""
-    """The first different event; empty if it was not looked for."""
+    """The first different event. Empty if the seed was not traced."""
 
     def __str__(self) -> str:
         outcomes = [f"{one.outcome} {one.digest or one.error}".rstrip() for one in (self.here, self.there)]
@@ -92,10 +92,10 @@ def compare(
     jobs: int = 1,
     on_progress: Callable[[int], None] = lambda runs: None,
 ) -> DeterminismReport:
-    """Run seeds here and with every witness. Raises WitnessError.
+    """Run seeds in this process and in every witness. Raises WitnessError.
 
-    jobs: the number of processes next to this one. The seeds of each witness are divided among as many. on_progress:
-    called with the number of runs of this process since the previous call.
+    jobs: the number of worker processes, and of processes per witness. on_progress: called with the number of runs that
+    this process completed since the previous call.
     """
     began = perf_counter()
     in_order = [(name, seed) for name in scenarios for seed in seeds]
@@ -121,7 +121,7 @@ def compare(
 
 
 def dealt(runs: Sequence[tuple[str, int]], hands: int) -> list[list[tuple[str, int]]]:
-    """Return runs in a fixed shuffled order, divided among processes."""
+    """Shuffle runs in a reproducible order and divide them among processes."""
     shuffled, stream = list(runs), Choices("witness").stream("order")
     for last in range(len(shuffled) - 1, 0, -1):
         other = stream.below(last + 1, "place")
@@ -148,7 +148,7 @@ def _differences(
 
 
 def _placed(difference: DigestDifference, witnesses: dict[str, WitnessProcess]) -> DigestDifference:
-    """Run a seed again here and in the witness, and find the first different event."""
+    """Trace a seed in this process and in the witness, and find the first different event."""
     own = difference.here
     job = OneRun(own.scenario, own.seed)
     try:

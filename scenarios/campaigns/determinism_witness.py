@@ -1,7 +1,7 @@
 """Determinism witness: a process that runs given seeds and returns the results.
 
-The process calls `main`. A pickled `Job` on its standard input gives a pickled answer on its standard output: a list of
-`Statement` for `Runs`, a `TraceRecording` for `OneRun`.
+The process calls `main`, which reads a pickled `Job` from standard input and writes a pickled answer to standard
+output. The answer to `Runs` is a list of `Statement`. The answer to `OneRun` is a `TraceRecording`.
 """
 
 import pickle
@@ -20,7 +20,7 @@ from .seeds import digest_of, run_seed
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Seeds of scenarios to run in this order. `batch` seeds run under one guard, between two garbage collections."""
+    """Scenarios and seeds to run in this order. One guard and one garbage collection serve `batch` seeds."""
 
     seeds: list[tuple[str, int]]
     batch: int
@@ -28,7 +28,7 @@ class Runs:
 
 @dataclass(frozen=True, slots=True)
 class OneRun:
-    """One seed to run and trace."""
+    """One seed to run with a trace."""
 
     scenario: str
     seed: int
@@ -38,7 +38,7 @@ Job = Runs | OneRun
 
 
 class Statement(NamedTuple):
-    """The result of one seed."""
+    """The outcome and the digest of one seed."""
 
     scenario: str
     seed: int
@@ -48,7 +48,6 @@ class Statement(NamedTuple):
 
 
 def attest(job: Runs) -> Iterator[Statement]:
-    """Run seeds and yield their results."""
     for first in range(0, len(job.seeds), job.batch):
         with guard():
             for name, seed in job.seeds[first : first + job.batch]:
@@ -61,7 +60,6 @@ def record_run(job: OneRun) -> TraceRecording:
 
 
 def main() -> None:
-    """Read a job and write its answer."""
     job: Job = pickle.load(sys.stdin.buffer)
     answer = record_run(job) if isinstance(job, OneRun) else list(attest(job))
     pickle.dump(answer, sys.stdout.buffer)

@@ -1,14 +1,14 @@
 """Exploration: recovers every crash state of one seed's run.
 
-Only the first life is explored. It ends in a stop, so crashes during the stop are included. With `nest`, some of the
-images, those with the smallest digests, are recovered by a machine that crashes at each operation of its load, and so
-on.
+Exploration covers the first life only, including its clean stop. With `nest`, recovery itself also crashes: for the
+images with the smallest digests, the machine crashes at each disk operation of the store's load. This repeats to the
+depth `nest`.
 
-The work is divided into chunks of operations. Several processes may recover the same image once each. The counts of
-distinct images and judgements and the violations by signature do not depend on the division.
+The work is divided into chunks of operations. Two processes may recover the same image. The number of processes changes
+neither the counts of distinct images and judgements nor the violations by signature.
 
-A single store continues from each state directly (`explore_store`). Clusters and brokers are run again from the
-beginning for each state, which takes longer. `limit` is the number of states per crash.
+A single store is recovered from each crash state directly (`explore_store`). A run with a cluster or a broker is
+repeated from its beginning for each crash state, which takes longer. `limit` is the number of states per crash.
 """
 
 from collections.abc import Callable, Iterator
@@ -44,16 +44,16 @@ from .seeds import draw
 from .worker_pool import in_processes
 
 NEST_SAMPLES = 4
-"""How many images of each depth are recovered by machines that crash."""
+"""The number of images at each depth whose recovery is crashed too."""
 WHOLE_LIMIT = 4
-"""The default number of states per crash if each takes a whole run."""
+"""The default number of states per crash if each state needs a whole run."""
 _CHUNK_OPERATIONS = 8
 _Chunk = tuple[Situation[Plan], range]
 
 
 @dataclass(frozen=True, slots=True)
 class ExploreSettings:
-    """How thoroughly to explore.
+    """The limits of an exploration.
 
     limit: states per moment and crash profile. heal: also check that each recovered store works again.
     """
@@ -66,7 +66,7 @@ class ExploreSettings:
 
 @dataclass(slots=True)
 class Depth:
-    """The number of situations and operations to explore after a given number of crashes."""
+    """The number of crash images and operations to explore after a given number of crashes."""
 
     situations: int = 0
     operations: int = 0
@@ -86,16 +86,16 @@ class Exploration:
     failures: list[Failure] = field(default_factory=list)
     seconds: float = 0.0
     is_interrupted: bool = False
-    """Whether the user ended it before every state was tried."""
+    """Whether the user interrupted the exploration before every state was tried."""
 
     @property
     def states_per_second(self) -> float:
-        """Return the states recovered and judged per second of the whole exploration."""
+        """Return the recovered and judged states per second."""
         return self.found.total.judged / self.seconds if self.seconds else 0.0
 
 
 def first_life(scenario: Scenario, seed: int, messages_each: int | None = None) -> Plan:
-    """Return a seed's plan with its first life only, which ends in a stop."""
+    """Return a seed's plan reduced to its first life, which ends in a clean stop."""
     plan = draw(scenario, seed)[1]
     first = plan.lives[0]
     assert first.node == 0 or not plan.is_alone, first
@@ -104,7 +104,7 @@ def first_life(scenario: Scenario, seed: int, messages_each: int | None = None) 
 
 
 def first_situation(scenario: Scenario, seed: int, plan: Plan) -> tuple[Situation[Plan] | None, FailingRun | None]:
-    """Return what is explored of a plan of one life, or the run if it breaks a promise without a crash."""
+    """Return the starting point of the exploration, or the failing run if the plan breaks a promise without a crash."""
     choices = draw(scenario, seed)[0]
     simulation = Simulation(choices, policy_of(plan, choices), crashes=())
     profiles = DISK_MODELS[plan.disk].crashes
@@ -129,7 +129,7 @@ def explore_seed(
     on_progress: Callable[[ExplorationCounts[Plan], int, int], None] = lambda found, done, total: None,
     interruption: Interruption | None = None,
 ) -> Exploration:
-    """Explore the first life of a seed's run. on_progress(found, operations done, operations at this depth).
+    """Explore the first life of a seed's run. Progress: on_progress(counts, operations done, operations at this depth).
 
     After an interruption the counts and failures cover the states judged so far.
     """
@@ -182,7 +182,7 @@ def _chunks(situation: Situation[Plan]) -> list[_Chunk]:
 def _explored(
     chunks: list[_Chunk], done: Exploration, jobs: int, interruption: Interruption
 ) -> Iterator[tuple[_Chunk, ExplorationCounts[Plan]]]:
-    """Yield each chunk with its counts, in order. A single process adds to the counts of earlier chunks."""
+    """Yield each chunk with its counts, in order. With one process, the counts are cumulative over the chunks."""
     explore = partial(explore_some, settings=done.settings, mutant=done.mutant)
     if jobs == 1:
         for chunk in chunks:
@@ -199,7 +199,7 @@ def _explored(
 def explore_some(
     chunk: _Chunk, settings: ExploreSettings, mutant: str | None, found: ExplorationCounts[Plan] | None = None
 ) -> ExplorationCounts[Plan]:
-    """Explore some operations of a situation. Adds to `found` if given."""
+    """Explore a chunk of operations. If `found` is given, add the counts to it."""
     situation, numbers = chunk
     found = ExplorationCounts() if found is None else found
     samples_max = NEST_SAMPLES if settings.nest > situation.depth else 0

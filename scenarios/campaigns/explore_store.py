@@ -1,9 +1,8 @@
 """Store exploration: recovers crash states without running the plan again.
 
-The first half of a run ends with the machine's crash. The second half starts with an image and the guarantees at the
-crash. An image that was judged under the same guarantees is not recovered again, even if it comes from another moment.
-Under other guarantees it is recovered again. Both are compared by digest (`Image.digest` without times,
-`state_digest_of`).
+A run is divided at the crash of the machine. The second half starts with a crash image and with the guarantees at the
+crash. Each pair of an image and guarantees is recovered and judged once, even if several crashes produce the same pair.
+Images are compared by `Image.digest` without times, guarantees by `state_digest_of`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,16 +30,16 @@ from ..runs.store_run import Run
 
 
 def state_digest_of(ledger: Ledger, damage: Sequence[DamagedRange]) -> str:
-    """Return the digest of everything that a recovery is judged by. damage: the damage of durable data.
+    """Return the digest of the ledger and of the damage to durable data, which decide the verdict on a recovery.
 
-    Unanswered puts without a known place are left out. One more of them allows more records in a store and requires
-    none. An image with its record was made after the put was asked for.
+    Unanswered puts without a known log offset are left out: such a put allows a record but does not require it. A crash
+    image can contain that record only if the image was made after the put began.
     """
     return blake2b(repr((_facts(ledger), list(damage))).encode(), digest_size=16).hexdigest()
 
 
 def _facts(value: object) -> object:
-    """Return the compared facts of a state as nested lists of text, without the order of sets and mappings."""
+    """Convert a ledger's state to nested lists of text, with sets and mappings sorted."""
     if is_dataclass(value) and not isinstance(value, type):
         return [_facts(getattr(value, one.name)) for one in fields(value) if one.compare]
     if isinstance(value, Mapping):
@@ -58,19 +57,19 @@ def _facts(value: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class CrashGuarantees:
-    """The guarantees after a crash of one profile."""
+    """The guarantees that hold after a crash with a given profile."""
 
     known: bytes
-    """The savepoint of the ledger with which each recovery starts."""
+    """The savepoint of the ledger from which each recovery starts."""
     damage: tuple[DamagedRange, ...]
-    """The damage of durable data so far."""
+    """The damage to durable data until the crash."""
     state: str
-    """The digest of the above."""
+    """The digest of `known` and `damage`."""
     now_ns: int
 
 
 class DyingRun(Run):
-    """A run that ends with the crash of its last life, before the losses are drawn. `profiles` are the crashes."""
+    """A run that ends at the crash of its last life, before the lost data is drawn. `profiles`: the crash profiles."""
 
     def __init__(self, plan: Plan, simulation: Simulation, profiles: Sequence[str] = ()) -> None:
         super().__init__(plan, simulation)
@@ -81,7 +80,6 @@ class DyingRun(Run):
 
     @property
     def is_loaded(self) -> bool:
-        """Return whether the store of the present life has loaded."""
         return self._store is not None
 
     @property
@@ -94,7 +92,6 @@ class DyingRun(Run):
             self._live(number, life)
 
     def die(self) -> None:
-        """Run up to the end of the last life."""
         self.execute()
         if self.violations:
             self.disk = None
@@ -109,7 +106,7 @@ class DyingRun(Run):
             self.guarantees = {profile: self._promised(disk, profile, before) for profile in self._profiles}
 
     def _promised(self, disk: Disk, profile: str, before: bytes) -> CrashGuarantees:
-        """Return the guarantees after a crash of a profile. before: the savepoint of the moment of the crash."""
+        """Return the guarantees after a crash with a profile. before: the ledger's savepoint at the crash."""
         self._ledger.restore(before)
         self._judge.crash(self._store, disk, PROFILES[profile])
         self._judge.note_damage(self._config, disk.damage)
@@ -119,12 +116,12 @@ class DyingRun(Run):
 
 
 def run_lives(plan: Plan, simulation: Simulation) -> RunOutcome:
-    """Run a plan's lives and skip the final checks: the program for exploring the first life of a store."""
+    """Run a plan's lives without the final checks. Exploration runs a store's first life with this function."""
     return DyingRun(plan, simulation).execute()
 
 
 class RecoveringRun(Run):
-    """A run that starts with a crash image."""
+    """A run that starts from a crash image."""
 
     def __init__(self, plan: Plan, promised: CrashGuarantees, image: Image) -> None:
         super().__init__(plan, Simulation(Choices.replaying(()), Replay(), crashes=()))
@@ -134,7 +131,10 @@ class RecoveringRun(Run):
         self._kernel.now_ns = promised.now_ns
 
     def signature(self, *, heal: bool) -> str:
-        """Recover and judge, with heal also later use. Returns the first violation's signature, or ""."""
+        """Recover and judge the store. With heal, also use it afterwards.
+
+        Returns the first violation's signature or "".
+        """
         with self._kernel:
             try:
                 if heal:
@@ -147,7 +147,7 @@ class RecoveringRun(Run):
 
 
 class StoreCrash:
-    """A crashed machine and the states that its disk may be in."""
+    """A crashed machine and the possible states of its disk."""
 
     def __init__(
         self,
@@ -170,22 +170,21 @@ class StoreCrash:
         self._heal = heal
 
     def choices(self, profile: str) -> Iterator[CrashChoice]:
-        """Yield the states that a crash may leave."""
+        """Yield the possible disk states after a crash with a profile."""
         states = self._states[profile]
         for state in states:
             yield CrashChoice(state, states, self._situation.stream)
 
     def extent(self, profile: str) -> tuple[bool, bool]:
-        """Return whether these were all states, and whether the limit excluded some."""
+        """Return whether `choices` yields all states, and whether the limit excluded some."""
         assert not (self._states[profile].is_exhaustive and self._states[profile].was_cut), profile
         return self._states[profile].is_exhaustive, self._states[profile].was_cut
 
     def promises(self, profile: str) -> str:
-        """Return a digest of the guarantees."""
+        """Return the digest of the guarantees after a crash with a profile."""
         return self._guarantees[profile].state
 
     def judge(self, profile: str, choice: CrashChoice) -> str:
-        """Recover a state and judge it."""
         with garbage_kept():
             plan = self._situation.record.setup
             return RecoveringRun(plan, self._guarantees[profile], choice.state.image).signature(heal=self._heal)
@@ -228,20 +227,20 @@ class StoreRuns:
 
 
 class _LoadLog(OperationLog):
-    """The operations of a life up to the end of its load, where the life ends."""
+    """Operations of a life that ends when its store has loaded."""
 
     def __init__(self) -> None:
         super().__init__()
         self.run: DyingRun | None = None
 
     def is_due(self, number: int, kind: str, path: str, nth: int) -> bool:
-        """Record an operation of the load. After the load every operation is due."""
+        """Record an operation of the load. The first operation after the load ends the life."""
         assert self.run is not None, "it is set before the run begins"
         return self.run.is_loaded or super().is_due(number, kind, path, nth)
 
 
 def nested(sample: StateSample[Plan], situation: Situation[Plan]) -> Situation[Plan]:
-    """Return the situation of a machine that recovers a state: the operations of its load."""
+    """Return the situation in which a machine recovers a crash state: its operations are those of the load."""
     record = sample.record
     plan = record.setup
     plan = replace(plan, lives=(*plan.lives, Life(LifeEnding.CRASH_IN_LOAD, "process-kill", -1, CrashPhase.BEFORE, 0)))

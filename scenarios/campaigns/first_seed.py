@@ -1,7 +1,7 @@
 """First seed of a time budget: drawn from commit and day in CI, else at random.
 
-A budget that always starts at seed 0 would repeat the same seeds every night, and only fast machines would reach
-others.
+If every timed campaign started at seed 0, the campaigns of every night would run the same seeds. Only fast machines
+would run further ones.
 """
 
 import os
@@ -12,14 +12,17 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 
 SEEDS = 1_000_000_000
-"""Nine digits are easy to type. Two budgets of a million seeds overlap once in about 500 times."""
+"""The number of possible first seeds. Nine digits are easy to type.
+
+Two campaigns of a million seeds each overlap with a probability of about 1 in 500.
+"""
 _COMMITS = ("GITHUB_SHA", "CI_COMMIT_SHA", "GIT_COMMIT", "BUILDKITE_COMMIT", "CIRCLE_SHA1")
-"""Variables that name the commit: GitHub, GitLab, Jenkins, Buildkite, CircleCI."""
+"""Environment variables with the commit: GitHub, GitLab, Jenkins, Buildkite, CircleCI."""
 
 
 @dataclass(frozen=True, slots=True)
 class FirstSeed:
-    """A drawn first seed and where it comes from, for a reader."""
+    """A first seed, with a text that explains how it was drawn."""
 
     seed: int
     origin: str

@@ -1,7 +1,7 @@
-"""Interpreters: find the other Pythons of this machine and run this code on them.
+"""Interpreters: find other Python versions on this machine and run this package.
 
-Each interpreter gets a temporary environment with the requirements of this package. The package itself is reached by a
-link, so nothing is built and exactly this code is tested.
+Each interpreter gets a temporary virtual environment with this package's requirements. A link in it leads to this
+package, so exactly this code is tested without a build.
 """
 
 import os
@@ -19,11 +19,11 @@ _ASK = "import platform, sys; print(*sys.version_info[:3], platform.python_imple
 
 
 class InterpreterError(Exception):
-    """A Python that cannot run this package."""
+    """A Python interpreter cannot run this package."""
 
 
 def installed() -> list[str]:
-    """Return the executables of all Pythons from 3.11 on, found by name or in pyenv, one for each version."""
+    """Return one executable for each installed Python version from 3.11 on, found in PATH or in pyenv."""
     found: dict[str, str] = {}
     for candidate in _candidates():
         try:
@@ -60,7 +60,7 @@ def ask(python: str) -> tuple[str, str]:
 
 @contextmanager
 def furnished(pythons: Sequence[str]) -> Iterator[list[WitnessProcess]]:
-    """Yield a witness for each Python, in an environment that is removed at the end. Raises InterpreterError."""
+    """Yield a witness for each Python in a temporary virtual environment. Raises InterpreterError."""
     with TemporaryDirectory(prefix="tornlog-pythons-") as scratch:
         path = _link(Path(scratch)) if pythons else None
         witnesses = []

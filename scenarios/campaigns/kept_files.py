@@ -1,7 +1,7 @@
-"""Kept files: complete or absent after a power cut, durable once written.
+"""Kept files: writes result files that are complete and durable.
 
-A file is written under a temporary name, synced and renamed, and then its directory is synced. A crash never leaves
-half a file, and never removes an earlier file of that name before the new one is durable.
+A file is written under a temporary name, synced and renamed, and then its directory is synced. After a crash, the name
+refers to the complete earlier file or to the complete new one.
 """
 
 import errno
@@ -17,7 +17,7 @@ from ...store.real.files import RealFiles
 
 
 class _HostFiles(RealFiles):
-    """Files of this machine. Some file systems cannot sync directories and keep names in their own way."""
+    """Files of this machine. Accepts that some file systems cannot sync a directory."""
 
     __slots__ = ()
 
@@ -34,7 +34,7 @@ _FILES = _HostFiles()
 
 
 def make_kept_directory(path: str, below: str = "") -> None:
-    """Create a directory with durable names of its levels, from the durable ancestor `below` on."""
+    """Create a directory and its missing parents durably. `below` is an ancestor that is durable already."""
     assert not below or f"{path}/".startswith(f"{below}/"), (path, below)
     make_directory(_FILES, path, below=below)
     if below:
@@ -42,13 +42,13 @@ def make_kept_directory(path: str, below: str = "") -> None:
 
 
 def sync_names(directory: str) -> None:
-    """Make creations, renames and removals in a directory durable."""
+    """Sync a directory, so that creations, renames and removals in it are durable."""
     _FILES.sync_directory(directory)
 
 
 @contextmanager
 def whole_file(path: str) -> Iterator[BinaryIO]:
-    """Yield a stream to write. If the block ends without an error, the bytes replace the file at a path."""
+    """Yield a stream. If the `with` block ends without an error, the written bytes replace the file at `path`."""
     directory = directory_of(path)
     aside = f"{directory}/.{os.path.basename(path)}.{uuid4().hex}"
     try:
@@ -65,11 +65,11 @@ def whole_file(path: str) -> Iterator[BinaryIO]:
 
 
 def keep_file(path: Path, text: str) -> None:
-    """Write a text as a complete file, and create its directories. Devices and pipes are written to directly."""
+    """Write a text durably, and create its directories. Writes to a device or a pipe are direct."""
     if path.exists() and not path.is_file():
         path.write_text(text, encoding="utf-8")
         return
-    path = path.resolve()  # keep a symbolic link
+    path = path.resolve()  # replace the target of a symbolic link, not the link
     make_kept_directory(str(path.parent))
     with whole_file(str(path)) as stream:
         stream.write(text.encode())

@@ -1,10 +1,11 @@
 """Mutation runs: measure the CPU time until a scenario finds a bug.
 
-The store without the bug must stay silent on the same seed. The main figure is for the shipped scenarios as they are.
-Each round runs one seed of each scenario, until one finds the bug. Swarm scenarios come first, since one of their seeds
-is more likely to meet any bug. Other scenarios with brokers take part in every second round only, since their runs cost
-four times as much. Cost is counted in core-seconds: CPU time of the runs with the bug. Ranges narrowed to a bug find it
-sooner. They help to work on that bug, and say nothing about unknown bugs.
+A find counts only if the store without the bug breaks no promise on the same seed. The main figure is for the shipped
+scenarios as they are. Each round runs one seed of each scenario, until one finds the bug. Swarm scenarios come first,
+because one of their seeds is more likely to find any given bug. Other scenarios with brokers run in every second round
+only, because their runs cost four times as much. Cost is counted in core-seconds: CPU time of the runs with the bug.
+Ranges that are narrowed to a known bug find it sooner. They help a developer to work on that bug, but do not measure
+how fast unknown bugs are found.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,11 +31,14 @@ from .worker_pool import in_processes
 
 SIZES_SHOWN = ("messages", "preemptions", "sectors")
 _SHARES = {"median": 0.5, "95 %": 0.95, "maximum": 1.0}
-"""Shares of mutants, by nearest rank."""
+"""The reported percentiles of the cost per mutant, by nearest rank."""
 _ROUNDS_PER_TURN = 2
-"""For a scenario with expensive runs. The others run in each round."""
+"""A scenario with expensive runs takes part once in this number of rounds. The others run in each round."""
 _COMPARED_MAX = 40
-"""How many seeds are also run without a mutant that does not report its bites, to count the runs that differ."""
+"""For a mutant that does not report when it changes a run, this number of seeds is also run without it.
+
+The differing runs are counted.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +46,9 @@ class Limits:
     """When a mutation run ends without a find."""
 
     seeds: int | None = None
-    """Seeds of each scenario; None: no such limit."""
+    """The number of seeds of each scenario. None: no such limit."""
     core_seconds: float | None = None
-    """Of all runs with the mutant."""
+    """The CPU time of all runs with the mutant. None: no such limit."""
 
     def __post_init__(self) -> None:
         assert self.seeds is not None or self.core_seconds is not None, "a mutation run has an end"
@@ -52,15 +56,15 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class MutationSettings:
-    """How mutants are run."""
+    """The scenarios and limits of a mutation run."""
 
     limits: Limits
     scenarios: tuple[Scenario, ...] | None = tuple(one for one in SCENARIOS.values() if one.can_run)
-    """The scenarios to run; None: one that is narrowed to the needs of the mutant."""
+    """The scenarios to run. None: one scenario with ranges narrowed to the mutant's needs."""
     all_scenarios: bool = False
-    """Whether to continue until each scenario has found it."""
+    """Whether to continue until each scenario has found the mutant."""
     shrink_seconds: float | None = None
-    """How long to shrink the failure; None: not at all."""
+    """The time limit for shrinking the failure. None: the failure is not shrunk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +74,9 @@ class Find:
     scenario: str
     seed: int
     invariant: str
-    """The first one broken."""
+    """The first invariant that the run broke."""
     seeds: int
-    """Seeds of all scenarios up to the find."""
+    """The number of seeds of all scenarios that were run up to the find."""
     core_seconds: float
 
 
@@ -82,21 +86,23 @@ class MutantResult:
 
     id: str
     finds: tuple[Find, ...]
-    """The first find of each scenario, in order."""
+    """The first find of each scenario, in the order of the runs."""
     seeds: int
-    """Seeds run until the first find, or all of them."""
+    """The number of seeds run until the first find, or of all seeds if there was none."""
     core_seconds: float
     reached: int | None
-    """Seeds in which the mutated code ran; None for a constant, which does not run."""
+    """The number of seeds in which the mutated code ran. None if the mutant changes a constant."""
     bit: int | None
-    """Seeds in which it reported a difference; None if it does not report."""
+    """The number of seeds in which the mutant reported a difference. None if it does not report differences."""
     differing: tuple[int, int] | None = None
-    """For a mutant that does not report and was not found: how many seeds had another digest than without it, of how
-    many."""
+    """The seeds whose digest differs with and without the mutant, and the compared seeds.
+
+    Only for an unfound mutant that does not report differences.
+    """
     is_expected: bool = True
-    """Whether the first find is by one of the invariants that the mutant expects."""
+    """Whether the first find broke one of the invariants that the mutant is expected to break."""
     clean_violation: str = ""
-    """A violation of the store without the mutant, on a seed that broke a promise with it. This is not a find."""
+    """A violation that occurs on the same seed with and without the mutant. Such a seed is not a find."""
     error: str = ""
     failure: Failure | None = None
     shrunk: dict[str, Any] | None = None
@@ -112,12 +118,12 @@ class MutantResult:
 
     @property
     def scenario(self) -> str:
-        """Return the first scenario that found it; empty without a find."""
+        """Return the first scenario that found the mutant; empty without a find."""
         return self.finds[0].scenario if self.finds else ""
 
     @property
     def missed_because(self) -> str:
-        """Return why a mutant may not have been found. If it changed nothing in the runs, no check missed a bug."""
+        """Explain why the mutant may not have been found. If it changed no run, no check is to blame."""
         if self.reached == 0:
             return "never reached"
         ran = "" if self.reached is None else f"reached in {_seeds(self.reached)}, "
@@ -153,10 +159,10 @@ def _seeds(number: int) -> str:
 
 
 def core_seconds_texts(results: Sequence[MutantResult]) -> dict[str, str]:
-    """Return within how many core-seconds mutants were found: the median, 95 % and the maximum.
+    """Return the core-seconds until a mutant is found, as text: the median, 95 % and the maximum.
 
-    Mutants that were not found count as slower than all others. A figure that falls on
-    one of them is given as "over" the longest run.
+    A mutant that was not found counts as slower than all others. A percentile that falls on such a mutant has the form
+    "over N", where N is the longest run.
     """
     found = sorted(result.core_seconds for result in results if result.found)
     longest = max((result.core_seconds for result in results), default=0.0)
@@ -172,15 +178,15 @@ def _is_dear(scenario: Scenario) -> bool:
 
 
 def narrowed_scenario(mutant: Mutant) -> Scenario:
-    """Return a scenario for work on one mutant: all promises, within the needs of the mutant."""
+    """Return a scenario with ranges narrowed to one mutant's needs. All promises are checked."""
     return Scenario(f"hunt-{mutant.id}", "every promise of the store, at once", mutant.needs)
 
 
 def run_mutant(mutant: Mutant, settings: MutationSettings) -> MutantResult:
-    """Run seeds with a mutant until one finds it. A harness error is a result too.
+    """Run seeds with a mutant until one finds it. A harness error is returned as a result.
 
-    A seed that breaks a promise is run again without the mutant, and is a find if that run holds. Checking this one
-    seed is enough, because a run depends on its scenario and seed only.
+    If a seed breaks a promise, it is run again without the mutant. It is a find if the second run breaks no promise.
+    Other seeds need no such check, because a run depends on its scenario and seed only.
     """
     search = _Search(mutant, settings)
     with guard():
@@ -207,7 +213,7 @@ class _Search:
         """Seeds that may run differently without the mutant."""
 
     def run(self) -> None:
-        """Run seeds until a scenario has found it, or all have, or a limit is reached."""
+        """Run seeds until the required scenarios have found the mutant or a limit is reached."""
         finders: set[str] = set()
         for scenario, seed in self._rounds():
             if scenario.name in finders:
@@ -221,7 +227,10 @@ class _Search:
                 return
 
     def _rounds(self) -> Iterator[tuple[Scenario, int]]:
-        """Yield the scenarios and seeds in order. A scenario that skips rounds runs in the last of each group."""
+        """Yield pairs of a scenario and a seed.
+
+        An expensive scenario runs only in the last of each _ROUNDS_PER_TURN rounds.
+        """
         seeds = self._limits.seeds
         for number in count(1) if seeds is None else range(1, _ROUNDS_PER_TURN * seeds + 1):
             for scenario in self._scenarios:
@@ -250,7 +259,7 @@ class _Search:
 
     def _take_find(self, scenario: Scenario, seed: int, failure: Failure) -> None:
         clean = run_seed(scenario, seed, cpu_seconds_max=CPU_SECONDS_MAX)
-        if clean.outcome != "held":  # such a seed is no find
+        if clean.outcome != "held":  # both runs broke a promise, so this seed is no find
             found = str(clean.failure.violations[0]) if clean.failure else clean.error
             self._clean_violation = self._clean_violation or f"{scenario.name} --seed {seed}: {found}"
             return
@@ -260,7 +269,6 @@ class _Search:
         self._finds.append(Find(scenario.name, seed, invariant, self._seeds, self._core_seconds))
 
     def result(self) -> MutantResult:
-        """Return the result so far."""
         mutant, first = self._mutant, self._finds[0] if self._finds else None
         reports = mutant.reports_bites or self._bit > 0
         return MutantResult(
@@ -278,7 +286,7 @@ class _Search:
         )
 
     def _differing(self) -> tuple[int, int]:
-        """Return how many of the compared seeds differ from runs without the mutant, and how many were compared."""
+        """Return the number of compared seeds whose digest differs without the mutant, and of all compared seeds."""
         clean = [run_seed(scenario, seed, cpu_seconds_max=CPU_SECONDS_MAX) for scenario, seed, _ in self._digests]
         pairs = zip(clean, self._digests, strict=True)
         return sum(result.digest != digest for result, (_, _, digest) in pairs), len(clean)
@@ -296,9 +304,9 @@ def _shrunk(mutant_result: MutantResult, failure: Failure, seconds_max: float) -
 def run_mutants(
     names: Sequence[str], settings: MutationSettings, *, jobs: int = 1, interruption: Interruption | None = None
 ) -> Iterator[MutantResult]:
-    """Run mutants in several processes, one mutant each, and yield their results in the order of names.
+    """Run each mutant in a process of a pool, and yield the results in the order of `names`.
 
-    An interruption omits the mutants that are not finished.
+    After an interruption, unfinished mutants have no result.
     """
     run_one = partial(_run_named, settings=settings)
     interruption = interruption or Interruption()

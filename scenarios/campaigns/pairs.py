@@ -1,8 +1,9 @@
-"""Pairs: count which features and faults met in a run, and which never did.
+"""Pairs: count which two features or faults occurred together in a run.
 
-A feature took part if the plan enabled it, a fault if it was injected. A bug that needs two of them shows only in runs
-with both, so runs without violations say nothing about a pair that never met (Kuhn et al., Software Fault Interactions
-and Implications for Software Testing, IEEE TSE 2004: most failures depend on one or two factors).
+A feature occurred if the plan enabled it, a fault if it was injected. A bug that needs two of them can be found only in
+runs with both. So runs without violations are no evidence about a pair that never occurred together. Most failures
+depend on one or two factors (Kuhn et al., Software Fault Interactions and Implications for Software Testing, IEEE TSE
+2004).
 """
 
 from collections import Counter
@@ -27,7 +28,10 @@ class Feature(NamedTuple):
 
 
 def _is_direct(plan: Plan) -> bool:
-    """Return whether users call the store directly. A broker's clients put plainly, and its consumers always commit."""
+    """Return whether users call the store directly.
+
+    A broker's clients put only plain messages, and its consumers always commit.
+    """
     return not plan.broker.serves
 
 
@@ -70,14 +74,14 @@ FEATURES: dict[str, Feature] = {
     "broker": Feature("users reach the store over a network", lambda plan: plan.broker.serves),
 }
 SINGLE: Mapping[str, str] = {
-    "removal of queues": "after a removal numbers and consumers start again, which only its own scenario models",
+    "removal of queues": "queue numbers and consumer offsets restart at 0, which only its own scenario models",
     "damaged record": "its run is one life of plain puts; a later crash after the damage is not modelled",
-    "full disk at a start": "only its own scenario has room again once the store runs",
+    "full disk at a start": "only in its own scenario does space become free once the store runs",
     "missing segment": "its run has plain puts; the copies and decisions lost with a segment are not modelled",
-    "out of memory": "an ended service excuses most of the rest of the run; its own scenario states what remains",
-    "skipped numbers": "holes of another version look like those of disk faults",
+    "out of memory": "few promises apply after a service has ended; its own scenario checks those",
+    "skipped numbers": "gaps in a queue's numbers from another version look like those from disk faults",
 }
-"""Names that are left out of all pairs, with the reason."""
+"""Features and faults that are left out of all pairs, with the reason."""
 NAMES: tuple[str, ...] = tuple(sorted({*FEATURES, *FAULTS} - SINGLE.keys()))
 
 _ALONE, _CLUSTER, _BROKER = "a store alone", "a cluster", "a broker"
@@ -87,7 +91,7 @@ _Place = tuple[str, str]
 
 
 class Limit(NamedTuple):
-    """The only runs and disks in which some names can occur."""
+    """The kinds of run and disk models in which some features or faults can occur."""
 
     names: Collection[str]
     runs: Collection[str]
@@ -102,7 +106,7 @@ _NOT_OF_CLUSTERS = (
     *("failed read", "failed look-up", "failed removal", "failed extend"),
     *("stopped file system", "disk full", "hole without room"),
 )
-"""Faults that runs of clusters are not judged with."""
+"""Faults that are left out of cluster runs, for the reason in `LIMITS`."""
 LIMITS: tuple[Limit, ...] = (
     Limit(("slaves", "sync master"), (_CLUSTER, _BROKER), _SOUND, "a store alone has none"),
     Limit(
@@ -153,11 +157,14 @@ LIMITS: tuple[Limit, ...] = (
         "it happens to one directory or process, in runs of a single store",
     ),
 )
-"""Names that cannot take part everywhere. Two names without a common place never meet."""
+"""Features and faults that cannot occur in every kind of run or on every disk.
+
+Two of them that share no kind of run and disk never form a pair.
+"""
 
 
 class Apart(NamedTuple):
-    """Names that never meet although they have common places."""
+    """Features or faults that never occur together although they can occur in the same kind of run and disk."""
 
     these: Collection[str]
     those: Collection[str]
@@ -180,12 +187,12 @@ APART: tuple[Apart, ...] = (
         "a stop promises durability, which a lying disk breaks, so no power cut follows it",
     ),
 )
-"""Names that exclude each other."""
+"""Features and faults that exclude each other."""
 
 
 @cache
 def _places(name: str) -> frozenset[_Place]:
-    """Return where a name can take part. Runs of several machines are judged on sound disks only."""
+    """Return the kinds of run and disk in which a name can occur. Runs of several machines use sound disks only."""
     places = {(run, disk) for run in _RUNS for disk in _ANY_DISK if run == _ALONE or disk in _SOUND}
     for limit in LIMITS:
         if name in limit.names:
@@ -212,24 +219,24 @@ def features_of(plan: Plan) -> tuple[str, ...]:
 
 
 def pairs_in(features: Iterable[str], injected: Mapping[str, int]) -> Iterable[Pair]:
-    """Return the pairs that met in a run with these features and injected faults."""
+    """Return the pairs that occurred together in a run with these features and injected faults."""
     took_part = {*features, *(kind for kind, times in injected.items() if times and kind in FAULTS)} - SINGLE.keys()
     return combinations(sorted(took_part), 2)
 
 
 class PairsMet(NamedTuple):
-    """How many pairs have met."""
+    """The pairs that occurred together in some run."""
 
     met: int
     never: list[Pair]
 
     @property
     def can(self) -> int:
-        """Return the number of pairs that can meet."""
+        """Return the number of pairs that can occur together."""
         return self.met + len(self.never)
 
     def partners(self) -> dict[str, list[str]]:
-        """Return the pairs that never met, each under the name that lacks more partners, such names first."""
+        """Return the pairs that never occurred together, grouped under the name with more missing partners."""
         lacking = Counter(name for pair in self.never for name in pair)
         partners: dict[str, list[str]] = {}
         for first, second in self.never:
@@ -239,7 +246,7 @@ class PairsMet(NamedTuple):
 
 
 def pairs_met(pairs: Mapping[Pair, int]) -> PairsMet:
-    """Return which pairs have met, from how often each one did."""
+    """Return which pairs occurred together, given the number of runs with each pair."""
     can = pairs_that_can_meet()
     never = sorted(pair for pair in can if not pairs.get(pair))
     return PairsMet(len(can) - len(never), never)

@@ -1,7 +1,7 @@
 """Runner: runs many seeds of many scenarios and adds up the results.
 
-Results are added in seed order, so the digest of a batch does not depend on the processes. `tornlog run --jobs N` uses
-the process pool of the standard library; larger campaigns belong on Spark.
+Results are added in seed order, so the digest does not depend on the number of processes. `tornlog run --jobs N` uses a
+process pool on one machine. Use Spark for larger campaigns.
 """
 
 from collections import Counter
@@ -26,23 +26,26 @@ from .worker_pool import in_processes, is_stop_wanted
 
 BATCH_SEEDS = 25
 FAILURES_KEPT_MAX = 20
-"""How many failures of one scenario are kept, plus the first of each signature. The others are counted."""
+"""The number of failures of one scenario that are kept. The first failure of each signature is kept in addition.
+
+Other failures are only counted.
+"""
 _ORDINARY = Ranges()
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How much of a campaign was run, for its verdict."""
+    """Which part of a campaign was run. The verdict mentions the rest."""
 
     asked: int = 0
-    """The scenarios or mutants that were to run."""
+    """The number of requested scenarios or mutants."""
     not_run: tuple[str, ...] = ()
-    """Those without a single run, or with an unfinished mutation run."""
+    """The scenarios without a single run, or the mutants with an unfinished mutation run."""
     interrupted: bool = False
 
     @classmethod
     def of(cls, asked: int, not_run: tuple[str, ...], interruption: Interruption) -> "Reach":
-        """Return the reach of a campaign; equal to ALL if it ran to its end."""
+        """Return the reach of a campaign. A complete campaign has the reach ALL."""
         return cls(asked, not_run, interruption.is_wanted) if not_run or interruption.is_wanted else ALL
 
 
@@ -52,7 +55,7 @@ ALL = Reach()
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Some seeds of one scenario: the unit of work of a worker."""
+    """Seeds of one scenario that a worker runs as one job."""
 
     scenario: Scenario
     first: int
@@ -76,15 +79,15 @@ class Tally(RunCounts):
     injected: Counter[str] = field(default_factory=Counter)
     marks: Counter[str] = field(default_factory=Counter)
     pairs: Counter[Pair] = field(default_factory=Counter)
-    """Seeds in which each pair of features and faults met."""
+    """The number of seeds in which each pair of features and faults occurred together."""
     judged: Counter[str] = field(default_factory=Counter)
-    """Seeds with a verdict, per disk."""
+    """The number of seeds with a verdict, by disk model."""
     tried: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Seeds in which an invariant was checked on something that could break it, as (invariant, disk)."""
+    """The number of seeds in which an invariant could have been broken, by (invariant, disk)."""
     broken: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Seeds that broke an invariant, as (invariant, disk)."""
+    """The number of seeds that broke an invariant, by (invariant, disk)."""
     signatures: Counter[str] = field(default_factory=Counter)
-    """Runs by their first violation's `Violation.signature`."""
+    """The number of runs by the signature of their first violation."""
     failures: list[Failure] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     nondeterministic: list[str] = field(default_factory=list)
@@ -93,7 +96,7 @@ class Tally(RunCounts):
 
     @property
     def digest(self) -> str:
-        """Return the digest folded over the seeds in order, up to the first that an interruption left out."""
+        """Return the digest over the seeds in order, up to the first seed that an interruption skipped."""
         folded: str = self._digest.hexdigest()
         return folded
 
@@ -140,7 +143,10 @@ class Tally(RunCounts):
 
 
 def run_batch(batch: Batch) -> list[SeedResult]:
-    """Run a batch under one guard, which makes the guard of each run free. Ends early in a worker that must stop."""
+    """Run a batch. A worker that was asked to stop returns early.
+
+    One guard around the batch saves the cost of one per run.
+    """
     results = []
     for result in results_of(batch):
         results.append(result)
@@ -171,10 +177,10 @@ def batches_of(
     check_determinism: bool = False,
     first: int = 0,
 ) -> Iterator[Batch]:
-    """Yield batches for the given seeds, or from `first` on without end, in rounds of all scenarios.
+    """Yield batches of seeds in rounds over all scenarios. If `seeds` is None, continue from `first` without end.
 
-    The first rounds have a seed or two each, so that a short campaign has run a little of every scenario. Scenarios
-    with rare ranges come first in a round.
+    Each batch of the first rounds has one or two seeds, so that a short campaign runs every scenario. Scenarios with
+    rare ranges come first in a round.
     """
     order = _rarest_first(scenarios)
     start, stop = (first, None) if seeds is None else (seeds.start, seeds.stop)
@@ -189,7 +195,7 @@ def batches_of(
 
 
 def _rarest_first(scenarios: Sequence[Scenario]) -> list[Scenario]:
-    """Return scenarios sorted by how many others share the rarest of their ranges."""
+    """Sort scenarios so that those with ranges that few other scenarios use come first."""
     drawn = [_out_of_the_ordinary(scenario) for scenario in scenarios]
     shared = Counter(chain.from_iterable(drawn))
     rarity = [min((shared[one] for one in own), default=len(scenarios)) for own in drawn]
@@ -197,7 +203,7 @@ def _rarest_first(scenarios: Sequence[Scenario]) -> list[Scenario]:
 
 
 def _out_of_the_ordinary(scenario: Scenario) -> set[tuple[str, object]]:
-    """Return the ranges of a scenario that are not the default, and its disks and endings one by one."""
+    """Return a scenario's non-default ranges. Each disk and each ending counts as a range of its own."""
     found: set[tuple[str, object]] = set()
     for path, options in scenario.ranges.chosen.items():
         if options != _ORDINARY[path]:
@@ -215,10 +221,10 @@ def run_batches(
     interruption: Interruption | None = None,
     tallies: dict[str, Tally] | None = None,
 ) -> dict[str, Tally]:
-    """Run all batches, or as many as the time allows, and return a tally for each scenario.
+    """Run all batches within a time limit and return a tally for each scenario.
 
-    A batch that has started is finished, except after an interruption. on_progress(tally, seeds): seeds were added to
-    that tally. tallies: tallies of earlier runs, to add to.
+    A batch that has started is finished, except after an interruption. on_progress is called with a tally and the
+    number of seeds just added to it. tallies: earlier tallies to which the results are added.
     """
     tallies = {} if tallies is None else tallies
     deadline = None if seconds is None else perf_counter() + seconds
@@ -263,7 +269,7 @@ def _until(batches: Iterator[Batch], deadline: float | None) -> Iterator[Batch]:
 
 
 def verdict_of(tallies: Sequence[Tally], reach: Reach = ALL) -> str:
-    """Return the verdict on campaigns in a few words: broken promises, and scenarios that were not run."""
+    """Return a short verdict: the number of broken promises, and the scenarios that were not run."""
     counts = (
         (sum(tally.violations for tally in tallies), "broken"),
         (sum(len(tally.nondeterministic) for tally in tallies), "not deterministic"),
@@ -276,6 +282,6 @@ def verdict_of(tallies: Sequence[Tally], reach: Reach = ALL) -> str:
 
 
 def reach_words(reach: Reach, what: str) -> list[str]:
-    """Return the start of a verdict if not everything was run."""
+    """Return the start of the verdict on an incomplete campaign."""
     words = ["interrupted"] if reach.interrupted else []
     return [*words, f"{len(reach.not_run)} of {reach.asked} {what}s not run"] if reach.not_run else words

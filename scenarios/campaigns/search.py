@@ -1,7 +1,7 @@
 """Schedule search: runs one plan under every schedule within a bound.
 
-Everything except the schedule is as the seed drew it. Streams of choices belong to users and disks, not to moments: if
-a schedule swaps two operations on one disk, their draws are swapped too.
+All other choices are drawn from the seed. Each user and each disk has its own stream of choices. So if a schedule swaps
+two operations on one disk, their draws are swapped too.
 """
 
 from collections.abc import Callable
@@ -29,20 +29,20 @@ class SearchResult:
     scenario: str
     seed: int
     summary: str = ""
-    """For a reader: the number and kind of the schedules, and whether these are all."""
+    """A text with the number and kind of the schedules that were run, and whether the search is complete."""
     schedules: int = 0
     schedules_by_cost: list[int] = field(default_factory=list)
-    """Schedules with 0, 1, 2, … preemptions or delays."""
+    """The number of schedules with 0, 1, 2, … preemptions or delays."""
     is_complete: bool = False
     violated: int = 0
     first_violated: int | None = None
-    """The number of schedules run up to and including the first of these."""
+    """The number of schedules that were run up to and including the first violating one."""
     first_schedule: str | None = None
-    """That schedule, in the notation of sim.search."""
+    """The first violating schedule, in the notation of sim.search."""
     last_schedule: str | None = None
-    """Where to continue with `after`, if the search is incomplete."""
+    """The last schedule that was run. Pass it as `after` to continue an incomplete search."""
     failure: Failure | None = None
-    """The failure of the first of these."""
+    """The failure of the first violating schedule."""
 
 
 def search_schedules(
@@ -58,11 +58,11 @@ def search_schedules(
     on_progress: Callable[[SearchResult], None] = lambda result: None,
     interruption: Interruption | None = None,
 ) -> SearchResult:
-    """Run the plan of a seed under every schedule within a bound, and judge each.
+    """Run a seed's plan under every schedule within a bound, and judge each run.
 
-    bound, kind, limit, after: as for sim.search.explore_schedules. stop_at_first: end at the first broken promise, with
-    an incomplete search. on_progress is called after each schedule. An interruption omits the remaining schedules.
-    Harness errors are raised.
+    bound, kind, limit, after: see sim.search.explore_schedules. stop_at_first: end the search at the first broken
+    promise. on_progress is called after each schedule. An interruption ends the search early. Harness errors are
+    raised.
     """
 
     def run(policy: Policy) -> tuple[Simulation, RunOutcome]:

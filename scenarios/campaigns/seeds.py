@@ -1,6 +1,6 @@
 """Seeds: run one seed of a scenario and return its result.
 
-The result can travel between processes.
+The result can be pickled for another process.
 """
 
 import traceback
@@ -39,25 +39,25 @@ class SeedResult(RunCounts):
     """`held`, `violated`, `nondeterministic`, or `harness-error`."""
     digest: str = ""
     disk: str = ""
-    """The disk model of the plan; empty if the run failed before."""
+    """The disk model of the plan. Empty if an error occurred before the plan was drawn."""
     virtual_ns: int = 0
     wall_seconds: float = 0.0
     injected: Counter[str] = field(default_factory=Counter)
     marks: Counter[str] = field(default_factory=Counter)
     features: tuple[str, ...] = ()
-    """Features that the plan enables, as names in `pairs`."""
+    """The features that the plan enables, by their names in `pairs`."""
     tried: tuple[str, ...] = ()
     """Invariants that were checked on something that could break them."""
     plan: Plan | None = None
-    """The drawn plan. Only detailed runs have it and the latencies."""
+    """The drawn plan. Only detailed runs have a plan and latencies."""
     put_us: Counter[int] = field(default_factory=Counter)
-    """Microseconds of virtual time -> number of puts answered OK after that time."""
+    """Latency in µs of virtual time -> the number of puts with that latency and the answer OK."""
     failure: Failure | None = None
     error: str = ""
     reached: int = 0
     """How often the mutant's code ran; 0 without a mutant."""
     bit: int = 0
-    """How often the mutant reported a difference from the store."""
+    """How often the mutant reported that it acted differently from the correct code."""
 
 
 def run_seed(
@@ -70,10 +70,10 @@ def run_seed(
     policy: Policy | None = None,
     in_detail: bool = False,
 ) -> SeedResult:
-    """Run one seed. An error of the harness is a result and is not raised.
+    """Run one seed. A harness error is returned as a result.
 
-    A run that takes more than cpu_seconds_max counts as endless. `policy` replaces the drawn one. It has a state and
-    serves one run, so determinism cannot be checked with it.
+    A run that takes more than cpu_seconds_max counts as endless. `policy` replaces the drawn scheduling policy. A
+    policy object has state and serves one run, so it excludes check_determinism.
     """
     assert policy is None or not check_determinism, "a policy has a state, and serves one run"
     began = perf_counter()
@@ -103,7 +103,7 @@ def _judge(
     *,
     check_determinism: bool,
 ) -> None:
-    """Copy the outcome of a run into its result. A check of determinism or a failure repeats the run."""
+    """Copy the outcome of a run into its result. Repeats the run after a failure or with check_determinism."""
     assert result.outcome == "held", result.outcome
     result.digest = outcome.digest
     result.disk = outcome.plan.disk
@@ -117,7 +117,7 @@ def _judge(
         try:
             again = partial(digest_of, scenario, seed)
             require_same_digest(outcome.digest, again(None), again)
-            record_of(run_plan, outcome.plan, simulation, outcome)  # as for a failure, which must replay
+            record_of(run_plan, outcome.plan, simulation, outcome)  # repeats the run, as for a failure
         except (NondeterminismError, ReplayDivergedError) as error:
             result.outcome = "nondeterministic"
             result.error = str(error)
@@ -137,7 +137,7 @@ def _execute(
 
 
 def digest_of(scenario: Scenario, seed: int, trace: Trace | None = None) -> str:
-    """Run one seed under the guard, with an optional trace, and return its digest."""
+    """Return the digest of one seed's run."""
     return _execute(scenario, seed, trace)[1].digest
 
 

@@ -1,7 +1,7 @@
 """Worker processes: ignore stop signals and end with their parent.
 
-A terminal or a service manager sends stop signals to all processes of a group. Workers are asked by an event to return
-their results (`is_stop_wanted`) and are killed after GRACE_SECONDS.
+A terminal or a service manager sends stop signals to all processes of a group, so workers ignore them. The parent sets
+an event instead (`is_stop_wanted`), which asks workers to return their results. It kills them after GRACE_SECONDS.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from ...sim.interruption import STOP_SIGNALS, Interruption
 
 GRACE_SECONDS = 0.6
-"""The time that processes have to finish their present work."""
+"""The time in which workers must finish their current job after a stop request."""
 _LOOK_SECONDS = 0.1
 _SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of <sys/prctl.h>, Linux only
 
@@ -33,16 +33,19 @@ class _Worker:
 
 
 def is_stop_wanted() -> bool:
-    """Return whether a worker process must return its results now; false in any other process."""
+    """Return whether the parent asked this worker to return its results. False in other processes."""
     return _Worker.stop is not None and _Worker.stop.is_set()
 
 
 def in_processes(
     work: Callable[[_Job], _Result], jobs: Iterable[_Job], processes: int, interruption: Interruption
 ) -> Iterator[tuple[_Job, _Result | BrokenProcessPool]]:
-    """Run jobs in several processes and yield each with its result, in order. The error of a dead process is a result.
+    """Run jobs in several processes and yield each job with its result, in order.
 
-    No job starts after a process died or after an interruption. An interruption omits jobs that are not done in time.
+    If a process dies, the result is its error.
+
+    No job starts after a process died or after an interruption. After an interruption, jobs that exceed GRACE_SECONDS
+    have no result.
     """
     pending: dict[int, tuple[_Job, Future[_Result]]] = {}
     numbered = enumerate(jobs)
@@ -56,7 +59,7 @@ def in_processes(
                 return
             first = pending[next_out][1]  # results are yielded in order, so only this one lets a new job start
             while not interruption.is_wanted and not wait([first], _LOOK_SECONDS).done:
-                pass  # not interrupted, because it would keep the locks of futures
+                pass  # an exception within wait() would leave the futures locked
             while next_out in pending and pending[next_out][1].done():
                 job, future = pending.pop(next_out)
                 next_out += 1
@@ -74,7 +77,7 @@ def in_processes(
 
 
 class WorkerPool(ProcessPoolExecutor):
-    """Processes that ignore stop signals, run one job at a time, and end with this process."""
+    """Worker processes that ignore stop signals, run one job at a time, and die with this process."""
 
     def __init__(self, processes: int) -> None:
         context = get_context("spawn")
@@ -84,7 +87,7 @@ class WorkerPool(ProcessPoolExecutor):
         super().__init__(processes, mp_context=context, initializer=_begin, initargs=(self.stop,))
 
     def submit(self, work: Callable[..., _Result], /, *arguments: Any, **options: Any) -> Future[_Result]:
-        """Submit work. A new process inherits the signal mask, so no signal ends it before `_begin`."""
+        """Submit work with stop signals blocked, so that no signal ends a new process before `become_worker`."""
         before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         try:
             return super().submit(work, *arguments, **options)
@@ -92,19 +95,18 @@ class WorkerPool(ProcessPoolExecutor):
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def kill(self) -> None:
-        """Kill the processes, including hung ones."""
         self._is_killed = True
         for child in set(active_children()) - self._others:
             child.kill()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Wait for the processes to end, unless they were killed."""
+        """Wait until the worker processes have ended, unless they were killed."""
         super().shutdown(wait=wait and not self._is_killed, cancel_futures=cancel_futures or self._is_killed)
 
 
 @contextmanager
 def worker_pool(processes: int) -> Iterator[WorkerPool]:
-    """Yield a pool for a `with` block. If the block raises, the processes are killed."""
+    """Yield a pool. If the `with` block raises an error, kill the worker processes."""
     with WorkerPool(processes) as pool:
         try:
             yield pool
@@ -114,12 +116,12 @@ def worker_pool(processes: int) -> Iterator[WorkerPool]:
 
 
 def become_worker() -> None:
-    """Leave stop signals to the parent, and have the kernel kill this process when the parent dies."""
+    """Ignore stop signals, and let the kernel kill this process when the parent dies."""
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl is not None:
         prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
     parent = parent_process()
-    if parent is not None and not parent.is_alive():  # it died before prctl took effect
+    if parent is not None and not parent.is_alive():  # the parent died before prctl took effect
         os._exit(1)
     for number in STOP_SIGNALS:
         signal.signal(number, lambda number, frame: None)  # child processes do not inherit a handler

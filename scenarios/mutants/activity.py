@@ -1,7 +1,8 @@
-"""Activity of an applied mutant: counts its calls and its differences.
+"""Activity of an applied mutant: counts its calls and its visible effects.
 
-The figures tell a missed bug from a bug that had no occasion. Calls of replacements are counted (`reached`). A mutant
-calls `bit()` where it differs from the store. Counting passes no scheduling point.
+The counts distinguish a bug that the checks missed from a bug that changed nothing in the run. `reached` counts the
+calls of replacements. `bit` counts how often the mutant reported, by calling `bit()`, that it acts differently from the
+correct code. Counting passes no scheduling point.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,9 +18,9 @@ class Activity:
     """Counts of one application of a mutant."""
 
     reached: int = 0
-    """Calls of its replacements."""
+    """The number of calls of the mutant's replacement functions."""
     bit: int = 0
-    """Calls of `bit()` with a true condition."""
+    """The number of calls of `bit()` with a true condition."""
 
 
 _applied: list[Activity] = []
@@ -27,7 +28,7 @@ _applied: list[Activity] = []
 
 @contextmanager
 def counting() -> Iterator[Activity]:
-    """Count the activity of a mutant inside a `with` block."""
+    """Count the applied mutant's activity inside a `with` block."""
     activity = Activity()
     _applied.append(activity)
     try:
@@ -37,10 +38,9 @@ def counting() -> Iterator[Activity]:
 
 
 def bit(when: bool = True) -> bool:
-    """Report, in the code of a mutant, that it differs from the store here. Returns the condition.
+    """Report that the mutant acts differently from the correct code at this call, if `when` is true. Returns `when`.
 
-    >>> bit(1 > 2)
-    False
+    >>> bit(1 > 2) False
     """
     if when and _applied:
         _applied[-1].bit += 1
@@ -48,7 +48,7 @@ def bit(when: bool = True) -> bool:
 
 
 def functions_in(replacement: object) -> list[FunctionType]:
-    """Return the functions that run when a replacement is used. A constant has none."""
+    """Return the functions that run when a replacement is used. Returns none for a constant."""
     if isinstance(replacement, property):
         return [one for one in (replacement.fget, replacement.fset, replacement.fdel) if isinstance(one, FunctionType)]
     if isinstance(replacement, staticmethod | classmethod):
@@ -98,7 +98,7 @@ def reports_bites(replacement: object) -> bool:
 
 
 def _names_in(code: CodeType) -> Iterator[str]:
-    """Yield the names in code, also those in nested functions."""
+    """Yield the names that a code object and its nested functions use."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -1,8 +1,8 @@
-"""Mutants in a user's Python file, which needs no installation.
+"""Mutants in a user's Python file, which need no installed package.
 
-A file has `MUTANTS`, a mapping or a sequence of mutants. Without it, each `Mutant` at the top level counts. The names
-are `FILE.py:ID`, or `FILE.py` for the only one. FILE is a path as given, so every process of a run, and the replay of a
-failure file, finds it from the same working directory.
+A file defines `MUTANTS`, a mapping or a sequence of mutants. Without `MUTANTS`, each `Mutant` at the top level is used.
+A mutant's name is `FILE.py:ID`, or `FILE.py` if the file has only one. FILE is the path as the user typed it, so a
+replay needs the same working directory.
 """
 
 import re
@@ -21,22 +21,22 @@ _NAME = re.compile(r"(?P<file>.+\.py)(?::(?P<id>.+))?", re.DOTALL)
 
 
 class MutantFileError(LookupError):
-    """A file without valid mutants, or without the named one."""
+    """A file has no valid mutants, or no mutant of the given name."""
 
 
 def is_in_file(name: str) -> bool:
-    """Return whether a name has the form of a mutant in a file."""
+    """Return whether a name has the form `FILE.py` or `FILE.py:ID`."""
     return _NAME.fullmatch(name) is not None
 
 
 def names_in_file(name: str) -> list[str]:
-    """Return the full names of the mutants that a name means: one, or all of a file. Raises MutantFileError."""
+    """Return the full names of the named mutant or of all mutants of the named file. Raises MutantFileError."""
     file, id_ = _parts(name)
     return [mutant_in_file(name).id] if id_ else list(_mutants_of(file))
 
 
 def mutant_in_file(name: str) -> Mutant:
-    """Return the mutant of a name, with the full name as its id. Raises MutantFileError."""
+    """Return the named mutant, with its full name as the id. Raises MutantFileError."""
     file, id_ = _parts(name)
     mutants = _mutants_of(file)
     if not id_ and len(mutants) == 1:
@@ -60,7 +60,7 @@ def _mutants_of(file: str) -> dict[str, Mutant]:
 
 @cache
 def _read(file: str, place: Path) -> tuple[Mutant, ...]:
-    """Run a file, once for each spelling and path, and return its mutants."""
+    """Run a file and return its mutants. The cache has one entry for each spelling of the path."""
     module = _run(file, place)
     found = getattr(module, "MUTANTS", None)
     if found is None:
@@ -74,14 +74,14 @@ def _read(file: str, place: Path) -> tuple[Mutant, ...]:
 
 
 def _run(file: str, place: Path) -> ModuleType:
-    """Import a file. Raises MutantFileError with the line of an error."""
+    """Import a file. Raises MutantFileError, which names the line of an error."""
     if not place.is_file():
         raise MutantFileError(f"{file}: no such file")
     name = f"mutants in {place}"
     spec = spec_from_file_location(name, place)
     assert spec is not None, "its name ends in .py"
     assert spec.loader is not None, "its name ends in .py"
-    module = sys.modules[name] = module_from_spec(spec)  # dataclasses look for their module there
+    module = sys.modules[name] = module_from_spec(spec)  # the dataclasses module looks up the module of a class there
     try:
         spec.loader.exec_module(module)
     except SyntaxError as error:

@@ -1,7 +1,8 @@
-"""Known mutants: found by name in the catalogue, versions, modules and files.
+"""Known mutants: finds a mutant by name in the catalogue, versions, modules and files.
 
-An importable module has `MUTANTS`, a mapping of ids to mutants, and can have `SURVIVORS`, a mapping of ids to the
-reasons why no run finds them. The names of its mutants are `MODULE:ID`. Those of a file are `FILE.py:ID` (`files`).
+A mutant of an importable module has the name `MODULE:ID`. The module defines `MUTANTS`, a mapping from ids to mutants.
+It can also define `SURVIVORS`, a mapping from ids to the reasons why no run finds these mutants. A mutant of a file has
+the name `FILE.py:ID` (`files`).
 """
 
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from .versions import find_in_versions
 
 
 def find_mutant(name: str) -> Mutant | None:
-    """Return the mutant of a name, None for an unknown one. Raises MutantFileError for a bad file."""
+    """Return the named mutant; None if the name is unknown. Raises MutantFileError for an invalid file."""
     if is_in_file(name):
         return mutant_in_file(name)
     module, colon, id_ = name.partition(":")
@@ -29,7 +30,7 @@ def find_mutant(name: str) -> Mutant | None:
 
 
 def mutant_named(name: str) -> Mutant:
-    """Return the mutant of a name. Raises KeyError or MutantFileError."""
+    """Return the named mutant. Raises KeyError or MutantFileError."""
     mutant = find_mutant(name)
     if mutant is None:
         raise KeyError(name)
@@ -42,17 +43,17 @@ def applied_mutant(name: str | None) -> AbstractContextManager[Activity]:
 
 
 def names_meant(name: str) -> list[str]:
-    """Return the names of the mutants that a name means: itself, or all of a file. Raises MutantFileError."""
+    """Return the name itself, or the names of all mutants if it names a file. Raises MutantFileError."""
     return names_in_file(name) if is_in_file(name) else [name]
 
 
 def mutants_in(module: str | None) -> list[str]:
-    """Return the names of the mutants of a module, or of the catalogue. Raises LookupError."""
+    """Return the names of all mutants of a module; None means the catalogue. Raises LookupError."""
     return list(MUTANTS) if module is None else [f"{module}:{id_}" for id_ in _mutants_of(module)]
 
 
 def survivors_in(module: str | None) -> dict[str, str]:
-    """Return the reasons for mutants of a module that no run finds, by name. The catalogue has none of those."""
+    """Return, for each of a module's mutants that no run finds, the reason. The catalogue has no such mutants."""
     if module is None:
         return {}
     survivors: Mapping[str, str] = getattr(import_module(module), "SURVIVORS", {})

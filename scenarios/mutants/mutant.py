@@ -1,7 +1,8 @@
 """A mutant: a known bug, applied to the store inside a `with` block.
 
-A mutant is written as a function, and `bug` names the attribute of the store that the function replaces. Replacing an
-attribute is global to the process, so only one mutant is applied at a time, and no other run happens meanwhile.
+A mutant is a function with the decorator `bug`, which names the attribute of the store that the function replaces. The
+replacement affects the whole process, so only one mutant is applied at a time and no other run takes place in the
+process.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -14,7 +15,7 @@ from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar
 
 from ..claims.ranges import Ranges
 from .activity import Activity, counted, counting, functions_in, reports_bites
-from .activity import bit as bit  # for mutants: they are written with this module alone
+from .activity import bit as bit  # mutants import all that they need from this module
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -26,15 +27,15 @@ _applied: list[str] = []
 
 
 class PatchError(Exception):
-    """A patch of an attribute that does not exist."""
+    """A patch names an attribute that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
     """One attribute and its replacement. Raises PatchError if the owner has no such attribute.
 
-    An attribute that a class inherits gets an override for as long as the mutant is applied. The base class and its
-    other subclasses keep theirs.
+    If the owner is a class that inherits the attribute, the patch overrides it in this class only. The base class and
+    other subclasses do not change.
     """
 
     owner: Owner
@@ -43,13 +44,13 @@ class Patch:
     """A function, a property, a static or class method, or a constant."""
 
     def __post_init__(self) -> None:
-        # Without `object`, whose attributes every class has.
+        # `object` is left out, because every class has its attributes.
         bases = self.owner.__mro__[:-1] if isinstance(self.owner, type) else (self.owner,)
         if not any(self.name in vars(base) for base in bases):
             raise PatchError(f"{self.owner.__name__} has no {self.name}")
 
     def put_in(self, activity: Activity) -> Callable[[], None]:
-        """Replace the attribute by one that counts its calls. Returns the function that restores it."""
+        """Replace the attribute and count calls of the replacement. Returns a function that restores the attribute."""
         restore = partial(delattr, self.owner, self.name)
         if self.name in vars(self.owner):
             restore = partial(setattr, self.owner, self.name, vars(self.owner)[self.name])
@@ -59,16 +60,16 @@ class Patch:
 
 @dataclass(slots=True, eq=False)
 class Mutant:
-    """One entry of the bug catalogue as patches of the store."""
+    """A bug, implemented as patches of the store's attributes."""
 
     id: str
     summary: str
     """The bug in one sentence."""
     patches: tuple[Patch, ...]
     found_by: tuple[str, ...]
-    """Invariants that may be the first to break."""
+    """Invariants that may be the first to break in a run with the bug."""
     needs: Ranges = field(default_factory=Ranges)
-    """The ranges in which the bug shows. By default any run may show it."""
+    """The ranges of plans in which the bug can be found. By default it can be found in any run."""
 
     def __post_init__(self) -> None:
         for name, given in (("patches", self.patches), ("found_by", self.found_by)):
@@ -77,12 +78,12 @@ class Mutant:
 
     @property
     def has_reach(self) -> bool:
-        """Return whether its code can be counted. A constant does not run."""
+        """Return whether the calls of its replacements can be counted. This is false if all are constants."""
         return any(functions_in(patch.replacement) for patch in self.patches)
 
     @property
     def reports_bites(self) -> bool:
-        """Return whether it reports by `bit()` where it differs from the store."""
+        """Return whether it calls `bit()` to report that it acts differently from the correct code."""
         return any(reports_bites(patch.replacement) for patch in self.patches)
 
     @contextmanager
@@ -101,7 +102,7 @@ class Mutant:
 
 @dataclass(frozen=True, slots=True)
 class Replacement(Generic[P, R]):
-    """A further function of a bug, see `Bug.also`."""
+    """An additional replacement function of a bug, see `Bug.also`."""
 
     original: Callable[P, R]
     """The function of the store that it replaces."""
@@ -115,7 +116,7 @@ class Bug(Mutant, Generic[P, R]):
     """The function of the store that it replaces."""
 
     def also(self, owner: Owner, name: str) -> Callable[[Callable[OtherP, OtherR]], Replacement[OtherP, OtherR]]:
-        """Return a decorator: the bug replaces this attribute as well."""
+        """Return a decorator for a function with which the bug also replaces this attribute."""
 
         def add(function: Callable[OtherP, OtherR]) -> Replacement[OtherP, OtherR]:
             original, patch = _replaced(owner, name, function)
@@ -128,10 +129,12 @@ class Bug(Mutant, Generic[P, R]):
 def bug(
     id_: str, owner: Owner | tuple[Owner, ...], name: str, *, found_by: tuple[str, ...]
 ) -> Callable[[Callable[P, R]], Bug[P, R]]:
-    """Return a decorator: the function replaces an attribute of the store, and its docstring is the summary.
+    """Return a decorator for a function that replaces an attribute of the store.
 
-    A function that is imported by name is an attribute of each module that imports it: `owner` may be several modules.
-    If the attribute is a property, the function replaces its getter.
+    Its docstring becomes the bug's summary.
+
+    `owner` may be several modules, because a function that is imported by name is an attribute of each importing
+    module. If the attribute is a property, the function replaces its getter.
     """
     owners = owner if isinstance(owner, tuple) else (owner,)
 
@@ -146,7 +149,7 @@ def bug(
 
 
 def needs(ranges: Ranges | None = None, **knobs: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Return a decorator, for use below `bug`: ranges in which the bug shows, with arguments of `Ranges.replace`."""
+    """Return a decorator, written below `bug`, that sets the bug's ranges. `knobs`: see `Ranges.replace`."""
     needed = (ranges or Ranges()).replace(**knobs)
 
     def note(function: Callable[P, R]) -> Callable[P, R]:
@@ -157,7 +160,7 @@ def needs(ranges: Ranges | None = None, **knobs: Any) -> Callable[[Callable[P, R
 
 
 def _replaced(owner: Owner, name: str, function: Callable[P, R]) -> tuple[Callable[P, R], Patch]:
-    """Return the function that an attribute has, and the patch that puts another function there."""
+    """Return an attribute's present function, and the patch that replaces it."""
     original: Any = getattr_static(owner, name, None)
     replacement: Any = function
     if isinstance(original, property):
@@ -168,18 +171,20 @@ def _replaced(owner: Owner, name: str, function: Callable[P, R]) -> tuple[Callab
 
 
 def _summary(function: Callable[..., Any]) -> str:
-    """Return the first paragraph of a docstring as a clause: `A put is lost.` is `a put is lost`."""
+    """Return the first paragraph of a docstring as a clause: `A put is lost.` becomes `a put is lost`."""
     text = " ".join((getdoc(function) or "").partition("\n\n")[0].split()).removesuffix(".")
-    is_name = any(letter.isupper() for letter in text.partition(" ")[0][1:])  # such as RocketMQ
+    is_name = any(
+        letter.isupper() for letter in text.partition(" ")[0][1:]
+    )  # a name such as RocketMQ keeps its capital
     return text if is_name else text[:1].lower() + text[1:]
 
 
 class PatchesCollideError(ValueError):
-    """Two mutants replace the same attribute."""
+    """Two mutants to be combined replace the same attribute."""
 
 
 def composed(name: str, summary: str, members: Iterable[Mutant], needs: Ranges | None = None) -> Mutant:
-    """Return a mutant with all patches of its members. Raises PatchesCollideError with the names of two members."""
+    """Return a mutant with all patches of its members. Raises PatchesCollideError, which names two members."""
     mutants = tuple(members)
     replaced_by: dict[tuple[str, str, str], str] = {}
     for mutant in mutants:

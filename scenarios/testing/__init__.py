@@ -1,4 +1,4 @@
 """Crash tests in pytest, for a user's own storage code or for the store.
 
-pytest loads `plugin`.
+pytest loads the module `plugin`.
 """

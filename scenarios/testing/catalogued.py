@@ -21,7 +21,7 @@ from .facts import Facts
 from .mark_arguments import MarkArguments, SeedBudget, WrongMark
 
 SHRINK_TRIES = 300
-"""Most runs, so that the report does not depend on the machine's speed."""
+"""The maximum number of runs while shrinking. A time limit would make the report depend on the machine's speed."""
 
 
 def run_scenario(
@@ -32,9 +32,9 @@ def run_scenario(
     campaign: SeedBudget,
     facts: Facts,
 ) -> str | None:
-    """Run seeds of the scenario, then the function. Returns the text of a failure, None if all seeds held."""
+    """Run the scenario's seeds, then the test function. Returns the text of the first failure, or None."""
     tally = Tally(scenario)
-    with guard():  # makes the guards of the runs cheap
+    with guard():  # saves the cost of one guard per run
         for seed in facts.seeds_of(campaign):
             result = run_seed(scenario, seed, mutant=wanted.mutant, in_detail=True)
             tally.add(result)
@@ -51,7 +51,7 @@ def run_scenario(
 
 
 def scenario_wanted(wanted: MarkArguments) -> Scenario:
-    """Return the scenario of a mark with the mark's ranges. Raises WrongMark."""
+    """Return the mark's scenario, restricted to the mark's ranges. Raises WrongMark."""
     if wanted.scenario not in SCENARIOS:
         raise WrongMark(f"no scenario {wanted.scenario}; `tornlog list` names them")
     try:
@@ -69,7 +69,7 @@ def scenario_wanted(wanted: MarkArguments) -> Scenario:
 
 
 def _failure_text(failure: Failure, wanted: MarkArguments, campaign: SeedBudget, facts: Facts) -> str:
-    """Return the text of a failure: shrunk, with the end of its story and the command to repeat it."""
+    """Shrink a failure and describe it, with its last events and the command that repeats it."""
     if wanted.shrink:
         shrunk = shrink_failure(failure, tries_max=SHRINK_TRIES, cpu_seconds_max=CPU_SECONDS_MAX)
         failure = shrunk.failure

@@ -1,9 +1,9 @@
 """Test facts: collect the runs of a test, and write the report of a session.
 
-The report, DIR/report.json: `{"format": "tornlog-pytest/1", "tests": [{"id", "scenario" or null, "seeds",
-"time_up", "crash_points", "injected": {fault: times}, "never_injected": [faults], "signature" or null, "failure":
-path or null, "again": command or null}]}`. It has no times, and tests are sorted by id, so it does not depend
-on place and order of the runs.
+The report, DIR/report.json: `{"format": "tornlog-pytest/1", "tests": [{"id", "scenario" or null, "seeds", "time_up",
+"crash_points", "injected": {fault: times}, "never_injected": [faults], "signature" or null, "failure": path or null,
+"again": command or null}]}`. The report has no times, and its tests are sorted by id. So it is the same for every
+machine and order of tests.
 """
 
 import hashlib
@@ -34,29 +34,28 @@ _NAME_MAX, _DIGEST_BYTES = 80, 4
 
 @dataclass(slots=True)
 class Facts:
-    """The sum over the seeds of a test."""
+    """The added-up results of a test's seeds."""
 
     id: str
-    """The test as an argument of pytest, relative to where pytest was started."""
+    """The test as an argument of pytest, relative to the directory in which pytest was started."""
     node: str
-    """The test, relative to pytest's root directory."""
+    """The test's name, relative to pytest's root directory."""
     command: str
     """The command that started pytest, without arguments."""
     scenario: str | None
     seeds: int = 0
     last_seed: int = -1
-    """The last one that was started."""
+    """The last seed that was started; -1 if there was none."""
     time_up: bool = False
     crash_points: int = 0
     injected: Counter[str] = field(default_factory=Counter)
     enabled: dict[str, None] = field(default_factory=dict)
-    """Faults that were enabled in some seed, in order of appearance."""
+    """Faults that at least one seed enabled, in order of first use."""
     signature: str | None = None
     failure: str | None = None
     again: str | None = None
 
     def add(self, injected: dict[str, int], crash_points: int) -> None:
-        """Add the run of a seed."""
         self.seeds += 1
         self.crash_points += crash_points
         self.injected.update({name: times for name, times in injected.items() if not name.startswith(CRASH)})
@@ -70,7 +69,7 @@ class Facts:
         return [name for name in self.enabled if not happened.get(name)]
 
     def seeds_of(self, campaign: SeedBudget) -> Iterator[int]:
-        """Yield seeds until the time is up, but at least one."""
+        """Yield seeds until the time limit, but at least one."""
         began = perf_counter()
         for seed in campaign.seeds:
             if campaign.seconds is not None and self.seeds and perf_counter() - began >= campaign.seconds:
@@ -84,7 +83,7 @@ class Facts:
         return f"{self.command} {shlex.join((self.id, *options))}"
 
     def leave_failure(self, out: Path | None, text: str) -> Path | None:
-        """Write the failure to a file of this test below out. Returns None without out."""
+        """Write the failure to a file below `out`. Returns None without `out`."""
         if out is None:
             return None
         path = out / "failures" / f"{_file_name(self.id)}.json"
@@ -93,7 +92,7 @@ class Facts:
         return path
 
     def to_json(self) -> dict[str, Any]:
-        """Return the facts for the report. Names are plain strings, because execnet (pytest-xdist) refuses enums."""
+        """Return the facts as JSON values, without enums, because execnet (pytest-xdist) cannot transfer them."""
         return {
             "id": self.id,
             "scenario": self.scenario,
@@ -113,14 +112,14 @@ def facts_of(item: pytest.Function, wanted: MarkArguments) -> Facts:
     config = item.config
     file = relpath(item.path, config.invocation_params.dir)
     names = (node.name for node in item.listchain() if isinstance(node, pytest.Class | pytest.Function))
-    # A worker of pytest-xdist gets the command of its session.
+    # In a worker of pytest-xdist, sys.argv is not the user's command, but the session passes that command on.
     started = getattr(config, "workerinput", {}).get("mainargv") or sys.argv
     command = "python -m pytest" if Path(started[0]).name == "__main__.py" else "pytest"
     return Facts("::".join((file, *names)), item.nodeid, command, wanted.scenario)
 
 
 def test_of(file: Path) -> str | None:
-    """Return the test of a failure file, relative to pytest's root directory; None if the file names none."""
+    """Return the test that a failure file names, relative to pytest's root directory. None if there is no such name."""
     test = envelope_of(file.read_text()).get("test")
     return test if isinstance(test, str) else None
 
@@ -131,7 +130,10 @@ def _file_name(test_id: str) -> str:
 
 
 def summary_of(facts: Sequence[dict[str, Any]]) -> list[str]:
-    """Return a line about tests, crashes, injected faults and failures, and one about faults that never happened."""
+    """Summarise tests, crashes, injected faults and failures in one line.
+
+    A second line lists faults that never happened.
+    """
     injected: Counter[str] = Counter()
     for one in facts:
         injected.update({name: times for name, times in one["injected"].items() if not is_promise(name)})

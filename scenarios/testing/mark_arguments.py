@@ -1,4 +1,4 @@
-"""Arguments of the mark `tornlog`, and command-line options that override them."""
+"""Arguments of the mark `tornlog`, and the command-line options that override them."""
 
 import errno
 import os
@@ -17,7 +17,7 @@ from ..claims.ranges import Ranges
 
 SEEDS = 100
 CRASH = "crash"
-"""Counts as a fault, like those of `faults.kinds`."""
+"""The name of a crash, which counts as a fault like the kinds in `faults.kinds`."""
 NEVER_INJECTED = ("ignore", "warn", "fail")
 
 
@@ -30,21 +30,21 @@ class MarkArguments:
     """The arguments of the mark `tornlog`."""
 
     seeds: int | str = SEEDS
-    """N for 0 to N - 1, or "A:B" for A to B - 1."""
+    """N for the seeds 0 to N - 1, or "A:B" for the seeds A to B - 1."""
     shrink: bool = True
     """Whether the first failure is shrunk before it is reported."""
     must_inject: Sequence[str] = ()
-    """Faults, or `crash`, that have to happen in some seed. Otherwise the test fails."""
+    """Faults or `crash`. The test fails if one of them happens in no seed."""
     never_injected: str = "warn"
     """Reaction to enabled faults that never happen: one of NEVER_INJECTED."""
     scenario: str | None = None
-    """A scenario of tornlog, run with its store instead of the test."""
+    """A tornlog scenario. Its runs of tornlog's store replace the runs of the test function."""
     disk: str | None = None
     policy: str | None = None
     ranges: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of `scenarios.claims.ranges.Ranges`: knobs of a plan with their options."""
+    """Arguments of `scenarios.claims.ranges.Ranges`: options for knobs of the scenario's plans."""
     mutant: str | None = None
-    """A known bug to apply first. If the test holds with it, the test does not detect it."""
+    """A known bug that is applied during the test. A test that still passes does not detect this bug."""
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.must_inject if name not in FAULTS and name != CRASH]
@@ -58,7 +58,7 @@ class MarkArguments:
             raise WrongMark(f"ranges: {error}") from error
         own = [name for name in ("disk", "policy", "ranges", "mutant") if getattr(self, name)]
         if self.scenario is None and own:
-            raise WrongMark(f"{', '.join(own)}: only of a scenario, and none is named")
+            raise WrongMark(f"{', '.join(own)}: expected only together with `scenario`")
 
 
 def wanted_by(mark: pytest.Mark | None) -> MarkArguments:
@@ -77,17 +77,20 @@ class SeedBudget:
 
     seeds: range
     is_whole: bool
-    """Whether they are at least as many as the mark asks for. With fewer, missing faults are not reported."""
+    """Whether there are at least as many seeds as in the mark.
+
+    With fewer seeds, faults that never happen are not reported.
+    """
     seconds: float | None
     out: Path | None
-    """As given, because the command that repeats a failure names a file in it."""
+    """The output directory as the user typed it, because the command that repeats a failure contains it."""
     replay: Path | None
     draw: Callable[..., Path | None]
-    """The hook `pytest_tornlog_failure`."""
+    """The hook `pytest_tornlog_failure`, which draws a failure."""
 
 
 def campaign_of(config: pytest.Config, wanted: MarkArguments) -> SeedBudget:
-    """Return the seeds to run: those of the command line, else those of the mark. Raises WrongMark."""
+    """Return the seeds of the command line, or those of the mark if there are none. Raises WrongMark."""
     try:
         own = seeds_in(str(wanted.seeds), None)
     except typer.BadParameter as error:
@@ -120,7 +123,7 @@ def check_options(config: pytest.Config) -> None:
         reason = error.strerror if isinstance(error, OSError) else error
         raise pytest.UsageError(f"--tornlog-replay: {replay}: {reason}") from error
     out = config.getoption("--tornlog-out")
-    if out is not None:  # before all seeds have run, not after them
+    if out is not None:  # an unusable directory must be reported before the seeds run
         place = config.invocation_params.dir / Path(out)
         try:
             place.mkdir(parents=True, exist_ok=True)

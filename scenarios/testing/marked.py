@@ -1,6 +1,6 @@
-"""Marked tests: run a test's seeds instead of its function, and describe failures.
+"""Marked tests: run a test function once per seed, and describe failures.
 
-A test of a user's own storage code is a scenario of the engine. `catalogued` runs tests of a tornlog scenario.
+This module runs tests of a user's own storage code. `catalogued` runs tests of a tornlog scenario.
 """
 
 import inspect
@@ -29,23 +29,23 @@ Function = Callable[..., Any]
 
 
 class FaultNeverInjected(UserWarning):
-    """A fault that a test enables never happened in its seeds, so the test is no evidence about it."""
+    """A fault that a test enables never happened in its seeds, so the test proves nothing about that fault."""
 
 
 def through_seeds(
     item: pytest.Function, mark: pytest.Mark | None, function: Function, *, is_simulated: bool
 ) -> Function:
-    """Return a function that runs a test by its mark, or the test's own one if the mark is for other tests."""
+    """Return a function that runs a test's seeds, or `function` if the test uses neither a mark nor a simulation."""
     try:
         wanted = wanted_by(mark)
         if wanted.scenario is not None and is_simulated:
-            raise WrongMark("scenario: the test has a simulation of its own, and can have one of the two")
+            raise WrongMark("scenario: expected either scenario=... or the fixture `simulation`, found both")
         if wanted.scenario is None and not is_simulated:
             if mark not in item.own_markers:
                 return function
             raise WrongMark("expected the fixture `simulation` or scenario=..., found neither")
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-            raise WrongMark("expected a plain function, found an async one, of which calls run nothing")
+            raise WrongMark("expected a plain function, found an async one, whose calls run no code")
         campaign = campaign_of(item.config, wanted)
         run_seeds = _run_seeds(wanted)
     except WrongMark as error:
@@ -70,7 +70,7 @@ def through_seeds(
 
 
 def _run_seeds(wanted: MarkArguments) -> Callable[..., str | None]:
-    """Return a function that runs the seeds of a mark and returns the text of a failure. Raises WrongMark."""
+    """Return a function that runs a mark's seeds and returns the text of the first failure. Raises WrongMark."""
     if wanted.scenario is None:
         return run_simulated
     from .catalogued import run_scenario, scenario_wanted  # imports the store and its oracle
@@ -99,14 +99,14 @@ def _judge_silence(item: pytest.Function, facts: Facts, wanted: MarkArguments) -
         pytest.fail(text, pytrace=False)
     try:
         item.warn(FaultNeverInjected(text))
-    except FaultNeverInjected:  # where warnings are errors
+    except FaultNeverInjected:  # if pytest turns warnings into errors
         raise pytest.fail.Exception(text, pytrace=False) from None
 
 
 def run_simulated(
     function: Callable[..., Any], arguments: dict[str, Any], wanted: MarkArguments, campaign: SeedBudget, facts: Facts
 ) -> str | None:
-    """Run the seeds of a test, or replay a failure. Returns the text of a failure, None if all held."""
+    """Run the seeds of a test, or replay a failure. Returns the text of the first failure, or None."""
     scenario = scenario_of(function, arguments, facts)
     try:
         if campaign.replay is not None:
@@ -132,12 +132,14 @@ def run_simulated(
 
 
 def scenario_of(function: Callable[..., Any], arguments: dict[str, Any], facts: Facts) -> Scenario:
-    """Return a test function as a scenario that notes the enabled faults."""
+    """Convert a test function to a scenario that also records the enabled faults."""
 
     def scenario(run: Simulation) -> None:
         try:
             function(**{**arguments, "simulation": run})
-        except pytest.fail.Exception as failed:  # is no Exception, so the engine would not see it
+        except (
+            pytest.fail.Exception
+        ) as failed:  # derives from BaseException, which the engine does not treat as a failed check
             raise AssertionError(failed.msg) from failed
         finally:
             facts.enable((*run.enabled, *declared_promises(function)))

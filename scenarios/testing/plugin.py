@@ -1,12 +1,12 @@
-"""The pytest plugin: options, a marker, two fixtures, and a line of summary.
+"""The pytest plugin: options, a mark, two fixtures, and a summary line.
 
     def test_saved_data_is_there(simulation): ...                      run for every seed, each in a world of its own
 
     @pytest.mark.tornlog(scenario="segment-rollover-crash", seeds=50)
     def test_our_segments(tornlog_tally): ...                          run once, after 50 seeds of a scenario
 
-pytest loads this module in every session of an environment with tornlog. So it imports nothing else of tornlog before a
-test needs it. The facts of a test travel in its report, also between processes (pytest-xdist).
+pytest loads this module in every session of an environment with tornlog. So this module imports other tornlog modules
+only when a test needs them. A test's facts are part of pytest's report, so pytest-xdist sends them from its workers.
 """
 
 from collections.abc import Generator
@@ -34,10 +34,12 @@ _MARK_LINE = (
 
 
 class EachSeedItsOwn:
-    """Placeholder for the simulation until a seed runs, because fixtures are set up once, before the seeds."""
+    """Placeholder for the simulation, because pytest sets up fixtures once, before any seed runs."""
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"simulation.{name}: each seed has a simulation of its own, and only the test is given it")
+        raise AttributeError(
+            f"simulation.{name}: each seed has its own simulation, which only the test function receives"
+        )
 
 
 @pytest.fixture
@@ -48,7 +50,7 @@ def simulation() -> Any:
 
 @pytest.fixture
 def tornlog_tally() -> Any:
-    """The `tornlog.scenarios.campaigns.runner.Tally` of the seeds of the mark's scenario."""
+    """The `tornlog.scenarios.campaigns.runner.Tally` of the mark's scenario after all its seeds."""
     return None
 
 
@@ -57,25 +59,24 @@ class HookSpecifications:
 
     @pytest.hookspec(firstresult=True)
     def pytest_tornlog_failure(self, scenario: "Scenario", finding: "Finding", out: Path, name: str) -> Path | None:
-        """Draw a failure of a user's own code below `out`, and return the file."""
+        """Draw a failure of a user's own code in a file below `out`, and return the file's path."""
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    """Specify the plugin's hook."""
     pluginmanager.add_hookspecs(HookSpecifications)
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """Add the options, and exclude tornlog's modules from the rewriting of asserts."""
+    """Add the options, and stop pytest from rewriting the asserts of tornlog's modules."""
     group = parser.getgroup("tornlog", "crash tests")
     for name, metavar, text in _OPTIONS:
         group.addoption(name, metavar=metavar, default=None, help=text)
-    # pytest rewrites the asserts of all modules that come with a plugin. A run must not depend on that.
+    # pytest rewrites the asserts of all modules that come with a plugin. A rewritten module could change a run's
+    # digest.
     getattr(getattr(pluginmanager, "rewrite_hook", None), "_must_rewrite", set()).discard("tornlog")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the mark and the collector of results."""
     config.addinivalue_line("markers", _MARK_LINE)
     config.pluginmanager.register(SessionResults(config), "tornlog-gathered")
     if any(config.getoption(name) is not None for name, _, _ in _OPTIONS):
@@ -86,7 +87,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
-    """Run the seeds of a marked test; other tests run unchanged."""
+    """Run the seeds of a marked test. Other tests run unchanged."""
     is_simulated = isinstance(pyfuncitem.funcargs.get("simulation"), EachSeedItsOwn)
     mark = pyfuncitem.get_closest_marker(MARK)
     if mark is None and not is_simulated:
@@ -103,7 +104,6 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, Any, Any]:
-    """Put the facts of a test into its report."""
     report: Any = yield
     facts = getattr(item, "tornlog_facts", None)
     if facts is not None and report.when == "call":
@@ -112,7 +112,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, A
 
 
 class SessionResults:
-    """The facts of all tests, in the process that reports the session."""
+    """Collects the facts of all tests in the process that reports the session."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -124,7 +124,6 @@ class SessionResults:
         return self._config.getoption("--tornlog-replay") is not None and not self._facts and not is_worker
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Add the facts in a report."""
         facts = getattr(report, "tornlog", None)
         if facts is not None:
             self._facts.append(facts)
@@ -142,7 +141,7 @@ class SessionResults:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Write the report, except in a worker process. A replay without its test is no success."""
+        """Write the report, except in a worker process. A replay fails the session if its test was not run."""
         if self._is_unmet_replay and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
         out = self._config.getoption("--tornlog-out")

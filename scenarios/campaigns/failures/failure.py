@@ -2,12 +2,12 @@
 
 The artefact (`faults.simulation.artefact`, of the kind "scenario"):
 
-    scenario    its name; claim: its sentence; seed; mutant: its id or null
+    scenario    its name; claim: the claim's sentence; seed; mutant: the mutant's id or null
     original    the run: record (crashes, schedule, decisions), plan, and its outcome:
                   digest      the same in a replay by the same code
                   violations  in order
                   story       the events that concern the first violation, in ten lines
-                  size        how much there is to read; steps: scheduling points until the violation
+                  size        the measures in `Size`; steps: scheduling points until the violation
     shrunk      null, or a smaller run with the same kind of violation
 """
 
@@ -30,25 +30,25 @@ from ...oracle.evidence import Violation
 
 RunRecord = Record[Plan]
 _NO_NAME = re.compile(r"[^\w.-]+")
-"""Characters to replace in file names. A mutant's name may be a path."""
+"""Characters to replace in file names, because a mutant's name may be a path."""
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much there is to read in a failure."""
+    """Measures of how much a reader has to follow in a failing run."""
 
     messages: int
-    """Messages that were put or tried until the violation."""
+    """The number of attempted puts until the violation."""
     preemptions: int
     """Switches away from a task that could have continued."""
     switches: int
-    """Preemptions, plus switches from a blocked task to another than the one that had waited longest."""
+    """Preemptions, plus switches from a blocked task to a task that was not the longest-waiting one."""
     sectors: int
-    """Pages that a power cut left old, lost or torn."""
+    """Pages that are old, lost or torn after a power cut."""
     faults: int
-    """Other disk faults."""
+    """Disk faults other than those sectors."""
     lives: int
-    """Lives of the store, without a final one for liveness."""
+    """Lives of the store, without the final life for the liveness check."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +65,13 @@ class FailingRun:
 
     @property
     def signature(self) -> str:
-        """Return the kind of the first violation. Equal signatures mean the same failure."""
+        """Return the signature of the first violation. Runs with equal signatures count as the same failure."""
         return self.violations[0].signature
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One broken promise with the run that broke it, and an optional smaller run."""
+    """One broken promise, the run that broke it, and an optional shrunk run."""
 
     scenario: str
     claim: str
@@ -82,26 +82,24 @@ class Failure:
 
     @property
     def smallest(self) -> FailingRun:
-        """Return the shrunk run, or the original without one."""
+        """Return the shrunk run if there is one, else the original."""
         return self.shrunk or self.original
 
     @property
     def violations(self) -> list[Violation]:
-        """Return the violations of the original run."""
         return self.original.violations
 
     @property
     def signature(self) -> str:
-        """Return the start of the file's name: scenario and kind of violation."""
+        """Return the scenario and the violation's signature, with which the file's name starts."""
         return f"{self.scenario}-{self.original.signature}"
 
     @property
     def name_of_mutant(self) -> str:
-        """Return the start of the file's name for a mutant. Several may break one promise in one scenario."""
+        """Return the start of the file's name for a mutant. It keeps mutants apart that break the same promise."""
         return _NO_NAME.sub("-", f"{self.mutant}-{self.original.signature}").strip("-")
 
     def to_json(self) -> str:
-        """Return the text of the artefact."""
         shrunk = None if self.shrunk is None else _run_document(self.shrunk)
         document = _FailureDocument(
             self.scenario, self.claim, self.seed, self.mutant, _run_document(self.original), shrunk
@@ -110,7 +108,7 @@ class Failure:
 
     @classmethod
     def from_json(cls, text: str) -> "Failure":
-        """Read an artefact. Raises ArtefactError with the wrong field."""
+        """Read an artefact. Raises ArtefactError, which names the invalid field."""
         found = read_artefact(text, SCENARIO, _FailureDocument)
         shrunk = None if found.shrunk is None else _run_of("failure.shrunk", found.shrunk)
         original = _run_of("failure.original", found.original)

@@ -19,19 +19,19 @@ RunReplay = RecordReplay[Plan, RunOutcome]
 
 _DAMAGED_PAGES = ("page lost", "page at a middle moment", "torn page")
 _PAGE = re.compile(r"page .*#\d+")
-"""Start of the label of a choice about a page at a power cut."""
+"""Matches the label of a choice about a page's fate in a power cut."""
 _NO_FAULTS = ("crash", "page kept")
 
 
 def run_plan(plan: Plan, simulation: Simulation) -> RunOutcome:
-    """Run a plan: the program of every scenario."""
+    """Run a plan. Every scenario's program is this function."""
     return run_of(plan, simulation).execute()
 
 
 def replay(
     record: RunRecord, trace: Trace | None = None, *, step_limit: int = STEP_LIMIT, ledger: Ledger | None = None
 ) -> RunReplay:
-    """Run a record again as far as the code follows it. ledger: one that the caller reads as well."""
+    """Replay a record until the run diverges from it. ledger: a ledger for the run that the caller reads afterwards."""
 
     def program(plan: Plan, simulation: Simulation) -> RunOutcome:
         return run_of(plan, simulation, ledger=ledger).execute()
@@ -49,7 +49,7 @@ def failing_run_of(outcome: RunOutcome, simulation: Simulation) -> FailingRun:
 
 
 def verified_run(record: RunRecord) -> FailingRun:
-    """Return the failing run of a record, checked by two complete runs. Raises ReplayDivergedError if they differ."""
+    """Run a record twice and return the failing run. Raises ReplayDivergedError if the two runs differ."""
     trace = Trace()
     return _failing_run(verify(run_plan, record, trace), trace)
 
@@ -62,12 +62,12 @@ def _failing_run(replayed: RunReplay, trace: Trace) -> FailingRun:
 
 
 def is_same_run(replayed: RunReplay, run: FailingRun) -> bool:
-    """Return whether a replay is exactly a failing run, with the same violations."""
+    """Return whether a replay has the same digest and violations as a failing run."""
     return replayed.is_same(run) and replayed.result.violations == run.violations
 
 
 def size_of(replayed: RunReplay) -> Size:
-    """Return how much there is to read in a run."""
+    """Measure how much a reader has to follow in a run."""
     outcome, record = replayed.result, replayed.record
     faults = Counter({kind: times for kind, times in outcome.injected.items() if not kind.startswith(_NO_FAULTS)})
     for kind in _DAMAGED_PAGES:

@@ -1,6 +1,7 @@
 """Shrinking of failures: reduces workload, schedule, crashes and losses.
 
-A smaller run shows the same failure if its first violation has the same signature, or the same invariant.
+A smaller run counts as the same failure if its first violation has the same signature. With same="invariant", the same
+invariant is enough.
 """
 
 from collections.abc import Callable
@@ -23,14 +24,14 @@ Same = Literal["signature", "invariant"]
 
 @dataclass(frozen=True, slots=True)
 class Shrunk:
-    """A failure with its shrunk run and the number of tries."""
+    """A failure with its shrunk run, and the number of runs that shrinking tried."""
 
     failure: Failure
     tries: int
 
 
 def shrunk_json(shrunk: Shrunk, seconds: float) -> dict[str, Any]:
-    """Return the result of shrinking as JSON values: sizes before and after, and the cost."""
+    """Return the sizes before and after shrinking, and the cost of shrinking, as JSON values."""
     before, after = shrunk.failure.original, shrunk.failure.smallest
     return {
         "before": asdict(before.size),
@@ -50,9 +51,9 @@ def shrink_failure(
     on_try: Callable[[RunRecord, bool], None] = lambda record, accepted: None,
     cpu_seconds_max: float | None = None,
 ) -> Shrunk:
-    """Return the failure with a smaller run, starting from its smallest one, with its mutant applied.
+    """Shrink a failure further, starting from its smallest run. The failure's mutant is applied.
 
-    stop, on_try and cpu_seconds_max are those of `RecordShrinker`. Raises ReplayDivergedError if the failure does not
+    `RecordShrinker` explains stop, on_try and cpu_seconds_max. Raises ReplayDivergedError if the failure does not
     reproduce.
     """
     start = failure.smallest
@@ -62,7 +63,7 @@ def shrink_failure(
         outcome = replayed.result
         if not outcome.violations or getattr(outcome.violations[0], same) != expected:
             return False
-        return outcome.messages <= start.size.messages  # a run with more messages may break later
+        return outcome.messages <= start.size.messages  # with more messages, the violation may come later
 
     with applied_mutant(failure.mutant):
         shrinker = RecordShrinker(
@@ -78,7 +79,7 @@ def shrink_failure(
 
 
 def shrunk_within(failure: Failure, seconds: float) -> Failure:
-    """Return a failure shrunk for a limited time; unchanged if it does not reproduce here."""
+    """Shrink a failure for a limited time. Returns it unchanged if it does not reproduce on this machine."""
     began = perf_counter()
     try:
         return shrink_failure(

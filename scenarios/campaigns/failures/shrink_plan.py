@@ -1,6 +1,6 @@
-"""Smaller plans: edits that remove parts of a run, largest first.
+"""Smaller plans: remove parts of a run, the largest parts first.
 
-Each edit keeps the rest of the record consistent by name: after a life is removed, later lives get lower numbers.
+After a life is removed, the record's names are renumbered: each later life gets the next lower number.
 """
 
 import re
@@ -21,7 +21,7 @@ _Part = TypeVar("_Part", FaultPlan, NetworkPlan)
 
 
 def _plain(*features: str) -> dict[str, object]:
-    """Return the plain values of the knobs of features, heaviest first."""
+    """Return the plain values of all knobs of the given features, heaviest knob first."""
     knobs = {
         path: knob for path, knob in KNOBS.items() if knob.plain is not None and (path.partition(".")[0] in features)
     }
@@ -32,19 +32,19 @@ _OF_MACHINES = ("cluster", "broker")
 _PLAIN = _plain(*{path.partition(".")[0] for path in KNOBS} - set(_OF_MACHINES))
 _PLAIN_CLUSTER, _PLAIN_BROKER = _plain("cluster"), _plain("broker")
 _LEAST = {path: knob.least for path, knob in KNOBS.items() if knob.least is not None}
-"""Knobs that bisection lowers, with their lowest values."""
+"""The lowest value of each knob that shrinking lowers by bisection."""
 
 _FILE_SIZES = {"commit_log_bytes": (1024, 2048), "consume_queue_bytes": (40, 100), "index.entries": (2, 5)}
 _BESIDE_BODY_BYTES = 160
-"""Bytes of a record without its body, plus the blank record after it."""
+"""The bytes of a record without its body, plus those of the blank record at the end of a segment."""
 _FEW_MESSAGES = 2
-"""With this few messages, fewer and larger ones are not tried."""
+"""Runs with at most this number of messages are not tried with fewer, larger messages."""
 
 _PLACE = re.compile(r"\b(?P<kind>life-|disk-|m)(?P<number>\d+)(?=[./]|$)")
 
 
 def shrink_workload(search: Search[RunRecord]) -> None:
-    """Remove lives, features, producers, and messages one by one."""
+    """Remove lives, features, producers and messages one after the other."""
     for number in reversed(range(len(search.best.setup.lives))):
         if len(search.best.setup.lives) > 1:
             search.attempt(without_life(search.best, number))
@@ -74,7 +74,7 @@ def _drop_messages(search: Search[RunRecord]) -> None:
 
 
 def _try_larger_messages(search: Search[RunRecord]) -> None:
-    """Fill files sooner, by larger messages or smaller files, if fewer messages are then enough."""
+    """Try larger messages or smaller files, so that fewer messages fill a file."""
     for changes in _tighter(search.best.setup):
         before = search.best
         messages = len(_messages(before.setup))
@@ -97,7 +97,7 @@ def _tighter(plan: Plan) -> Iterator[dict[str, object]]:
 
 
 def shrink_lives(search: Search[RunRecord]) -> None:
-    """Replace the endings of lives by a stop, or by a crash in traffic instead of a rarer one."""
+    """Replace the ending of each life by a clean stop, or a rare kind of crash by a crash in traffic."""
     for number in range(len(search.best.setup.lives)):
         life = search.best.setup.lives[number]
         if life.ending != LifeEnding.STOP and search.attempt(_stopped(search.best, number)):
@@ -113,10 +113,10 @@ def _stopped(record: RunRecord, number: int) -> RunRecord:
 
 
 def without_life(record: RunRecord, gone: int) -> RunRecord:
-    """Return a record without one life. Later lives get lower numbers."""
+    """Remove one life from a record and renumber the later lives."""
 
     def rename(text: str) -> str | None:
-        """Return text with later numbers one lower, None if it names the removed life."""
+        """Renumber the lives named in a text. Returns None if the text names the removed life."""
         numbers = [int(place["number"]) for place in _PLACE.finditer(text)]
         if gone in numbers:
             return None
@@ -157,7 +157,7 @@ def _shrink_faults(search: Search[RunRecord]) -> None:
 
 
 def _chances(part: FaultPlan | NetworkPlan) -> list[str]:
-    """Return the faults that a part of a plan enables. The names of both parts are distinct."""
+    """Return the faults that a plan's disk or network part enables. The two parts have no fault name in common."""
     names = (field.name for field in fields(part) if field.name.endswith("_chance"))
     return [name for name in names if getattr(part, name)]
 
@@ -182,7 +182,7 @@ def _lower(search: Search[RunRecord], path: str) -> None:
 
 
 def _messages(plan: Plan, *, healing: bool = True) -> list[str]:
-    """Return the names of all messages that are put. healing: include the final life for liveness."""
+    """Return the names of all messages in a plan. healing: include those of the final life for the liveness check."""
     each = [life.messages_each for life in plan.lives] + [HEAL_MESSAGES_EACH] * (healing and plan.heals)
     return [
         name

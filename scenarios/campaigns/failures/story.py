@@ -1,7 +1,7 @@
 """Story of a broken promise: the ten lines before it that concern the violation.
 
-First come events on the bytes that the violation names, or on the record of a message in it. Then come events on the
-same file and those of tasks that waited or died.
+Events on the bytes or messages that the violation names have priority. Events on the same file, and events of tasks
+that waited or died, fill the remaining lines.
 """
 
 import re
@@ -17,7 +17,7 @@ from ...oracle.put_entry import PutEntry
 
 STORY_LINES = 10
 _NAME = re.compile(r"\bm\d+\.(\d+)\.\d+(?:\.\d+)?\b")
-"""Names of messages: life, producer, number, and number in a batch."""
+"""Matches a message name: life, producer, number, and the optional number in a batch."""
 _TASK_OF = (
     ("dispatch", "dispatch"),
     ("committed", "commit-real-time"),
@@ -29,13 +29,13 @@ _TASK_OF = (
     ("IDX", "dispatch"),
     ("waited", "group-commit"),
 )
-"""Words of a violation, and the service task that each points to."""
+"""Words in a violation's text, each with the service task that the word refers to."""
 
 
 def story_of(
     events: Iterable[TraceEvent], violations: Sequence[Violation], config: StoreConfig, ledger: Ledger | None = None
 ) -> list[str]:
-    """Return at most STORY_LINES lines, oldest first: the events that concern violations, and the number of others."""
+    """Describe the events that concern the violations in at most STORY_LINES lines, and count the omitted events."""
     concern, root = concern_of(violations, config, ledger), config.store_path_root_dir
     lines = story.story_of(events, concern, STORY_LINES, verdict="BrokenPromise", root=root)
     assert len(lines) <= STORY_LINES, len(lines)
@@ -43,7 +43,7 @@ def story_of(
 
 
 def concern_of(violations: Sequence[Violation], config: StoreConfig, ledger: Ledger | None) -> Concern:
-    """Return the parts of the store that violations name. The ledger maps messages to places."""
+    """Return the parts of the store that violations name. The ledger has the log offset of each message."""
     concern, root = Concern(), config.store_path_root_dir
     for violation in violations[:1]:
         _add_place(concern, violation, config)

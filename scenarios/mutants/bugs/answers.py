@@ -1,4 +1,4 @@
-"""Bugs of single fields: of stored messages, and of answers to sends and pulls."""
+"""Bugs of single fields in stored messages and in answers to sends and pulls."""
 
 from dataclasses import replace
 
@@ -32,13 +32,13 @@ def message_without_flag(
     return message_without_flag.original(self, send._replace(flag=0), topic, body, channel)
 
 
-# A client that sends to a retry topic sets the count.
+# A client that sends to a retry topic sets reconsumeTimes in its request.
 @bug("send-loses-reconsume-times", SendChecks, "message", found_by=("PREFIX", "DUR", "READ"))
 @needs(_LIVELY)
 def message_sent_first(
     self: SendChecks, send: SendRequest, topic: TopicConfig, body: bytes, channel: Channel
 ) -> Message:
-    """A broker stores a message as one that was never sent back."""
+    """A broker stores reconsumeTimes 0 for a message that was sent back."""
     bit(send.reconsume_times != 0)
     return message_sent_first.original(self, send._replace(reconsume_times=0), topic, body, channel)
 
@@ -75,7 +75,7 @@ def committed_without_port(half: HalfMessage) -> Message | None:
     return message
 
 
-# Without the count the message comes back forever.
+# Without an increasing count, the message is redelivered forever.
 @bug("sent-back-uncounted", SendMessageProcessor, "_again", found_by=("PREFIX",))
 @needs(_SENT_BACK)
 def again_uncounted(self: SendMessageProcessor, record: MessageRecord, topic: TopicConfig, level: int) -> Message:
@@ -98,7 +98,7 @@ def again_born_now(self: SendMessageProcessor, record: MessageRecord, topic: Top
 def answer_with_end(
     self: SendMessageProcessor, request: RemotingCommand, queue_id: int, result: PutMessageResult
 ) -> RemotingCommand:
-    """A send is answered with the queue offset after its message's."""
+    """A send is answered with the queue offset of the next message."""
     response = answer_with_end.original(self, request, queue_id, result)
     if not bit(result.append is not None):
         return response
@@ -111,7 +111,7 @@ def answer_with_end(
 def answer_with_record_end(
     self: SendMessageProcessor, request: RemotingCommand, queue_id: int, result: PutMessageResult
 ) -> RemotingCommand:
-    """A send is answered with a message id that points after its message."""
+    """A send is answered with a message id that contains the log offset of the next record."""
     response, append = answer_with_record_end.original(self, request, queue_id, result), result.append
     if append is None:
         return response
@@ -120,7 +120,8 @@ def answer_with_record_end(
     return replace(response, ext_fields={**response.ext_fields, "msgId": message_id})
 
 
-# A message id made of a slave's host leads to the slave instead of the master.
+# A client makes message ids from storeHost. With a slave's host, a look-up by id goes to the slave instead of the
+# master.
 @bug("pull-names-the-answering", PullMessageProcessor, "_pull", found_by=("READ",))
 @needs(
     _LIVELY,
@@ -146,7 +147,7 @@ def pull_naming_itself(
 def answer_without_times(
     request: RemotingCommand, code: ResponseCode, broker_id: int, result: GetMessageResult
 ) -> RemotingCommand:
-    """A pulled message looks as if it was never sent back."""
+    """A pulled message has reconsumeTimes 0 although it was sent back."""
     response = answer_without_times.original(request, code, broker_id, result)
     return replace(response, body=_rewritten(response.body, _RECONSUME_TIMES_AT, bytes(4)))
 
@@ -164,11 +165,11 @@ def answer_beginning_late(
 
 
 _STORE_HOST_AT, _RECONSUME_TIMES_AT = 64, 72
-"""Positions in a record with IPv4 hosts, as simulated clients have."""
+"""Positions in a record with IPv4 hosts. Simulated clients have IPv4 hosts."""
 
 
 def _rewritten(records: bytes, at: int, field: bytes) -> bytes:
-    """Return a run of records with one field of each replaced."""
+    """Return consecutive records with one field of each record replaced."""
     changed, begin = bytearray(records), 0
     while begin < len(changed):
         place = slice(begin + at, begin + at + len(field))

@@ -36,7 +36,7 @@ _LIVELY = BROKER.replace(heals=(True,), consumers=(1, 2), messages_each=(8,))
 def pull_commits_what_it_gives(
     self: PullMessageProcessor, request: RemotingCommand, channel: Channel, *, may_hold: bool
 ) -> RemotingCommand | None:
-    """A group's offset moves when a consumer gets messages, not when it has processed them."""
+    """A group's offset advances when a consumer receives messages, not when it has processed them."""
     response = pull_commits_what_it_gives.original(self, request, channel, may_hold=may_hold)
     if response is not None and response.body:
         fields = ExtFields(request.ext_fields)
@@ -47,11 +47,11 @@ def pull_commits_what_it_gives(
     return response
 
 
-# All members of a group can be gone for a moment.
+# All members of a group can be disconnected for a short time.
 @bug("gone-group-loses-progress", BrokerParts, "_unregister_filters", found_by=("META", "QUIET"))
 @needs(_LIVELY, broker={"client_death_chance": (0.05,)})
 def forget_group(self: BrokerParts, group: str) -> None:
-    """A group starts again at the beginning after its last member has left."""
+    """A group loses its offsets when its last member disconnects."""
     forget_group.original(self, group)
     bit()
     self.offsets.remove_group(group)
@@ -60,7 +60,7 @@ def forget_group(self: BrokerParts, group: str) -> None:
 @bug("header-fields-are-texts", Members, "texts", found_by=("LIVE", "QUIET"))
 @needs(_LIVELY, broker={"cpp_clients": (True,)})
 def texts_only(self: Members) -> dict[str, str]:
-    """A header with a field that is no text ends its connection, as every header of the C++ client does."""
+    """A JSON header with a field that is not a string, as from the C++ client, closes the connection."""
     for name in self.names:
         if bit(not isinstance(self._members[name], str | None)):
             raise self._error(name, "a text", self._members[name])
@@ -79,7 +79,7 @@ def fail_and_stay(self: RemotingServer, name: str, error: Exception) -> None:
 @bug("flush-answers-all", LateAnswers, "_answer_known", found_by=("STATUS", "DUR"))
 @needs(_LIVELY, sync_flush=(True,), producers=(3,))
 def answer_all_that_wait(self: LateAnswers) -> None:
-    """A sync answers every waiting send, also those that it did not cover."""
+    """A sync answers every waiting send, including sends whose messages the sync did not cover."""
     now_ns = self.world.clock.monotonic_ns()
     found = {number: self._waiting[number][1].look(now_ns) for number in self._take_looks(now_ns)}
     with self._lock:
@@ -93,7 +93,7 @@ def answer_all_that_wait(self: LateAnswers) -> None:
         self._answer(request, late, result)
 
 
-# The content in memory changes before the write, so a failed write looks done.
+# The content in memory changes before the write, so after a failed write the retry is skipped.
 @bug("side-file-failed-once", SideFile, "store", found_by=("META", "QUIET"))
 @needs(
     _LIVELY,
@@ -116,7 +116,7 @@ def store_or_believe(self: SideFile, content: bytes) -> bool:
 def answer_back_at_any_rate(
     self: SendMessageProcessor, request: RemotingCommand, topic: str, group: str, put: PutMessageResult
 ) -> RemotingCommand:
-    """A message that is sent back is answered SUCCESS although its put failed, and is lost."""
+    """A consumer that sends a message back gets SUCCESS although the put failed, and the message is lost."""
     if bit(put.status is not PutMessageStatus.PUT_OK):
         return success(request)
     return answer_back_at_any_rate.original(self, request, topic, group, put)
@@ -126,7 +126,7 @@ def answer_back_at_any_rate(
 @bug("side-file-goes-on-from-the-old", SideFile, "store", found_by=("QUIET", "META"))
 @needs(SCENARIOS["consumer-offset-durable"].ranges, faults={"failed_rename_chance": (0.3,)})
 def store_from_the_old(self: SideFile, content: bytes) -> bool:
-    """After a half-done replacement a side file is never replaced again."""
+    """After an interrupted replacement, every later replacement of a side file fails."""
     old = self._content
     try:
         return store_from_the_old.original(self, content)
@@ -136,7 +136,7 @@ def store_from_the_old(self: SideFile, content: bytes) -> bool:
         raise
 
 
-# Its producer is refused once, then served, and a crash takes the topic.
+# The producer's first request is refused and the next one is served. A crash then loses the topic.
 @bug("topic-seen-before-durable", VersionedTable, "_store", found_by=("META", "LIVE"))
 @needs(_LIVELY, faults={"failed_write_chance": (0.3,)})
 def store_seen_first(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]
@@ -175,7 +175,7 @@ def commit_whatever(self: TransactionalMessageService, request: EndTransaction) 
 def answer_with_end(
     request: RemotingCommand, code: ResponseCode, broker_id: int, result: GetMessageResult
 ) -> RemotingCommand:
-    """A consumer without a matching message skips messages that were not searched."""
+    """If a pull finds no matching message, the consumer skips messages that were not searched."""
     if result.status is GetMessageStatus.NO_MATCHED_MESSAGE:
         bit(result.next_begin_offset != result.max_offset)
         result.next_begin_offset = result.max_offset
@@ -186,7 +186,7 @@ def answer_with_end(
 @bug("no-match-waits", pull, "_code_of", found_by=("LIVE",))
 @needs(_LIVELY, consume_queue_bytes=(100,), consuming={"filtered": (True,)})
 def code_that_waits(result: GetMessageResult, offset: int) -> ResponseCode:
-    """A consumer never gets past messages that its group does not want."""
+    """A consumer never advances past messages that its subscription does not match."""
     if bit(result.status is GetMessageStatus.NO_MATCHED_MESSAGE):
         return ResponseCode.PULL_NOT_FOUND
     return code_that_waits.original(result, offset)
@@ -221,7 +221,8 @@ def code_that_waits_for_the_expired(result: GetMessageResult, offset: int) -> Re
     return code_that_waits_for_the_expired.original(result, offset)
 
 
-# Such a message has notified no pull. The pull waits for the next message or the next round over all queues.
+# The message arrives before the pull is registered, so it does not wake the pull. The pull waits for the next message
+# or for the next periodic check of all queues.
 @bug("hold-without-second-look", PullRequestHoldService, "hold", found_by=("LIVE",))
 @needs(
     _LIVELY,
@@ -237,7 +238,7 @@ def code_that_waits_for_the_expired(result: GetMessageResult, offset: int) -> Re
     network={"latency_us_min": (500,), "latency_us_max": (500,), "late_chance": (0.0,)},
 )
 def hold_unseeing(self: PullRequestHoldService, pull: HeldPull) -> bool:
-    """A message that arrives while a pull is about to be held leaves the pull waiting."""
+    """A message that arrives just before a pull is held does not wake that pull."""
     config, held = self._config, self._held
     with self._lock:
         if self._is_released or held.count >= config.held_pulls_max:
@@ -257,16 +258,16 @@ def hold_unseeing(self: PullRequestHoldService, pull: HeldPull) -> bool:
 @bug("arrival-one-short", ArrivalNotifier, "notify", found_by=("LIVE",))
 @needs(_LIVELY, broker={"suspend_ms": (5000,)})
 def notify_one_short(self: ArrivalNotifier, record: ScannedRecord) -> None:
-    """A message ends the waits for the message before it, not for itself."""
+    """An arriving message wakes the pulls that wait for the previous message, not those that wait for itself."""
     bit()
     notify_one_short.original(self, record._replace(queue_offset=record.queue_offset - 1))
 
 
-# A message goes to one consumer of each group.
+# Each waiting consumer belongs to another group, and each group must get the message.
 @bug("arrival-ends-one-wait", PullRequestHoldService, "on_arriving", found_by=("LIVE",))
 @needs(_LIVELY, consumers=(1, 2), broker={"suspend_ms": (5000,), "tailing_consumers": (2,)})
 def on_arriving_for_one(self: PullRequestHoldService, arrival: MessageArrival) -> None:
-    """Only the first of several consumers that wait for a queue gets an arriving message."""
+    """An arriving message wakes only the first of several consumers that wait for its queue."""
     queue = arrival.topic, arrival.queue_id
     if queue not in self._held:
         return
@@ -282,7 +283,7 @@ def on_arriving_for_one(self: PullRequestHoldService, arrival: MessageArrival) -
 def change_what_was_read(
     self: VersionedTable[Entry], changed: Callable[[dict[str, Entry]], dict[str, Entry]]
 ) -> Mapping[str, Entry]:
-    """Of two topics created at the same time, one is lost."""
+    """If two topics are created at the same time, one of them is lost."""
     before = self._state[1]
     table = changed(before)
     has_changed = table != before
@@ -295,11 +296,11 @@ def change_what_was_read(
     return table
 
 
-# Each write rewrites the whole table.
+# Each write contains the whole table, so only the last change before a crash can be lost.
 @bug("every-second-topic-in-memory", VersionedTable, "_store", found_by=("META",))
 @needs(_LIVELY)
 def store_every_other_time(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]
-    """Every other change of topics stays in memory."""
+    """Every second change of the topic table is not written to disk."""
     if not bit(version.counter % 2 == 1):
         self.file.store(self._encoded(version, table))
     self._state = version, table

@@ -50,7 +50,7 @@ def _max_wrote_offset(self: BufferedSegmentQueue) -> int:
     return 0 if last is None else last.base_offset + last.wrote.get()
 
 
-# Found in this store: on a sparse disk a commit is the first to need a block. A retry succeeds once there is room.
+# Found in this store: on a sparse disk, blocks are allocated at the commit. A retry succeeds once the disk has space.
 @bug("full-disk-ends-commits", CommitRealTimeService, "commit", found_by=("LIVE", "QUIET", "STATUS"))
 @needs(
     sync_flush=(False,),
@@ -76,7 +76,7 @@ def commit_or_refuse_for_good(self: CommitRealTimeService, least_pages: int) -> 
     return True
 
 
-# A stop ends the committer before it refuses puts.
+# A stop ends the commit service before the store refuses puts.
 @bug("final-drain-stops-early", MessageStore, "shutdown", found_by=("DUR", "LIVE", "QUIET"))
 @needs(
     sync_flush=(False,),
@@ -86,7 +86,7 @@ def commit_or_refuse_for_good(self: CommitRealTimeService, least_pages: int) -> 
     endings=("stop in traffic",),
 )
 def shut_committer_down_first(self: MessageStore) -> bool:
-    """With the transient pool, the last commit of a stop comes before the last put."""
+    """With the transient pool, a stop makes its last commit before the last put."""
     if self.commit is not None:
         bit()
         self.commit.shutdown()

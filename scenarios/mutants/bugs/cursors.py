@@ -1,4 +1,4 @@
-"""Bugs of cursors that stop or start too early, so that a later life repeats work."""
+"""Bugs of saved positions that lag, so that a later life repeats work."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ from ..mutant import bit, bug, needs
 @bug("op-progress-stays", OpQueue, "forget", found_by=("QUIET",))
 @needs(transactions={"chance": (0.5,)}, messages_each=(5,), heals=(True,))
 def keep_all_ops(self: OpQueue, is_settled: Callable[[int], bool]) -> None:
-    """Progress in the op queue never moves, and every start reads all decisions ever made."""
+    """The saved position in the op queue never advances, so every start reads all earlier decisions."""
     bit(any(all(map(is_settled, halves)) for halves in self._ops.values()))
 
 
@@ -33,7 +33,7 @@ def flush_without_checkpoint(self: FlushConsumeQueueService) -> None:
         bit()
 
 
-# Each persist counts one durable delivery instead of all.
+# Each persist records one more durable delivery instead of all of them.
 @bug("delay-progress-one-at-a-time", ScheduleMessageService, "persist", found_by=("QUIET", "REDEL"))
 @needs(delay={"chance": (0.8,)}, messages_each=(16,))
 def persist_one(self: ScheduleMessageService) -> bool:
@@ -55,7 +55,7 @@ def persist_one(self: ScheduleMessageService) -> bool:
     endings=("crash at rest", "crash in traffic"),
 )
 def oldest_trusted_segment(self: Recovery) -> int:
-    """After a crash the whole log is scanned, however much of it the checkpoint covers."""
+    """After a crash the whole log is scanned, including the part that the checkpoint covers."""
     if self._clean_exit:
         return max(0, self._begun_segments() - 3)
     limit_ms = self._checkpoint.vouched_timestamp_ms
@@ -74,7 +74,7 @@ def scan_all_after_clean_exit(self: Recovery, first: int, trusted: int) -> objec
     return scan_all_after_clean_exit.original(self, 0 if bit(self._clean_exit and first > 0) else first, trusted)
 
 
-# The index treats every start as one after a crash.
+# The index treats every start as a start after a crash.
 @bug("index-rebuilt-after-clean-stop", IndexRecovery, "begin", found_by=("SCAN",))
 @needs(
     recover_whole_log=(False,),
@@ -84,7 +84,7 @@ def scan_all_after_clean_exit(self: Recovery, first: int, trusted: int) -> objec
     endings=("stop",),
 )
 def begin_as_after_a_crash(self: IndexRecovery) -> object:
-    """The newest index file is rebuilt after a clean stop, from as far back in the log as it goes."""
+    """After a clean stop, the newest index file is rebuilt from all its records in the log."""
     bit(self._clean_exit)
     self._clean_exit = False
     return begin_as_after_a_crash.original(self)
@@ -110,7 +110,7 @@ def begin_as_after_a_crash(self: IndexRecovery) -> object:
     consume_queue_bytes=(100,),
 )
 def flush_then_read_positions(self: FlushConsumeQueueService) -> None:
-    """The checkpoint covers records that were dispatched while the queues were synced."""
+    """The checkpoint covers records that were dispatched during the sync of the queues."""
     before = self._dispatch.reput_from.get()
     self._queues.make_durable()
     dispatched_to = self._dispatch.reput_from.get()

@@ -29,7 +29,8 @@ from ...claims.ranges import Ranges
 from ..mutant import bit, bug, needs
 
 
-# No message of that level is delivered until the queue has grown past the old offset. Those before it are skipped.
+# No message of that level is delivered until the queue's end passes the old offset. Messages before the old offset are
+# skipped.
 @bug("delay-offset-not-clamped", ScheduleMessageService, "_within_queue", found_by=("META", "SCHED", "LIVE", "QUIET"))
 @needs(
     delay={"chance": (1.0,)},
@@ -40,7 +41,7 @@ from ..mutant import bit, bug, needs
     lives=(2, 3),
 )
 def as_persisted(self: ScheduleMessageService, level: int, offset: int) -> int:
-    """Delivery progress beyond the end of its delay queue is used as it is."""
+    """A saved delivery offset beyond the end of its delay queue is used without correction."""
     bit(as_persisted.original(self, level, offset) != offset)
     return offset
 
@@ -61,12 +62,12 @@ def deliver_once(self: ScheduleMessageService, level: int, entry: QueueEntry) ->
     return wait_ms
 
 
-# Found in this store: a pull can exceed the end of the queue at the start of the pass, because skipped numbers make
-# pulls longer. A decision made during the pass is forgotten.
+# Found in this store: if queue numbers were skipped, a pull can return messages that were put after the start of the
+# pass. A decision made during the pass is forgotten.
 @bug("check-meets-what-it-put-back", transaction_check, "pull_from", found_by=("LIVE", "TX"))
 @needs(SCENARIOS["half-message-offset-gap"].ranges)
 def pull_to_the_end_of_answers(store: MessageStore, topic: str, begin: int, end: int) -> Iterator[PulledPlace]:
-    """A pass of the transaction check meets half messages that it has put back itself."""
+    """A pass of the transaction check processes half messages that the same pass has put back."""
     at = begin - 1
     for at, record in pull_from(store, topic, begin, end):
         yield PulledPlace(at, record)
@@ -78,7 +79,7 @@ def pull_to_the_end_of_answers(store: MessageStore, topic: str, begin: int, end:
 _RETRY_MS = 100
 
 
-# Found in this store: no record can hold the copy of such a message, and the put is retried forever.
+# Found in this store: the copy of such a message is too large for a record, but its put is retried forever.
 @bug("delay-rotten-copy-blocks-level", ScheduleMessageService, "_after_refusal", found_by=("QUIET", "SCHED"))
 @needs(
     delay={"chance": (0.8,)},
@@ -92,7 +93,7 @@ _RETRY_MS = 100
     heals=(True,),
 )
 def put_for_ever(self: ScheduleMessageService, message: Message) -> int:
-    """A delayed message with a corrupted topic blocks all later ones of its level."""
+    """A delayed message with a corrupted topic blocks all later messages of its level."""
     wait_ms = put_for_ever.original(self, message)
     bit(wait_ms == 0)
     return _RETRY_MS
@@ -101,21 +102,22 @@ def put_for_ever(self: ScheduleMessageService, message: Message) -> int:
 @bug("resumed-is-given-up-again", transaction_service, "resumed", found_by=("TX",))
 @needs(SCENARIOS["transaction-check-resumed"].ranges)
 def as_often_as_it_was(given_up: MessageRecord) -> Message:
-    """A half message that an operator has resumed is given up at once."""
+    """After an operator resumes the checks of a half message, the broker gives it up at once."""
     bit()
     return again(HalfMessage.of(given_up), HALF_TOPIC, {})
 
 
-# Found in this store: a zero entry counts as reverted by a failed sync, but no restart restores it on a dying disk.
+# Found in this store: delivery waits for a restart to restore a zero entry, but on a dying disk no restart restores it.
 @bug("delay-hole-blocks-level", ScheduleMessageService, "_pass_over_hole", found_by=("QUIET", "SCHED", "LIVE"))
 @needs(SCENARIOS["delayed-entry-corrupted"].ranges)
 def hold_back(self: ScheduleMessageService, queue: ConsumeQueue, offset: int) -> int:
-    """A lost entry of a delay queue blocks all later ones of its level."""
+    """A lost entry of a delay queue blocks all later messages of its level."""
     bit(queue.queue.sync_error is None)
     return _RETRY_MS
 
 
-# Found in this store: if the disk is full at the last delivery, a crash delivers all of it again.
+# Found in this store: if the disk is full at the last delivery, all messages since the last write are delivered again
+# after a crash.
 @bug("delay-persist-failure-forgotten", ScheduleMessageService, "persist", found_by=("QUIET",))
 @needs(
     delay={"chance": (0.5,)},
@@ -125,7 +127,7 @@ def hold_back(self: ScheduleMessageService, queue: ConsumeQueue, offset: int) ->
     endings=("stop", "crash at rest"),
 )
 def persist_once(self: ScheduleMessageService) -> bool:
-    """After a failed write, progress of delayed delivery is not written again."""
+    """After a failed write, the progress of delayed delivery is not written again."""
     try:
         return persist_once.original(self)
     except OSError:
@@ -186,21 +188,21 @@ _EVERYBODY_PAUSED = Ranges(
 )
 
 
-# The pass reads the half message, then retention removes it together with its op.
+# The check reads the half message. Then retention removes the half message and its op message.
 @bug("expired-half-put-back", TransactionalMessageCheckService, "_has_expired", found_by=("TX", "CLEAN"))
 @needs(_EVERYBODY_PAUSED)
 def never_expires(self: TransactionalMessageCheckService, half: HalfMessage) -> bool:
-    """A half message that has expired together with its decision is put back and checked again."""
+    """A half message is put back and checked again although it and its decision have expired."""
     bit(half.record.physical_offset < self._store.min_phy_offset)
     return False
 
 
-# The check takes the end of the half queue for the end of the puts. `forget` changes too, since a decision that the
-# check has not passed would be kept.
+# The check treats the end of the half queue as the end of the puts. The mutant also replaces `forget`, which would keep
+# decisions after the position of the check.
 @bug("decision-forgotten-before-dispatch", TransactionalMessageCheckService, "_is_settled", found_by=("TX",))
 @needs(_EVERYBODY_PAUSED)
 def settled_by_dispatch(self: TransactionalMessageCheckService, half_offset: int) -> bool:
-    """A decision about a half message before its dispatch is forgotten, and a later one counts."""
+    """A decision before the dispatch of its half message is forgotten, so a second decision is accepted."""
     is_settled = settled_by_dispatch.original(self, half_offset)
     return is_settled or bool(bit(half_offset >= max(self._half_end(), self._half_offset)))
 
@@ -211,20 +213,20 @@ def _forget_settled(self: Decisions, is_settled: Callable[[int], bool], passed: 
     self._decided = {first for first in self._decided if not is_settled(first)}
 
 
-# An answer before the commit finds no record. After fifteen of them the message is given up.
+# The record is not readable before the commit. After fifteen checks the broker gives the message up.
 @bug("question-before-commit", TransactionalMessageCheckService, "_is_in_file", found_by=("TX",))
 @needs(sync_flush=(False,), memory={"transient_pool": (True,)}, transactions={"chance": (1.0,)})
 def is_asked_about_at_once(self: TransactionalMessageCheckService, record: MessageRecord) -> bool:
-    """A producer group is asked about a half message that is still in a buffer, so its answer finds no record."""
+    """The broker checks a half message that is still in a buffer, so the producer's answer finds no record."""
     bit(not is_asked_about_at_once.original(self, record))
     return True
 
 
-# Finding no new op is taken for a wrong offset, and the check restarts from there.
+# The mutant treats an empty read of the op queue as a wrong offset and restarts the reader there.
 @bug("op-queue-overflow-one", OpQueue, "read", found_by=("TX",))
 @needs(transactions={"chance": (1.0,)}, messages_each=(8, 16), pauses={"ms_max": (1, 30)})
 def read_or_forget(self: OpQueue) -> None:
-    """A check that finds no new decisions forgets those that it has read."""
+    """A check that finds no new decisions forgets the decisions that it has read before."""
     if self._read_to == self._store.get_max_offset_in_queue(OP_TOPIC, QUEUE_ID):
         bit(bool(self._ops or self._decided))
         self._ops.clear()
@@ -242,11 +244,11 @@ def again_never_reconsumed(half: HalfMessage, topic: str, added: dict[str, str])
     return replace(message, reconsume_times=0)
 
 
-# A crash can take the messages that the pass put back. The next life then starts after their originals.
+# A crash can lose the messages that the pass put back. The next life then starts after their originals.
 @bug("tx-progress-outlives-log", TransactionalMessageCheckService, "_publish", found_by=("TX",))
 @needs(transactions={"chance": (1.0,)}, sync_flush=(False,), messages_each=(8,), pauses={"ms_max": (300,)})
 def publish_at_once(self: TransactionalMessageCheckService) -> None:
-    """After a crash the transaction check continues after messages that the crash has taken."""
+    """After a crash the transaction check never checks messages that the crash has lost."""
     done = self._unpublished
     if done is None:
         return
@@ -262,7 +264,7 @@ def publish_at_once(self: TransactionalMessageCheckService) -> None:
 def verdict_beyond_limit(
     half: HalfMessage, now_ms: int, config: TransactionConfig, reserved_ms: int
 ) -> HalfMessageVerdict:
-    """A half message is checked once more than transactionCheckMax."""
+    """A half message is checked transactionCheckMax + 1 times."""
     bit(half.check_times == config.transaction_check_max)
     return verdict_beyond_limit.original(
         half, now_ms, replace(config, transaction_check_max=_one_more(config)), reserved_ms
@@ -286,7 +288,7 @@ def forget_earlier_lives(self: Decisions, is_settled: Callable[[int], bool], pas
 @bug("delay-progress-outlives-copies", ScheduleMessageService, "persist", found_by=("SCHED",))
 @needs(delay={"chance": (0.8,)}, sync_flush=(False,), messages_each=(8,), pauses={"chance": (0.5,), "ms_max": (3000,)})
 def persist_undurable(self: ScheduleMessageService) -> bool:
-    """A crash takes copies that count as delivered."""
+    """A crash loses copies of delayed messages that count as delivered."""
     flushed_where = self._commit_log.queue.flushed_where.get()
     bit(any(end > flushed_where for end, _, _ in self._undurable))
     self._undurable.clear()
@@ -299,17 +301,17 @@ def persist_undurable(self: ScheduleMessageService) -> bool:
 @bug("delayed-skips-light-queues", LightQueueDispatcher, "dispatch", found_by=("CQ-COMPLETE", "SCAN", "VIS", "READ"))
 @needs(delay={"chance": (0.5,)}, light_queues={"chance": (0.9,)}, messages_each=(8,))
 def dispatch_light_once(self: LightQueueDispatcher, record: ScannedRecord) -> None:
-    """A delayed message is in none of its light queues."""
+    """A delayed message is not added to any of its light queues."""
     if bit(b"REAL_TOPIC" in record.properties and LIGHT_MARK in record.properties):
         return
     dispatch_light_once.original(self, record)
 
 
-# The stop makes the rest of the progress durable only after the offsets were persisted.
+# The last pass becomes durable only after the stop has persisted the check's offsets.
 @bug("check-progress-lost-in-a-stop", TransactionalMessageCheckService, "finish", found_by=("TX",))
 @needs(transactions={"chance": (1.0,)}, sync_flush=(False,), messages_each=(5,), endings=("stop",), lives=(2, 3))
 def finish_without_flush(self: TransactionalMessageCheckService) -> None:
-    """After a clean stop the check repeats its last pass and asks twice about each transaction in it."""
+    """After a clean stop the check repeats its last pass and checks each transaction in it twice."""
     done = self._unpublished
     bit(done is not None and self._store.log.flushed_where.get() < done.log_offset)
     self._publish()

@@ -32,7 +32,7 @@ def step_and_forget(self: FlushConsumeQueueService) -> None:
     self.last_error = None
 
 
-# The error is about data of an earlier process, which the retry does not write.
+# The error concerns data that an earlier process wrote. The retry does not write this data.
 @bug("recovery-sync-error-retried", SegmentQueue, "make_durable", found_by=("POS", "DUR", "STATUS", "CKPT", "PREFIX"))
 @needs(
     sync_flush=(True,),
@@ -42,7 +42,7 @@ def step_and_forget(self: FlushConsumeQueueService) -> None:
     lives=(3,),
 )
 def make_durable_in_two_tries(self: SegmentQueue, first: int) -> None:
-    """After a failed sync of the log recovery retries, and takes the second success for all of it."""
+    """After a failed sync of the log, recovery retries the sync and then treats the whole log as durable."""
     try:
         make_durable_in_two_tries.original(self, first)
     except OSError:
@@ -50,8 +50,7 @@ def make_durable_in_two_tries(self: SegmentQueue, first: int) -> None:
         make_durable_in_two_tries.original(self, first)
 
 
-# Found by the swarm of brokers: if the kernel drops pages after a failed write, messages become zeros and entries
-# blanks.
+# Found by the broker swarm: if the kernel drops pages after a failed write, records and queue entries become zeros.
 @bug("pull-after-failed-sync", Puller, "get_message", found_by=("READ", "VIS"))
 @needs(
     SCENARIOS["broker-disk-errors"].ranges,
@@ -63,7 +62,7 @@ def make_durable_in_two_tries(self: SegmentQueue, first: int) -> None:
 def get_what_is_seen(
     self: Puller, queue: ConsumeQueue, offset: int, max_messages: int, wanted: MessageFilter
 ) -> GetMessageResult:
-    """A pull reads the page cache after a failed sync, and returns or skips lost messages."""
+    """After a failed sync, a pull reads the page cache and returns or skips lost messages."""
     for segments in (self._commit_log.queue, queue.queue):
         bit(segments.sync_error is not None)
         segments.sync_error = None

@@ -42,7 +42,7 @@ def _dispatch(self: DispatchService, *survived: type[StoreError] | type[OSError]
         self.signal.wait(None)
 
 
-# reput-dies-on-error ends at failed file creation only.
+# Unlike this mutant, reput-dies-on-error ends dispatch only after a failed file creation.
 @bug("reput-never-retries", DispatchService, "step", found_by=("LIVE", "QUIET"))
 @needs(faults={"failed_map_chance": (0.1,)})
 def step_until_error(self: DispatchService) -> None:
@@ -53,7 +53,7 @@ def step_until_error(self: DispatchService) -> None:
         _dispatch(self, StoreError, OSError)
 
 
-# Found in this store: the count was reset only at the end of a segment.
+# Found in this store: the error count was reset only at the end of a segment.
 @bug("dispatch-adds-failures-up", DispatchService, "step", found_by=("STATUS",))
 @needs(
     faults={"failed_map_chance": (0.5,)},
@@ -65,7 +65,7 @@ def step_until_error(self: DispatchService) -> None:
     endings=("crash at rest",),
 )
 def step_adding_up(self: DispatchService) -> None:
-    """Thirty errors in one life end dispatch and refuse puts, although each retry succeeded."""
+    """After thirty errors in one life, dispatch ends and puts are refused, although each retry succeeded."""
     before, error = self._failures, self.last_error
     step_adding_up.original(self)
     if self.last_error is None or self.last_error is error or is_disk_full(self.last_error):
@@ -77,7 +77,7 @@ def step_adding_up(self: DispatchService) -> None:
 @bug("service-dies-silently", Service, "_run", found_by=("LIVE", "QUIET", "STATUS"))
 @needs(memory={"error_chance": (0.5,)})
 def run_unguarded(self: Service) -> None:
-    """A service ends with an unexpected error without a report, and the store continues as if it were there."""
+    """An unexpected error ends a service without a report, and the store continues without that service."""
     try:
         while not self.is_stopping:
             self.step()

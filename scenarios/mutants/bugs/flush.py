@@ -20,7 +20,7 @@ def submit_and_answer(self: GroupCommitService, request: GroupCommitRequest) -> 
     request.complete(True)
 
 
-# The result is computed before each of two flushes. A record at the start of a segment needs both.
+# The service flushes twice and computes the result before each flush. The first record of a segment needs both flushes.
 @bug("group-commit-stale-result", GroupCommitService, "commit", found_by=("STATUS",))
 @needs(sync_flush=(True,), commit_log_bytes=(2048, 4096))
 def commit_with_stale_result(self: GroupCommitService, requests: list[GroupCommitRequest]) -> None:
@@ -38,11 +38,12 @@ def commit_with_stale_result(self: GroupCommitService, requests: list[GroupCommi
     self.flush_to(self.queue.max_offset)
 
 
-# The producer takes the list before it waits for the lock, and adds to a list that is no longer read.
+# The producer reads the attribute with the list before it waits for the lock. By then the service may have replaced the
+# list.
 @bug("group-commit-swap-race", GroupCommitService, "submit", found_by=("LIVE", "QUIET"))
 @needs(sync_flush=(True,), producers=(3,))
 def submit_to_swapped_list(self: GroupCommitService, request: GroupCommitRequest) -> None:
-    """A request added to the list of the last round is forgotten."""
+    """A request that is added to the previous round's list is never answered."""
     requests = self._requests
     with self._lock:
         closed = self._closed
@@ -68,7 +69,8 @@ def _commit_under_lock(self: GroupCommitService, requests: list[GroupCommitReque
         requests.clear()
 
 
-# The signal is cleared after the requests are taken. RocketMQ's poll every 10 ms would hide that.
+# The service clears its wake-up signal after it has taken the requests. RocketMQ polls every 10 ms, which would hide
+# this bug.
 @bug("group-commit-lost-wakeup", GroupCommitService, "step", found_by=("LIVE", "QUIET"))
 @needs(
     sync_flush=(True,),
@@ -79,7 +81,7 @@ def _commit_under_lock(self: GroupCommitService, requests: list[GroupCommitReque
     endings=("crash at rest",),
 )
 def step_clearing_notice_late(self: GroupCommitService) -> None:
-    """A put that arrives while the service takes its batch waits for the next put."""
+    """A put that arrives while the service takes its batch is not flushed until the next put."""
     self.signal.wait(None)
     requests = self.take_requests()
     bit(self.signal.wait(0))
@@ -94,7 +96,7 @@ _SYNC_TRIES = 1_000
 @bug("fsync-retry-acks", FlushCommitLogService, "_flush_once", found_by=("POS", "STATUS", "DUR"))
 @needs(_WITH_FAILED_SYNCS)
 def flush_until_it_succeeds(self: FlushCommitLogService, least_pages: int) -> bool:
-    """A failed sync is retried, and the success of the retry counts although the kernel has dropped the data."""
+    """After a failed sync, a successful retry counts as durable although the kernel has dropped the data."""
     for _ in range(_SYNC_TRIES):
         try:
             moved = self.queue.flush(least_pages)
@@ -108,11 +110,11 @@ def flush_until_it_succeeds(self: FlushCommitLogService, least_pages: int) -> bo
     return False
 
 
-# Group commit compares positions only.
+# Group commit compares positions and does not look at errors.
 @bug("flush-advance-on-io-error", Segment, "flush", found_by=("POS", "STATUS", "DUR", "CKPT"))
 @needs(_WITH_FAILED_SYNCS)
 def flush_despite_error(self: Segment, least_pages: int) -> int:
-    """A failed sync moves the flushed position as if it had succeeded."""
+    """A failed sync advances the flushed position."""
     wrote = self.wrote.get()
     try:
         return flush_despite_error.original(self, least_pages)
@@ -125,7 +127,7 @@ def flush_despite_error(self: Segment, least_pages: int) -> int:
 @bug("flush-jumps-to-new-file", SegmentQueue, "flush", found_by=("POS", "STATUS", "DUR", "PREFIX"))
 @needs(commit_log_bytes=(2048,))
 def flush_newest(self: SegmentQueue, least_pages: int = 0) -> bool:
-    """The end of a full segment is never synced once there is a newer one."""
+    """The end of a full segment is never synced after a newer segment exists."""
     where, segment = self.flushed_where.get(), self.last()
     if segment is None:
         return False
@@ -138,20 +140,20 @@ def flush_newest(self: SegmentQueue, least_pages: int = 0) -> bool:
 
 
 class _GoingSegment(Segment):
-    """A segment that is marked for removal and still there."""
+    """A segment that is marked for removal but still in use."""
 
     __slots__ = ()
 
     def flush(self, least_pages: int) -> int:
-        """Say that everything is durable."""
+        """Report all data as durable without a sync."""
         readable = self.readable.get()
         bit()
         self.flushed.set(readable)
         return readable
 
 
-# RocketMQ moves the position if a flush cannot hold its segment. This store counts no references: a class marks the
-# segment until the next pass removes it.
+# RocketMQ advances the flushed position if a flush cannot acquire a reference to its segment. This store has no
+# reference counts, so the mutant marks the segment by its class until the next pass removes it.
 @bug("flush-hold-failed-fakes-progress", CleanCommitLog, "_remove_first", found_by=("POS", "CLEAN", "CKPT", "DUR"))
 @needs(
     retention={"deletes_segments": (True,)},
@@ -172,8 +174,8 @@ def mark_first(self: CleanCommitLog) -> bool:
     return False
 
 
-# The flushed position is 0 after a start, and retention has removed the segment at 0. The mutant also removes this
-# store's fallback to the next segment.
+# After a start the flushed position is 0, but retention has removed the segment at offset 0. The mutant also removes
+# this store's fallback to the next segment.
 @bug("flush-stuck-nonzero-base", Recovery, "_set_log_positions", found_by=("LIVE", "QUIET", "DUR", "STATUS"))
 @needs(
     retention={"deletes_segments": (True,)},

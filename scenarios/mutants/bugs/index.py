@@ -20,13 +20,13 @@ from ..mutant import bit, bug, needs
 @bug("index-first-key-only", (index_key, index_recovery), "keys_of", found_by=("IDX",))
 @needs(index={"slots": (5, 40)}, messages={"equal_sizes": (False,)})
 def first_key_of(properties: bytes) -> list[bytes]:
-    """A message with several keys is indexed by the first one only."""
+    """A message with several keys is indexed by its first key only."""
     keys = keys_of(properties)
     bit(len(keys) > 1)
     return keys[:1]
 
 
-# The scan starts where the queues need it.
+# The recovery scan starts at the first record that the queues need, not at the first that the index needs.
 @bug("index-file-dropped-on-crash", Recovery, "_scan_enough", found_by=("IDX",))
 @needs(
     recover_whole_log=(False,),
@@ -55,7 +55,7 @@ def scan_for_queues_only(self: Recovery, trusted: int) -> CorruptFileError | Non
 _ALL_KEYS = 1 << 31
 
 
-# Header and entries are in different sectors.
+# A crash can persist the header without the entries, because they are in different sectors.
 @bug("index-header-ahead-of-entries", IndexRecovery, "_end_of", found_by=("IDX",))
 @needs(
     index={"slots": (40,), "entries": (60, 200)},
@@ -98,7 +98,7 @@ def flush_and_vouch_for_queues(self: FlushConsumeQueueService) -> bool:
 _WALK_ENTRIES_MAX = 32
 
 
-# The limit protects from damaged chains.
+# A limit would protect look-ups from cycles in damaged chains.
 @bug("index-walk-bounded", IndexFile, "select", found_by=("IDX",))
 @needs(
     index={"slots": (3,), "entries": (200,), "keys_chance": (1.0,), "seekers": (1,)},
@@ -118,7 +118,7 @@ def select_in_few_steps(
     max_num: int,
     accept: Callable[[int], bool],
 ) -> None:
-    """A look-up follows a limited number of entries in one file."""
+    """A look-up follows only a limited number of entries in one file."""
     room = min(max_num, len(found) + _WALK_ENTRIES_MAX)
     select_in_few_steps.original(self, key_hash, begin_ms, end_ms, found, room, accept)
     bit(len(found) == room < max_num)
@@ -144,7 +144,7 @@ def query_to_the_second(
 _YEAR_10000_MS = 253_402_300_800_000
 
 
-# No name of 17 digits can hold a later time than this one.
+# The name of an index file is a time of 17 digits, and no later time has 17 digits.
 @bug("stray-name-ends-dispatch", IndexFiles, "load", found_by=("LIVE", "STATUS"))
 @needs(index={"slots": (5, 40)}, endings=("stop and strays",), lives=(2,))
 def load_and_count_odd_names(self: IndexFiles) -> list[CorruptFileError]:

@@ -33,14 +33,14 @@ from ..mutant import bit, bug, needs
     endings=("crash in traffic", "crash at rest"),
 )
 def mark_without_sync(self: MessageStore) -> None:
-    """A power cut takes the marker, and the log is trusted as after a clean stop."""
+    """A power cut loses the marker of a running store, so the next start trusts the log as after a clean stop."""
     files = self.world.files
     files.sync_directory(self.config.store_path_root_dir)
     files.write(self.config.abort_path, b"")
     bit()
 
 
-# It takes the growing end of the log for the result of a crash and removes the segments made in advance.
+# The second start treats the growing end of the log as crash damage and removes the preallocated segments.
 @bug(
     "second-instance-recovers-before-lock",
     MessageStore,
@@ -49,7 +49,7 @@ def mark_without_sync(self: MessageStore) -> None:
 )
 @needs(starts={"second": (True,)})
 def make_directory(self: MessageStore) -> None:
-    """A second start on a live directory recovers it before it takes the lock."""
+    """A second store on a directory in use runs recovery before it takes the lock."""
     self.world.files.make_directories(self.config.store_path_root_dir)
 
 
@@ -64,24 +64,25 @@ def _recover_then_lock(self: MessageStore, *, clean_exit: bool) -> RecoveryRepor
     return report
 
 
-# Found in this store: a text file in `consumequeue`, a directory that is not a number, a copy of a queue file.
+# Found in this store, with a text file in `consumequeue`, a directory whose name is no number, and a copy of a queue
+# file.
 @bug("strays-refused", ConsumeQueueTable, "load", found_by=("START",))
 @needs(endings=("stop and strays",))
 def load_refusing_strays(
     self: ConsumeQueueTable, *, before_loss: Callable[[], None] | None = None
 ) -> list[CorruptFileError]:
-    """A foreign name among the queues keeps the store from opening."""
+    """A foreign file or directory among the queues prevents the store from opening."""
     for stray in load_refusing_strays.original(self, before_loss=before_loss):
         bit()
         raise stray
     return []
 
 
-# Found in this store. The entries can be rebuilt from the log.
+# Found in this store. A refusal is unnecessary, because the entries can be rebuilt from the log.
 @bug("partial-queue-file-refused", QueueSegments, "is_expendable", found_by=("START",))
 @needs(consume_queue_bytes=(200, 1000), endings=("crash in traffic", "crash in load"))
 def is_expendable_if_empty_or_whole(self: QueueSegments, base_offset: int) -> bool:
-    """A queue file with a part of its length, as after a crash in its allocation, keeps the store from opening."""
+    """A queue file that is too short, as after a crash in its allocation, prevents the store from opening."""
     status = self._world.files.status(self.path(base_offset))
     if status is None or status.is_directory:
         return False
@@ -103,7 +104,7 @@ def _never_extend(self: QueueSegments, base_offset: int) -> bool:
 )
 @needs(directories={"root": ("mq", "/data/new/store")}, sync_flush=(True,), disk=("strict-posix",))
 def sync_last_parent(files: Files, path: str, *, below: str = "", once_made: Callable[[], None] = lambda: None) -> None:
-    """A power cut removes a level of a new root, and with it the store and its acknowledged messages."""
+    """A power cut removes a new directory on the root's path, and with it the store and its acknowledged messages."""
     files.make_directories(path)
     once_made()
     parent = path.rpartition("/")[0] or "/"
@@ -112,7 +113,7 @@ def sync_last_parent(files: Files, path: str, *, below: str = "", once_made: Cal
         bit(parent != directory_of(path) or parent != "/")
 
 
-# A process died between creation and sync.
+# A process was killed between the creation of the root and the sync of its parent.
 @bug(
     "existing-levels-trusted",
     message_store,
@@ -125,7 +126,7 @@ def sync_last_parent(files: Files, path: str, *, below: str = "", once_made: Cal
     disk=("strict-posix",),
 )
 def sync_new_levels(files: Files, path: str, *, below: str = "", once_made: Callable[[], None] = lambda: None) -> None:
-    """A power cut takes a root that a killed process created without a sync."""
+    """A power cut removes a root that a killed process created without a sync."""
     parents: list[str] = []
     level = path
     while (parent := directory_of(level)) not in (level, below):
@@ -138,7 +139,7 @@ def sync_new_levels(files: Files, path: str, *, below: str = "", once_made: Call
         files.sync_directory(parent)
 
 
-# If all messages of the queue have left the log, its count is lost with the file.
+# If retention has removed all messages of the queue, its next offset is known only from the file.
 @bug(
     "short-queue-file-removed",
     QueueSegments,
@@ -156,23 +157,23 @@ def sync_new_levels(files: Files, path: str, *, below: str = "", once_made: Call
     lives=(2,),
 )
 def remove_what_is_short(self: QueueSegments, base_offset: int) -> bool:
-    """After mappedFileSizeConsumeQueue was raised, a queue without messages in the log counts from 0 again."""
+    """After mappedFileSizeConsumeQueue is raised, a queue without messages in the log restarts at queue offset 0."""
     bit(remove_what_is_short.original(self, base_offset))
     return False
 
 
-# Found in this store: retention, which could make room, never runs.
+# Found in this store: retention could free space, but it runs only in an open store.
 @bug("full-disk-ends-load", QueueReplay, "_place", found_by=("START",))
 @needs(SCENARIOS["full-disk-space-returns"].ranges)
 def place_or_fail(self: QueueReplay, queue_offset: int, raw: bytes | bytearray) -> None:
-    """A store does not open on a disk without room for its queues."""
+    """A store does not open if the disk has no space for its queues."""
     place_or_fail.original(self, queue_offset, raw)
     if self.lacks_room is not None:
         bit()
         raise self.lacks_room
 
 
-# Later messages have these numbers already.
+# Later messages in the log have these queue offsets already.
 @bug(
     "counts-by-short-queue",
     Recovery,
@@ -181,7 +182,7 @@ def place_or_fail(self: QueueReplay, queue_offset: int, raw: bytes | bytearray) 
 )
 @needs(SCENARIOS["full-disk-space-returns"].ranges)
 def note_without_count(self: Recovery, replay: QueueReplay, error: OSError) -> None:
-    """After a load without room for queue files, queue offsets are given twice."""
+    """After a load on a full disk, new messages get queue offsets of existing messages."""
     note_without_count.original(self, replay, error)
     queue = replay.queue
     bit(self._report.counted.pop((queue.topic, queue.queue_id)) > queue.max_offset)

@@ -1,6 +1,7 @@
 """Bugs of plain attributes: changes of shared tables that are not atomic.
 
-The steps of such a change make no call to the world, so the bugs show only in runs that switch at attributes.
+Such a change makes no call to the world between its steps. So the bugs can be found only in runs that switch tasks at
+attribute accesses.
 """
 
 from ....store.log.allocate import WAIT_MS, AllocateMappedFileService
@@ -29,7 +30,7 @@ def take_out_without_lock(self: AllocateMappedFileService, base_offset: int) -> 
     return request.segment
 
 
-# The row of segments is read four times instead of once into a local name.
+# The mutant reads the attribute with the list of segments four times instead of once into a local variable.
 @bug("row-read-by-index", SegmentQueue, "find", found_by=("LIVE", "STATUS", "CLEAN", "POS"))
 @needs(
     attribute_points=(True,),
@@ -44,7 +45,7 @@ def take_out_without_lock(self: AllocateMappedFileService, base_offset: int) -> 
     starved_steps_max=(500,),
 )
 def find_in_changing_row(self: SegmentQueue, offset: int) -> Segment | None:
-    """A reader computes an index into the segments and gets another segment after retention removed the first."""
+    """A reader gets the wrong segment if retention removes the first segment after the index was computed."""
     if not self.segments:
         return None
     first_offset = self.segments[0].base_offset
@@ -63,7 +64,7 @@ def find_in_changing_row(self: SegmentQueue, offset: int) -> Segment | None:
 @bug("group-commit-copies-then-clears", GroupCommitService, "submit", found_by=("LIVE", "STATUS"))
 @needs(attribute_points=(True,), sync_flush=(True,), producers=(3,))
 def submit_without_lock(self: GroupCommitService, request: GroupCommitRequest) -> None:
-    """A put between the copy and the clearing of a round's requests is never answered."""
+    """A put is never answered if it arrives between the copying and the clearing of a round's requests."""
     if self._closed:
         request.complete(self.flush_to(request.end_offset))
     else:
@@ -80,11 +81,11 @@ def _copy_then_clear(self: GroupCommitService) -> list[GroupCommitRequest]:
     return taken
 
 
-# A new table needs no lock while the old one is persisted.
+# A commit replaces the table with a changed copy, so that a persist can read the old table without a lock.
 @bug("commit-to-stale-table", ConsumerOffsetManager, "commit_offset", found_by=("REDEL", "META", "QUIET"))
 @needs(attribute_points=(True,), consuming={"commits_offsets": (True,)}, consumers=(2,), endings=("stop",))
 def commit_in_new_table(self: ConsumerOffsetManager, group: str, topic: str, queue_id: int, offset: int) -> None:
-    """When two groups commit at once, one commit is lost with the table that the other replaces."""
+    """If two groups commit at the same time, one of the two commits is lost."""
     key, before = f"{topic}@{group}", self._offsets
     unpointed = vars(self)  # reads and assignments here pass no scheduling point
     commits = unpointed.get("commits", 0)

@@ -50,7 +50,7 @@ def put_burning_offset(
     return result
 
 
-# The lock is that of the message's own queue, but queues share the light queue.
+# The put locks the message's own queue, but messages of other queues go to the same light queue.
 @bug("lmq-offset-lock-split", CommitLog, "append", found_by=("QOFF", "CQ-COMPLETE", "READ", "VIS"))
 @needs(
     light_queues={"chance": (0.9,)},
@@ -60,7 +60,7 @@ def put_burning_offset(
     messages={"batch_chance": (0.0,)},
 )
 def append_under_queue_lock(self: CommitLog, encoded: EncodedPut) -> AppendMessageResult | PutMessageStatus:
-    """Two messages take the same place in a light queue."""
+    """Two messages get the same offset in a light queue."""
     light = encoded.light
     if light is None:
         return append_under_queue_lock.original(self, encoded)
@@ -80,7 +80,7 @@ def _take_places_found(self: LightPut, table: Mapping[tuple[str, int], int]) -> 
     return self.encode(self._properties_with(self.offsets))
 
 
-# Dispatch replays from the start of recovery, and entries are not compared with their slots.
+# After recovery, dispatch repeats the records from the start of the scan, and appends entries that exist already.
 @bug("cq-redispatch-duplicates", MessageStore, "recover", found_by=("CQ-COMPLETE", "READ", "CQ-VALID", "CKPT"))
 def recover_and_redispatch(self: MessageStore, *, clean_exit: bool) -> RecoveryReport:
     """Records that are replayed after a crash are in their queues twice."""
@@ -109,7 +109,7 @@ def _put_beyond_mark(
     self.max_physical_offset = physical_offset + size_bytes
 
 
-# A power cut can leave the newest file with a size and no content.
+# After a power cut, the newest file can have its full size but no content.
 @bug("cq-empty-tail-file", recovery, "keep_trusted_entries", found_by=("CQ-VALID",))
 @needs(
     disk=("ext4-ordered", "strict-posix"),
@@ -130,7 +130,8 @@ def keep_first_slot(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges
     return changed
 
 
-# The put lock is released too early. A put in between starts the queue at 0, and that queue is then forgotten.
+# The put lock is released too early. A put during the removal starts the queue at 0, and the removal then forgets this
+# queue.
 @bug("queue-removed-beside-a-put", CleanConsumeQueue, "_remove", found_by=("CQ-COMPLETE", "READ", "CLEAN"))
 @needs(
     sync_flush=(False,),
@@ -148,7 +149,7 @@ def keep_first_slot(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges
     pauses={"chance": (0.5,), "ms_max": (30, 100)},
 )
 def remove_without_put_lock(self: CleanConsumeQueue, queue: ConsumeQueue, end: int) -> None:
-    """A put during the removal of its queue is answered OK but unreadable until a restart."""
+    """A put during the removal of its queue is answered OK, but its message is unreadable until a restart."""
 
     def remove() -> bool:
         queue.remove()
@@ -164,7 +165,7 @@ def remove_without_put_lock(self: CleanConsumeQueue, queue: ConsumeQueue, end: i
             self._queues.remove_directories(queue)
 
 
-# RocketMQ 4.9.8 takes such an entry for an expired one. For a blank entry it skips the first segment.
+# RocketMQ 4.9.8 treats such an entry as expired. For a blank entry it skips the first segment.
 @bug("hole-hides-segment", Puller, "_scan", found_by=("READ",))
 @needs(SCENARIOS["queue-offset-gap"].ranges)
 def scan_over_holes(
@@ -178,7 +179,7 @@ def scan_over_holes(
     *,
     has_failed: bool,
 ) -> None:
-    """A pull that meets an entry without a record skips the rest of a log segment."""
+    """If a pull reads an entry without a record, it skips the rest of a log segment."""
     segment_bytes = self._commit_log.queue.segment_bytes
     shown, skip_until = bytearray(raw), 0
     for at in range(0, len(shown), ENTRY_BYTES):
@@ -195,9 +196,9 @@ def scan_over_holes(
 
 
 def _tag_code(id_: str) -> Callable[[Callable[[str], int]], Mutant]:
-    """Return a decorator: the function returns the code of a tag for queue entries.
+    """Return a decorator for a function that computes the tag code of a queue entry.
 
-    Entries of delayed messages keep the time that they have instead of a code.
+    Entries of delayed messages have a time instead of a tag code, which the mutant does not change.
     """
 
     def make(code_of: Callable[[str], int]) -> Mutant:
@@ -216,10 +217,10 @@ def _tag_code(id_: str) -> Callable[[Callable[[str], int]], Mutant]:
     return make
 
 
-# Java hashes UTF-16 units, of which such a character has two.
+# Java hashes UTF-16 units, and a character beyond the BMP has two of them.
 @_tag_code("tag-code-by-code-point")
 def hash_of_code_points(text: str) -> int:
-    """Entries of tags beyond the BMP have a code that no subscriber asks for."""
+    """A tag with a character beyond the BMP gets a tag code that no subscription matches."""
     h = 0
     for character in text:
         h = 31 * h + ord(character) & 0xFFFFFFFF
@@ -228,11 +229,11 @@ def hash_of_code_points(text: str) -> int:
 
 @_tag_code("tag-code-trims")
 def hash_of_trimmed(tag: str) -> int:
-    """Entries of tags with spaces around them have the code of another tag."""
+    """A tag with leading or trailing spaces gets the tag code of another tag."""
     return java_hash(tag.strip())
 
 
-# Such a queue keeps the positions of the load, where every file counts as full.
+# Such a queue keeps the positions from its load, which treats every file as full.
 @bug(
     "silent-queue-not-recovered", recovery, "keep_trusted_entries", found_by=("QOFF", "CQ-VALID", "CQ-COMPLETE", "POS")
 )
@@ -248,12 +249,12 @@ def hash_of_trimmed(tag: str) -> int:
     messages={"body_bytes_max": (300, 700)},
 )
 def leave_as_loaded(queue: ConsumeQueue, log_offset: int, skipped: SkippedRanges, *, syncs_zeros: bool) -> bool:
-    """A queue without a record in the recovery scan counts all of its last file as entries."""
+    """If the recovery scan finds no record of a queue, all slots of the queue's last file count as entries."""
     bit(queue.queue.last() is not None)
     return False
 
 
-# Most queues fill less than a file between two thorough flushes, the busiest one more.
+# Between two thorough flushes most queues fill less than one file, but the busiest queue fills more.
 @bug("hot-queue-flushed-in-part", ConsumeQueue, "flush", found_by=("CKPT", "QUIET", "CQ-COMPLETE", "CQ-VALID"))
 @needs(
     recover_whole_log=(False,),
@@ -278,11 +279,11 @@ def strip(text: str) -> str:
     return stripped
 
 
-# As in RocketMQ, until a pass of retention removes the file.
+# RocketMQ acts like the mutant until a pass of retention removes the file.
 @bug("queue-begins-in-first-file", ConsumeQueue, "correct_min_offset", found_by=("CLEAN",))
 @needs(SCENARIOS["log-segment-missing"].ranges)
 def correct_in_first_file(self: ConsumeQueue, log_min_offset: int) -> None:
-    """A queue begins with expired messages if its first file has no others."""
+    """If all messages of a queue's first file have expired, the queue begins with expired messages."""
     segments, before = self.queue.segments, self.min_logic_offset
     correct_in_first_file.original(self, log_min_offset)
     if len(segments) > 1 and bit(self.min_logic_offset >= segments[1].base_offset):

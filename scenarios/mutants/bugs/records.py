@@ -31,7 +31,7 @@ _OF_ONE_RECORD = ("DUR", "PREFIX", "STATUS")
 
 
 def _one_record(id_: str) -> Callable[[Callable[[Message], Message]], Mutant]:
-    """Return a decorator: the function changes a single message before its record is encoded."""
+    """Return a decorator for a function that changes a single message before its record is encoded."""
 
     def make(change: Callable[[Message], Message]) -> Mutant:
         def encode(head: Message, sys_flag: int, flag: int, body: bytes, properties: bytes) -> bytearray:
@@ -53,7 +53,7 @@ def born_in_seconds(head: Message) -> Message:
 
 @_one_record("hosts-swapped")
 def with_hosts_swapped(head: Message) -> Message:
-    """bornHost and storeHost change places if both are of one family."""
+    """bornHost and storeHost are swapped if both are IPv4 or both are IPv6."""
     if head.born_host.is_ipv6 != head.store_host.is_ipv6:
         return head
     return replace(head, born_host=head.store_host, store_host=head.born_host)
@@ -92,7 +92,7 @@ def encode_shorter(self: PutEncoder, message: Message) -> EncodedPut | PutMessag
 @bug("longest-topic-refused", put_encoder, "_topic_bytes", found_by=("STATUS",))
 @needs(messages={"illegal_chance": (0.1,), "equal_sizes": (False,)})
 def bytes_of_shorter_topic(topic: str) -> bytes | None:
-    """A message with a topic of exactly the longest size is refused."""
+    """A message with a topic of exactly the longest allowed size is refused."""
     raw = bytes_of_shorter_topic.original(topic)
     return None if bit(raw is not None and len(raw) == MAX_TOPIC_BYTES) else raw
 
@@ -100,7 +100,7 @@ def bytes_of_shorter_topic(topic: str) -> bytes | None:
 @bug("number-that-does-not-fit-raises", PutEncoder, "encode", found_by=("LIVE",))
 @needs(messages={"illegal_chance": (0.1,)})
 def encode_or_raise(self: PutEncoder, message: Message | MessageBatch) -> EncodedPut | PutMessageStatus:
-    """A put of a message with a number that does not fit its field raises instead of refusing the message."""
+    """A put raises an error, instead of refusing the message, if a number does not fit its field."""
     try:
         if isinstance(message, MessageBatch):
             return self._encode_batch(message)
@@ -124,17 +124,17 @@ _WITH_LONGEST = Ranges(
 @bug("longest-properties-refused", PutEncoder, "_encode_single", found_by=("STATUS",))
 @needs(_WITH_LONGEST)
 def encode_shorter_properties(self: PutEncoder, message: Message) -> EncodedPut | PutMessageStatus:
-    """A message with properties of exactly the longest size is refused."""
+    """A message with properties of exactly the longest allowed size is refused."""
     if bit(len(message.properties.encode()) == MAX_PROPERTIES_BYTES):
         return PutMessageStatus.PROPERTIES_SIZE_EXCEEDED
     return encode_shorter_properties.original(self, message)
 
 
-# A reader takes the overflowed length for a negative one.
+# A reader decodes the overflowed length as a negative number.
 @bug("properties-length-overflows", PutEncoder, "_encode_single", found_by=("STATUS",))
 @needs(_WITH_LONGEST)
 def encode_uncounted(self: PutEncoder, message: Message) -> EncodedPut | PutMessageStatus:
-    """The length of too long properties is cut to the two bytes of its field."""
+    """The length of too long properties is truncated to the two bytes of its field."""
     properties = message.properties.encode()
     size_bytes = len(properties)
     if size_bytes <= MAX_PROPERTIES_BYTES:
@@ -156,7 +156,7 @@ def encode_uncounted(self: PutEncoder, message: Message) -> EncodedPut | PutMess
 def encode_batch_as_it_fits(
     units: bytes, *, shared_properties: bytes, **given: Any
 ) -> tuple[bytearray, tuple[int, ...]]:
-    """A message of a batch with too many properties is stored with those that fit."""
+    """A message of a batch with too many properties is stored with only as many as fit."""
     joined = [
         unit._replace(properties=join_properties(unit.properties, shared_properties)) for unit in decode_batch(units)
     ]

@@ -12,7 +12,7 @@ from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs
 
 
-# If a new record ends where an old one begins, recovery continues into the old ones.
+# If a new record ends exactly at the start of a truncated record, the next recovery also reads the truncated records.
 @bug("stale-tail-after-truncate", Recovery, "cut_log", found_by=("PREFIX", "QOFF"))
 @needs(
     sync_flush=(False,),
@@ -36,7 +36,7 @@ _ANYWHERE = 1 << 62
 
 
 def _end_of_entries(queue: ConsumeQueue, log_end: int = _ANYWHERE) -> int:
-    """Return the end of the run of a queue's own entries that lie below the log's end."""
+    """Return the offset after a queue's last consecutive valid entry that refers to a record before the log's end."""
     segments = queue.queue.segments
     end = segments[0].base_offset // ENTRY_BYTES if segments else 0
     while (entry := queue.entry(end)) is not None and is_valid(entry) and entry.physical_offset < log_end:
@@ -45,13 +45,13 @@ def _end_of_entries(queue: ConsumeQueue, log_end: int = _ANYWHERE) -> int:
 
 
 def _keep_entries(queue: ConsumeQueue, log_end: int = _ANYWHERE) -> None:
-    """Recover a queue to its own entries."""
+    """Truncate a queue after its valid entries."""
     end = _end_of_entries(queue, log_end)
     queue.truncate(end)
     queue.recovered(end, 0)
 
 
-# Dispatch starts at the end of the log.
+# After a restart, dispatch starts at the end of the log.
 @bug("reput-starts-at-log-end", Recovery, "finish_queues", found_by=("CQ-COMPLETE", "CQ-VALID"))
 def finish_with_entries_found(self: Recovery) -> None:
     """After a restart, stored records without queue entries are never dispatched."""
@@ -62,11 +62,11 @@ def finish_with_entries_found(self: Recovery) -> None:
         queue.correct_min_offset(max(self._log.min_offset, 0))
 
 
-# Later records take the places that the old entries point at.
+# New records are written at the log offsets to which the old entries refer.
 @bug("normal-recovery-keeps-dirty-cq", Recovery, "finish_queues", found_by=("CQ-VALID", "CQ-COMPLETE"))
 @needs(endings=("stop and damage",))
 def finish_without_cutting(self: Recovery) -> None:
-    """After a clean stop, queue entries survive the damaged records that recovery truncates."""
+    """After a clean stop, recovery truncates damaged records but keeps their queue entries."""
     if self._clean_exit:
         for queue in self._queues.all():
             bit(_end_of_entries(queue, self._report.end_offset) < _end_of_entries(queue))
@@ -76,7 +76,7 @@ def finish_without_cutting(self: Recovery) -> None:
         finish_without_cutting.original(self)
 
 
-# The stop removes the marker before dispatch is done.
+# The stop removes the unclean-exit marker before dispatch is complete.
 @bug("clean-exit-with-backlog", DispatchService, "finish", found_by=("CQ-COMPLETE",))
 @needs(sync_flush=(True,), messages={"no_wait_chance": (0.5,)}, sync_ms_max=(10,), endings=("stop",))
 def end_at_once(self: DispatchService) -> None:
@@ -118,11 +118,11 @@ def recover_with_early_offsets(self: MessageStore, *, clean_exit: bool) -> Recov
 _WITH_SKIPPED_NUMBERS = SCENARIOS["queue-offset-gap"].ranges
 
 
-# A restart of RocketMQ 4.9.8 skips numbers without writing to the log.
+# A restart of RocketMQ 4.9.8 skips queue offsets without a record in the log.
 @bug("numbering-gap-refused", QueueReplay, "_place_of", found_by=("CQ-COMPLETE", "VIS"))
 @needs(_WITH_SKIPPED_NUMBERS)
 def place_without_gaps(self: QueueReplay, doubted: _Doubted, following: int | None) -> int | None:
-    """Messages after a gap in the queue's numbers lose their entries."""
+    """Messages after a gap in the queue's offsets lose their entries."""
     entry = self.queue.entry(self.next)
     is_here = entry is not None and entry.physical_offset == doubted.physical_offset
     if is_here or following == self.next + 1:
@@ -136,7 +136,7 @@ def place_without_gaps(self: QueueReplay, doubted: _Doubted, following: int | No
 @bug("wrong-number-blanks-entry", QueueReplay, "_place_of", found_by=("CQ-COMPLETE", "VIS"))
 @needs(_WITH_SKIPPED_NUMBERS)
 def place_by_own_number(self: QueueReplay, doubted: _Doubted, following: int | None) -> int | None:
-    """A flipped bit of a record's queueOffset makes the right entry of another message blank."""
+    """A flipped bit in a record's queueOffset blanks the correct entry of another message."""
     place = place_by_own_number.original(self, doubted, following)
     if place in (doubted.queue_offset, None):
         return place
@@ -145,29 +145,31 @@ def place_by_own_number(self: QueueReplay, doubted: _Doubted, following: int | N
     return own
 
 
-# Found in this store: a record with the next number counts as in place, even if its entry is elsewhere.
+# Found in this store: if a record's queueOffset is the next one, it is believed even if the message's entry has another
+# offset.
 @bug("next-number-believed", QueueReplay, "_move_last", found_by=("CQ-COMPLETE", "VIS"))
 @needs(_WITH_SKIPPED_NUMBERS)
 def leave_last(self: QueueReplay) -> None:
-    """A flipped bit moves a message to the start of the gap before it."""
+    """A flipped bit in queueOffset moves a message to the start of the gap before it."""
     if self._pending:
         last = decode_entry(bytes(self._pending[-ENTRY_BYTES:]), 0)
         place = self.queue.index_of(last.physical_offset)
         bit(place is not None and place >= self.next)
 
 
-# Found in this store: the next record's number overrides the entry of this one.
+# Found in this store: the queueOffset of the next record is believed more than the existing entry of this record.
 @bug("next-number-denies-gap", QueueReplay, "_place_of", found_by=("CQ-COMPLETE", "VIS"))
 @needs(_WITH_SKIPPED_NUMBERS)
 def place_by_next_number(self: QueueReplay, doubted: _Doubted, following: int | None) -> int | None:
-    """A flipped bit of a record's queueOffset moves the message before it and makes its entry blank."""
+    """A flipped bit in a record's queueOffset moves the previous message to another offset and blanks its entry."""
     place = place_by_next_number.original(self, doubted, following)
     if bit(place == doubted.queue_offset and place != self.next and following == self.next + 1):
         return self.next
     return place
 
 
-# If the clock was set back, new records are covered before any sync.
+# If the clock was set back, new records have earlier times than the checkpoint, which therefore covers them before any
+# sync.
 @bug("checkpoint-ahead-of-log", StoreCheckpoint, "log_ends_at", found_by=("CKPT",))
 @needs(
     endings=("stop and damage",),
@@ -176,11 +178,11 @@ def place_by_next_number(self: QueueReplay, doubted: _Doubted, following: int | 
     pauses={"chance": (0.5,), "ms_max": (3000,)},
 )
 def leave_ahead(self: StoreCheckpoint, store_timestamp_ms: int) -> None:
-    """The checkpoint covers records that are put after the log has lost its end."""
+    """After the log has lost its end, the checkpoint covers new records that are not durable."""
     bit(max(self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms) > store_timestamp_ms)
 
 
-# Found in this store: a load that dies before its own marker has written entries without a sync.
+# Found in this store: a load that dies before it creates the marker has written entries without a sync.
 @bug("dead-load-vouches-for-queues", Recovery, "_scan_enough", found_by=("CKPT", "CQ-COMPLETE"))
 @needs(
     recover_whole_log=(False,),

@@ -29,11 +29,11 @@ _CLUSTER = BROKER.replace(
 )
 
 
-# Clients of a restarted name server find no other broker.
+# Clients of a restarted name server find no broker.
 @bug("registers-once", BrokerRegistration, "step", found_by=("QUIET", "LIVE"))
 @needs(_CLUSTER)
 def register_at_start(self: BrokerRegistration) -> None:
-    """A broker registers only at its start, so a restarted name server never learns of it."""
+    """A broker registers only at its start, so a restarted name server does not list it."""
     if not self.registered:
         register_at_start.original(self)
         return
@@ -41,7 +41,7 @@ def register_at_start(self: BrokerRegistration) -> None:
     self.signal.wait(self._parts.config.register_name_server_period_ms)
 
 
-# Sends and offsets then go to a broker that does not keep them.
+# Clients then send messages and offsets to a slave, which loses them.
 @bug("slave-listed-as-master", name_server, "_broker_datas", found_by=("META", "LIVE", "QUIET"))
 @needs(_CLUSTER)
 def counted(brokers: list[RegisteredBroker], *, quoted_keys: bool) -> dict[str, dict[str, Any]]:
@@ -67,7 +67,7 @@ def synchronize_without_progress(self: SlaveSynchronize) -> None:
     self.synchronized += 1
 
 
-# The loss shows when the slave restarts as the master.
+# The loss becomes visible when the slave restarts as the master.
 @bug("slave-tables-in-memory", VersionedTable, "replace", found_by=("META",))
 @needs(_CLUSTER, broker={"slave_takes_over": (True,)})
 def replace_in_memory(self: VersionedTable, members: Members) -> bool:  # type: ignore[type-arg]
@@ -82,7 +82,7 @@ def replace_in_memory(self: VersionedTable, members: Members) -> bool:  # type: 
     return True
 
 
-# Its share of the queues stays unread for two minutes.
+# No consumer reads the dead client's queues for two minutes.
 @bug("heartbeat-of-the-dead", ClientManageProcessor, "heartbeat", found_by=("LIVE",))
 @needs(SCENARIOS["slave-reads"].ranges)
 def heartbeat_without_second_look(
@@ -103,7 +103,7 @@ def heartbeat_without_second_look(
     return success(request)
 
 
-# The version changes before the write.
+# The slave changes the table's version in memory before it writes the table.
 @bug("version-ahead-of-its-table", VersionedTable, "_store", found_by=("REP",))
 @needs(SCENARIOS["slave-reads"].ranges)
 def store_version_first(self: VersionedTable, version: DataVersion, table: dict) -> None:  # type: ignore[type-arg]
@@ -117,7 +117,7 @@ def store_version_first(self: VersionedTable, version: DataVersion, table: dict)
 @bug("table-one-change-behind", VersionedTable, "_store", found_by=("META",))
 @needs(broker={"serves": (True,)}, consumers=(1,))
 def store_before_change(self: VersionedTable[Entry], version: DataVersion, table: Mapping[str, Entry]) -> None:
-    """The newest topic or group stays in memory until the next one is created."""
+    """The newest topic or group is written to disk only when the next one is created."""
     self.file.store(self._encoded(*self._state))
     bit()
     self._state = version, dict(table)

@@ -14,7 +14,7 @@ from ...claims.catalogue.clusters import CLUSTER, TROUBLED
 from ..mutant import bit, bug, needs
 
 
-# New puts are acknowledged before they were sent.
+# The master acknowledges new puts before it has sent them to a slave.
 @bug("ha-ack-beyond-master", HAConnection, "_take_first_report", found_by=("REP", "DUR"))
 @needs(
     CLUSTER,
@@ -25,7 +25,7 @@ from ..mutant import bit, bug, needs
     cluster={"slaves": (1,), "sync_master": (True,), "gathers": (True,)},
 )
 def believe_first_report(self: HAConnection, report: int) -> bool:
-    """A master that lost its end takes the report of a longer slave for the acknowledgement of new puts."""
+    """A master that lost the end of its log treats the report of a longer slave as an acknowledgement of new puts."""
     if report <= self._readable_limit():
         return believe_first_report.original(self, report)
     bit()
@@ -45,7 +45,7 @@ def _has_by_any_report(self: HAConnection, start_offset: int, end_offset: int) -
     return end_offset <= self._reported.get()
 
 
-# No checksum covers the number, and blank entries up to it exhaust memory or disk.
+# No checksum covers queueOffset. Blank entries up to a wrong queueOffset exhaust memory or disk.
 @bug("slave-dispatch-unbounded", ConsumeQueue, "_check_place", found_by=("LIVE", "QUIET", "CQ-COMPLETE"))
 @needs(CLUSTER, cluster={"flipped_bit_chance": (0.5,)})
 def check_place_from_below(self: ConsumeQueue, queue_offset: int, following: int, physical_offset: int) -> None:
@@ -55,11 +55,11 @@ def check_place_from_below(self: ConsumeQueue, queue_offset: int, following: int
         raise MisplacedRecordError(f"{self.topic}/{self.queue_id}", f"{following} or more", queue_offset)
 
 
-# After a power cut the logs differ, and the slave stops following.
+# After a power cut the logs differ, so the slave stops replication.
 @bug("slave-gets-what-is-not-durable", HAConnection, "_send_next", found_by=("REP",))
 @needs(CLUSTER, sync_flush=(True,))
 def send_what_is_written(self: HAConnection) -> bool:
-    """Under sync flush, a slave gets data that a crash of its master can take."""
+    """Under sync flush, a slave receives data that a crash of its master can lose."""
     at, durable_to = self._sent.get(), self._readable_limit()
     limit = self._log.max_offset
     if at >= limit:
@@ -87,11 +87,11 @@ def written_offset(self: HAClient) -> int:
     return end_offset
 
 
-# Found by the swarm of clusters: masters of RocketMQ take the start of a stream for a report.
+# Found by the cluster swarm: RocketMQ masters treat the offset at which a slave starts as a report of durable data.
 @bug("slave-begins-at-undurable", ReplicaLog, "begin", found_by=("REP",))
 @needs(TROUBLED, cluster={"slave_sync_flush": (True,)}, messages_each=(16,), faults={"failed_sync_chance": (0.1,)})
 def begin_at_last_record(self: ReplicaLog, kept_offset: int) -> int:
-    """A slave with sync flush begins a stream after data that may not be durable."""
+    """A slave with sync flush starts replication after data that may not be durable."""
     begin = begin_at_last_record.original(self, self._log.max_offset)
     bit(begin > max(kept_offset, self._log.min_offset, 1))
     return begin
@@ -100,13 +100,13 @@ def begin_at_last_record(self: ReplicaLog, kept_offset: int) -> int:
 @bug("gone-slave-takes-others", GroupTransfer, "gone", found_by=("QUIET",))
 @needs(TROUBLED, heals=(True,), cluster={"slaves": (2,), "sync_master": (True,)})
 def gone_with_all_others(self: GroupTransfer, replica: Replica) -> None:
-    """After a slave disconnects, the other slaves do not count until they connect again."""
+    """After a slave disconnects, acknowledgements of the other slaves do not count until they reconnect."""
     with self._lock:
         bit(len(self.replicas) > (replica in self.replicas))
         self.replicas = ()
 
 
-# Found by the swarm of clusters: the next load takes the empty first file for the end of the log.
+# Found by the cluster swarm: the next load treats the empty first file as the end of the log.
 @bug("early-segments-left", AllocateMappedFileService, "begin_at", found_by=("CQ-VALID", "REP", "START"))
 @needs(
     TROUBLED,
@@ -116,7 +116,7 @@ def gone_with_all_others(self: GroupTransfer, replica: Replica) -> None:
     faults={"failed_map_chance": (0.3,), "slow_sync_chance": (0.5,), "slow_sync_ms_max": (12_000,)},
 )
 def leave_early_segments(self: AllocateMappedFileService, base_offset: int) -> bool:
-    """A slave that begins further on than at first leaves the segments that it ordered before."""
+    """A slave that restarts replication at a later offset keeps the empty segments that it preallocated before."""
     bit(any(early < base_offset for early in self._requests))
     return True
 
@@ -125,10 +125,10 @@ def _say_nothing(master: str, error: DivergedError) -> None:
     bit()
 
 
-# Only a request for its state shows that.
+# Only a request for the slave's runtime state would reveal the stop.
 @bug("slave-diverges-in-silence", HAClient, "_follow", found_by=("REP",))
 @needs(CLUSTER, lives=(2, 3), heals=(True,), cluster={"slaves": (1,)})
 def follow_in_silence(self: HAClient, connection: Connection, replica: ReplicaLog, address: str) -> None:
-    """A slave that stops because its log differs from its master's does not log that."""
+    """A slave stops because its log differs from its master's, but does not log this."""
     self.on_diverged = _say_nothing
     follow_in_silence.original(self, connection, replica, address)

@@ -19,7 +19,7 @@ _DELETING = Ranges(
 )
 
 
-# The bug needs the variety of that scenario.
+# Narrow ranges seldom reach this bug, so it uses those of a whole scenario.
 @bug(
     "segment-removed-half-dispatched",
     CleanCommitLog,
@@ -28,7 +28,7 @@ _DELETING = Ranges(
 )
 @needs(SCENARIOS["retention-oldest-first"].ranges)
 def remove_when_begun(self: CleanCommitLog) -> bool:
-    """A segment is removed when only its first queue entries are durable."""
+    """A segment is removed although only its first queue entries are durable."""
     first = self._log.segments[0]
     durable_to = self._flush_queues.durable_to.get()
     if durable_to <= first.base_offset or not bit(durable_to < first.end_offset):
@@ -51,7 +51,7 @@ def run_once(self: CleanConsumeQueue) -> None:
         raise
 
 
-# Puts return only at the level at which retention stops deleting.
+# The mutant accepts puts again only at the disk usage at which retention stops deleting.
 @bug("puts-return-late-after-full", DiskWatermark, "measure", found_by=("STATUS",))
 @needs(
     capacity_bytes=(10_000, 16_000, 24_000),
@@ -64,7 +64,7 @@ def run_once(self: CleanConsumeQueue) -> None:
     endings=("stop", "crash at rest"),
 )
 def measure_below_used_ratio(self: DiskWatermark) -> Pressure:
-    """Puts are refused until the disk is emptier than necessary."""
+    """After the disk was full, puts are refused for longer than necessary."""
     was_full = self._flags.bits & Refusal.DISK_FULL
     pressure = measure_below_used_ratio.original(self)
     if was_full and pressure.delete and not self._flags.bits & Refusal.DISK_FULL:
@@ -73,7 +73,8 @@ def measure_below_used_ratio(self: DiskWatermark) -> Pressure:
     return pressure
 
 
-# Command 306 removes the queue, as in RocketMQ. The new one starts at 0, and the old ops are still there.
+# Command 306 removes the half queue, as in RocketMQ. A new half queue starts at offset 0, but the old op messages still
+# exist.
 @bug("transaction-queues-removed", cleaning, "is_numbered_elsewhere", found_by=("TX", "CLEAN"))
 @needs(
     transactions={"chance": (0.35,)},
@@ -89,6 +90,6 @@ def measure_below_used_ratio(self: DiskWatermark) -> Pressure:
     lives=(3,),
 )
 def only_delayed_are_numbered_elsewhere(topic: str) -> bool:
-    """The queue of half messages is removed, and old decisions count for new half messages."""
+    """The queue of half messages is removed, so old decisions apply to new half messages."""
     bit(topic in (HALF_TOPIC, OP_TOPIC))
     return topic == SCHEDULE_TOPIC

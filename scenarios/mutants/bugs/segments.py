@@ -9,7 +9,7 @@ from ...claims.catalogue import SCENARIOS
 from ..mutant import bit, bug, needs
 
 
-# A flush in between counts unwritten bytes as durable.
+# A flush between the two steps counts unwritten bytes as durable.
 @bug("append-advances-before-write", Segment, "append", found_by=("POS", "STATUS", "DUR", "LIVE", "QUIET", "PREFIX"))
 @needs(sync_flush=(True,), producers=(3,), messages_each=(16,), messages={"no_wait_chance": (0.5,)})
 def advance_then_append(self: Segment, position: int, data: bytes | bytearray) -> None:
@@ -27,16 +27,16 @@ def advance_then_append(self: Segment, position: int, data: bytes | bytearray) -
 )
 @needs(disk=("strict-posix",), sync_flush=(True,), commit_log_bytes=(2048,))
 def sync_all_but_name(self: AllocateMappedFileService, path: str) -> None:
-    """A power cut takes a new segment's name, and all acknowledged messages in it."""
+    """A power cut removes the directory entry of a new segment, and with it acknowledged messages."""
     self.world.files.sync(path)
     bit()
 
 
-# A crash between the creation of a file and its extension leaves an empty one.
+# A crash between the creation and the extension of a segment's file leaves an empty file.
 @bug("zero-length-trailing-file", SegmentQueue, "is_expendable", found_by=("START",))
 @needs(commit_log_bytes=(2048,), endings=("crash in traffic",))
 def is_expendable_if_whole(self: SegmentQueue, base_offset: int) -> bool:
-    """An empty last segment, as a crash leaves it, keeps the store from opening."""
+    """An empty last segment, as after a crash, prevents the store from opening."""
     path = self.path(base_offset)
     status = self._world.files.status(path)
     if status is None or status.is_directory or bit(status.size_bytes != self.segment_bytes):
@@ -50,7 +50,7 @@ def is_expendable_if_whole(self: SegmentQueue, base_offset: int) -> bool:
 @bug("load-stops-on-odd-file", SegmentQueue, "load", found_by=("DUR", "START", "CLEAN"))
 @needs(commit_log_bytes=(2048,), messages={"body_bytes_max": (300, 900)}, endings=("stop and odd file",))
 def load_up_to_odd_file(self: SegmentQueue, *, before_loss: Callable[[], None] | None = None) -> None:
-    """Segments from one of a wrong size on are ignored without an error."""
+    """A segment of the wrong size and all later segments are ignored without an error."""
     files, segments = self._world.files, []
     for base in self._find_bases():
         path = self.path(base)
@@ -66,7 +66,7 @@ def load_up_to_odd_file(self: SegmentQueue, *, before_loss: Callable[[], None] |
 _RESERVED_MS = 72 * 3_600_000
 
 
-# Found in this store: a restored backup that lacks one segment loses all before it.
+# Found in this store: if a restored backup lacks one segment, the load removes all earlier segments.
 @bug("old-front-removed", SegmentQueue, "load", found_by=("DUR",))
 @needs(SCENARIOS["log-segment-missing"].ranges)
 def load_without_old_front(self: SegmentQueue, *, before_loss: Callable[[], None] | None = None) -> None:
@@ -83,11 +83,11 @@ def load_without_old_front(self: SegmentQueue, *, before_loss: Callable[[], None
                 self.remove_file(segment.base_offset)
 
 
-# RocketMQ falls back to a search.
+# RocketMQ falls back to a search if the computed index has another segment.
 @bug("gap-not-looked-for", SegmentQueue, "find", found_by=("READ", "LIVE", "DUR", "START", "PREFIX", "STATUS", "QUIET"))
 @needs(SCENARIOS["log-segment-missing"].ranges)
 def find_by_division(self: SegmentQueue, offset: int) -> Segment | None:
-    """A record after a gap in the log is searched in the wrong segment."""
+    """A look-up of a record after a gap in the log reads the wrong segment."""
     segments = self.segments
     if not segments:
         return None
@@ -97,8 +97,8 @@ def find_by_division(self: SegmentQueue, offset: int) -> Segment | None:
     return found
 
 
-# The files return when the log grows. In RocketMQ a reader that holds the segment prevents the removal; here none is
-# removed.
+# The old files become part of the log again when it grows. In RocketMQ, a reader with a reference to the segment
+# prevents the removal. The mutant removes no segment.
 @bug(
     "truncate-forgets-undeleted-file",
     SegmentQueue,
@@ -115,7 +115,7 @@ def find_by_division(self: SegmentQueue, offset: int) -> Segment | None:
     endings=("crash in traffic", "crash at rest"),
 )
 def forget_last(self: SegmentQueue) -> bool:
-    """Truncated segments stay on the disk and return with their records."""
+    """Truncated segments stay on the disk, and their records reappear."""
     segment = self.segments[-1]
     dirty = bit(first_nonzero(segment.file.view(0, segment.size_bytes)) is not None)
     self.segments = self.segments[:-1]
@@ -131,8 +131,8 @@ def _make_from_leftover(self: AllocateMappedFileService, base_offset: int) -> Se
     return self._segment(file, base_offset)
 
 
-# The zeros are only in the page cache, and the next recovery has no reason to sync them. A power cut then restores the
-# old entries.
+# The killed recovery's zeros are only in the page cache, and the next recovery does not sync them. A power cut then
+# restores the old bytes.
 @bug("cut-believes-zeros", Segment, "clear_from", found_by=("POS",))
 @needs(SCENARIOS["queue-offset-gap"].ranges)
 def clear_what_it_sees(self: Segment, position: int, *, syncs_zeros: bool = False) -> bool:

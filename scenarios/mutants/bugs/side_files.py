@@ -32,11 +32,11 @@ def flush_checkpoint_first(self: FlushConsumeQueueService) -> None:
     self._queues.make_durable()
 
 
-# Found in this store, for a negative time or a file shorter than three times.
+# Found in this store, with a negative time and with a file that was too short for its three times.
 @bug("damaged-checkpoint-refused", StoreCheckpoint, "load", found_by=("START",))
 @needs(endings=("stop and strays",))
 def load_or_refuse(self: StoreCheckpoint) -> None:
-    """A checkpoint with a negative time, or a short one, keeps the store from opening."""
+    """A checkpoint that is too short or has a negative time prevents the store from opening."""
     try:
         values = read_checkpoint(self._world.files, self._path)
     except CorruptFileError:
@@ -49,7 +49,7 @@ def load_or_refuse(self: StoreCheckpoint) -> None:
     self.vouched_timestamp_ms = self.recovery_timestamp_ms
 
 
-# After a power cut the name can lead to an empty or half-written file.
+# After a power cut, the name can refer to an empty or half-written file.
 @bug("config-rename-without-sync", SideFile, "_write_aside", found_by=("META",))
 @needs(
     consuming={"commits_offsets": (True,)},
@@ -59,12 +59,13 @@ def load_or_refuse(self: StoreCheckpoint) -> None:
     endings=("crash in traffic", "crash at rest"),
 )
 def write_aside_unsynced(self: SideFile, content: bytes) -> None:
-    """A new version of a side file takes the old one's name before its data is durable."""
+    """A new version of a side file replaces the old version before the new data is durable."""
     self._files.write(self.temporary_path, content)
     bit()
 
 
-# A file is copied to its backup unread and rewritten in place, so a crash leaves the backup as the only good version.
+# The mutant copies the file to its backup without checking it, and rewrites the file in place. After a crash only the
+# backup is intact.
 @bug("config-inplace-bak-pollution", SideFile, "store", found_by=("META",))
 @needs(
     consuming={"commits_offsets": (True,)},
@@ -77,7 +78,7 @@ def write_aside_unsynced(self: SideFile, content: bytes) -> None:
     endings=("crash in persist",),
 )
 def store_in_place(self: SideFile, content: bytes) -> bool:
-    """A torn side file is copied over its good backup by the next write."""
+    """The next write copies a torn side file over its intact backup."""
     if content == self._content:
         return False
     self._content = None
@@ -94,11 +95,11 @@ def store_in_place(self: SideFile, content: bytes) -> bool:
     return True
 
 
-# A crash before the next interval restores them, and the queues can have grown past them by then.
+# After a crash before the next persist, the old offsets return. By then the queues may have grown past them.
 @bug("clamp-in-memory", ConsumerOffsetManager, "clamp", found_by=("META",))
 @needs(_PROGRESS, sync_flush=(False,), disk=("strict-posix", "ext4-ordered"), endings=("crash in traffic",))
 def clamp_in_memory(self: ConsumerOffsetManager, store: AnyMessageStore) -> int:
-    """Offsets that a start has clamped return with the next crash."""
+    """A start corrects consumer offsets beyond the end of their queues, but the next crash undoes the correction."""
     clamped = 0
     with self._lock:
         for key, offsets in self._offsets.items():
@@ -113,7 +114,7 @@ def clamp_in_memory(self: ConsumerOffsetManager, store: AnyMessageStore) -> int:
 @bug("commit-one-short", ConsumerOffsetManager, "commit_offset", found_by=("META", "REDEL", "QUIET"))
 @needs(_PROGRESS)
 def commit_now_and_then_short(self: ConsumerOffsetManager, group: str, topic: str, queue_id: int, offset: int) -> None:
-    """Every third committed offset is one too small."""
+    """Every third committed offset is too small by one."""
     with self._lock:
         of_topic = self._offsets.setdefault(f"{topic}@{group}", {})
         if bit(offset > 0 and offset % 3 == 0):
@@ -121,7 +122,8 @@ def commit_now_and_then_short(self: ConsumerOffsetManager, group: str, topic: st
         of_topic[queue_id] = offset
 
 
-# Found in this store: one flipped bit had this effect. The log has the copies of all delivered messages.
+# Found in this store after one flipped bit. The progress can be recovered, because the log contains the copies of all
+# delivered messages.
 @bug("damaged-progress-counts-as-zero", ScheduleMessageService, "_take_from_log", found_by=("REDEL",))
 @needs(
     delay={"chance": (0.8,)},
@@ -131,5 +133,5 @@ def commit_now_and_then_short(self: ConsumerOffsetManager, group: str, topic: st
     lives=(2,),
 )
 def take_nothing_from_log(self: ScheduleMessageService) -> None:
-    """If delayOffset.json is damaged, every delayed message in the store is delivered again."""
+    """After delayOffset.json is damaged, every delayed message in the store is delivered again."""
     bit()

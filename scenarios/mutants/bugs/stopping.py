@@ -1,4 +1,4 @@
-"""Bugs of a stop that counts as clean although some data is not durable."""
+"""Bugs of stops that count as clean although some data is not durable."""
 
 from ....store.formats.side_json import encode_side_json
 from ....store.message_store import MessageStore
@@ -10,11 +10,11 @@ from ..mutant import bit, bug, needs
 _STOPS = Ranges(endings=("stop",), disk=("strict-posix", "ext4-ordered", "xfs", "btrfs"))
 
 
-# RocketMQ 4.9 syncs an index file only when the next one is begun.
+# RocketMQ 4.9 syncs an index file only when it starts the next file.
 @bug("stop-leaves-index-unsynced", FlushConsumeQueueService, "finish", found_by=("IDX",))
 @needs(_STOPS, index={"slots": (5, 40)})
 def finish_without_index(self: FlushConsumeQueueService) -> None:
-    """A clean stop leaves the newest index file in the page cache."""
+    """A clean stop does not sync the newest index file."""
     try:
         self.flush_thoroughly()
         bit(self.index is not None)
@@ -22,7 +22,7 @@ def finish_without_index(self: FlushConsumeQueueService) -> None:
         self.last_error = error
 
 
-# The next start repairs entries of the last three segments, so the log has to be longer.
+# The next start repairs entries of the last three segments, so this bug needs a longer log.
 @bug(
     "stop-leaves-queues-unsynced",
     FlushConsumeQueueService,
@@ -38,7 +38,7 @@ def finish_without_index(self: FlushConsumeQueueService) -> None:
     topics=(4,),
 )
 def finish_without_queues(self: FlushConsumeQueueService) -> None:
-    """A clean stop leaves the newest entries of the queues in the page cache."""
+    """A clean stop does not sync the newest queue entries."""
     bit(any(queue.queue.flushed_where.get() < queue.queue.max_offset for queue in self._queues.all()))
     try:
         if self.index is not None:
@@ -48,7 +48,7 @@ def finish_without_queues(self: FlushConsumeQueueService) -> None:
         self.last_error = error
 
 
-# As in RocketMQ. The next start takes the stop for a crash.
+# RocketMQ acts like the mutant. The next start treats the stop as a crash.
 @bug("stop-leaves-marker-removal-unsynced", MessageStore, "_mark_stopped", found_by=("START",))
 @needs(_STOPS)
 def mark_stopped_unsynced(self: MessageStore) -> bool:
@@ -64,7 +64,7 @@ def mark_stopped_unsynced(self: MessageStore) -> bool:
 @bug("stop-syncs-whole-pages", FlushConsumeQueueService, "finish", found_by=("CQ-COMPLETE", "CQ-VALID", "QOFF", "SCAN"))
 @needs(finish_without_queues.needs)
 def finish_with_whole_pages(self: FlushConsumeQueueService) -> None:
-    """A clean stop leaves the last, partly filled page of each queue in the page cache."""
+    """A clean stop does not sync the last, partly filled page of each queue."""
     try:
         for queue in self._queues.all():
             queue.flush(1)

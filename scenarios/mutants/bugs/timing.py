@@ -1,4 +1,4 @@
-"""Bugs of time: long intervals, a clock that is set back, and timeouts."""
+"""Bugs of timers, timeouts and clocks that are set back."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,13 +21,13 @@ from ...claims.catalogue.clusters import TROUBLED
 from ..mutant import bit, bug, needs
 
 _TIMES = 10
-"""Factor of a timer with a mistaken unit."""
+"""The factor by which the mutants below lengthen an interval."""
 
 
 @bug("queue-flush-ten-times-too-slow", FlushConsumeQueueService, "step", found_by=("QUIET",))
 @needs(heals=(True,), flush={"thorough_interval_ms": (2000,)})
 def step_ten_intervals(self: FlushConsumeQueueService) -> None:
-    """Queues and checkpoint become durable after ten intervals."""
+    """Queues and checkpoint are flushed only every ten intervals."""
     config, since_ns = self._config, self._thorough_ns
     longer_ms = config.flush_consume_queue_thorough_interval_ms * _TIMES
     self._config = replace(config, flush_consume_queue_thorough_interval_ms=longer_ms)
@@ -48,7 +48,7 @@ def step_ten_intervals(self: FlushConsumeQueueService) -> None:
     endings=("crash at rest",),
 )
 def persist_ten_times_later(self: ConsumerOffsetManager) -> None:
-    """Consumer offsets are persisted every ten intervals."""
+    """Consumer offsets are persisted only every ten intervals."""
     if not self.signal.wait(self.flush_interval_ms):
         bit()
         self.signal.wait(self.flush_interval_ms * (_TIMES - 1))
@@ -59,7 +59,7 @@ def persist_ten_times_later(self: ConsumerOffsetManager) -> None:
 @bug("slave-reconnects-ten-times-too-late", HAClient, "step", found_by=("QUIET",))
 @needs(cluster={"slaves": (1,)}, heals=(True,), lives=(2,), endings=("crash in traffic",))
 def step_and_rest(self: HAClient) -> None:
-    """A slave that has lost its master reconnects after ten times the pause."""
+    """A slave waits ten times too long before it reconnects to its master."""
     step_and_rest.original(self)
     if bit(not self.is_stopping and self.diverged is None):
         self.signal.wait(RECONNECT_MS * (_TIMES - 1))
@@ -73,7 +73,7 @@ def step_and_rest(self: HAClient) -> None:
     messages_each=(16, 24),
 )
 def clean_and_rest(self: RetentionService) -> None:
-    """Expired files stay for ten intervals of retention."""
+    """Retention removes expired files only every ten intervals."""
     clean_and_rest.original(self)
     self._clean_ns = self.world.clock.monotonic_ns() + self._interval_ns * _TIMES
     bit()
@@ -82,7 +82,7 @@ def clean_and_rest(self: RetentionService) -> None:
 @bug("delay-waits-for-last-level", ScheduleMessageService, "deliver_due", found_by=("SCHED",))
 @needs(delay={"chance": (0.8,)}, messages_each=(16,), pauses={"chance": (0.5,), "ms_max": (300,)})
 def deliver_and_wait_for_last(self: ScheduleMessageService) -> int | None:
-    """A delayed message waits for one of another level that is due later."""
+    """A delayed message is delivered late, because it waits for a later message of another level."""
     waits_ms = [wait_ms for level in self._delays_ms if (wait_ms := self._deliver_level(level)) is not None]
     bit(len(set(waits_ms)) > 1)
     return max(waits_ms, default=None)
@@ -91,7 +91,7 @@ def deliver_and_wait_for_last(self: ScheduleMessageService) -> int | None:
 @bug("transaction-check-ten-times-too-slow", TransactionalMessageCheckService, "step", found_by=("TX",))
 @needs(transactions={"chance": (1.0,)}, messages_each=(5,))
 def step_ten_times_later(self: TransactionalMessageCheckService) -> None:
-    """Producers are asked about their transactions every ten intervals."""
+    """Transactions are checked only every ten intervals."""
     if not self.signal.wait(self.config.transaction_check_interval_ms):
         bit()
         self.signal.wait(self.config.transaction_check_interval_ms * (_TIMES - 1))
@@ -102,7 +102,7 @@ def step_ten_times_later(self: TransactionalMessageCheckService) -> None:
 @bug("levels-behind-one-that-waits", ScheduleMessageService, "deliver_due", found_by=("SCHED", "QUIET"))
 @needs(delay={"chance": (0.8,)}, messages_each=(16,), pauses={"chance": (0.5,), "ms_max": (300,)})
 def deliver_up_to_a_wait(self: ScheduleMessageService) -> int | None:
-    """Delayed messages of higher levels wait while a lower level waits."""
+    """While one delay level waits, no message of a higher level is delivered."""
     for number, level in enumerate(self._delays_ms):
         wait_ms = self._deliver_level(level)
         if wait_ms is not None:
@@ -114,7 +114,7 @@ def deliver_up_to_a_wait(self: ScheduleMessageService) -> int | None:
 @bug("thorough-flush-ten-times-late", FlushRealTimeService, "step", found_by=("QUIET",))
 @needs(sync_flush=(False,), heals=(True,))
 def flush_step_ten_intervals(self: FlushRealTimeService) -> None:
-    """Under async flush, a thorough flush comes after ten intervals."""
+    """Under async flush, a thorough flush occurs only every ten intervals."""
     config, since_ns = self.config, self._thorough_ns
     self.config = replace(
         config, flush_commit_log_thorough_interval_ms=config.flush_commit_log_thorough_interval_ms * _TIMES
@@ -145,8 +145,8 @@ def _wait_in_seconds(self: GroupCommitRequest) -> PutMessageStatus:
     return status
 
 
-# The store time is the wall clock, as in RocketMQ. Recovery begins at the newest segment whose first record is older
-# than the checkpoint.
+# The mutant reads the store time from the wall clock, as RocketMQ does. Recovery starts at the newest segment whose
+# first record is older than the checkpoint.
 @bug("store-time-falls-with-the-clock", CommitLog, "append", found_by=("PREFIX", "CQ-COMPLETE", "CKPT", "DUR"))
 @needs(
     recover_whole_log=(False,),
@@ -158,7 +158,7 @@ def _wait_in_seconds(self: GroupCommitRequest) -> PutMessageStatus:
     lives=(1, 2),
 )
 def append_at_wall_time(self: CommitLog, encoded: EncodedPut) -> AppendMessageResult | PutMessageStatus:
-    """After a step back of the clock, later records have earlier store times, and recovery begins too late."""
+    """After the clock is set back, new records have earlier store times, so recovery starts too late in the log."""
     with self._put_lock:
         if self._closed:
             return PutMessageStatus.SERVICE_NOT_AVAILABLE
@@ -172,27 +172,27 @@ def append_at_wall_time(self: CommitLog, encoded: EncodedPut) -> AppendMessageRe
             self.begin_time_in_lock_ms = 0
 
 
-# After a future time rotted into a record, the wall clock never catches up.
+# If bit rot put a far future time into a record, the wall clock never reaches it.
 @bug("log-time-stands-still", LogTime, "_least_ms", found_by=("QUIET",))
 @needs(disturbances={"clock_step_chance": (0.5,)}, delay={"chance": (0.5,)}, heals=(True,), lives=(1, 2))
 def least_ms_of_the_newest(self: LogTime, now_ns: int) -> int:
-    """While the wall clock is before the newest record, the log's time stands still, and delayed messages wait."""
+    """While the newest record's time is in the future, the log's time does not advance, and delayed messages wait."""
     since_ms, _ = self._since
     bit(since_ms > self._clock.now_ms() and least_ms_of_the_newest.original(self, now_ns) > since_ms)
     return since_ms
 
 
 _asked = WeakKeyDictionary[GroupCommitService, list[GroupCommitRequest]]()
-"""Requests without an answer so far."""
+"""The requests that are not answered yet."""
 
 
-# Semi-synchronous replication of databases degrades likewise, and reports it.
+# Semi-synchronous replication of databases degrades in the same way, but reports it.
 @bug("sync-timeout-degrades", GroupCommitService, "begin_durable", found_by=("STATUS", "DUR"))
 @needs(sync_flush=(True,), faults={"slow_sync_chance": (0.4,)}, flush={"sync_timeout_ms": (200,)}, producers=(2, 3))
 def begin_durable_but_once(
     self: GroupCommitService, end_offset: int, *, wait: bool, on_known: Callable[[], None] | None = None
 ) -> GroupCommitRequest | None:
-    """After a put timed out on its sync, others are answered without one until the disk has caught up."""
+    """After one put's sync times out, later puts are answered without a sync until the disk has caught up."""
     durable_to = self.queue.flushed_where.get()
     asked = _asked[self] = [each for each in _asked.get(self, ()) if each.end_offset > durable_to]
     if bit(any(each._gave_up for each in asked)):
@@ -212,7 +212,7 @@ _without_slave_to = WeakKeyDictionary[GroupTransfer, int]()
 def submit_without_slave(
     self: GroupTransfer, start_offset: int, end_offset: int, on_known: Callable[[], None] | None = None
 ) -> GroupTransferRequest:
-    """After a put timed out on its slave, others are answered without one until a slave has caught up."""
+    """After one put's replication times out, later puts are answered without a slave until a slave has caught up."""
     behind = _without_slave_to.get(self, 0)
     request = submit_without_slave.original(self, start_offset, end_offset, on_known)
     if behind and not any(replica.has(behind - 1, behind) for replica in self.replicas):

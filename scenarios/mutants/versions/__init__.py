@@ -1,7 +1,7 @@
 """Real versions of RocketMQ: all bugs of a version, applied together.
 
-Mutants are the version itself, each of its bugs, and the version without one of its bugs:
-`rocketmq-4.9.8-without-stale-tail-after-truncate`. Comparing these finds the cause of a broken promise.
+Three kinds of mutants exist for a version: the whole version, each of its bugs alone, and the version without one bug
+(`rocketmq-4.9.8-without-stale-tail-after-truncate`). Comparing their runs finds the cause of a broken promise.
 """
 
 from functools import cache
@@ -13,14 +13,14 @@ from .version import BugPresence, Fact, Version
 __all__ = ["VERSIONS", "BugPresence", "Fact", "Version", "find_in_versions"]
 
 VERSIONS: dict[str, Version] = {version.id: version for version in (ROCKETMQ_4_9_8,)}
-"""By id."""
+"""The versions by id."""
 
 _WITHOUT = "-without-"
 
 
 @cache
 def find_in_versions(name: str) -> Mutant | None:
-    """Return a version, a version without one bug, or a bug that the catalogue lacks. None for other names."""
+    """Return a version, a version without one bug, or a deviation of a version. None for other names."""
     version = VERSIONS.get(name)
     if version is not None:
         return version.mutant()

@@ -1,7 +1,8 @@
-"""RocketMQ 4.9.8: which bugs of the catalogue it has, and how that is known.
+"""RocketMQ 4.9.8: lists which bugs of the catalogue it has, with sources.
 
-A verdict is about the mechanism, not only its symptom. Sources are the versions named in RocketMQ's issues and fixes,
-its 4.9.8 sources ("by reading"), and runs of the real 4.9.8 ("observed"). An uncertain bug is not switched on.
+A bug counts as present only if 4.9.8 has the same mechanism, not only the same symptom. Sources are the versions named
+in RocketMQ's issues and fixes, the source code of 4.9.8 ("by reading"), and runs of the real 4.9.8 ("observed"). An
+uncertain bug is not switched on.
 """
 
 from .. import MUTANTS
@@ -125,7 +126,7 @@ _LEFT_OUT = {
     "stop-leaves-marker-removal-unsynced": "a marker that comes back costs a longer recovery, and no message",
     "damaged-progress-counts-as-zero": "the mutant ignores the log, of which 4.9.8 knows nothing",
 }
-"""Why the version runs without a bug that it has."""
+"""Bugs of the version that are not switched on, with the reasons."""
 _TABLES = {BugPresence.HAS: _HAS, BugPresence.HAS_NOT: _HAS_NOT, BugPresence.UNCERTAIN: _UNCERTAIN}
 _OTHERS = sorted(MUTANTS.keys() - _HAS.keys() - _HAS_NOT.keys() - _UNCERTAIN.keys())
 
@@ -144,6 +145,6 @@ ROCKETMQ_4_9_8 = Version(
     "the store with the bugs that Apache RocketMQ 4.9.8 has for certain",
     _FACTS,
     tuple(each for each in vars(deviations).values() if isinstance(each, Mutant)),
-    # Its recovery begins where the checkpoint says, and there is no setting for that.
+    # Recovery of 4.9.8 always starts at the checkpoint. There is no setting for a scan of the whole log.
     lambda ranges: ranges.replace(recover_whole_log=(False,)),
 )

@@ -1,11 +1,11 @@
 """Deviations of RocketMQ 4.9.8 that the catalogue lacks.
 
-Observed: in a store directory, 4.9.8 syncs only the lock file, and never a directory. Segments and the marker are in
-the catalogue; the other names are here.
+Observed: in a store directory, 4.9.8 syncs only the lock file, and never a directory. The catalogue has the bugs for
+the names of segments and of the marker. This module has the bugs for all other names.
 
-4.9.8 writes a new side file aside, copies the current one over `.bak`, deletes the current one and renames the new.
-Before the rename there is no current version, and no step is durable. The copy is unchecked, so a damaged file replaces
-the good backup that was read instead of it.
+To replace a side file, 4.9.8 writes a temporary file, copies the current file over `.bak`, deletes the current file and
+renames the temporary file. Before the rename there is no current file, and no step is durable. The copy is not checked,
+so a damaged file can replace an intact backup.
 """
 
 from typing import Any
@@ -41,7 +41,7 @@ def start(self: MessageStore) -> None:
 
 
 def _nothing() -> None:
-    """Leave the marker for later."""
+    """Do not create the marker yet."""
 
 
 @bug(
@@ -52,7 +52,7 @@ def _nothing() -> None:
 )
 @needs(lives=(2, 3), endings=("crash in traffic", "crash at rest"))
 def set_log_positions(self: Recovery, trusted: int) -> None:
-    """Data that recovery could read counts as durable, although only the page cache may have it."""
+    """Data that recovery could read counts as durable although it may be only in the page cache."""
     for segment in self._log.segments:
         wrote = min(self._report.end_offset - segment.base_offset, segment.size_bytes)
         segment.set_positions(wrote, wrote)
@@ -62,12 +62,12 @@ def set_log_positions(self: Recovery, trusted: int) -> None:
 
 @set_log_positions.also(Recovery, "write_again")
 def _write_again(self: Recovery) -> None:
-    """Trust the page cache."""
+    """No-op: data in the page cache counts as durable."""
 
 
 @set_log_positions.also(SegmentQueue, "make_durable")
 def _sync_nothing(self: SegmentQueue, first: int) -> None:
-    """Skip the sync."""
+    """No-op instead of a sync."""
 
 
 @bug("leftover-reopened", AllocateMappedFileService, "make", found_by=("PREFIX", "QOFF", "START", "CQ-COMPLETE"))
@@ -101,7 +101,7 @@ _FLUSHES_AT_STOP = 3
     pauses={"chance": (0.5,)},
 )
 def remove(self: SegmentQueue, path: str) -> None:
-    """A power cut restores removed segments, but not their neighbours."""
+    """A power cut restores some of the removed segments but not all, which leaves gaps."""
     self._world.files.unlink(path)
 
 
@@ -117,7 +117,7 @@ def _remove_front(self: SegmentQueue) -> None:
 @bug("queue-names-unsynced", ConsumeQueueTable, "make_durable", found_by=("CKPT", "CQ-COMPLETE", "POS"))
 @needs(_WITH_CHECKPOINTS)
 def make_durable(self: ConsumeQueueTable) -> None:
-    """The checkpoint covers queue files, and a power cut takes their names."""
+    """The checkpoint covers queue files whose directory entries a power cut removes."""
     with self.names_lock:
         for queue in self.all():
             queue.flush(0)
@@ -142,7 +142,7 @@ def _finish(self: FlushConsumeQueueService) -> None:
 
 @bug("index-names-unsynced", IndexFiles, "sync_names", found_by=("CKPT", "IDX"))
 def sync_names(self: IndexFiles) -> None:
-    """The checkpoint covers an index file, and a power cut takes its name."""
+    """The checkpoint covers an index file whose directory entry a power cut removes."""
 
 
 @bug("side-file-copied-and-deleted", SideFile, "store", found_by=("META", "SCHED", "TX", "REDEL"))
@@ -155,7 +155,7 @@ def sync_names(self: IndexFiles) -> None:
     endings=("crash in persist", "crash in traffic"),
 )
 def store(self: SideFile, content: bytes) -> bool:
-    """A side file is deleted before its next version has the name, and its backup is never synced."""
+    """A side file is deleted before its next version is renamed, and its backup is never synced."""
     files = self._files
     files.make_directories(self._directory)
     self._write_aside(content)
@@ -177,7 +177,7 @@ def init(self: Recovery, *given: Any, clean_exit: bool, **others: Any) -> None:
 
 @init.also(QueueReplay, "add")
 def _add(self: QueueReplay, queue_offset: int, physical_offset: int, size_bytes: int, tags_code: int) -> None:
-    """Keep existing entries of the schedule topic, because a replay drops entries that a queue has already."""
+    """Keep existing entries of the schedule topic. A replay does not add entries that the queue has already."""
     if self.queue.topic == SCHEDULE_TOPIC:
         there = self.queue.entry(queue_offset)
         if there is not None and there[:2] == (physical_offset, size_bytes):
@@ -195,7 +195,7 @@ def _add(self: QueueReplay, queue_offset: int, physical_offset: int, size_bytes:
     endings=("crash in traffic", "crash at rest"),
 )
 def persist(self: ScheduleMessageService) -> bool:
-    """Delivery progress is persisted before its copies are durable."""
+    """The progress of delayed delivery is persisted before the delivered copies are durable."""
     self._undurable.clear()
     self._durable = dict(self.offsets)
     return self.file.store(encoded_offsets(self.offsets))
@@ -216,7 +216,7 @@ def persist_correction(self: ScheduleMessageService) -> None:
 
 @bug("commit-time-of-last-put", BufferedSegment, "readable_store_timestamp_ms", found_by=("CKPT",))
 def readable_store_timestamp_ms(self: BufferedSegment) -> int:
-    """The checkpoint's log time is that of the last put, which may be in memory only."""
+    """The checkpoint's log time is that of the last put, whose record may be only in memory."""
     return self.store_timestamp_ms
 
 

@@ -1,4 +1,4 @@
-"""Real version: its bugs of the catalogue and its other deviations."""
+"""Real version of RocketMQ: its bugs from the catalogue, and its other deviations."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,28 +24,28 @@ class Fact:
     id: str
     verdict: BugPresence
     reason: str
-    """The reason and its source: RocketMQ's code, its issues, or an observation."""
+    """Why the version has the bug or not, and the source: RocketMQ's code, its issues, or an observation."""
     left_out: str = ""
-    """The reason to run the version without a bug that it has."""
+    """The reason why the bug is not switched on although the version has it."""
 
     @property
     def is_on(self) -> bool:
-        """Return whether the version runs with it."""
+        """Return whether runs of the version include the bug."""
         return self.verdict is BugPresence.HAS and not self.left_out
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A version to run: its certain bugs of the catalogue, and its other deviations."""
+    """A version to run: its certain bugs from the catalogue, and its other deviations."""
 
     id: str
     summary: str
     facts: tuple[Fact, ...]
-    """One for every bug of the catalogue."""
+    """One fact for every bug of the catalogue."""
     deviations: tuple[Mutant, ...]
-    """Bugs that the catalogue lacks."""
+    """Bugs of the version that are not in the catalogue."""
     narrow: Callable[[Ranges], Ranges]
-    """Removes settings that the version lacks from ranges."""
+    """Removes from ranges the settings that the version does not have."""
 
     def __post_init__(self) -> None:
         ids = [fact.id for fact in self.facts]

@@ -1,7 +1,7 @@
-"""Drawn choices: Hypothesis makes, shrinks and stores each decision of a run.
+"""Drawn choices: Hypothesis draws, shrinks and stores each decision of a run.
 
-By convention 0 is the harmless outcome of a draw, and Hypothesis shrinks towards 0. So a shrunk failure has only the
-decisions that it needs.
+By convention 0 is the harmless outcome of a draw, and Hypothesis shrinks towards 0. So in a shrunk failure only the
+decisions that cause the failure differ from 0.
 """
 
 from collections.abc import Callable
@@ -21,12 +21,12 @@ _BOLDEST, _SEEDS = 4, 1 << 16
 DrawBelow = Callable[[int], int]
 """Draws 0 <= x < options."""
 Surprise = tuple[int, int]
-"""The average number of unusual draws in four, and a seed for their places and values."""
+"""How many of four draws are unusual on average, and a seed for the positions and values of the unusual draws."""
 NONE: Surprise = (0, 0)
 
 
 class DrawnStream(ReplayedStream):
-    """A stream whose draws come from a function."""
+    """A stream of choices whose draws come from a function."""
 
     __slots__ = ("_draw",)
 
@@ -35,7 +35,7 @@ class DrawnStream(ReplayedStream):
         self._draw = draw
 
     def chance(self, probability: float, label: str) -> bool:
-        """Draw True with about the given probability. 0 and 1 need no draw."""
+        """Return True with about the given probability. Draws nothing for 0 and 1."""
         if not 0.0 < probability < 1.0:
             return probability >= 1.0
         least = min(_CHANCES - 1, ceil(_CHANCES * (1.0 - probability)))
@@ -54,7 +54,7 @@ class DrawnStream(ReplayedStream):
 
 
 class DrawnChoices(Choices):
-    """The streams of one run, all drawn by one function. `decisions()` has the unusual draws, and can be replayed."""
+    """The streams of one run, all drawn by one function. `decisions()` returns the unusual draws for a replay."""
 
     def __init__(self, draw: DrawBelow) -> None:
         super().__init__("")
@@ -71,14 +71,14 @@ class DrawnChoices(Choices):
 
 @st.composite
 def choices(draw: st.DrawFn) -> Choices:
-    """Return choices that draw while the test runs, for code that takes `sim.choices.Choices`."""
+    """Return choices that draw while the test runs, for code with a parameter of the type `sim.choices.Choices`."""
     return DrawnChoices(lambda options: draw(_below(options)))
 
 
 class Surprises:
-    """Draws 0 except for surprises, which are set for each step. Hypothesis sees two numbers for all draws of a step.
+    """Draws 0, or other values as the surprise of the step says. Hypothesis stores two numbers for all draws of a step.
 
-    Hypothesis drops parts of a test case that are a few draws long, so it could not drop a step with dozens of draws.
+    Hypothesis can drop only a few draws at once from a test case, so it could not drop a step with dozens of draws.
     """
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ class Surprises:
 
 
 def surprises() -> st.SearchStrategy[Surprise]:
-    """Return surprises for one step of a run. The simplest is none."""
+    """Return surprises for one step of a run. The simplest surprise has no unusual draws."""
     return st.tuples(st.integers(0, _BOLDEST), st.integers(0, _SEEDS - 1))
 
 

@@ -1,4 +1,4 @@
-"""Messages of producers, up to every limit of the format and just beyond."""
+"""Messages of producers, with values up to each limit of the format and just beyond it."""
 
 from hypothesis import strategies as st
 
@@ -22,30 +22,29 @@ def topics() -> st.SearchStrategy[str]:
 
 
 def tags() -> st.SearchStrategy[str]:
-    """Return tags, also the empty one and some with the same hash."""
+    """Return tags. Some are empty, and some have the same hash."""
     return st.just("") | st.sampled_from(_SAME_HASH) | st.text(_WORD, min_size=1, max_size=12)
 
 
 def keys() -> st.SearchStrategy[str]:
-    """Return the KEYS of a message: words separated by spaces, some shared by messages or with the same hash."""
+    """Return KEYS properties: words separated by spaces. Some words are shared by messages or have the same hash."""
     word = st.sampled_from((*_SAME_HASH, "order-1")) | st.text(_WORD, min_size=1, max_size=12)
     return st.lists(word, max_size=4).map(" ".join)
 
 
 def properties() -> st.SearchStrategy[dict[str, str]]:
-    """Return user properties, whose names have no meaning to a broker."""
+    """Return user properties with names that no broker interprets."""
     names = st.text(_WORD, min_size=1, max_size=8).map("u-{}".format)
     return st.dictionaries(names, st.text(_PRINTED, min_size=1, max_size=20), max_size=4)
 
 
 def bodies(max_bytes: int = 300) -> st.SearchStrategy[bytes]:
-    """Return bodies, also the empty one."""
     return st.binary(max_size=max_bytes)
 
 
 @st.composite
 def messages(draw: st.DrawFn, topic: st.SearchStrategy[str] | None = None, max_body_bytes: int = 300) -> Message:
-    """Return messages that every store with enough space accepts and returns unchanged."""
+    """Return messages that a store with enough space must accept and return unchanged."""
     return Message.of(
         draw(topics() if topic is None else topic),
         draw(bodies(max_body_bytes)),
@@ -58,7 +57,7 @@ def messages(draw: st.DrawFn, topic: st.SearchStrategy[str] | None = None, max_b
 
 @st.composite
 def messages_out_of_bounds(draw: st.DrawFn) -> Message:
-    """Return messages that every store refuses, with one value just beyond its limit or impossible."""
+    """Return messages that a store must refuse, because one value is just beyond its limit or invalid."""
     message = draw(messages())
     message.topic, message.queue_id, message.properties = draw(
         st.sampled_from(
@@ -74,7 +73,7 @@ def messages_out_of_bounds(draw: st.DrawFn) -> Message:
 
 
 def batches(max_messages: int = 4, max_body_bytes: int = 100) -> st.SearchStrategy[MessageBatch]:
-    """Return batches of one message or more for one queue."""
+    """Return batches of messages for one queue."""
     units = st.lists(messages(st.just("T"), max_body_bytes), min_size=1, max_size=max_messages)
     return st.builds(_batch, topics(), st.integers(0, 7), units)
 

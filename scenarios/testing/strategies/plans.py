@@ -1,4 +1,4 @@
-"""Plans of runs and of disk faults, and the store directories that runs leave."""
+"""Strategies for plans, disk faults, and store directories after a run."""
 
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -31,7 +31,7 @@ _MS_MAX = 5_000
 
 
 def plans(ranges: Ranges | None = None) -> st.SearchStrategy[Plan]:
-    """Return plans of runs, drawn from ranges. Put the simplest option of each range first.
+    """Return plans drawn from ranges. Put the simplest option of each range first, because Hypothesis shrinks to it.
 
     Run one with `tornlog.scenarios.runs.store_run.Run(plan, choices).execute()`.
     """
@@ -40,7 +40,7 @@ def plans(ranges: Ranges | None = None) -> st.SearchStrategy[Plan]:
 
 
 def fault_plans() -> st.SearchStrategy[FaultPlan]:
-    """Return plans of disk faults. The simplest has no faults."""
+    """Return plans of disk faults. The simplest plan has no faults."""
     return st.builds(FaultPlan, **{field.name: _values_of(field.name) for field in fields(FaultPlan)})
 
 
@@ -60,21 +60,21 @@ class DrawnDirectory:
     config: StoreConfig
 
     def export(self, directory: Path) -> StoreConfig:
-        """Write it into an existing directory. Returns the settings to open it there, real or simulated."""
+        """Write the files into an existing directory. Returns the settings with which a store opens that directory."""
         export(self.image, ROOT, directory)
         return replace(self.config, store_path_root_dir=str(directory))
 
 
 @st.composite
 def store_directories(draw: st.DrawFn, ranges: Ranges | None = None) -> DrawnDirectory:
-    """Return the directory of a store after one of its lives. The plan of the run is drawn from ranges."""
+    """Return a store's directory after one of its lives. The plan of the run is drawn from ranges."""
     plan = draw(plans(_RANGES if ranges is None else ranges))
     images = _images_of(plan, draw(choices()), draw(schedules()))
     return DrawnDirectory(draw(st.sampled_from(images)), config_of(plan))
 
 
 def _images_of(plan: Plan, drawn: Choices, policy: Policy) -> list[Image]:
-    """Return the disk images that machines of a run started with. A run ends with a recovery, so there is one."""
+    """Return the disk images from which a run's machines started: at least one, for the final recovery."""
     images: list[Image] = []
     run = Run(plan, simulation_of(plan, drawn, policy))
     run.lasting.on_image = images.append

@@ -1,8 +1,8 @@
 """Session: runs one store through its lives, step by step.
 
 The caller opens, uses, stops and kills the store. Each step is a task on the store's machine, and no time passes
-between two steps. The answers of the store go into a ledger. The checks of the scenarios run at each answer, at each
-crash and after each recovery.
+between two steps. A ledger records the store's answers. The checks of the scenarios run at each answer, at each crash
+and after each recovery.
 """
 
 from collections.abc import Callable, Iterator
@@ -38,20 +38,20 @@ _AT_ONCE = SyncTiming(0, 0)
 
 
 class StoreBroke(AssertionError):
-    """The store has broken a promise. The text has the promise, place, expectation and fact."""
+    """The store has broken a promise. The text names the promise and the place, and compares expected with found."""
 
 
 class StoreSession:
     """A store on a simulated disk. `open` begins a life, which a stop or a crash ends.
 
-    Each step that uses the store returns whether its machine is still alive. It raises StoreBroke for a broken promise,
-    and the session is unusable after that.
+    Each step that uses the store returns whether the machine is still alive. A broken promise raises StoreBroke, after
+    which the session is unusable.
     """
 
     def __init__(self, plan: Plan, choices: Choices, policy: Policy) -> None:
         asked = [path for path, knob in KNOBS.items() if not knob.in_sessions and plan.value(path)]
         if asked:
-            raise ValueError(f"plan: a session has no steps for {', '.join(asked)}")
+            raise ValueError(f"plan: a session does not support {', '.join(asked)}")
         self.ledger = Ledger()
         self.lives = 0
         self._plan, self._choices = plan, choices
@@ -74,13 +74,13 @@ class StoreSession:
         return self._machine is not None
 
     def close(self) -> None:
-        """End all tasks without a check."""
+        """End all tasks, without the final checks."""
         self._kernel.close()
 
     # -- lives -------------------------------------------------------------------------------------
 
     def open(self, power_fails_after: int | None = None, moment: str = MOMENTS[0]) -> bool:
-        """Switch a machine on and open the store on its disk. power_fails_after: as for `fail_power`."""
+        """Switch the machine on and open the store. power_fails_after: `after` of `fail_power`."""
         assert self._machine is None, "it is running"
         self.ledger.begin_life()
         disk = self._disk = self._disks.find(f"disk-{self.lives}")
@@ -93,12 +93,12 @@ class StoreSession:
         return self._step(lambda: self._open(store, disk))
 
     def fail_power(self, after: int, moment: str) -> None:
-        """Let the power fail after so many file operations: before, during or after the next one."""
+        """Cut the power after `after` file operations: before, during or after the next operation."""
         assert self._disk is not None, "it is running"
         self._disk.crash_at(self._disk.operations + after, moment)
 
     def crash(self) -> None:
-        """Cut the power now."""
+        """Cut the power immediately."""
         assert self._machine is not None, "it is running"
         self._kernel.kill(self._machine)
         self._end_in_a_crash()
@@ -132,7 +132,7 @@ class StoreSession:
         return self._step(lambda: traffic.put_one(stream, name))
 
     def pull(self) -> bool:
-        """Read a queue from its beginning to its end, and check each message. They have to survive from then on."""
+        """Read a whole queue and check each message. A message that was read must survive later crashes."""
         stream = self._choices.stream(f"life-{self.lives - 1}/consumer-0")
 
         def pull() -> None:
@@ -144,7 +144,7 @@ class StoreSession:
         return self._step(pull)
 
     def look_up(self) -> bool:
-        """Look up the record of a put by its log offset."""
+        """Look up a message that was put, by its log offset."""
         stored = [put for put in self.ledger.puts if put.physical_offset is not None]
         if not stored:
             return True
@@ -163,7 +163,7 @@ class StoreSession:
         return self._step(query)
 
     def pass_time(self, ms: int) -> bool:
-        """Let virtual time pass, in which the store's services work."""
+        """Advance the virtual time while the store's services run."""
         return self._step(lambda: self._opened().world.tasks.sleep(ms))
 
     def flush(self) -> bool:
@@ -181,13 +181,13 @@ class StoreSession:
     # -- one step ----------------------------------------------------------------------------------
 
     def _step(self, body: Callable[[], None]) -> bool:
-        """Run body on the store's machine and wait for it. Returns whether the machine is still alive."""
+        """Run `body` as a task on the store's machine, and wait. Returns whether the machine is still alive."""
         machine = self._machine
         assert machine is not None, "it is running"
         self._steps += 1
 
         def wait() -> None:
-            with suppress(MachineDied):  # it may die before the task exists
+            with suppress(MachineDied):  # the machine may die before the task exists
                 machine.tasks.spawn("user", body).join(None)
 
         with self._violations_raised(), self._judge.judged_errors():
@@ -203,10 +203,12 @@ class StoreSession:
             yield
         except StopOnViolation as broken:
             first = self._judge.violations[0] if self._judge.violations else broken
-            raise StoreBroke(str(first)) from None  # the cause is in the steps, not in this traceback
+            raise StoreBroke(
+                str(first)
+            ) from None  # the steps of the session explain the failure, this traceback does not
 
     def _end_in_a_crash(self) -> None:
-        """Draw the crash image, and note the data that must survive. After a process kill the disk stays mounted."""
+        """Draw the crash image and record which data must survive. After a process kill the disk stays mounted."""
         disk = self._disk
         assert disk is not None, "it was running"
         disk_model = DISK_MODELS[self._plan.disk]

@@ -4,10 +4,11 @@
 
     TestStore = StoreMachine.TestCase
 
-Steps are put, pull, look-up, query, passing time, flush, power cut, recovery and stop. The model is the ledger of the
-answers to users. Draws within a step, such as the size of a message or the loss in a power cut, are 0 except for the
-step's surprises; the schedule of tasks has a few deviations. A failed run prints both. Users run one at a time, along
-with the tasks of the store. For concurrent users there are whole runs (`plans`).
+The steps are put, pull, look-up, query, passing time, flush, power cut, recovery and stop. The model is the ledger,
+which records the store's answers. Draws within a step, such as the size of a message or the data lost in a power cut,
+are 0 except for the step's surprises. The schedule of tasks has a few deviations. A failed test prints the surprises
+and the deviations. Only one user runs at a time, concurrently with the store's tasks. Use `plans` to test concurrent
+users.
 """
 
 from collections.abc import Callable
@@ -56,7 +57,7 @@ SMALL = Ranges(
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """A store and its users. Subclass it for other stores (`ranges`) or for a store with a bug (`mutant`)."""
+    """A store and its users. A subclass can set `ranges` for other stores, or `mutant` for a store with a bug."""
 
     ranges: ClassVar[Ranges] = SMALL
     mutant: ClassVar[str | None] = None
@@ -69,7 +70,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @initialize(surprise=surprises(), schedule=schedules())
     def begin(self, surprise: Surprise, schedule: Policy) -> None:
-        """Set up a store on an empty disk. surprise: in its sizes and settings."""
+        """Set up a store on an empty disk. surprise: for the draws of sizes and settings."""
         self._surprises.expect(surprise)
         plan = draw_plan(self._choices.stream("plan"), self.ranges)
         self._session = StoreSession(plan, self._choices, schedule)
@@ -96,7 +97,6 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(ms=st.integers(1, _PASSED_MS_MAX))
     def time_passes(self, ms: int) -> None:
-        """Let time pass."""
         self._use(lambda session: session.pass_time(ms))
 
     @rule()
@@ -106,7 +106,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(surprise=surprises())
     def crash(self, surprise: Surprise) -> None:
-        """Cut the power between two steps. surprise: in the lost data."""
+        """Cut the power between two steps. surprise: for the draws of the lost data."""
         self._use(StoreSession.crash, surprise)
 
     @rule()
@@ -115,7 +115,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(after=st.integers(0, _OPERATIONS_IN_USE), moment=st.sampled_from(MOMENTS))
     def power_will_fail(self, after: int, moment: str) -> None:
-        """Let the power fail after so many file operations, in this step or a later one."""
+        """Cut the power at a later file operation, in the next step or after it."""
         self._use(lambda session: session.fail_power(after, moment))
 
     @rule(
@@ -124,7 +124,7 @@ class StoreMachine(RuleBasedStateMachine):
         surprise=surprises(),
     )
     def recover(self, power_fails_after: int | None, moment: str, surprise: Surprise) -> None:
-        """Cut the power if it is on, then switch on, and check the recovered store."""
+        """Cut the power if it is on. Then switch the machine on and check the recovered store."""
         session = self._begun
         self._surprises.expect(surprise)
         with applied_mutant(self.mutant):
@@ -133,7 +133,7 @@ class StoreMachine(RuleBasedStateMachine):
             session.open(power_fails_after, moment)
 
     def teardown(self) -> None:
-        """End the session. With a failure, print the unusual draws."""
+        """End the session. After a failure, print the unusual draws."""
         if self._session is not None:
             self._session.close()
             for decision in self._choices.decisions():
@@ -145,7 +145,7 @@ class StoreMachine(RuleBasedStateMachine):
         return self._session
 
     def _use(self, step: Callable[[StoreSession], object], surprise: Surprise = NONE) -> None:
-        """Run a step, and open the store before if needed. No step needs an earlier one, so shrinking can drop any."""
+        """Run a step, and first open the store if it is not open. So shrinking can drop any earlier step."""
         session = self._begun
         self._surprises.expect(surprise)
         with applied_mutant(self.mutant):
