@@ -1,7 +1,7 @@
 """Disk models: the crash losses and the faults of each kind of disk.
 
-A scenario names the disks it may run on, and each seed draws one. `scenarios.oracle.guarantees` lists the guarantees
-that hold on each.
+A scenario names the disk models on which it may run, and each seed draws one of them. `scenarios.oracle.guarantees`
+lists the guarantees on each model.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,23 +10,26 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class DiskModel:
-    """One kind of disk under one kind of file system."""
+    """A kind of disk with a kind of file system."""
 
     name: str
     meaning: str
     crashes: Sequence[str]
-    """Ways a life may end, as names in `PROFILES`. Repeated names are drawn more often."""
+    """The crash profiles that may end a life, by their names in `PROFILES`. A repeated name is drawn more often."""
     faults: Mapping[str, Sequence[float | str]] = field(default_factory=dict)
-    """Faults while the disk runs: fields of FaultPlan with the values to draw from."""
+    """Faults during operation: fields of FaultPlan, each with the values to draw from."""
     rot: Mapping[str, Sequence[float | str]] = field(default_factory=dict)
-    """Faults while the machine is off: fields of RotPlan."""
+    """Faults while the machine is off: fields of RotPlan, each with the values to draw from."""
     needs_whole_log: bool = False
     """Whether the checkpoint may cover data that is not durable. Recovery must then compare the queues with the
     whole log."""
     capacity_bytes: Sequence[int] = ()
     """Capacity during traffic; empty: unlimited."""
     is_sound: bool = True
-    """Whether the disk has room, honours syncs and keeps its data. Runs of several machines use sound disks only."""
+    """Whether the disk has enough space, makes synced data durable and preserves it.
+
+    Runs of several machines use sound disks only.
+    """
 
 
 DISK_MODELS: dict[str, DiskModel] = {

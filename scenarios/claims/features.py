@@ -1,10 +1,11 @@
 """Features: the optional parts of a plan, one spec class for each.
 
-The fields of a spec are knobs. A knob holds the options of its default range, its plain value and its lower bound.
-Ranges, drawing, parsing, shrinking and the limits of sessions are derived from it, so a new knob needs one field here
-and the code that uses it.
+The fields of a spec class are knobs. A knob defines its default options, its plain value and its lower bound. Ranges,
+drawing, parsing, shrinking and the limits of sessions use these definitions. So a new knob needs one field here and the
+code that uses its value.
 
-Sizes are bytes, times ms of virtual time. A chance is per message unless the field says otherwise.
+Sizes are in bytes, times in ms of virtual time. A chance is a probability per message unless its docstring names
+another unit.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,26 +20,26 @@ class Knob:
     """The properties of one field of a plan."""
 
     options: Sequence[Any]
-    """Values to draw from if a scenario does not narrow them. The first is the default."""
+    """Values to draw from if the scenario does not narrow them. The first value is the default."""
     plain: Any = None
-    """The value of the plainest plan, which shrinking tries. None: shrinking does not change the knob."""
+    """The value in the simplest plan. Shrinking tries it. None: shrinking does not change the knob."""
     least: int | None = None
     """The lowest value that shrinking tries; None: shrinking does not lower it."""
     weight: int = 0
-    """How much of the run the feature adds. Shrinking tries heavy knobs first."""
+    """How much the feature adds to a run. Shrinking tries knobs with a greater weight first."""
     in_sessions: bool = True
-    """Whether a session, which runs one step at a time, supports it."""
+    """Whether a session supports the knob. A session runs one step at a time."""
 
 
 def knob(*options: Any, plain: Any = None, least: int | None = None, weight: int = 0, in_sessions: bool = True) -> Any:
-    """Return a dataclass field that is a knob."""
+    """Return a dataclass field for a knob."""
     assert options, "a knob needs a default"
     assert plain is None or least is None, "shrinking either takes the plain value or lowers step by step"
     return field(default=options[0], metadata={_KEY: Knob(options, plain, least, weight, in_sessions)})
 
 
 def knobs_of(kind: type) -> Iterator[tuple[str, Knob]]:
-    """Yield the knobs of a dataclass by name. A field without a knob always has its default."""
+    """Yield the name and knob of each field that has a knob. Other fields always have their default."""
     for each in fields(kind):
         if _KEY in each.metadata:
             yield each.name, each.metadata[_KEY]
@@ -58,7 +59,7 @@ class MessagePlan:
     batch_chance: float = knob(0.0, 0.0, 0.2, plain=0.0)
     illegal_chance: float = knob(0.0, 0.0, 0.1, plain=0.0)
     longest_chance: float = knob(0.0, plain=0.0)
-    """Of a put that goes straight to its queue, to have properties near the longest that a record can hold."""
+    """The probability that a plain put, neither delayed nor transactional, has properties near the maximum length."""
     no_wait_chance: float = knob(0.0, 0.0, 0.2, plain=0.0)
 
 
@@ -72,7 +73,7 @@ class PausePlan:
 
 @dataclass(frozen=True, slots=True)
 class FlushPlan:
-    """Timeouts and intervals of flushing."""
+    """Timeouts and intervals of flushes."""
 
     sync_timeout_ms: int = knob(5000)
     """How long a put waits for its flush under SYNC_FLUSH."""
@@ -81,13 +82,13 @@ class FlushPlan:
 
 @dataclass(frozen=True, slots=True)
 class IndexPlan:
-    """The key index, its keys and its users."""
+    """The key index, the keys of messages, and the users of the index."""
 
     slots: int = knob(0, 5, 40, plain=0)
-    """Hash slots of an index file; 0 turns the index off."""
+    """The number of hash slots in an index file. 0 turns the index off."""
     entries: int = knob(5, 12, 200)
     keys_chance: float = knob(0.0, plain=0.0)
-    """Of a message, to have keys shared with others, including a UNIQ_KEY."""
+    """The probability that a message has keys that other messages have too, including a UNIQ_KEY."""
     seekers: int = knob(0, plain=0, weight=1)
     """The number of users that look messages up by key."""
 
@@ -100,7 +101,7 @@ class MemoryPlan:
     """Whether puts go to a buffer of the process first. Takes effect under ASYNC_FLUSH only."""
     warm_files: bool = knob(False, False, True, plain=False)
     error_chance: float = knob(0.0)
-    """Of a life, that an unexpected error ends one service in it."""
+    """The probability, per life, that an unexpected error ends one service."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +113,14 @@ class DelayPlan:
 
 @dataclass(frozen=True, slots=True)
 class TransactionPlan:
-    """Half messages, which are decided later or never."""
+    """Half messages, which producers commit or roll back later or never."""
 
     chance: float = knob(0.0, plain=0.0, weight=4, in_sessions=False)
 
 
 @dataclass(frozen=True, slots=True)
 class LightQueuePlan:
-    """Messages that are also in light queues."""
+    """Messages that also go to light queues."""
 
     chance: float = knob(0.0, plain=0.0, weight=2, in_sessions=False)
 
@@ -140,7 +141,7 @@ class RetentionPlan:
     deletes_segments: bool = knob(False, plain=False, weight=2, in_sessions=False)
     """Whether old log segments are deleted."""
     deletes_queues: bool = knob(False)
-    """Whether queues without messages are deleted too, while others put and pull. Needs deletes_segments."""
+    """Whether queues without messages are deleted too, concurrently with puts and pulls. Needs deletes_segments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,39 +151,39 @@ class StartPlan:
     second: bool = knob(False, plain=False, weight=1)
     """Whether a second store is started on the directory during traffic."""
     skipped_numbers_max: int = knob(0, plain=0, weight=1, in_sessions=False)
-    """The most numbers that a queue skips at a restart, as after a restart of 4.9.8; 0: none."""
+    """The maximum number of queue offsets that a queue skips at a restart, as after a restart of 4.9.8."""
 
 
 @dataclass(frozen=True, slots=True)
 class DirectoryPlan:
-    """Where the directories of a single store are, on a disk that starts without them."""
+    """The directories of a single store. They do not exist on the disk at first."""
 
     root: str = knob("/store", plain="/store")
-    """The configured root. A relative path starts at the working directory."""
+    """The configured root directory. A relative path starts at the working directory."""
     log_directories: int = knob(1, plain=1)
-    """The number of log directories. Several are outside the root, two new levels each."""
+    """The number of log directories. If there are several, each is outside the root in a new parent directory."""
     killed_in_creation: bool = knob(False, plain=False)
-    """Whether an earlier process is killed while it creates the root."""
+    """Whether an earlier process was killed while it created the root."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterPlan:
-    """The machines of a cluster. The defaults describe a single store."""
+    """The machines of a cluster. By default there is a single store."""
 
     slaves: int = knob(0, plain=1, weight=4)
-    """The number of slaves; 0: no slave and no network."""
+    """The number of slaves. 0: no slave and no network."""
     sync_master: bool = knob(False, plain=False)
     """Whether puts wait for a slave."""
     slave_sync_flush: bool = knob(False, plain=False, weight=1)
-    """Whether the offset that a slave reports is durable there."""
+    """Whether slaves use sync flush, so that a slave reports only offsets that are durable on its disk."""
     slave_timeout_ms: int = knob(3000)
     """How long a put waits for a slave."""
     transfer_batch_bytes: int = knob(32_768, plain=32_768, weight=2)
-    """The most log bytes in one frame."""
+    """The maximum number of log bytes in a replication frame."""
     flipped_bit_chance: float = knob(0.0)
-    """Of a life of a slave, that its dispatch receives a record with one wrong bit in queueOffset."""
+    """The probability, per life of a slave, that its dispatch receives a record with one flipped bit in queueOffset."""
     gathers: bool = knob(False, plain=False, weight=3)
-    """Whether users start only after slaves follow the master, or after a timeout."""
+    """Whether users wait, up to a timeout, until slaves follow the master."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,42 +191,53 @@ class BrokerPlan:
     """The broker and its clients. By default users call the store directly."""
 
     serves: bool = knob(False)
-    """Whether there is a broker. Producers and consumers are then clients on other machines."""
+    """Whether the run has a broker. Producers and consumers are then clients on other machines."""
     send_timeout_ms: int = knob(3_000)
-    """How long a producer waits for an answer before it sends again."""
+    """How long a producer waits for an answer before it repeats the send."""
     sends_max: int = knob(3, plain=1, weight=2)
-    """How often a producer sends a message before it gives up."""
+    """How many times a producer sends a message before it gives up."""
     suspend_ms: int = knob(5_000)
     """How long the broker holds a pull that finds no message."""
     pull_messages_max: int = knob(8, plain=32)
     commits_with_pulls: bool = knob(True, plain=True, weight=1)
-    """Whether consumers commit with the next pull instead of in a request of its own."""
+    """Whether consumers commit an offset with the next pull instead of in a separate request."""
     consumer_restart_chance: float = knob(0.0, plain=0.0, weight=4)
-    """Of a consumer, at the end of each life of the broker, to restart from its committed offsets."""
+    """The probability, per consumer and life of the broker, that the consumer restarts from its committed offsets."""
     send_back_chance: float = knob(0.0, plain=0.0, weight=3)
-    """Of a delivered message, that the consumer sends it back for a later retry."""
+    """The probability that a consumer sends a delivered message back for a later retry."""
     client_death_chance: float = knob(0.0, plain=0.0, weight=4)
-    """Of a producer's machine to die in a send, a consumer's with undone messages, a tailing consumer's after a
-    pull."""
+    """The probability that a client's machine dies.
+
+    Producers die during a send, consumers with unprocessed messages, tailing consumers after a pull.
+    """
     tailing_consumers: int = knob(0, plain=0, weight=2)
-    """The number of consumers that follow one queue each from its end, each in a group of its own."""
+    """The number of consumers that each follow one queue from its end. Each has its own group."""
     tasks_each: int = knob(1, plain=1, weight=3)
     """The number of broker tasks for each kind of request."""
     buffer_bytes: int = knob(65_536, plain=65_536)
     """How many bytes of a stream may be in flight or unread before the sender waits."""
     rest_ms_max: int = knob(0, plain=0, weight=1)
-    """How long a life of the broker continues at most after the producers are done."""
+    """The maximum time that a life of the broker continues after the producers are done."""
     work_ms: int = knob(1, plain=1)
-    """How long a consumer works on the messages of one pull; 0: its next pull meets messages as they arrive."""
+    """How long a consumer processes the messages of one pull. 0: it pulls again immediately, while messages arrive."""
     off_ms_max: int = knob(1_000, plain=1)
-    """How long the broker's machine is off at most between two lives."""
+    """The maximum time that the broker's machine is off between two lives."""
     masters: int = knob(1, plain=1, weight=4)
-    """The number of masters that have each topic. Each is also a name server. Only the first has slaves."""
+    """The number of masters with queues of each topic. Each master is also a name server.
+
+    Only the first master has slaves.
+    """
     slaves_are_read: bool = knob(False, plain=False, weight=1)
-    """Whether a consumer that lags far is sent to a slave, and may pull from one while no route has the master."""
+    """Whether the broker redirects a consumer that lags far behind to a slave.
+
+    The consumer may also pull from a slave while routes do not list the master.
+    """
     resumes_checks: bool = knob(False, plain=False, weight=2)
-    """Whether operators resume checks of half messages that were given up: some during the run, all at its end."""
+    """Whether operators resume the checks of half messages that the broker gave up.
+
+    Some are resumed during the run, all others at its end.
+    """
     cpp_clients: bool = knob(False, plain=False, weight=1)
-    """Whether clients write headers as RocketMQ's C++ client does, with numbers and booleans instead of strings."""
+    """Whether clients write headers like RocketMQ's C++ client, with numbers and booleans instead of strings."""
     slave_takes_over: bool = knob(False, plain=False, weight=3)
     """Whether the first master is lost at the end of the run and a slave restarts as master."""

@@ -1,6 +1,6 @@
-"""Landmarks: durations in the store that faults must reach or exceed.
+"""Landmarks: timeouts and intervals of the store that delays must exceed.
 
-Each is named where the store uses it. A run counts the landmarks that its plan enables.
+Each landmark is a constant or a setting of the store. A run counts the landmarks that its plan enables.
 """
 
 from dataclasses import fields
@@ -49,7 +49,7 @@ def landmarks_ms(plan: Plan) -> tuple[int, ...]:
         found |= {plan.cluster.slave_timeout_ms, RECONNECT_MS}
         settings += _REPLICATION
     if plan.broker.serves:
-        from ...store.broker.clients import LOCK_MS_MAX  # an extra
+        from ...store.broker.clients import LOCK_MS_MAX  # the broker is an optional extra
         from ...store.broker.long_polling import SCAN_MS
 
         found |= {plan.broker.send_timeout_ms, plan.broker.suspend_ms, SCAN_MS, LOCK_MS_MAX}

@@ -21,7 +21,7 @@ CONFIG = f"{ROOT}/config"
 RESERVED_HOURS = 72
 DELAY_LEVELS = "1s 3s 20s"
 DELAYS_MS = parse_delay_levels(DELAY_LEVELS)
-"""Level -> delay in ms."""
+"""Delay level -> delay in ms."""
 DELAY_OFFSET_INTERVAL_MS = 2_000
 CONSUMER_OFFSET_INTERVAL_MS = 1_000
 TRANSACTIONS = TransactionConfig(transaction_timeout_ms=300, transaction_check_max=3, transaction_check_interval_ms=100)
@@ -36,11 +36,11 @@ def world_of(machine: Machine, disk: Disk, network: Network | None = None) -> Wo
 
 
 def image_before(plan: Plan) -> Image | None:
-    """Return the disk before the first life: the working directory for a relative root, None for a new disk."""
+    """Return the disk image before the first life, with a working directory for a relative root. None: empty disk."""
     return None if plan.directories.root.startswith("/") else Image({}, (WORKING_DIRECTORY,))
 
 
-@lru_cache(maxsize=32)  # exploring recovers many states of each plan
+@lru_cache(maxsize=32)  # an exploration recovers many states of the same plan
 def config_of(plan: Plan) -> StoreConfig:
     """Return the store's settings for a plan."""
     return StoreConfig(

@@ -1,4 +1,4 @@
-"""Plans: the sizes, traffic, faults and endings that a seed draws before a run."""
+"""Plans: the sizes, traffic, faults and endings of a run, drawn from its seed."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
@@ -21,31 +21,31 @@ class LifeEnding(StrEnum):
     CRASH_IN_LOAD = "crash in load"
     CRASH_IN_TRAFFIC = "crash in traffic"
     CRASH_IN_PERSIST = "crash in persist"
-    """The crash happens after progress is first persisted."""
+    """The crash happens after the progress of delivery or consumers is first persisted."""
     CRASH_AT_REST = "crash at rest"
     CRASH_ON_OLD_BLOCKS = "crash on old blocks"
-    """At rest; bytes of an older segment appear after the end of the log."""
+    """The crash happens at rest. Bytes of a deleted segment then appear after the end of the log."""
     STOP = "stop"
     STOP_IN_TRAFFIC = "stop in traffic"
-    """Users are still active."""
+    """The store is stopped while users are still active."""
     STOP_AND_DAMAGE = "stop and damage"
-    """A sector of the log is lost afterwards."""
+    """After the stop, a sector of the log is lost."""
     STOP_AND_DAMAGED_PROGRESS = "stop and damaged progress"
-    """A sector of the committed consumer offsets is lost afterwards."""
+    """After the stop, a sector of the committed consumer offsets is lost."""
     STOP_AND_DAMAGED_RECORD = "stop and damaged record"
-    """A bit rots in a record that the next start considers durable. The queues may be lost too."""
+    """After the stop, a bit flips in a record that the next start considers durable. The queues may be lost too."""
     STOP_AND_FLIPPED_NUMBER = "stop and flipped number"
-    """A bit of a record's queueOffset rots afterwards."""
+    """After the stop, a bit of a record's queueOffset flips."""
     STOP_AND_ODD_FILE = "stop and odd file"
-    """A start is then attempted with a segment of a wrong size."""
+    """After the stop, a start is attempted with a segment of the wrong size."""
     STOP_AND_FULL_DISK = "stop and full disk"
-    """Queues and index are lost, and the next start finds no room for their files."""
+    """After the stop, queues and index are lost, and at the next start the disk has no space for their files."""
     STOP_AND_MISSING_SEGMENT = "stop and missing segment"
-    """A segment in the middle is missing, and the segments before it have expired."""
+    """After the stop, a segment in the middle is lost, and the segments before it become old enough to expire."""
     STOP_AND_LARGER_QUEUE_FILES = "stop and larger queue files"
-    """The files of queues are doubled in the settings, if the names of all of them allow that."""
+    """After the stop, the setting for the size of queue files is doubled, if the existing file names allow this."""
     STOP_AND_STRAYS = "stop and strays"
-    """Foreign names appear among the queues, a queue's file is truncated or the checkpoint is damaged."""
+    """Afterwards, foreign files appear among the queues, a queue's file is truncated or the checkpoint is damaged."""
 
     @property
     def is_stop(self) -> bool:
@@ -56,7 +56,7 @@ class LifeEnding(StrEnum):
 DAMAGING = frozenset(
     ending for ending in LifeEnding if " and " in ending.value or ending is LifeEnding.CRASH_ON_OLD_BLOCKS
 )
-"""Endings after which files differ from those that the store left."""
+"""Endings after which the store's files are changed while it is off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +65,17 @@ class Life:
 
     ending: LifeEnding
     profile: str
-    """The crash losses, as a name in `PROFILES`. Unused by stops."""
+    """The crash profile, by its name in `PROFILES`. Unused by stops."""
     operation: int
-    """The number of the disk operation at which the crash happens, if the life gets there; -1: none."""
+    """The number of the disk operation at which the crash happens. The life may end before. -1: no such crash."""
     moment: str
     messages_each: int
     """Messages per producer in this life."""
     node: int = 0
-    """The machine that ends: 0 is the master, then the slaves, then other masters. The other machines live on."""
+    """The machine whose life ends: 0 is the master, then the slaves, then other masters.
+
+    The other machines keep running.
+    """
 
     @property
     def is_stop(self) -> bool:
@@ -82,9 +85,9 @@ class Life:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One drawn run: the core, and one part for each feature. Sizes are bytes, times ms of virtual time.
+    """One drawn run: core knobs, and a spec for each feature. Sizes are in bytes, times in ms of virtual time.
 
-    Knobs are drawn in the order of the fields. A new knob needs a default that leaves stored plans unchanged.
+    Knobs are drawn in the order of the fields. A new knob needs a default with which stored plans keep their meaning.
     """
 
     sync_flush: bool = knob(True, False)
@@ -102,7 +105,7 @@ class Plan:
     disk: str = knob(
         *("strict-posix",) * 2, "ext4-ordered", "ext4-data", "xfs", "btrfs", "process-kill", "nothing-lost"
     )
-    """The disk under the store, as a name in `DISK_MODELS`."""
+    """The disk model, by its name in `DISK_MODELS`."""
     index: features.IndexPlan = features.IndexPlan()
     memory: features.MemoryPlan = features.MemoryPlan()
     delay: features.DelayPlan = features.DelayPlan()
@@ -111,24 +114,26 @@ class Plan:
     consuming: features.ConsumingPlan = features.ConsumingPlan()
     retention: features.RetentionPlan = features.RetentionPlan()
     capacity_bytes: int = knob(0, plain=0, weight=2, in_sessions=False)
-    """The capacity of the disk during traffic; 0: unlimited."""
+    """The capacity of the disk during traffic. 0: unlimited."""
     policy: str = knob(*("random-walk",) * 6, *("pct",) * 3, *("pos",) * 3, "round-robin")
-    """A name in `scenario.POLICIES`."""
+    """The scheduling policy, by its name in `scenario.POLICIES`."""
     heals: bool = knob(True, False, plain=False, weight=5)
     """Whether the run checks liveness: all faults end, and the store must work again."""
     starved_steps_max: int = knob(0)
-    """For how many steps one task may wait while all others run; 0: never."""
+    """For how many steps one runnable task may be starved while the others run. 0: no starvation."""
     attribute_points: bool = knob(False, plain=False, in_sessions=False)
-    """Whether tasks also switch at plain attributes of the store, as threads do."""
+    """Whether tasks also switch at accesses to plain attributes of the store, as threads can."""
     forced_branch_chance: float = knob(0.0, plain=0.0, in_sessions=False)
-    """How often a rare branch in `FORCIBLE` is taken although its condition is false."""
+    """The probability that a rare branch in `FORCIBLE` is taken although its condition is false."""
     starts: features.StartPlan = features.StartPlan()
     directories: features.DirectoryPlan = features.DirectoryPlan()
     errors_stop: bool = knob(True)
-    """Whether, in a liveness run, disk errors stop when the users of a life are done. The store must then recover
-    within that life."""
+    """Whether, in a liveness run, disk errors stop when a life's users are done.
+
+    The store must then recover within that life.
+    """
     faults: FaultPlan = FaultPlan()
-    """Disk faults. Files fail to be created only during traffic."""
+    """Disk faults. The creation of files fails only during traffic."""
     rot: RotPlan = RotPlan()
     """Damage to files while the store is off."""
     disturbances: DisturbancePlan = DisturbancePlan()
@@ -138,10 +143,10 @@ class Plan:
     """Network faults between machines during traffic."""
     broker: features.BrokerPlan = features.BrokerPlan()
     policy_parameter: int
-    """Mean stretch of the random walk, depth of PCT, quantum of round robin; 0 for POS."""
+    """The policy's parameter: mean stretch of the random walk, depth of PCT, quantum of round robin; 0 for POS."""
     lives: tuple[Life, ...]
     left_out: tuple[str, ...] = ()
-    """Names of messages that their producers skip."""
+    """The names of messages that producers do not put."""
 
     def __post_init__(self) -> None:
         assert self.disk in DISK_MODELS, self.disk
@@ -150,16 +155,16 @@ class Plan:
 
     @property
     def is_alone(self) -> bool:
-        """Return whether the plan has a single store only. Exploring recovers each state of such runs directly."""
+        """Return whether the plan has only a single store. Exploration recovers each state of such a run directly."""
         return not self.cluster.slaves and not self.broker.serves
 
     def value(self, path: str) -> Any:
-        """Return the value of a knob, by its path in `KNOBS`."""
+        """Return the value of the knob with this path in `KNOBS`."""
         feature, _, name = path.rpartition(".")
         return getattr(getattr(self, feature) if feature else self, name)
 
     def replace(self, **changes: Any) -> "Plan":
-        """Return the plan with other values. A mapping holds the changed fields of a feature."""
+        """Return the plan with other values. The changed fields of a feature are in a mapping."""
         whole = {
             name: replace(getattr(self, name), **change) if isinstance(change, Mapping) else change
             for name, change in changes.items()
@@ -167,7 +172,6 @@ class Plan:
         return replace(self, **whole)
 
     def with_values(self, values: Mapping[str, Any]) -> "Plan":
-        """Return the plan with other values, by path."""
         changes: dict[str, Any] = {}
         for path, value in values.items():
             feature, _, name = path.rpartition(".")
@@ -179,9 +183,9 @@ class Plan:
 
     @classmethod
     def from_json(cls, values: object) -> "Plan":
-        """Return the plan of `to_json`. ValueError names a field that is missing, unknown or ill-typed.
+        """Parse a plan from JSON values. ValueError names a field that is missing, unknown or of the wrong type.
 
-        A knob may be missing, because the stored plan may be older than the knob.
+        A knob may be missing, because a stored plan may be older than the knob.
         """
         try:
             plan = msgspec.convert(values, cls)

@@ -1,6 +1,6 @@
 """Possible faults: the kinds of fault that some seed of given ranges can inject.
 
-Reports do not list a fault as missing coverage if no seed can inject it.
+If no seed can inject a fault, reports do not list that fault as missing coverage.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ _ENDINGS: Mapping[FaultKind, tuple[LifeEnding, ...]] = {
     FaultKind.FULL_AT_START: (LifeEnding.STOP_AND_FULL_DISK,),
     FaultKind.MISSING_SEGMENT: (LifeEnding.STOP_AND_MISSING_SEGMENT,),
 }
-"""Faults that come with an ending of a life."""
+"""Faults that belong to an ending of a life, with the endings that inject them."""
 
 
 def possible_faults(ranges: Ranges) -> frozenset[str]:
@@ -46,7 +46,9 @@ def possible_faults(ranges: Ranges) -> frozenset[str]:
             any(ending in endings for ending in _ENDINGS.get(kind, ()))
             or any(any(_options(ranges, path, of_disks)) for path in paths)
             or (not paths and row.group == "crash" and not row.by_scenarios and loses_pages)
-            or (kind is FaultKind.SILENT_DEATH and not ranges.is_alone)  # power cuts of several machines are silent
+            or (
+                kind is FaultKind.SILENT_DEATH and not ranges.is_alone
+            )  # a power cut in a run of several machines is a silent death
         ):
             possible.add(kind.value)
     return frozenset(possible)
@@ -54,7 +56,10 @@ def possible_faults(ranges: Ranges) -> frozenset[str]:
 
 @cache
 def paths_of(kind: FaultKind) -> tuple[str, ...]:
-    """Return the paths in `KNOBS` of the knob that enables a kind, or the kind that it follows."""
+    """Return the paths in `KNOBS` of the knob that enables a fault.
+
+    A fault that follows another one has the other's knob.
+    """
     knob = kind.row.follows or kind.row.knob
     return tuple(path for path in KNOBS if knob and f".{path}".endswith(f".{knob}"))
 

@@ -1,6 +1,6 @@
 """Ranges: the options that plans are drawn from.
 
-A scenario narrows the ranges to its claim. Features that a plan omits leave more room for the others (swarm testing,
+A scenario narrows the ranges to its claim. Omitted features give the enabled ones more opportunities (swarm testing,
 Groce et al., ISSTA 2012).
 """
 
@@ -21,7 +21,7 @@ _OF_LIVES: dict[str, Options] = {
 }
 """Options for lives: the endings, the number of lives, and the messages per producer in each."""
 _BY_NAME = ("faults", "rot", "disturbances", "cluster", "network", "broker")
-"""Features that are drawn last, each sorted by knob name."""
+"""Features that are drawn last. The knobs of each are drawn in the order of their names."""
 _DRAWN_FIRST = tuple(path for path in KNOBS if path.partition(".")[0] not in _BY_NAME)
 _DRAWN_LAST = tuple(path for feature in _BY_NAME for path in sorted(KNOBS) if path.startswith(f"{feature}."))
 POLICY_PARAMETERS: dict[str, tuple[Sequence[int], str]] = {
@@ -33,22 +33,26 @@ POLICY_PARAMETERS: dict[str, tuple[Sequence[int], str]] = {
 """The options and the meaning of each policy's parameter."""
 _OPERATIONS_IN_LOAD = 24
 _OPERATIONS_IN_CREATION = 7
-"""For a root of three levels: create and sync each, and create the lock file."""
+"""The number of operations that create a root of three levels.
+
+Each level is created and synced, then the lock file is created.
+"""
 _OPERATIONS_IN_PERSIST = 12
 
 
 class Ranges:
-    """Options for each part of a plan. One option fixes a value; a knob that is not named keeps its own options.
+    """Options for each part of a plan. A single option fixes the value.
 
-    >>> ranges = Ranges(consumers=(0,), delay={"chance": (0.3, 0.8)})
-    >>> ranges["delay.chance"], ranges["topics"]
+    A knob that is not named has its default options.
+
+    >>> ranges = Ranges(consumers=(0,), delay={"chance": (0.3, 0.8)}) >>> ranges["delay.chance"], ranges["topics"]
     ((0.3, 0.8), (1, 2))
     """
 
     __slots__ = ("_chances", "_chosen", "_optional")
 
     def __init__(self, **chosen: Options | Mapping[str, Options]) -> None:
-        """Take core knobs, `endings`, `lives` and `messages_each` by name, and the knobs of each feature in a mapping.
+        """Set options: `endings`, `lives`, `messages_each` and core knobs by name, those of a feature in a mapping.
 
         ValueError if a name is unknown.
         """
@@ -57,36 +61,38 @@ class Ranges:
         self._chances: dict[str, float] = {}
 
     def __getitem__(self, path: str) -> Options:
-        """Return the options of a knob by its path in `KNOBS`, or of lives."""
+        """Return the options of a knob by its path in `KNOBS`, or those of `endings`, `lives` or `messages_each`."""
         if path in self._chosen:
             return self._chosen[path]
         return _OF_LIVES[path] if path in _OF_LIVES else KNOBS[path].options
 
     @property
     def chosen(self) -> Mapping[str, Options]:
-        """Options that differ from the knobs' own, by path."""
+        """Return the options that differ from the knobs' default options, by path."""
         return self._chosen
 
     @property
     def optional(self) -> Mapping[str, Mapping[str, Options]]:
-        """Options by path of each group that takes part in some seeds only."""
+        """Return the options of each optional group, by path. Each seed enables some of the groups."""
         return self._optional
 
     def with_optional(
         self, chance: float = 0.5, /, **optional: Mapping[str, Options | Mapping[str, Options]]
     ) -> "Ranges":
-        """Return ranges with optional groups. Each takes part with the given chance, independently.
+        """Return ranges with optional groups.
+
+        A seed enables each group with the given probability, independently of the others.
 
         The options have the form of the constructor's. If several active groups set the same knob, the last one wins.
         """
-        assert 0.0 < chance < 1.0, chance  # options of every seed belong in the ranges themselves
+        assert 0.0 < chance < 1.0, chance  # an option that every seed has is not optional
         ranges = self.replace()
         ranges._optional |= {name: _checked(chosen) for name, chosen in optional.items()}
         ranges._chances |= dict.fromkeys(optional, chance)
         return ranges
 
     def taking_part(self, stream: Stream) -> "Ranges":
-        """Draw the optional groups that take part, before any other choice. Return ranges without optional groups."""
+        """Draw which optional groups are enabled, before any other choice. Returns ranges without optional groups."""
         if not self._optional:
             return self
         ranges = Ranges()
@@ -108,7 +114,9 @@ class Ranges:
         return any(self["broker.serves"])
 
     def replace(self, **changes: Options | Mapping[str, Options] | None) -> "Ranges":
-        """Return ranges with other options; None restores a knob's own. The knobs of a feature change one by one.
+        """Return ranges with other options. None restores a knob's default options.
+
+        Other knobs of a feature do not change.
 
         A changed knob is no longer optional.
         """
@@ -186,13 +194,13 @@ def draw_plan(stream: Stream, ranges: Ranges) -> Plan:
         operation = stream.below(_OPERATIONS_IN_CREATION, "operation in creation")
         moment = stream.pick(MOMENTS, "moment in creation")
         lives = (Life(LifeEnding.CRASH_IN_LOAD, "process-kill", operation, moment, 0), *lives)
-    # Without traffic no message precedes the first load, so a crash in it could only meet an empty directory.
+    # Before the first load there was no traffic, so a crash in the first load would only test an empty directory.
     assert lives[0].ending != LifeEnding.CRASH_IN_LOAD or drawn["directories.killed_in_creation"], lives[0]
     return _planned(drawn, policy_parameter=parameter, lives=lives)
 
 
 def options_of_disk(model: DiskModel) -> dict[str, Options]:
-    """Return the options of the knobs that a disk model sets, by path."""
+    """Return, by path, the options of the knobs that a disk model sets."""
     return dict(_paths({"faults": model.faults, "rot": model.rot}))
 
 
@@ -216,7 +224,7 @@ def _draw_life(stream: Stream, ranges: Ranges, drawn: dict[str, Any], crashes: S
         if drawn["delay.chance"]:
             per_message *= 2  # a delayed message is put twice
         if drawn["transactions.chance"]:
-            per_message *= 4  # so is a committed one, which also has an op message; open ones are put back
+            per_message *= 4  # a committed message is put twice too and has an op message; an undecided one is put back
         operation = stream.below(30 + messages_each * drawn["producers"] * per_message, "crash operation")
     elif ending == LifeEnding.CRASH_IN_PERSIST:
         operation = stream.below(_OPERATIONS_IN_PERSIST, "crash operation")

@@ -1,4 +1,4 @@
-"""Scenario: a claim about the store, and the ranges of plans that may refute it."""
+"""Scenario: a claim about the store, and the ranges of plans that test it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ from .disk_models import DISK_MODELS
 from .ranges import Options, Ranges
 
 HAS_BROKER = find_spec("...store.broker", __package__) is not None
-"""Whether the broker extra is installed. Without it, its scenarios and mutants do not run."""
+"""Whether the broker extra is installed. Without it, broker scenarios and broker mutants do not run."""
 
 POLICIES = {
     "random-walk": "every runnable task is equally likely, for stretches of random length",
@@ -26,33 +26,36 @@ class Scenario:
     claim: str
     ranges: Ranges
     stream: str = ""
-    """The name of the seed stream, if it differs from `name`. A renamed scenario keeps its old name here."""
+    """The name of the seed stream, if it differs from `name`.
+
+    A renamed scenario keeps its old name here, so that its seeds keep their plans.
+    """
 
     @property
     def seed_stream(self) -> str:
-        """Return the name of the stream that a seed's choices are drawn from."""
+        """Return the name of the stream from which a seed's choices are drawn."""
         return self.stream or self.name
 
     @classmethod
     def of(cls, name: str, claim: str, *, stream: str = "", **chosen: Options | Mapping[str, Options]) -> "Scenario":
-        """Return a scenario of `Ranges(**chosen)`."""
+        """Return a scenario with the ranges `Ranges(**chosen)`."""
         return cls(name, claim, Ranges(**chosen), stream)
 
     @property
     def can_run(self) -> bool:
-        """Return whether everything that its runs need is installed."""
+        """Return whether all packages that its runs need are installed."""
         return HAS_BROKER or not self.ranges.has_brokers
 
     def admits(self, disk: str) -> bool:
-        """Return whether the scenario is checked on a disk. Clusters and brokers run on sound disks only."""
+        """Return whether the scenario can run on a disk model. Clusters and brokers run on sound disks only."""
         return DISK_MODELS[disk].is_sound or self.ranges.is_alone
 
     def narrowed(
         self, *, disk: str | None = None, policy: str | None = None, attribute_points: bool = False
     ) -> "Scenario":
-        """Return the scenario restricted to one disk or policy, or with attribute points in all of its runs.
+        """Return the scenario restricted to one disk model or policy, or with attribute points in every run.
 
-        ValueError if the scenario does not have that disk or policy.
+        Raises ValueError if the scenario cannot run on that disk model or the policy is unknown.
         """
         ranges = self.ranges
         if disk is not None:

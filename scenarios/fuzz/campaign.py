@@ -1,4 +1,4 @@
-"""Fuzzing campaign: one format, from its earlier corpus to minimised findings."""
+"""Fuzzing campaign: fuzzes one format and minimises the findings."""
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -20,7 +20,7 @@ _PROGRESS_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True)
 class FuzzSettings:
-    """Options of a campaign. `seconds` or `inputs` has to be given."""
+    """Options of a campaign. `seconds` or `inputs` is required."""
 
     name: str
     seed: int
@@ -62,7 +62,7 @@ class FuzzReport:
 
 
 def applied_fuzzed(name: str | None) -> AbstractContextManager[object]:
-    """Return a `with` block in which the mutant of a name is applied. None applies no mutant."""
+    """Return a context manager that applies the named mutant. None applies no mutant."""
     mutant = None if name is None else find_fuzzed(name)
     return nullcontext() if mutant is None else mutant.applied()
 
@@ -72,9 +72,9 @@ def fuzz_format(
     on_progress: Callable[[FuzzTally], None] = lambda tally: None,
     is_stop_wanted: Callable[[], bool] = is_stop_wanted,
 ) -> FuzzReport:
-    """Fuzz one format, and keep its corpus if `settings.out` is given.
+    """Fuzz one format. If `settings.out` is set, save the corpus.
 
-    is_stop_wanted is called between two rounds. After a stop, findings are not minimised.
+    is_stop_wanted is called between rounds. If it ends the campaign, findings are not minimised.
     """
     fuzzer = Fuzzer(TARGETS[settings.name](), settings.seed)
     tally, directory = fuzzer.tally, settings.corpus_directory
@@ -103,7 +103,7 @@ def fuzz_format(
 def finding_of(
     settings: FuzzSettings, first: FirstFailure, is_stop_wanted: Callable[[], bool] = is_stop_wanted
 ) -> FuzzFailure:
-    """Return the minimised finding of an input. Call it with the mutant applied."""
+    """Minimise the input of a finding. The campaign's mutant must be applied."""
     target, began, breach = TARGETS[settings.name](), perf_counter(), first.breach
 
     def stop() -> bool:

@@ -1,7 +1,7 @@
 """Coverage-guided fuzzing by atheris: `tornlog fuzz --engine atheris`.
 
-atheris instruments modules at import and ends its process when it is done, so it has a process of its own, see
-`covered_process`. Its findings are minimised and reported here.
+atheris instruments modules at import and ends its process when it is done. Therefore it runs in a separate process
+(`covered_process`). This module minimises and reports its findings.
 """
 
 import json
@@ -32,12 +32,12 @@ class CoveredRun:
     """The result of the atheris process."""
 
     counts: dict[str, Any]
-    """Fields of FuzzReport."""
+    """The values of FuzzReport's fields, by name."""
     found: list[FirstFailure]
 
 
 def fuzz_covered(settings: FuzzSettings) -> FuzzReport:
-    """Fuzz one format in an atheris process. Raises RuntimeError with the end of its stderr if the process fails."""
+    """Fuzz one format in an atheris process. If it fails, raise RuntimeError with the end of its stderr."""
     with tempfile.TemporaryDirectory(prefix="tornlog-fuzz-") as scratch:
         run = _run_process(settings, Path(scratch))
     with applied_fuzzed(settings.mutant), address_space_limited():

@@ -1,8 +1,8 @@
-"""Process of atheris: fuzzes one format for `coverage`, which starts it.
+"""Process of atheris: fuzzes one format. `coverage` starts it.
 
 The command is `python -m tornlog.scenarios.fuzz.covered_process TASK`. TASK is JSON: the fields of
-`campaign.FuzzSettings`, and the paths `corpus`, `seeds` and `results`. At the end it writes a `coverage.CoveredRun` to
-results.
+`campaign.FuzzSettings`, and the paths `corpus`, `seeds` and `results`. At the end the process writes a
+`coverage.CoveredRun` to the path `results`.
 """
 
 import json
@@ -29,12 +29,12 @@ with atheris.instrument_imports(include=["tornlog.store"]):
 _SEEDS = 64
 _FRESH_CHANCE = 0.02
 _ADDRESS_SPACE_BYTES = 1 << 30
-"""libFuzzer needs a part of it."""
+"""The address space that the process may use, which includes libFuzzer's own memory."""
 _DONE = 0
 
 
 class CoveredFuzzer:
-    """Makes and judges inputs for libFuzzer."""
+    """Mutates and judges inputs for libFuzzer."""
 
     def __init__(self, task: dict[str, Any]) -> None:
         self._task = task
@@ -43,7 +43,7 @@ class CoveredFuzzer:
         self._began, self._cpu_began = perf_counter(), process_time()
 
     def write_seeds(self) -> None:
-        """Write valid inputs as libFuzzer's first corpus."""
+        """Write valid inputs to libFuzzer's initial corpus."""
         directory = Path(self._task["seeds"])
         directory.mkdir()
         draw = Draw(f"fuzz/{self._target.name}/{self._task['seed']}")
@@ -59,7 +59,7 @@ class CoveredFuzzer:
         return target.mutate(raw, target.shape(raw), draw, self._tally.corpus.inputs)[:max_size]
 
     def test(self, data: bytes) -> None:
-        """Judge one input. Ends the process after the last one."""
+        """Judge one input. After the last input, end the process."""
         target, tally = self._target, self._tally
         tally.inputs += 1
         try:
@@ -88,11 +88,10 @@ class CoveredFuzzer:
         counts = {**self._tally.counts(), "corpus": kept, "seconds": seconds, "cpu_seconds": cpu_seconds}
         run = CoveredRun(counts, list(self._tally.found.values()))
         Path(self._task["results"]).write_bytes(msgspec.json.encode(run))
-        os._exit(_DONE)  # libFuzzer cannot be stopped otherwise
+        os._exit(_DONE)  # libFuzzer has no other way to stop
 
 
 def main() -> None:
-    """Run the task."""
     become_worker()
     task = json.loads(sys.argv[1])
     fuzzer = CoveredFuzzer(task)

@@ -1,4 +1,4 @@
-"""Mutations of directories: change files by format, name, length and place."""
+"""Mutations of directories: change the content, name, length and path of files."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ _FOREIGN = (
     ("config/delayOffset.json", b"{}"),
     ("config/consumerOffset.json.bak", b"{"),
 )
-"""Files and directories that are not the store's, or wrong ones."""
+"""Paths that do not belong to a store, or have the wrong type or name."""
 _BASES = (
     *(0, QUEUE_FILE_BYTES),
     *(LOG_FILE_BYTES, 2 * LOG_FILE_BYTES, 20 * LOG_FILE_BYTES, (1 << 63) - LOG_FILE_BYTES),
@@ -32,7 +32,7 @@ Entries = dict[str, bytes | None]
 
 
 def changed(directory: DirectoryContent, draw: Draw, others: Sequence[bytes]) -> DirectoryContent:
-    """Return a mutated copy. Files may come from other packed directories."""
+    """Return a mutated copy of a directory. Mutations may copy files from other packed directories."""
     entries, settings = dict(directory.entries), directory.settings
     changes = 1
     while changes < CHANGES_MAX and draw.chance(0.4):
@@ -48,7 +48,7 @@ def changed(directory: DirectoryContent, draw: Draw, others: Sequence[bytes]) ->
 
 
 def _change_content(entries: Entries, draw: Draw) -> None:
-    """Mutate one file. Its kind is drawn first, so that kinds with few files are not rare."""
+    """Mutate one file. The kind of file is drawn first, so that kinds with few files are not rare."""
     kinds: dict[str, list[str]] = {}
     for path, content in entries.items():
         if content:
@@ -59,7 +59,7 @@ def _change_content(entries: Entries, draw: Draw) -> None:
     path = draw.pick(kinds[kind])
     before = entries[path] or b""
     data = mutated(before, shape_of_file(path, before), draw, (), _FILE_BYTES_MAX)
-    if kind != "config" and draw.chance(0.9):  # other lengths are rare
+    if kind != "config" and draw.chance(0.9):  # keep the length, because few faults change it
         data = data[: len(before)].ljust(len(before), b"\0")
     if kind == "commitlog" and draw.chance(0.5):
         mend_records(data, base_of(path))
@@ -67,7 +67,7 @@ def _change_content(entries: Entries, draw: Draw) -> None:
 
 
 def base_of(path: str) -> int:
-    """Return the offset in the name of a segment, 0 for other files."""
+    """Return the offset in a segment's name. Returns 0 for other files."""
     name = path.rpartition("/")[2]
     is_base = len(name) == 20 and name.isascii() and name.isdecimal() and int(name) < 1 << 63
     return int(name) if is_base else 0

@@ -1,7 +1,7 @@
 """Fuzzing loop: mutates inputs, judges them, and keeps those with a new outcome.
 
-All draws come from the seed, and only the end depends on the clock: the same seed over the same corpus makes the same
-inputs.
+The same seed with the same corpus makes the same inputs, because all draws come from the seed. The clock decides only
+when the loop ends.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,19 +18,19 @@ from .target import InputOutcome, Target
 
 INPUTS_MAX = 512
 FRESH_CHANCE = 0.25
-"""Of rounds that begin with a new valid input."""
+"""The probability that a round starts with a new valid input."""
 HANGS_MAX = 3
-"""Hanging inputs after which a run ends: each takes seconds."""
+"""The number of hanging inputs after which a run ends, because each takes seconds."""
 MEASURED_EVERY = 1024
-"""Number of inputs with known outcomes between two memory measurements."""
+"""Among inputs with known outcomes, the memory of one in this number is measured."""
 TRIES_MAX = 1500
 _BYTEWISE_MAX = 4096
-"""Up to this length an input is reduced byte by byte, a longer one in pieces."""
+"""Minimisation removes single bytes from inputs up to this length, and pieces from longer inputs."""
 _PIECES = 64
 
 
 class Corpus:
-    """The kept inputs of one format, in the order of their discovery."""
+    """The saved inputs of one format, in the order of their discovery."""
 
     def __init__(self) -> None:
         self.inputs: list[bytes] = []
@@ -42,7 +42,7 @@ class Corpus:
         return len(self._seen)
 
     def note(self, outcome: InputOutcome, raw: bytes) -> bool:
-        """Return whether an outcome is new. If so, keep its input while there is room."""
+        """Return whether an outcome is new. If it is new and the corpus is not full, add the input."""
         if outcome in self._seen:
             return False
         self._seen.add(outcome)
@@ -54,7 +54,7 @@ class Corpus:
 
 @dataclass(frozen=True, slots=True)
 class FirstFailure:
-    """The first input with a certain violation."""
+    """The first input with a given violation."""
 
     breach: FuzzViolation
     raw: bytes
@@ -84,7 +84,7 @@ class FuzzTally:
         return own | {"outcomes": self.corpus.outcomes, "corpus": len(self.corpus.inputs)}
 
     def note(self, breach: FuzzViolation, raw: bytes, number: int) -> None:
-        """Count a violation. The first of each kind is kept."""
+        """Count a violation. The first violation of each kind is saved with its input."""
         self.broken += 1
         self.found.setdefault(breach.signature, FirstFailure(breach, raw, number))
 
@@ -103,11 +103,11 @@ class Fuzzer:
         self._to_measure: list[tuple[int, bytes]] = []
 
     def take(self, inputs: Iterable[bytes]) -> None:
-        """Judge inputs unchanged, such as those of an earlier run."""
+        """Judge inputs without mutation, such as those of an earlier run."""
         self._judge_all(inputs)
 
     def run(self, inputs_max: int | None, stop: Callable[[], bool] = lambda: False) -> None:
-        """Judge up to inputs_max inputs. Ends early after too many hangs, or when stop() is true between two rounds."""
+        """Judge up to inputs_max inputs. Ends early after HANGS_MAX hangs, or if stop() returns true between rounds."""
         tally, children = self.tally, self._target.children
         while self._hangs < HANGS_MAX and not stop():
             left = children if inputs_max is None else min(children, inputs_max - tally.inputs)
@@ -118,7 +118,7 @@ class Fuzzer:
             assert tally.inputs > before, "a round that judges nothing would never end"
 
     def _round(self, count: int) -> Iterator[bytes]:
-        """Yield count inputs: mutated copies of one, after that one itself if it is new."""
+        """Yield `count` mutated copies of one input. If that input is new, it comes first."""
         target, draw, others = self._target, self._draw, self.tally.corpus.inputs
         if not others or draw.chance(FRESH_CHANCE):
             parent = target.valid(draw)
@@ -131,7 +131,7 @@ class Fuzzer:
             yield mutate(parent, shape, draw, others)
 
     def _judge_all(self, inputs: Iterable[bytes]) -> None:
-        """Judge inputs one after the other. After an input that hangs, continue with the next one."""
+        """Judge inputs one after the other. An input that hangs is aborted, and the next one follows."""
         left = iter(inputs)
         has_left = True
         while has_left and self._hangs < HANGS_MAX:
@@ -172,7 +172,7 @@ class Fuzzer:
 
 
 def read_inputs(directory: Path) -> Iterator[bytes]:
-    """Yield the inputs in a directory by name. A missing directory has none."""
+    """Yield the input files in a directory, sorted by name. Yields none if the directory is missing."""
     for path in sorted(directory.glob("*.bin")):
         yield path.read_bytes()
 
@@ -193,7 +193,7 @@ def minimised(
     tries_max: int = TRIES_MAX,
     stop: Callable[[], bool] = lambda: False,
 ) -> bytes:
-    """Return the smallest input found with the same signature, else raw itself."""
+    """Return the smallest input that was found with the same violation signature. Returns `raw` if there is none."""
 
     def still_breaks(candidate: bytes) -> bytes | None:
         judged = judge_in_full(target, candidate)
@@ -214,7 +214,7 @@ def minimised(
 
 
 def _keeping(target: Target) -> Callable[[bytes, Sequence[ShapePart]], bytes]:
-    """Return a function that keeps some parts of a candidate, and all bytes between parts."""
+    """Return a function that removes parts from a candidate. It keeps all bytes between parts."""
 
     def keep(candidate: bytes, kept: Sequence[ShapePart]) -> bytes:
         wanted, pieces, at = set(kept), [], 0
@@ -228,7 +228,7 @@ def _keeping(target: Target) -> Callable[[bytes, Sequence[ShapePart]], bytes]:
 
 
 def _pieces(candidate: bytes) -> list[ShapePart]:
-    """Return the single bytes of a candidate, or pieces of equal length if it is long."""
+    """Divide a candidate into single bytes, or into pieces of equal length if it is long."""
     length = len(candidate)
     step = 1 if length <= _BYTEWISE_MAX else -(-length // _PIECES)
     return [ShapePart(at, min(at + step, length)) for at in range(0, length, step)]

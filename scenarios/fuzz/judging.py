@@ -1,11 +1,11 @@
-"""Judging an input: its outcome or its violation, and the file of a violation.
+"""Judging: decides whether an input breaks a promise, and stores the failure.
 
-Each promise of a target has its own name. The other names are `crash-...` for an undocumented error, with its type and
-the function that raised it, `hang`, and `allocation`.
+Each promise of a target has its own signature. Three other signatures exist: `crash-...` for an undocumented error,
+with its type and the function that raised it; `hang`; and `allocation`.
 
-Memory has two limits. The process may not grow by more than ADDRESS_SPACE_BYTES, so a huge length raises MemoryError.
-For inputs with a new outcome, and some others, the peak of allocated memory is measured. That finds an allocation that
-is too large for a small input, but small for the machine.
+Memory has two limits. The process may grow by at most ADDRESS_SPACE_BYTES, so a huge allocation raises MemoryError. The
+peak of allocated memory is measured for each input with a new outcome, and for some others. This finds an allocation
+that is large for a small input but small for the machine.
 
 A failure is an artefact (`faults.simulation.artefact`) of the kind "fuzz", whose bytes are base64.
 """
@@ -30,7 +30,7 @@ class FuzzViolation:
     """A broken promise."""
 
     signature: str
-    """The same for all inputs that show the same bug."""
+    """The kind of violation. Inputs with equal signatures count as the same bug."""
     expected: str
     found: str
 
@@ -40,7 +40,7 @@ class FuzzViolation:
 
 @dataclass(frozen=True, slots=True)
 class FuzzFailure:
-    """A broken promise, and the inputs that break it."""
+    """A broken promise, with the inputs that break it."""
 
     target: str
     seed: int
@@ -55,7 +55,7 @@ class FuzzFailure:
 
     @property
     def name(self) -> str:
-        """Return the name of the file, from format and promise."""
+        """Return the name of the failure file, which contains the format and the signature."""
         return f"fuzz-{self.target}-{self.breach.signature}"
 
     def to_json(self) -> str:
@@ -69,7 +69,7 @@ class FuzzFailure:
 
 
 def judge(target: Target, raw: bytes) -> InputOutcome | FuzzViolation:
-    """Judge an input without limits. Raises NoEndInSight if a limit of the caller is exceeded."""
+    """Judge an input without limits of its own. Raises NoEndInSight if it exceeds the caller's CPU limit."""
     try:
         return target.check(raw)
     except Exception as error:
@@ -89,12 +89,12 @@ def judge_in_full(target: Target, raw: bytes) -> InputOutcome | FuzzViolation:
 
 
 def breach_of_memory(target: Target, raw: bytes) -> FuzzViolation | None:
-    """Return the violation of an input that needs too much memory, else None."""
-    with cpu_limit(4 * target.cpu_seconds_max):  # tracing allocations is slow
+    """Return a violation if an input needs too much memory, else None."""
+    with cpu_limit(4 * target.cpu_seconds_max):  # tracing of allocations is slow
         peak = peak_bytes(lambda: judge(target, raw))
     if peak <= target.memory_bytes_max:
         return None
-    # The first run may have filled caches.
+    # The first run may have filled caches, so it may have allocated more.
     again = peak_bytes(lambda: judge(target, raw))
     if again <= target.memory_bytes_max:
         return None
@@ -102,7 +102,7 @@ def breach_of_memory(target: Target, raw: bytes) -> FuzzViolation | None:
 
 
 def hang_of(target: Target) -> FuzzViolation:
-    """Return the violation of an input that exceeds its time."""
+    """Return the violation for an input that exceeds the time limit."""
     return FuzzViolation("hang", f"an end within {target.cpu_seconds_max:g} s of CPU time", "none")
 
 
@@ -118,7 +118,7 @@ def breach_of(error: Exception) -> FuzzViolation:
 
 
 def _place_of(error: Exception) -> str:
-    """Return the innermost module and function of tornlog in the traceback of an error."""
+    """Return tornlog's innermost module and function in the traceback of an error."""
     place = "unknown"
     for frame, _ in walk_tb(error.__traceback__):
         module = frame.f_globals.get("__name__", "")
@@ -134,7 +134,7 @@ _STATUS = "/proc/self/statm"
 
 @contextmanager
 def address_space_limited(more_bytes: int = ADDRESS_SPACE_BYTES) -> Iterator[None]:
-    """Limit the growth of the process inside a `with` block."""
+    """Limit the growth of the process's memory inside a `with` block."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     with open(_STATUS, encoding="ascii") as status:
         used_bytes = int(status.read().split()[0]) * _PAGE_BYTES
@@ -150,7 +150,7 @@ def address_space_limited(more_bytes: int = ADDRESS_SPACE_BYTES) -> Iterator[Non
 
 
 def peak_bytes(run: Callable[[], object]) -> int:
-    """Return the peak of the memory that run() allocates."""
+    """Return the peak of memory that run() allocates."""
     tracemalloc.start()
     try:
         run()

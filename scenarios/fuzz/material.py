@@ -1,4 +1,4 @@
-"""Parts of valid inputs: plain and unusual topics, properties, bodies and hosts."""
+"""Parts of valid inputs: common and unusual topics, properties, bodies and hosts."""
 
 from functools import cache
 
@@ -38,7 +38,7 @@ def body_of(size_bytes: int) -> bytes:
 
 
 def properties(draw: Draw) -> bytes:
-    """Draw a properties string, of either dialect."""
+    """Draw a properties string, with or without a separator at its end."""
     entries = []
     if draw.chance(0.6):
         entries.append(f"TAGS\x01{draw.pick(TAGS)}")
@@ -54,7 +54,7 @@ def properties(draw: Draw) -> bytes:
 
 
 def record(draw: Draw, physical_offset: int, queue_offset: int) -> bytes:
-    """Make a valid record for an offset of the log: mostly V1, sometimes V2."""
+    """Make a valid record for a log offset: usually version 1, sometimes version 2."""
     born, stored = draw.pick(HOSTS), draw.pick(HOSTS)
     sys_flag = draw.pick(_SYS_FLAGS)
     sys_flag |= (BORN_HOST_V6 if born.is_ipv6 else 0) | (STORE_HOST_V6 if stored.is_ipv6 else 0)
@@ -83,7 +83,7 @@ def record(draw: Draw, physical_offset: int, queue_offset: int) -> bytes:
 
 
 def _second_version(made: bytes | bytearray) -> bytes:
-    """Return a record as RocketMQ 5 writes it."""
+    """Convert a record to version 2, which RocketMQ 5 writes."""
     fields = decode_record(made, 0, file="")
     values = {name: getattr(fields, name) for name in fields.__slots__}
     values |= {"magic": MESSAGE_MAGIC_V2, "size_bytes": fields.size_bytes + 1}

@@ -1,6 +1,6 @@
-"""Planted parser bugs: fuzzing has to find them, or its silence proves nothing.
+"""Planted parser bugs: test whether fuzzing finds bugs.
 
-The catalogue has bugs that crashes find. Fuzzing can also look for those that a damaged directory shows.
+Runs with crashes find the bugs of the catalogue. Fuzzing of directories can find some of these bugs too.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from ..mutants.mutant import Mutant, Patch, bug
 
 @bug("frame-length-trusted", frame, "frame_bytes", found_by=("allocation",))
 def trusted_frame_bytes(view: bytes | memoryview, at: int, *, file: str, offset: int = 0) -> int:
-    """A frame's length is trusted before it is compared with the available bytes."""
+    """A frame's length is used before it is compared with the number of available bytes."""
     length = int.from_bytes(view[at : at + frame.LENGTH_BYTES], "big")
     return frame.LENGTH_BYTES + len(bytearray(length))
 
@@ -25,7 +25,7 @@ def trusted_frame_bytes(view: bytes | memoryview, at: int, *, file: str, offset:
 def check_record_without_crc(
     view: memoryview | bytes | bytearray, at: int, end: int, *, file: str, file_offset: int, check_crc: bool
 ) -> message.RecordBounds:
-    """A record with an unusual layout counts as whole without a check of its checksum."""
+    """A record with an unusual layout counts as intact without a check of its checksum."""
     return check_record_without_crc.original(view, at, end, file=file, file_offset=file_offset, check_crc=False)
 
 
@@ -39,7 +39,7 @@ def select_without_end(
     max_num: int,
     accept: Callable[[int], bool],
 ) -> None:
-    """A lookup follows a cycle in a chain of entries forever."""
+    """A look-up follows a cycle in a chain of entries forever."""
     (number,) = SLOT.unpack_from(self.view, HEADER_BYTES + key_hash % self._slots * SLOT_BYTES)
     while 0 < number < self._entries_max and len(found) < max_num:
         stored_hash, physical_offset, _, previous = ENTRY.unpack_from(
@@ -60,9 +60,9 @@ FUZZED: dict[str, Mutant] = {
     mutant.id: mutant
     for mutant in (trusted_frame_bytes, check_record_without_crc, select_without_end, _JSON_DEPTH_UNBOUNDED)
 }
-"""By id. `found_by` names what the signature of a finding may begin with."""
+"""The planted bugs by id. `found_by` lists the possible beginnings of a finding's signature."""
 
 
 def find_fuzzed(name: str) -> Mutant | None:
-    """Return a mutant of this module, the catalogue or a file by name; None if it is unknown."""
+    """Return the named mutant of this module, the catalogue or a file. None if the name is unknown."""
     return FUZZED.get(name) or find_mutant(name)

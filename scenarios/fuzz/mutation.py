@@ -1,7 +1,7 @@
 """Input mutation: changes a few fields, parts or bytes of an input.
 
-A change that moves bytes makes the shape wrong: later changes of the same input then hit nearby bytes, which is as
-good. Targets correct the checksums of mutated inputs.
+After a change that moves bytes, the shape's positions are wrong. Later changes of the same input then affect nearby
+bytes, which is acceptable. Targets correct the checksums of mutated inputs.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _POOL_BITS = 53
 
 
 class Draw:
-    """Draws of one seed, in order. The same seed draws the same on every Python."""
+    """The draws of one seed. A seed gives the same draws on every Python version."""
 
     __slots__ = ("unit",)
 
@@ -53,7 +53,7 @@ INTERESTING = (
     *((1 << 63) - 1, 1 << 63),
     *(-1, -2, -4, -8, -20, -91, -128, -129, -32768),
 )
-"""Sizes of the parts of formats, limits of integer types, and their neighbours."""
+"""Numbers to write into fields: sizes of parts, limits of integer types, and the neighbours of both."""
 CONSTANTS = (0xDAA320A7, 0xDAA320AB, 0xCBD43194, 0x7FFFFFFF, 0xFFFFFFFF, 0, 1, 2)
 CHANGES_MAX = 4
 _GROWTH_BYTES_MAX = 64
@@ -61,7 +61,7 @@ _NUDGE_MAX = 32
 
 
 def mutated(raw: bytes, shape: Shape, draw: Draw, others: Sequence[bytes], size_bytes_max: int) -> bytearray:
-    """Return a mutated copy of an input of that shape. Parts may come from other inputs."""
+    """Return a mutated copy of an input with the given shape. Mutations may copy parts of other inputs."""
     data = bytearray(raw)
     unit, fields = draw.unit, shape.fields
     changes = 1
@@ -77,7 +77,7 @@ def mutated(raw: bytes, shape: Shape, draw: Draw, others: Sequence[bytes], size_
             _PART_CHANGES[int(unit() * len(_PART_CHANGES))](data, shape, draw, others)
         else:
             _BYTE_CHANGES[int(unit() * len(_BYTE_CHANGES))](data, draw, others)
-    del data[size_bytes_max:]  # a doubled range may be long, and a target bounds the memory of an input
+    del data[size_bytes_max:]  # a repeated range may be long, and a target's memory limit assumes this maximum
     assert len(data) <= size_bytes_max, (len(data), size_bytes_max)
     return data
 
@@ -95,7 +95,7 @@ def _change_field(data: bytearray, field: Field, fields: Sequence[Field], draw: 
 
 
 def _number_for(value: int, kind: str, data: bytearray, fields: Sequence[Field], draw: Draw) -> int:
-    """Return the new value of a number: a neighbour, a limit, another field's value, or any value."""
+    """Draw the new value of a number: a neighbour, a limit, another field's value, or a random value."""
     roll = draw.unit()
     if kind == CONSTANT and roll < 0.5:
         return draw.pick(CONSTANTS)
@@ -146,7 +146,7 @@ def _swap(data: bytearray, shape: Shape, draw: Draw, others: Sequence[bytes]) ->
 
 
 def _overwrite(data: bytearray, shape: Shape, draw: Draw, others: Sequence[bytes]) -> None:
-    """Write one part over the beginning of another, like a lost or misdirected write."""
+    """Copy one part over the beginning of another part, like a lost or misdirected write."""
     start, end = draw.pick(shape.parts)
     at = draw.pick(shape.parts).start
     data[at : at + end - start] = data[start:end]
@@ -200,7 +200,7 @@ def _copy_range(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
 
 
 def _double(data: bytearray, draw: Draw, others: Sequence[bytes]) -> None:
-    """Repeat a short range many times: long inputs show code with more than linear time."""
+    """Repeat a short range many times. Long inputs reveal code that takes more than linear time."""
     start = draw.below(len(data) + 1)
     piece = data[start : start + draw.between(1, 8)]
     data[start:start] = piece * draw.between(2, 1 << draw.between(1, 12))

@@ -1,7 +1,7 @@
 """Shapes of inputs: known fields and repeated parts, by file format.
 
-They reach as far as the lengths in an input lead. An input need not be valid. Mutated records get a correct checksum,
-so that the code after that check is reached.
+Fields and parts are found by following the lengths in an input, up to the first invalid length. An input need not be
+valid. Mutated records get a correct checksum, so that fuzzing reaches the code after the check.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,9 +9,9 @@ from typing import NamedTuple
 from zlib import crc32
 
 LENGTH = "length"
-"""Of the following bytes, or of the whole."""
+"""The length of the following bytes or of the whole part."""
 OFFSET = "offset"
-"""A position in this file or another one."""
+"""A position in this or another file."""
 CONSTANT = "constant"
 """A magic number, a version, a kind."""
 CHECKSUM = "checksum"
@@ -37,7 +37,7 @@ class ShapePart(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """The fields and parts of one input before its mutation."""
+    """The fields and parts of an input before mutation."""
 
     fields: tuple[Field, ...]
     parts: tuple[ShapePart, ...]
@@ -60,7 +60,7 @@ _V2 = 0xDAA320AB
 
 
 def record_parts(raw: bytes | bytearray) -> Iterator[ShapePart]:
-    """Yield the places of records, up to the first bad length."""
+    """Yield the position of each record, up to the first invalid length."""
     at = 0
     while at + _RECORD_BYTES_MIN <= len(raw):
         size_bytes = int.from_bytes(raw[at : at + 4], "big", signed=True)
@@ -71,7 +71,7 @@ def record_parts(raw: bytes | bytearray) -> Iterator[ShapePart]:
 
 
 def record_fields(raw: bytes | bytearray, part: ShapePart) -> Iterator[Field]:
-    """Yield the fields of one record, up to the first one beyond its end."""
+    """Yield the fields of one record, up to the first field beyond the record's end."""
     start, end = part
     assert start + _RECORD_BYTES_MIN <= end <= len(raw), (part, len(raw))
     for at, size_bytes, kind in _FIXED:
@@ -98,7 +98,7 @@ def record_fields(raw: bytes | bytearray, part: ShapePart) -> Iterator[Field]:
 
 
 def mend_records(data: bytearray, base_offset: int) -> None:
-    """Write the place and the body checksum of each record, up to the first bad length."""
+    """Correct the physicalOffset and the body checksum of each record, up to the first invalid length."""
     for start, end in record_parts(data):
         data[start + 28 : start + 36] = (base_offset + start).to_bytes(8, "big")
         sys_flag = data[start + 39]
@@ -122,7 +122,7 @@ _INDEX_HEADER = (
 
 
 def log_shape(raw: bytes) -> Shape:
-    """Return the records of a segment, and the blank record after them."""
+    """Return the shape of a log segment: its records, and the blank record after them."""
     parts = tuple(record_parts(raw))
     end = parts[-1].end if parts else 0
     blank = (Field(end, 4, LENGTH), Field(end + 4, 4, CONSTANT))
@@ -131,7 +131,7 @@ def log_shape(raw: bytes) -> Shape:
 
 
 def queue_shape(raw: bytes) -> Shape:
-    """Return the entries of a consume queue."""
+    """Return the shape of a consume queue: its entries."""
     starts = range(0, len(raw) - QUEUE_ENTRY_BYTES + 1, QUEUE_ENTRY_BYTES)
     fields: list[Field] = []
     for at in starts:
@@ -140,7 +140,7 @@ def queue_shape(raw: bytes) -> Shape:
 
 
 def ext_shape(raw: bytes) -> Shape:
-    """Return the units of an extension, and the end mark."""
+    """Return the shape of a queue extension: its units and the end mark."""
     fields: list[Field] = []
     parts, at = [], 0
     while at + _UNIT_BYTES_MIN <= len(raw):
@@ -155,7 +155,7 @@ def ext_shape(raw: bytes) -> Shape:
 
 
 def index_shape(raw: bytes, slots: int) -> Shape:
-    """Return header, slots, and the entries that the header counts, two at least."""
+    """Return the shape of an index file: header, slots, and as many entries as the header counts, at least two."""
     entries_at = INDEX_HEADER_BYTES + INDEX_SLOT_BYTES * slots
     room = (len(raw) - entries_at) // INDEX_ENTRY_BYTES
     count = int.from_bytes(raw[_INDEX_COUNT_AT : _INDEX_COUNT_AT + 4], "big")
@@ -173,13 +173,13 @@ def index_shape(raw: bytes, slots: int) -> Shape:
 
 
 def checkpoint_shape(raw: bytes) -> Shape:
-    """Return the three times."""
+    """Return the shape of a checkpoint: its three times."""
     parts = tuple(ShapePart(end - 8, end) for end in range(8, min(len(raw), _CHECKPOINT_BYTES) + 1, 8))
     return Shape(tuple(Field(start, 8, NUMBER) for start, _ in parts), parts)
 
 
 def text_shape(raw: bytes) -> Shape:
-    """Return runs of letters and digits, and of anything else, as fields; lines as parts."""
+    """Return the shape of a text: lines as parts, and sequences of letters and digits, or of others, as fields."""
     fields, at = [], 0
     for here in range(1, len(raw) + 1):
         if here == len(raw) or raw[here : here + 1].isalnum() != raw[here - 1 : here].isalnum():
@@ -193,7 +193,7 @@ def text_shape(raw: bytes) -> Shape:
 
 
 def shape_of_file(path: str, raw: bytes) -> Shape:
-    """Return the shape of a file of a store's directory, by the first part of its path."""
+    """Return the shape of a file in a store directory. The first part of its path determines the format."""
     shape = _SHAPES.get(path.partition("/")[0])
     return PLAIN if shape is None else shape(raw)
 

@@ -1,6 +1,6 @@
-"""Small stores: run on a simulated machine to make directories for fuzzing.
+"""Small stores: run on a simulated machine to make store directories.
 
-`run_on` runs one task on such a machine and raises the task's errors.
+`run_on` runs one task on such a machine and raises its errors.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ _BODY_BYTES = (0, 5, 64, 300, 900)
 
 @cache
 def settings_of(settings: int) -> StoreConfig:
-    """Return the store's settings by their number in a directory."""
+    """Return the store's settings for the number in a packed directory."""
     return StoreConfig(
         ROOT,
         mapped_file_size_commit_log=LOG_FILE_BYTES,
@@ -64,7 +64,7 @@ def _made(number: int) -> DirectoryContent:
 
 
 def _live(world: World, settings: int, draw: Draw) -> None:
-    """Put some messages, then stop, or leave the machine to be switched off."""
+    """Put some messages. Then stop the store, or return without a stop so that the power is cut."""
     world.files.make_directories(ROOT)
     store = MessageStore(world, settings_of(settings))
     offsets = ConsumerOffsetManager(world, CONFIG)
@@ -101,9 +101,9 @@ _NEVER_INTERRUPTED = 1 << 60
 
 
 def run_on(image: Image | None, body: Callable[[World], T]) -> tuple[T, Image]:
-    """Run body on a machine with an image on its disk. Returns the value of body and the final image.
+    """Run `body` on a machine with an image on its disk. Returns body's result and the final image.
 
-    Raises the errors of body and of the tasks that it started; TargetViolation if body does not end.
+    Raises the errors of `body` and of the tasks that it started. Raises TargetViolation if `body` does not end.
     """
     with Kernel(RoundRobin(_NEVER_INTERRUPTED), step_limit=_STEP_LIMIT) as kernel:
         disk = Disk(kernel, Choices("").stream("disk"), image=image)

@@ -1,7 +1,7 @@
 """Fuzz targets: make valid inputs of a format, mutate them, and judge any bytes.
 
-The outcome of an input is a short text, the same for inputs on the same code path. Inputs with a new outcome are
-mutated further. `TargetViolation`, or an error that no docstring names, is a finding.
+The outcome of an input is a short text. Inputs on the same code path have the same outcome, and inputs with a new
+outcome are mutated further. A finding is a `TargetViolation`, or an error that the called function does not document.
 """
 
 from abc import ABC, abstractmethod
@@ -13,7 +13,7 @@ from .mutation import Draw, mutated
 from .shape import Shape, shape_of_file
 
 MENDED_CHANCE = 0.5
-"""Of mutated inputs that get correct checksums."""
+"""The probability that a mutated input gets correct checksums."""
 _TEXT_CHARACTERS_MAX = 200_000
 
 
@@ -22,11 +22,11 @@ class InputOutcome(NamedTuple):
 
     accepted: bool
     way: str
-    """The code path: the refused field, the number of records before it."""
+    """The code path, for example the refused field and the number of records before it."""
 
 
 class TargetViolation(Exception):
-    """An input for which the code under test breaks a promise."""
+    """The code under test breaks a promise for an input."""
 
     def __init__(self, kind: str, expected: object, found: object) -> None:
         super().__init__(f"{kind}: expected {expected}, found {found}")
@@ -36,23 +36,23 @@ class TargetViolation(Exception):
 
 
 class Target(ABC):
-    """One thing to fuzz."""
+    """A format to fuzz."""
 
     name: ClassVar[str]
     file: ClassVar[str] = ""
-    """The path of such a file in a store directory."""
+    """The path that a file of this format has in a store directory."""
     children: ClassVar[int] = 32
-    """Number of mutated copies of one input in a row."""
+    """The number of mutated copies of one input in a round."""
     size_bytes_max: ClassVar[int] = 4096
-    """Longer inputs are cut."""
+    """The maximum size of an input. Longer inputs are truncated."""
     cpu_seconds_max: ClassVar[float] = 2.0
-    """For one input: at least a thousand times the time of a valid one."""
+    """The time limit for one input: at least a thousand times the time that a valid input needs."""
     memory_bytes_max: ClassVar[int] = 1 << 20
-    """Most memory allocated at once while one input is judged."""
+    """The limit for the memory that is allocated at one time while an input is judged."""
     measured_apart: ClassVar[int] = 1
-    """Least number of inputs between two memory measurements."""
+    """The minimum number of inputs between two memory measurements."""
     keeps_length: ClassVar[bool] = False
-    """Whether only whole parts can be removed from an input."""
+    """Whether minimisation may remove only whole parts from an input."""
 
     @abstractmethod
     def valid(self, draw: Draw) -> bytes:
@@ -66,10 +66,10 @@ class Target(ABC):
         return shape_of_file(self.file, raw)
 
     def mend(self, data: bytearray) -> None:  # noqa: B027 - most formats need no correction
-        """Correct checksums and similar fields of a mutated input in place, so that later code is reached."""
+        """Correct checksums and similar fields in place, so that fuzzing reaches the code after a check."""
 
     def mutate(self, raw: bytes, shape: Shape, draw: Draw, others: Sequence[bytes]) -> bytes:
-        """Return a mutated copy of an input of that shape."""
+        """Return a mutated copy of an input with the given shape."""
         data = mutated(raw, shape, draw, others, self.size_bytes_max)
         if draw.chance(MENDED_CHANCE):
             self.mend(data)

@@ -1,4 +1,4 @@
-"""Answers: claims that answers stay true after stops, faults and delays."""
+"""Answers: claims that the store's answers stay true after stops, faults and delays."""
 
 from ..scenario import Scenario
 
@@ -13,7 +13,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(1, 2),
         consumers=(0, 1),
     ),
-    # Cuts the power right after a clean stop. The next start reads three segments, in which few queues have a record.
+    # Cuts the power right after a clean stop. The next start scans only three segments, in which few queues have
+    # records.
     Scenario.of(
         "queue-fsync-at-shutdown",
         "after a clean stop a power cut loses no queue entry, also in queues that the next start does not check",
@@ -47,7 +48,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("stop in traffic",),
         lives=(1, 2),
     ),
-    # Puts go to a buffer of the process. Writes are short or fail, and the process is killed or loses power.
+    # Puts go to a buffer of the process. Writes fail or write only some bytes, and the process is killed or the power
+    # fails.
     Scenario.of(
         "write-buffer-kill",
         "after a kill of a store with a write buffer only uncommitted messages are lost, and none that a consumer saw",
@@ -77,7 +79,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("crash in traffic", "stop"),
         consumers=(0,),
     ),
-    # A sync fails once, and the kernel drops the dirty pages.
+    # A sync fails once, after which the kernel drops the dirty pages.
     Scenario.of(
         "failed-fsync-not-acknowledged",
         "after a failed sync no put is answered OK unless its message is durable",
@@ -106,7 +108,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         },
         lives=(1, 2),
     ),
-    # Consumers with subscriptions read queues that grow and survive crashes.
+    # Consumers with subscriptions read queues during traffic and after crashes.
     Scenario.of(
         "tag-filter-exact",
         "before and after a crash a consumer gets exactly the messages that its subscription matches",
@@ -116,7 +118,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         messages={"equal_sizes": (False,)},
         endings=("crash at rest", "stop", "crash in traffic"),
     ),
-    # Consumers read as close to the producers as the store allows.
+    # Consumers read each message as soon as the store allows.
     Scenario.of(
         "consumed-message-durable",
         "after a power cut under sync flush every message that a consumer saw is present",
@@ -128,7 +130,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         sync_ms_max=(10,),
         endings=("crash in traffic",),
     ),
-    # Syncs fail, the file system falls back to the data on disk, and consumers read late.
+    # Syncs fail, and the file system discards all data that is not on disk. Consumers read later.
     Scenario.of(
         "reads-after-failed-fsync",
         "after a failed sync a later consumer reads none of the dropped bytes and skips no message",

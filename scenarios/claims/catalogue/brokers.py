@@ -11,7 +11,7 @@ FAIR: Mapping[str, Sequence[float | str]] = {
     "split_chance": (0.0, 0.0, 0.2),
     "late_chance": (0.0, 0.0, 0.05),
 }
-"""A fixed latency lets requests of several clients arrive at the same moment."""
+"""With a fixed latency, requests of several clients can arrive at the same time."""
 TROUBLED: Mapping[str, Sequence[float | str]] = {
     **FAIR,
     "partition_chance": (0.0, 0.01, 0.03),
@@ -52,7 +52,7 @@ BROKER = Ranges(
     disturbances={"paused_task_chance": (0.0, 0.1, 1.0), "paused_machine_chance": (0.0, 0.0, 0.05)},
     network=FAIR,
 )
-"""The network may be slow but has no faults."""
+"""Ranges of a broker on a network that may be slow but has no faults."""
 
 SCENARIOS: tuple[Scenario, ...] = (
     # The broker's machine dies between a send and its answer, and restarts.
@@ -63,7 +63,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         BROKER.replace(flush={"sync_timeout_ms": (50, 5_000)}).replace(faults={"slow_sync_chance": (0.0, 0.0, 0.2)}),
         stream="a-broker-keeps-what-it-answered",
     ),
-    # Connections break, and clients repeat requests that were not answered.
+    # Connections break, and clients repeat unanswered requests.
     Scenario(
         "producer-retry-duplicates",
         "after network faults a message is stored at most once per send, and no other message is stored",
@@ -78,7 +78,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
         stream="retries-explain-every-duplicate",
     ),
-    # Consumers pull over a faulty network from a broker that crashes, and restart from their committed offsets.
+    # The broker crashes and the network has faults. Consumers pull, and restart from their committed offsets.
     Scenario(
         "consumer-order",
         "after all faults end, every consumer receives every message of every queue in order",
@@ -106,7 +106,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
         stream="what-is-sent-back-is-given-again",
     ),
-    # Check requests are lost until the broker gives up; operators then resume the checks.
+    # Check requests are lost until the broker gives up. Operators then resume the checks.
     Scenario(
         "transaction-check-resumed",
         "after an operator resumes a half message that was given up, it is checked again and its decision takes effect",
@@ -121,7 +121,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
         stream="what-was-given-up-can-be-decided-after-all",
     ),
-    # Producers end transactions over a faulty network, and the broker checks those whose decision was lost.
+    # Producers commit or roll back over a faulty network. The broker checks transactions whose decision was lost.
     Scenario(
         "transaction-network-faults",
         "after network faults no rolled back message is visible, and every message to be committed is visible or was "
@@ -135,7 +135,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
         stream="transactions-survive-the-network",
     ),
-    # The broker's disk fails, is slow or is full while clients send, pull and end transactions, and its machine dies.
+    # Clients send, pull and end transactions. The broker's disk returns errors, is slow or is full, and its machine
+    # dies.
     Scenario(
         "broker-disk-errors",
         "after any disk error a broker answers SUCCESS only for messages that it has, and it works again as soon as "
@@ -207,7 +208,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
         stream="consumers-are-moved-past-what-expired-alone",
     ),
-    # Slaves of the broker die and serve pulls; the broker sends its consumers to them and back.
+    # Slaves serve pulls and sometimes die. The broker redirects consumers to a slave and back.
     Scenario(
         "slave-reads",
         "after pulls from a master or its slaves a consumer has every message of every queue in order, and in the end "
@@ -235,7 +236,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
         stream="slaves-give-what-their-master-has",
     ),
-    # A topic has queues at two masters. While one is off, producers use the other, and clients fetch new routes.
+    # A topic has queues at two masters. While one master is off, producers use the other, and clients fetch new routes.
     Scenario(
         "client-failover",
         "after one master goes down clients use the other's name server and send there, and every message that either "

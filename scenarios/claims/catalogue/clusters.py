@@ -1,7 +1,4 @@
-"""Clusters: a master, its slaves and the network between them.
-
-Claims about a single store are in the other themes.
-"""
+"""Clusters: claims about a master, its slaves and the network between them."""
 
 from ..ranges import Ranges
 from ..scenario import Scenario
@@ -45,7 +42,7 @@ TROUBLED = CLUSTER.replace(
 )
 
 SCENARIOS: tuple[Scenario, ...] = (
-    # The master's disk is lost at the end of the run. Syncs may fail on either side.
+    # The master's disk is lost at the end of the run. Syncs may fail on the master and on slaves.
     Scenario(
         "sync-replication-master-lost",
         "after a sync master is lost every message that it acknowledged is on a slave that flushes before it reports",
@@ -57,7 +54,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
         stream="sync-replication-survives-a-lost-master",
     ),
-    # Combines all roles and flush modes with crashes and failed syncs on either side.
+    # Combines all roles and flush modes with crashes and failed syncs of masters and slaves.
     Scenario(
         "replica-prefix-of-master",
         "after any machine crashes a slave's log is a prefix of its master's, and its queues cover every message in it",
@@ -78,14 +75,15 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
         stream="a-longer-replica-is-never-believed",
     ),
-    # Partitions, one-way links, broken or silent connections, and crashes in between.
+    # The network has partitions, one-way links and broken or silent connections. Machines crash in between.
     Scenario(
         "replication-network-faults",
         "after network faults no acknowledged message is missing, and slaves catch up once the network works",
         TROUBLED,
         stream="network-trouble-costs-time-not-messages",
     ),
-    # Disks fail or are slow and connections break while a slave catches up, so it resumes or starts at another offset.
+    # While a slave catches up, disks fail or are slow and connections break. The slave then resumes, or starts at
+    # another offset.
     Scenario(
         "slave-disk-errors",
         "after disk errors or stalls during catch-up a slave has the same log as its master as soon as its disk works",

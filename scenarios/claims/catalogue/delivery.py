@@ -15,7 +15,7 @@ _TRANSACTIONS = Ranges(
 )
 
 SCENARIOS: tuple[Scenario, ...] = (
-    # Producers end transactions at once, late or only after a check. The store dies in between.
+    # Producers end transactions immediately, late or only after a check. The store dies in between.
     Scenario(
         "transaction-outcome",
         "after any crash a committed message is delivered, a rolled back one is never visible, and an open one is "
@@ -23,7 +23,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         _TRANSACTIONS,
         stream="transactions-are-decided-once-and-never-lost",
     ),
-    # Queues skip numbers at restarts, as after a start of 4.9.8. This affects half and op messages too.
+    # Queue offsets skip numbers at restarts, as after a start of 4.9.8, also in the queues of half and op messages.
     Scenario(
         "half-message-offset-gap",
         "after a queue skips numbers its later half messages are decided or checked like all others",
@@ -46,7 +46,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         ),
         faults={"failed_creation_chance": (0.0, 0.3, 0.6), "slow_sync_chance": (0.0, 0.0, 0.2)},
     ),
-    # The disk loses and flips bits of delayed messages: in their topics, records and queue entries.
+    # Bits of delayed messages are lost or flipped on disk: in topics, records and queue entries.
     Scenario.of(
         "delayed-entry-corrupted",
         "after a delayed message becomes unreadable or its entry is wrong every later one is still delivered",
@@ -63,7 +63,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("stop", "stop", "crash at rest"),
         heals=(True,),
     ),
-    # The machine dies while the offsets of consumer groups and of delivery are persisted.
+    # The machine dies while the offsets of consumer groups and of delayed delivery are persisted.
     Scenario.of(
         "consumer-offset-durable",
         "after any crash persisted offsets are found again, and consumers continue from them",

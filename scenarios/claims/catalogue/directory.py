@@ -1,4 +1,4 @@
-"""Directory: expiry, foreign changes to files, and second starts."""
+"""Directory: expiry, files changed by other programs, and second starts."""
 
 from ..scenario import Scenario
 
@@ -25,7 +25,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(1, 2, 3),
         endings=(*("crash in traffic", "crash in traffic", "crash at rest", "crash in load"), *("stop", "stop")),
     ),
-    # A pass of the transaction check pauses while its messages and their op messages are deleted.
+    # A pass of the transaction check pauses while retention deletes its half messages and op messages.
     Scenario.of(
         "transaction-expired",
         "after the messages of a transaction are deleted during its check it is not put back or checked again",
@@ -42,10 +42,10 @@ SCENARIOS: tuple[Scenario, ...] = (
         disturbances={"paused_task_chance": (0.5, 1.0)},
         attribute_points=(True, True, False),
         disk=("nothing-lost", "nothing-lost", "process-kill"),
-        endings=("crash at rest", "crash at rest", "stop"),  # a clean stop keeps the progress of the check
+        endings=("crash at rest", "crash at rest", "stop"),  # a clean stop persists the progress of the check
         lives=(1, 2),
     ),
-    # After a crash, whole records of an older segment that used the same sectors appear after the end of the log.
+    # After a crash, intact records of a deleted segment appear after the end of the log, in reused sectors.
     Scenario.of(
         "stale-block-reuse",
         "after a crash valid bytes of an older segment past the end of the log are not taken for records",
@@ -57,7 +57,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         messages_each=(8, 16),
         lives=(1, 2),
     ),
-    # A segment before others loses its last sector while the store is off. A start is attempted before it is repaired.
+    # A segment that is not the newest loses its last sector while the store is off. A start is attempted before the
+    # repair.
     Scenario.of(
         "wrong-segment-size",
         "after a segment before others gets a wrong size the store refuses it unchanged, and opens with all messages "
@@ -68,8 +69,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         messages={"body_bytes_max": (300, 700)},
         lives=(1, 2),
     ),
-    # The oldest segments or one in the middle are lost while the store is off. The segments before the gap become old
-    # enough to expire.
+    # The oldest segments or a middle one are lost while the store is off. The segments before the gap become old enough
+    # to expire.
     Scenario.of(
         "log-segment-missing",
         "after segments at the start or in the middle of the log are lost only their messages are missing, and only "
@@ -85,7 +86,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         index={"keys_chance": (0.0, 0.3)},
         consumers=(0, 1),
     ),
-    # While the store is off, foreign files appear, a queue's file is truncated or the checkpoint is damaged.
+    # While the store is off, files of other programs appear, a queue's file is truncated or the checkpoint is damaged.
     Scenario.of(
         "foreign-and-damaged-files",
         "after foreign files appear or derived files are damaged the store opens with all messages and leaves foreign "
@@ -99,7 +100,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         messages={"body_bytes_max": (40, 300), "property_bytes_max": (0,)},
         messages_each=(8, 16),
     ),
-    # Queues are truncated while the store is off, a load rebuilds them and crashes, and the power fails after the next
+    # Queues are truncated while the store is off. A load rebuilds them and crashes. The power fails after the next
     # load.
     Scenario.of(
         "crash-in-load",
@@ -113,7 +114,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         index={"keys_chance": (0.0, 0.0, 0.3)},
         messages_each=(8, 16, 16),
     ),
-    # All levels of the root and of the log directories are new. A process may die between their creation and their
+    # The root, the log directories and all their parents are new. A process may die between their creation and their
     # sync.
     Scenario.of(
         "root-directory-durable",
@@ -129,7 +130,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("crash at rest", "crash at rest", "crash at rest", "crash in traffic", "stop"),
         lives=(2, 3),
     ),
-    # Raises `mappedFileSizeConsumeQueue` between two lives, where some queues have no message in the log any more.
+    # Raises `mappedFileSizeConsumeQueue` between two lives. Some queues no longer have messages in the log.
     Scenario.of(
         "queue-file-size-raised",
         "after the file size of queues is raised each queue continues from its last number",

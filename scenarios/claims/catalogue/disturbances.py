@@ -1,4 +1,4 @@
-"""Disturbances: lost time, and all faults of sound disks together."""
+"""Disturbances: pauses and clock jumps, and all faults of sound disks together."""
 
 from ..disk_models import DISK_MODELS
 from ..scenario import Scenario
@@ -22,7 +22,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         consumers=(0, 1, 2),
         flush={"sync_timeout_ms": (500, 5000)},
     ),
-    # The kernel has evicted clean pages of mapped files. Reading them waits for the drive or fails.
+    # The kernel has evicted clean pages of memory-mapped files. A read of such a page waits for the drive or fails.
     Scenario.of(
         "transient-read-error",
         'after a page-in is slow or fails once only time is lost: no data is truncated, no reader is answered "not '
@@ -41,7 +41,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(1, 2, 3),
         endings=("crash in traffic", "crash at rest", "crash in load", "stop"),
     ),
-    # Forces branches that crashes and faults seldom reach (`store.marks.FORCIBLE`).
+    # Forces rare branches, which crashes and faults seldom reach (`store.marks.FORCIBLE`).
     Scenario.of(
         "forced-rare-branches",
         "after a rare branch is forced although its condition is false only time or a retry is lost, and no promise "
@@ -60,7 +60,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(1, 2, 3),
         endings=("crash in traffic", "crash at rest", "crash in load", "crash in persist", "stop"),
     ),
-    # Uses every sound disk and draws another mix of its faults for every seed.
+    # Draws, for every seed, a sound disk and a random mix of its faults.
     Scenario.of(
         "combined-faults",
         "after any mix of crashes, errors, delays and pauses on a disk that keeps synced data no promise is broken",

@@ -1,9 +1,9 @@
-"""Exhaustion: no room on the disk, no memory for a service, no map of a file."""
+"""Exhaustion: a full disk, a service out of memory, files that cannot be mapped."""
 
 from ..scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
-    # Creating a file sometimes fails for lack of room.
+    # The creation of a file sometimes fails because the disk is full.
     Scenario.of(
         "full-disk-puts-refused",
         "after a segment cannot be created only the puts that need it fail, and every acknowledged message is present",
@@ -14,8 +14,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("stop", "crash at rest", "crash in traffic"),
         consumers=(0,),
     ),
-    # The disk fills up, and room returns later or after retention deletes old segments. Or it is full when the store
-    # starts and must build queues.
+    # The disk fills up. Space becomes free later, or when retention deletes old segments. In some runs the disk is full
+    # when the store starts and must build queues.
     Scenario.of(
         "full-disk-space-returns",
         "after a disk fills up only the puts without room fail, and none fails once room returns",
@@ -43,7 +43,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         pauses={"ms_max": (30, 300, 3000)},
         endings=("crash at rest", "crash in traffic", "stop", "stop"),
     ),
-    # For minutes half of all maps fail, and queue files hold one or two entries.
+    # For minutes, half of all attempts to map a file fail. Queue files have one or two entries.
     Scenario.of(
         "dispatch-retry-count",
         "after errors at many places dispatch continues; it gives up only if the same step fails again and again",
@@ -58,7 +58,8 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(1, 2),
         endings=("crash at rest", "crash in traffic", "stop"),
     ),
-    # Segments of a sparse disk get their blocks when the pool's buffers are committed, which may be too late for some.
+    # On a sparse disk, a segment's blocks are allocated when the pool's buffers are committed. By then the disk may be
+    # full.
     Scenario.of(
         "full-disk-commit-waits",
         "after a commit finds no room the data stays in the pool's buffers and is committed once there is room",

@@ -3,7 +3,7 @@
 from ..scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
-    # Messages share keys and users look them up. The index is small, so its files fill up often.
+    # Messages share keys, and users look messages up by key. Index files are small, so they fill up often.
     Scenario.of(
         "index-lookup",
         "after any crash the index has every key of every record exactly once and no other entry",
@@ -16,7 +16,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         attribute_points=(False, False, False, True),
         lives=(1, 2, 3),
     ),
-    # Far more messages share a key than a lookup returns, so a lookup of an older one follows many entries.
+    # More messages share a key than a look-up returns, so a look-up of an old message follows many entries.
     Scenario.of(
         "index-newest-first",
         "after many messages share a key a lookup returns the newest of them, up to its limit, across all index files",
@@ -37,7 +37,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(1, 2),
         endings=("stop", "crash at rest", "crash in traffic"),
     ),
-    # The power fails while index files fill up one after another and the checkpoint says which are durable.
+    # The power fails while index files fill up one after another. The checkpoint records which of them are durable.
     Scenario.of(
         "index-rollover-power-cut",
         "after any power cut an index file covered by the checkpoint is complete, and missing entries are rebuilt",
@@ -54,7 +54,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         lives=(1, 2, 3),
         endings=("crash in traffic", "crash at rest", "crash in load"),
     ),
-    # Several producers put to several queues, and their messages enter light queues that all of them share.
+    # Several producers put to several queues. All their messages also go to shared light queues.
     Scenario.of(
         "light-queue-dispatch",
         "after any crash a message is in each of its light queues exactly once, and light queues have no gaps",

@@ -3,7 +3,7 @@
 from ..scenario import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
-    # Repeated crashes with records of one size: a new record may end where a truncated one begins.
+    # Crashes repeatedly with records of one size, so that a new record may end exactly at the start of a truncated one.
     Scenario.of(
         "truncated-record-returns",
         "after recovery truncated a record it does not reappear after a later crash",
@@ -21,7 +21,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         endings=("crash in traffic", "crash at rest"),
         consumers=(0,),
     ),
-    # Recovery starts at the checkpoint and no earlier.
+    # Recovery starts at the checkpoint, not earlier.
     Scenario.of(
         "checkpoint-order",
         "after a crash the checkpoint covers no data that is not durable, so recovery rebuilds all missing entries",
@@ -58,7 +58,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         pauses={"chance": (0.2, 0.5), "ms_max": (30, 3000)},
         disturbances={"clock_step_chance": (0.0, 0.1)},
     ),
-    # Flips a bit in a record that the next start considers durable. The queues may be deleted too.
+    # Flips a bit in a record that the next start considers durable. In some runs the queues are deleted too.
     Scenario.of(
         "corrupt-record",
         "after a record in the middle of the log is damaged only that record is missing in its segment",
@@ -72,7 +72,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         index={"slots": (0,)},
         consumers=(0, 1),
     ),
-    # Queues skip numbers at restarts, as after a start of 4.9.8, or a bit of a record's number flips.
+    # Queue offsets skip numbers at restarts, as after a start of 4.9.8, or a bit of a record's queueOffset flips.
     Scenario.of(
         "queue-offset-gap",
         "after a queue skips numbers or a record has a wrong number no consumer misses a message, whatever crash "
@@ -87,7 +87,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         consumers=(1, 2),
         disk=(*("strict-posix", "ext4-ordered", "ext4-data", "xfs", "btrfs"), *("process-kill", "nothing-lost")),
     ),
-    # The kernel fails to write back data of a dead process, and reports it once, to the next process that syncs.
+    # The kernel fails to write back data of a dead process. It reports the error once, to the next process that syncs.
     Scenario.of(
         "failed-writeback-before-start",
         "after the kernel failed to write back data before a start that start does not consider it durable",
@@ -100,7 +100,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         consumers=(0, 1),
         lives=(3, 4),
     ),
-    # Recovery crashes again and again while it removes truncated segments.
+    # Recovery crashes repeatedly while it removes truncated segments.
     Scenario.of(
         "crash-in-log-truncation",
         "after a crash during the removal of truncated segments the next recovery opens the rest",

@@ -1,9 +1,10 @@
-"""Swarms: random mixes of features and faults; each seed leaves out half or more.
+"""Swarms: random mixes of features and faults; each seed omits half or more.
 
-The other themes test one claim each, so their features and faults do not meet. A seed first draws the features and
-faults that take part, then their values. Features that a seed omits leave room for the others (swarm testing, Groce et
-al., ISSTA 2012). Chances are high enough that a fault that takes part usually happens. Disks that lie or die, and files
-altered while a store is off, have swarms of their own, because they would rarely meet in the large mix.
+Other scenarios test one claim each, with few features and faults. A swarm seed first draws which features and faults
+are enabled, then their values. Omitted features give the enabled ones more opportunities (swarm testing, Groce et al.,
+ISSTA 2012). Probabilities are high enough that an enabled fault usually occurs. Lying disks, dying disks, and files
+that are altered while the store is off have their own swarms, because in the large mix they would rarely occur
+together.
 """
 
 from collections.abc import Mapping
@@ -39,7 +40,7 @@ _RETENTION: Mapping[str, Any] = {
     "messages_each": (8, 16),
     "pauses": {"chance": (0.2, 0.5), "ms_max": (30, 100, 3000)},
 }
-"""Many queues, so that some have no messages left. Retention removes those with their directories."""
+"""Retention with many queues. When a queue has no messages left, retention removes its directory."""
 _TROUBLES: Mapping[str, Mapping[str, Any]] = {
     "pauses of tasks": {"disturbances": {"paused_task_chance": (0.05, 0.2)}},
     "pauses of machines": {"disturbances": {"paused_machine_chance": (0.05,)}},
@@ -50,11 +51,14 @@ _LONG_UNSYNCED: Mapping[str, Any] = {
     "commit_log_bytes": (8192, 16_384),
     "messages": {"body_bytes_max": (300, 900), "property_bytes_max": (700, 1500)},
 }
-"""Makes power cuts meet pages of many sectors and files of several pages."""
+"""Large unsynced data, so that power cuts affect pages of many sectors and files of several pages."""
 
 
 def _mixed(excuses: Excuse) -> dict[str, Mapping[str, Any]]:
-    """Return the disk faults that have odds and any of these excuses, or no excuse at all for NOTHING, by name."""
+    """Return, by name, the disk faults that have odds and any of these excuses.
+
+    For NOTHING, return those without excuses.
+    """
     rows = [kind.row for kind in FaultKind if kind.row.odds]
     found = [row for row in rows if row.excuses & excuses or row.excuses == excuses]
     return {row.name: {"faults": {row.knob: row.odds}} for row in found}
@@ -65,16 +69,19 @@ _SLOW_DISK: Mapping[str, Mapping[str, Any]] = {
     "slow sync": {"faults": {"slow_sync_chance": (0.1,), "slow_sync_ms_max": (300, 12_000)}},
 }
 _ODD_DISK: Mapping[str, Mapping[str, Any]] = _mixed(Excuse.NOTHING)
-"""Faults that do not fail an operation."""
+"""Disk faults that return no error from an operation."""
 _TORN: Mapping[str, Mapping[str, Any]] = {"torn sectors": {"faults": {"torn_bytes_chance": (1.0,)}, **_LONG_UNSYNCED}}
-"""A torn sector shows only if a power cut tears a page, so this takes part more often."""
+"""A torn sector is visible only if a power cut tears a page, so this fault is enabled more often."""
 _FAILING_DISK: Mapping[str, Mapping[str, Any]] = {
     **_ODD_DISK,
     **_mixed(Excuse.SYNC_ERROR | Excuse.ERROR | Excuse.NO_SPACE),
-    # A file system stops at a failed sync only, so this fault brings those along.
+    # A file system stops only after a failed sync, so this group enables failed syncs too.
     "stopped file system": {"faults": {"stopped_file_system_chance": (0.5,), "failed_sync_chance": (0.05,)}},
 }
-"""Errors of disk operations. Each can hide the others by ending the operation, so few take part in one seed."""
+"""Errors of disk operations. The first error ends an operation and so hides later ones.
+
+Therefore each seed enables only a few.
+"""
 _OF_CLUSTERS: Mapping[str, Mapping[str, Any]] = {
     name: _FAILING_DISK[name]
     for name in (
@@ -82,7 +89,7 @@ _OF_CLUSTERS: Mapping[str, Mapping[str, Any]] = {
         *("failed page-in", "failed creation"),
     )
 }
-"""Errors in a cluster, after which the machine restarts."""
+"""Errors that are injected in clusters. The machine restarts after such an error."""
 _FAILING_CHANCE = 0.2
 _LYING: Mapping[str, Mapping[str, Any]] = {
     "late sync errors": {"faults": {"failed_sync_chance": (0.05, 0.1), "lying_sync_chance": (0.0, 0.1, 0.5)}}
@@ -98,7 +105,7 @@ _DYING: Mapping[str, Mapping[str, Any]] = {
 _GARBAGE: Mapping[str, Mapping[str, Any]] = {
     "garbage": {"faults": {"garbage_chance": (1.0,)}, "endings": ("crash in traffic",), **_LONG_UNSYNCED}
 }
-"""Left only by a power cut that meets a sector in flight."""
+"""Faults that occur only if the power fails while a sector is in flight."""
 _ENDINGS = (
     *("crash in traffic",) * 4,
     *("crash at rest", "crash in load", "crash in persist", "stop", "stop", "stop in traffic"),
@@ -115,7 +122,7 @@ _CRASHES: Mapping[str, Mapping[str, Any]] = {
         "consumers": (1, 2),
     },
 }
-"""Situations that few crashes meet: queues just removed, and offsets being replaced."""
+"""Crashes in rare situations: just after a queue was removed, and while offsets are replaced."""
 _ALONE: Mapping[str, Mapping[str, Any]] = {
     "retention": _RETENTION,
     **_SMALL_DISKS,
@@ -129,7 +136,7 @@ _ALTERING = (
     *("crash on old blocks",) * 4,
     *("crash in persist", "stop in traffic"),
 )
-"""Endings after which files are altered, for all mixes of this swarm."""
+"""Endings after which files are altered. Every mix of the swarm for altered files can draw them."""
 _EXCLUDING: Mapping[str, Mapping[str, Any]] = {
     "lost tails": {
         "endings": (*_ALTERING, *("stop and damage",) * 12),
@@ -142,7 +149,7 @@ _EXCLUDING: Mapping[str, Mapping[str, Any]] = {
         "retention": {"deletes_segments": (False,), "deletes_queues": (False,)},
     },
 }
-"""Groups that exclude others, because the oracle does not judge the pair: see `APART` in campaigns/pairs.py."""
+"""Groups that exclude other groups, because the oracle cannot judge both: see `APART` in campaigns/pairs.py."""
 _SPOILT: Mapping[str, Mapping[str, Any]] = {
     "garbage": {"disk": ("dying-disk",), "faults": {"garbage_chance": (1.0,)}, **_LONG_UNSYNCED},
     "rot": {
@@ -165,7 +172,10 @@ _SPOILT: Mapping[str, Mapping[str, Any]] = {
         },
     },
 }
-"""Rare faults of a single kind of disk, for stores with altered files. The last active group wins."""
+"""Rare faults that need one disk model, for stores with altered files.
+
+Of several active groups the last one sets the disk.
+"""
 _HONEST_DISKS = tuple(name for name in DISK_MODELS if name not in ("lying-disk", "dying-disk"))
 _MIX = Ranges(
     index={"slots": (0,)},
@@ -184,7 +194,7 @@ _MIX = Ranges(
 
 
 def _links(chances: Mapping[str, Options]) -> dict[str, Mapping[str, Any]]:
-    """Return one group for each network fault with a chance, by name. An active group has a non-zero chance."""
+    """Return one group for each network fault, by name. An active group enables its fault with a non-zero chance."""
     return {
         name.replace("_", " "): {"network": {name: [chance for chance in options if chance]}}
         for path, options in chances.items()
@@ -213,10 +223,16 @@ _SLAVES: Mapping[str, Any] = {
     "broker": {"slaves_are_read": (True, False)},
     "faults": {"failed_sync_chance": (0.0,), "failed_write_back_chance": (0.0,)},
 }
-"""For a broker without half messages. After a failed sync drops data that a slave has, the master is never followed
-again, and a sync master then answers no put SUCCESS."""
+"""Slaves, for a broker without half messages.
+
+If a failed sync drops data that a slave has already, no slave follows the master again. A sync master then answers no
+put with SUCCESS.
+"""
 _BROKER_RETENTION: Mapping[str, Any] = {**_RETENTION, "cluster": {"sync_master": (False,)}}
-"""A slave cannot continue if retention removed its next data while it was off. Puts must not wait for such a slave."""
+"""Retention without a sync master. While a slave is off, retention may remove the data that the slave needs next.
+
+Puts must not wait for such a slave.
+"""
 _EVERYTHING = _MIX.with_optional(**_FEATURES, **_TROUBLES, **_SLOW_DISK).with_optional(0.25, **_CLOCK)
 _ALONE_MIX = (
     _EVERYTHING.replace(endings=_ENDINGS)

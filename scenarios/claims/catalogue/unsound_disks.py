@@ -15,7 +15,7 @@ SCENARIOS: tuple[Scenario, ...] = (
         consumers=(0, 1),
         retention={"deletes_segments": (False, True)},
     ),
-    # Reads and syncs fail, writes are misdirected, and sectors rot. The store may refuse to start but must not drop
+    # Reads and syncs fail, writes are misdirected, and sectors rot. The store may refuse to start but must not remove
     # records.
     Scenario.of(
         "recovery-on-dying-disk",

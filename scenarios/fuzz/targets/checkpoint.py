@@ -1,4 +1,4 @@
-"""Target: the checkpoint, three times and zeros up to the end of the page."""
+"""Target: the checkpoint, which has three times and then zeros up to the end of the page."""
 
 from struct import Struct
 
@@ -13,7 +13,7 @@ _TIMES = Struct(">qqq")
 
 
 class CheckpointTarget(Target):
-    """The beginning of the file."""
+    """Fuzzes the beginning of a checkpoint file."""
 
     name = "checkpoint"
     file = FILE
@@ -26,7 +26,7 @@ class CheckpointTarget(Target):
         return checkpoint.encode_checkpoint(values) + bytes(8 * draw.below(4))
 
     def check(self, raw: bytes) -> InputOutcome:
-        """Decode, then encode again."""
+        """Decode an input and encode the result again."""
         try:
             values = checkpoint.decode_checkpoint(raw, file=FILE)
         except CorruptFileError as error:
@@ -35,7 +35,7 @@ class CheckpointTarget(Target):
                 raise TargetViolation("refused-whole", "three times", error) from error
             return InputOutcome(False, field)
         if values != _TIMES.unpack_from(raw) or min(values) < 0:
-            raise TargetViolation("times", "those that are there, 0 or more", values)
+            raise TargetViolation("times", "the stored times, each 0 or more", values)
         if checkpoint.encode_checkpoint(values) != raw[: _TIMES.size]:
             raise TargetViolation("re-encoded", raw[: _TIMES.size].hex(), values)
         return InputOutcome(True, "".join("0" if value == 0 else "t" for value in values))

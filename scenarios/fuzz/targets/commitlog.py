@@ -1,7 +1,7 @@
 """Target: the commit log, as recovery, dispatch and lookups read it.
 
-The scan and the oracle's reader have to agree on each record, byte for byte, and on refusals. A record re-encodes to
-its bytes, and its keys and tag are those in its properties.
+The recovery scan and the oracle's reader must agree on the bytes of each record, and on which records they refuse.
+Encoding a decoded record again must give the same bytes. Its keys and tag must be those in its properties.
 """
 
 from ....store.errors import CorruptFileError
@@ -21,7 +21,7 @@ _I64_MAX = (1 << 63) - 1
 
 
 class CommitLogTarget(Target):
-    """The beginning of a segment."""
+    """Fuzzes the beginning of a log segment."""
 
     name = "commitlog"
     file = FILE
@@ -42,7 +42,7 @@ class CommitLogTarget(Target):
         mend_records(data, BASE_OFFSET)
 
     def check(self, raw: bytes) -> InputOutcome:
-        """Scan, and read each record."""
+        """Scan an input and read each record in it."""
         end, at, count = len(raw), 0, 0
         view, kind = memoryview(raw), ""
         records = scan.scan_records(view, 0, end, file=FILE, base_offset=BASE_OFFSET, check_crc=True)
@@ -62,7 +62,7 @@ class CommitLogTarget(Target):
 
 
 def _check_record(raw: bytes, at: int, scanned: scan.ScannedRecord, whole: Reading) -> str:
-    """Compare a record as scanned, as decoded and as read by the oracle. Returns its kind."""
+    """Compare what the scan, the decoder and the oracle's reader find in a record. Returns the record's kind."""
     record = whole.record
     if scanned != record[: len(scanned)]:
         raise TargetViolation("scanned", record, scanned)

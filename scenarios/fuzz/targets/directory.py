@@ -1,8 +1,8 @@
-"""Target: a whole store directory, mutated before the store recovers it.
+"""Target: a whole store directory, mutated before recovery.
 
-Recovery has to end in a store, or in an error that names the file and the fault. Each message that the store then
-serves is a whole record at its place, byte for byte. Whole records before the first damage are kept. A second recovery
-changes nothing.
+Recovery must open the store, or raise an error that names the file and the fault. Each message that the open store
+returns must equal an intact record at the same log offset. Whole records before the first damage are kept. A second
+recovery changes nothing.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ _LOG = "commitlog/"
 
 
 class DirectoryTarget(Target):
-    """All files below a store's root, and its settings."""
+    """Fuzzes all files below a store's root, and its settings."""
 
     name = "directory"
     children = 8
@@ -49,11 +49,11 @@ class DirectoryTarget(Target):
         return pack(made_store(draw))
 
     def shape(self, raw: bytes) -> Shape:
-        """Return files and directories as parts."""
+        """Return a shape whose parts are files and directories."""
         return Shape((), tuple(entry_parts(raw)))
 
     def mutate(self, raw: bytes, shape: Shape, draw: Draw, others: Sequence[bytes]) -> bytes:
-        """Mutate some of the files by their format, or their names."""
+        """Mutate the contents of some files by their formats, or change file names."""
         directory = unpack(raw)
         return raw if directory is None else pack(changed(directory, draw, others))
 
@@ -73,12 +73,12 @@ class DirectoryTarget(Target):
 
 
 class _Contents(NamedTuple):
-    """Digests of all that a second recovery must not change."""
+    """Digests of all data that a second recovery must not change."""
 
     rows: str
-    """Of log and queues."""
+    """The digest of log and queues."""
     everything: str
-    """Of these and the index."""
+    """The digest of log, queues and index."""
 
 
 def _contents_of(store: MessageStore) -> _Contents:
@@ -88,17 +88,18 @@ def _contents_of(store: MessageStore) -> _Contents:
 @dataclass(frozen=True, slots=True)
 class _Found:
     ways: list[str]
-    """Kinds of the damaged files and fields."""
+    """The kinds of damaged files, with the damaged fields."""
     contents: _Contents
     rows_may_change: bool
     """Whether a second recovery may change queues and log, for one of three reasons.
 
-    The log was truncated after a clean stop: the clean exit covers less from then on. Damage was passed over: entries
-    that lead into it may keep addresses of an extension that lost its units. The scan began after the start of the
-    log: the next scan may begin elsewhere and see more.
+    First, the log was truncated after a clean stop, so the clean exit covers less of it afterwards. Second, recovery
+    kept damage in the log. Queue entries for damaged records may then have addresses in a queue extension that lost its
+    units. Third, the scan started after the beginning of the log. The next scan may start at another record and find
+    more.
     """
     index_may_change: bool
-    """Whether given index files were kept unread. A rebuilt index can differ from them."""
+    """Whether recovery kept index files without reading them. A rebuilt index can differ from them."""
 
 
 def _recovered(world: World, directory: DirectoryContent) -> _Found:
@@ -127,7 +128,7 @@ def _loaded(world: World, directory: DirectoryContent) -> tuple[MessageStore, Re
 
 
 def _check_again(image: Image, directory: DirectoryContent, found: _Found) -> None:
-    """Recover a second time. The store has to open, and changes need one of the reasons in `_Found`."""
+    """Recover a second time. The store must open, and its data may change only for a reason in `_Found`."""
     try:
         again, _ = run_on(image, lambda world: _contents_of(_loaded(world, directory)[0]))
     except (CorruptFileError, IsADirectoryError, NotADirectoryError) as error:
@@ -138,7 +139,10 @@ def _check_again(image: Image, directory: DirectoryContent, found: _Found) -> No
 
 
 def _placed(error: CorruptFileError | OSError, directory: DirectoryContent) -> str:
-    """Return the kind of file and the field of an error. TargetViolation if the directory has no such place."""
+    """Return the kind of file and the field that an error names.
+
+    Raises TargetViolation if the directory has no such file.
+    """
     file = error.file if isinstance(error, CorruptFileError) else str(error.filename)
     if not file.startswith(f"{ROOT}/"):
         raise TargetViolation("error-file", f"a path below {ROOT}", f"{file}: {error}")
@@ -150,10 +154,11 @@ def _placed(error: CorruptFileError | OSError, directory: DirectoryContent) -> s
 
 
 class GivenLog:
-    """The files of the log before recovery, and the findings of recovery.
+    """The log files before recovery, and the findings of recovery.
 
-    Recovery reports damage in the part that a clean exit or the checkpoint covers, and passes it over. If it trusts the
-    checkpoint, it does not scan that part at all. Messages served from there only have to be equal to the bytes there.
+    In the part of the log that a clean exit or the checkpoint covers, recovery reports damage but does not truncate the
+    log. With a trusted checkpoint, it does not scan that part at all. A message from a damaged or unscanned part only
+    has to equal the bytes in the file.
     """
 
     def __init__(self, entries: Mapping[str, bytes | None], report: RecoveryReport) -> None:
@@ -163,7 +168,10 @@ class GivenLog:
         self._reported = {base_of(finding.file) for finding in report.findings if f"/{_LOG}" in finding.file}
 
     def check(self, raw: bytes, physical_offset: int, topic: str) -> None:
-        """Judge a record that was served for a topic from a log offset. TargetViolation if it is missing or damaged."""
+        """Check a record that the store returned.
+
+        Raises TargetViolation if the log has no such intact record of the topic.
+        """
         base = physical_offset - physical_offset % LOG_FILE_BYTES
         content, at = self._files.get(base, b""), physical_offset % LOG_FILE_BYTES
         if content[at : at + len(raw)] != raw:
@@ -177,7 +185,7 @@ class GivenLog:
             raise TargetViolation("served-foreign", topic, whole.record.topic)
 
     def check_looked_up(self, physical_offset: int, found: MessageRecord | None) -> None:
-        """Raise TargetViolation if a look-up misses a whole record, or finds another."""
+        """Raise TargetViolation if a look-up does not return the intact record at an offset."""
         base = physical_offset - physical_offset % LOG_FILE_BYTES
         content, at = self._files[base], physical_offset - base
         whole = whole_at(content, at, len(content), physical_offset)
@@ -185,7 +193,7 @@ class GivenLog:
             raise TargetViolation("look-up", f"the record at {physical_offset}", found)
 
     def whole_end(self) -> int:
-        """Return the end of the run of whole records from the start of the log, 0 for none."""
+        """Return the end offset of the consecutive intact records at the start of the log, or 0."""
         base, end = min(self._files, default=0), 0
         while (content := self._files.get(base)) is not None and len(content) == LOG_FILE_BYTES:
             at = 0
@@ -226,5 +234,5 @@ def _pulled(store: MessageStore, topic: str, queue_id: int) -> Iterator[tuple[by
         yield from zip(answer.records, answer.physical_offsets, strict=True)
         if answer.next_begin_offset <= offset:
             found = f"{answer.next_begin_offset}, {answer.status.value}"
-            raise TargetViolation("pull", f"to go on behind {offset} of {end}", found)
+            raise TargetViolation("pull", f"to continue after {offset} of {end}", found)
         offset = answer.next_begin_offset

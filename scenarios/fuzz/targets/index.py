@@ -1,7 +1,7 @@
 """Target: the index, as lookups and recovery read it.
 
-A look-up has to end with any chain, and returns only offsets of entries with its hash. Putting the entries of a file
-without defects into a new file gives the same bytes.
+A look-up must end for any chain of entries, and must return only offsets of entries with the requested hash. If the
+entries of an undamaged file are put into a new file, its bytes must be the same.
 """
 
 from struct import Struct
@@ -19,7 +19,7 @@ from ..target import InputOutcome, Target, TargetViolation, field_of
 FILE = "index/20200913122640123"
 ENTRIES_MAX = 10
 HASHES = (0, 3, 8, 79_072_524, 0x7FFFFFFF)
-"""Some of them of one slot."""
+"""Hashes of keys. Some of them belong to the same slot."""
 _NAME = FILE.rpartition("/")[2]
 _ENTRIES_AT = index_format.entries_at(SLOTS)
 _ENTRY_BYTES, _SLOT_BYTES = index_format.ENTRY_BYTES, index_format.SLOT_BYTES
@@ -48,14 +48,14 @@ def _opened(raw: bytearray) -> index_file.IndexFile:
 
 
 class IndexTarget(Target):
-    """A whole file with few slots and entries. Shorter inputs are extended by zeros, as a map does."""
+    """Fuzzes a whole file with few slots and entries. Shorter inputs are extended with zeros."""
 
     name = "index"
     file = FILE
     size_bytes_max = _FILE_BYTES
 
     def valid(self, draw: Draw) -> bytes:
-        """Put some keys into a new file."""
+        """Make a file with some keys."""
         raw = bytearray(_FILE_BYTES)
         file = _opened(raw)
         physical_offset, stored_ms = draw.below(1000), BORN_MS
@@ -73,7 +73,7 @@ class IndexTarget(Target):
         defects = [field_of(defect, FILE, _FILE_BYTES) for defect in found]
         slots = index_format.slots_of(view)
         if slots is not None and not 1 <= slots <= len(data) // _SLOT_BYTES:
-            raise TargetViolation("slots", "as many as there is room for", slots)
+            raise TargetViolation("slots", "the number that fits into the file", slots)
         file = _opened(data)
         looked_up = [_look_up(file, data, key_hash, has_defects=bool(defects)) for key_hash in HASHES[1:4]]
         ways = "".join(looked_up)
@@ -84,7 +84,7 @@ class IndexTarget(Target):
 
 
 def _look_up(file: index_file.IndexFile, data: bytearray, key_hash: int, *, has_defects: bool) -> str:
-    """Look up a hash. Returns the number of entries found, as text."""
+    """Look up a hash. Returns the number of found entries as text."""
     asked: list[int] = []
 
     def accept(physical_offset: int) -> bool:
@@ -112,13 +112,13 @@ def _entry_places(end: int) -> range:
 
 
 def _check_made_again(file: index_file.IndexFile, data: bytearray) -> None:
-    """Put the entries of a file without defects into a new one, and compare slots and chains."""
+    """Put the entries of an undamaged file into a new file, and compare slots and chains."""
     again = bytearray(_FILE_BYTES)
     new = _opened(again)
     for number in range(1, file.header.next_entry):
         key_hash, physical_offset, diff_s, _ = entry = file.entry(number)
         new.put_key(key_hash, physical_offset, file.begin_timestamp_ms)
-        made = new.entry(number)._replace(time_diff_s=diff_s)  # of the records' times only seconds are left
+        made = new.entry(number)._replace(time_diff_s=diff_s)  # an index stores only whole seconds of a record's time
         if made != entry:
             raise TargetViolation("re-encoded", entry, made)
     slots = slice(index_format.HEADER_BYTES, _ENTRIES_AT)

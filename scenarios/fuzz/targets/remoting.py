@@ -1,6 +1,7 @@
 """Target: remoting frames, a few in a row, as a connection receives them.
 
-A binary frame re-encodes to its bytes. A JSON frame that is written again reads as the same command.
+Encoding a decoded binary frame again must give the same bytes. Encoding a decoded JSON frame again must give the same
+command when it is decoded.
 """
 
 from dataclasses import replace
@@ -20,16 +21,16 @@ _FRAMES_MAX = 3
 
 
 class RemotingTarget(Target):
-    """Frames of a peer."""
+    """Fuzzes the frames that a peer sends."""
 
     name = "remoting"
 
     def valid(self, draw: Draw) -> bytes:
-        """Make a few frames of both forms."""
+        """Make a few frames with binary and JSON headers."""
         return b"".join(frame.encode_frame(_command(draw)) for _ in range(draw.between(1, _FRAMES_MAX)))
 
     def shape(self, raw: bytes) -> Shape:
-        """Return the frames up to the first bad length, with the fields of binary headers."""
+        """Return the frames up to the first invalid length, and the fields of binary headers."""
         fields: list[Field] = []
         parts, at = [], 0
         while at + 8 <= len(raw):
@@ -47,14 +48,14 @@ class RemotingTarget(Target):
         return Shape(tuple(fields), tuple(parts))
 
     def mend(self, data: bytearray) -> None:
-        """Correct the length of the first frame, so that its header is read."""
+        """Correct the length of the first frame, so that fuzzing reaches the header's decoder."""
         if len(data) >= 8:
             data[0:4] = (len(data) - 4).to_bytes(4, "big")
             if int.from_bytes(data[5:8], "big") > len(data) - 8:
                 data[5:8] = (len(data) - 8).to_bytes(3, "big")
 
     def check(self, raw: bytes) -> InputOutcome:
-        """Read frame after frame."""
+        """Read one frame after the other."""
         at, ways, end = 0, "", len(raw)
         try:
             while at < end:
@@ -85,7 +86,7 @@ def _command(draw: Draw) -> command.RemotingCommand:
 
 
 def _binary_fields(raw: bytes, at: int, end: int) -> list[Field]:
-    """Return the fields of a binary header that lies in [at, end), as far as its lengths lead."""
+    """Return the fields of a binary header in [at, end), up to the first invalid length."""
     fields = [Field(at, 2, NUMBER), Field(at + 2, 1, NUMBER), Field(at + 13, 4, LENGTH)]
     place = at + 17 + int.from_bytes(raw[at + 13 : at + 17], "big")
     fields.append(Field(place, 4, LENGTH))

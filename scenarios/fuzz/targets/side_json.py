@@ -1,7 +1,7 @@
 """Target: side files in RocketMQ's JSON, and broker.conf.
 
-An input is the name of a file, then its text. A file that was read, written and read again has the same content. A
-manager reports a file that it cannot read as damaged, because there is no backup.
+An input is the name of a file, followed by its text. A file must have the same content after it was read, written and
+read again. A manager must report an unreadable file as damaged, because there is no backup.
 """
 
 import json
@@ -54,7 +54,7 @@ _REPEATED_MAX = 1 << 14
 
 
 class SideJsonTarget(Target):
-    """A side file."""
+    """Fuzzes a side file."""
 
     name = "json"
     file = "config/"
@@ -67,7 +67,7 @@ class SideJsonTarget(Target):
         return f"{name}\n".encode() + _content(name, draw)
 
     def mutate(self, raw: bytes, shape: Shape, draw: Draw, others: Sequence[bytes]) -> bytes:
-        """Mutate it like any input, and insert pieces of JSON, sometimes one piece many times."""
+        """Mutate an input as usual, and insert pieces of JSON, sometimes one piece many times."""
         data = bytearray(super().mutate(raw, shape, draw, others))
         if draw.chance(0.5):
             for _ in range(draw.between(1, _PIECES_MAX)):
@@ -81,7 +81,7 @@ class SideJsonTarget(Target):
         return bytes(data[: self.size_bytes_max])
 
     def check(self, raw: bytes) -> InputOutcome:
-        """Read the text as the file named in the first line."""
+        """Parse the text as the file that the first line names."""
         line, _, content = raw.partition(b"\n")
         name = line.decode(errors="replace")
         if name == CONF:
@@ -105,7 +105,7 @@ def _content(name: str, draw: Draw) -> bytes:
     fields: dict[str, side_json.Table] = {"offsetTable": tables}
     if draw.chance(0.5):
         fields = {"lmqOffsetTable": {f"%LMQ%t@{draw.pick(_GROUPS)}": draw.pick(_OFFSETS)}, **fields}
-    if draw.chance(0.2):  # as 5.x writes
+    if draw.chance(0.2):  # RocketMQ 5.x writes this field
         document = {**fields, "dataVersion": {"counter": 1, "stateVersion": 0, "timestamp": BORN_MS}}
         return json.dumps(document, ensure_ascii=False).encode()
     return side_json.encode_side_json(fields)
