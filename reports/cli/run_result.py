@@ -16,8 +16,8 @@ from ...scenarios.campaigns.runner import ALL, Reach, Tally, reach_words, verdic
 from ...scenarios.claims.catalogue import SCENARIOS
 from ...scenarios.mutants.versions import BugPresence, Version
 from ...scenarios.oracle.invariants import INVARIANTS
-from ...scenarios.runs.counts import COUNTED
 from ...scenarios.runs.marks import MARKS
+from ...scenarios.runs.outcome import COUNTED
 from ..quantities import counted, some_of
 from ..results.coverage import coverage_blocks, promises_matrix
 from ..results.model import (

@@ -36,7 +36,7 @@ from ..claims.plan import Life, LifeEnding, Plan
 from ..claims.scenario import Scenario
 from ..mutants.known import applied_mutant
 from ..runs.execution import life_name
-from ..runs.policies import policy_of
+from ..runs.run_of import policy_of
 from .explore_store import StoreRuns, nested, run_lives
 from .failures.failure import FailingRun, Failure, RunRecord
 from .failures.replay import failing_run_of, replay, run_plan, verified_run

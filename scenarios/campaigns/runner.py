@@ -18,7 +18,7 @@ from ...sim.guard import guard
 from ...sim.interruption import Interruption
 from ..claims.ranges import Ranges
 from ..claims.scenario import Scenario
-from ..runs.counts import RunCounts
+from ..runs.outcome import RunCounts
 from .failures.failure import Failure
 from .pairs import Pair, pairs_in
 from .seeds import SeedResult, run_seed

@@ -21,8 +21,7 @@ from ..claims.plan import Plan
 from ..claims.ranges import draw_plan
 from ..claims.scenario import Scenario
 from ..mutants.known import applied_mutant
-from ..runs.counts import RunCounts
-from ..runs.outcome import RunOutcome
+from ..runs.outcome import RunCounts, RunOutcome
 from ..runs.run_of import simulation_of
 from .failures.failure import Failure
 from .failures.replay import failing_run_of, run_plan

@@ -5,7 +5,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import cache
+from importlib import import_module
+from pkgutil import walk_packages
+from types import ModuleType
 
+from ... import store as store_package
 from ...faults.crashes.profiles import PROFILES, CrashProfile
 from ...faults.disk.disk import Disk
 from ...faults.disk.syncs import SyncTiming
@@ -35,12 +40,32 @@ from .loading import die_if_excused, load_judged
 from .marks import RunMarks
 from .outcome import RunOutcome
 from .settling import Settling
-from .shared_modules import shared_modules
 
 HEAL_MESSAGES_EACH = 2
 _POWER_CUT_CHANCE = 0.5
 HEAL = Life(LifeEnding.STOP, "nothing-lost", -1, "after", HEAL_MESSAGES_EACH)
 """The life after the last one of the plan, in which everything must work."""
+_BROKER = "broker"
+_WITHOUT_POINTS = frozenset({"formats", "plugins", "real", "settings", "stats", "tools"})
+"""Parts of the store without attribute points.
+
+They have only values, real files, or views of directories; `stats` may be inexact.
+"""
+
+
+@cache
+def shared_modules(*, broker: bool) -> tuple[ModuleType, ...]:
+    """Return the store's modules whose objects several tasks share. Some runs set attribute points in them.
+
+    broker: whether to include the broker's modules, whose import takes time.
+    """
+    below = f"{store_package.__name__}."
+    return tuple(
+        import_module(found.name)
+        for found in walk_packages(store_package.__path__, below)
+        for part in [found.name.removeprefix(below).partition(".")[0]]
+        if part not in _WITHOUT_POINTS and (broker or part != _BROKER)
+    )
 
 
 def life_name(number: int) -> str:

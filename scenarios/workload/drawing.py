@@ -16,8 +16,7 @@ from ..oracle.ledger import HALF_TOPIC
 from ..oracle.put_entry import PLAIN, Detour, PutContent, PutEntry, refusal
 from ..oracle.transactions import Behaviour
 from . import options, transaction_traffic
-from .longest import Longest, draw_longest
-from .sizes import draw_body_bytes
+from .sizes import Longest, draw_body_bytes, draw_longest
 from .skew import Skew
 
 TAGS = ("", "TagA", "TagB", "TagC")

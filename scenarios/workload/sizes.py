@@ -1,23 +1,34 @@
-"""Sizes: how long the body of a message is. One in four is at a boundary of the store.
+"""Sizes: draws the lengths of bodies and properties, often at the boundaries of a store.
 
-    0, most   an empty body, and the maximum of the plan
-    filling   for a lone producer, which knows where its last record ended: the size that fills the segment up to the
-              shortest blank record, one byte less, and one byte more, which goes to the next segment
-    limit     the longest body that the settings accept, one byte less, and one byte more, which is refused
+One body in four has a length at a boundary:
 
-With several producers the end of the log depends on the schedule, on which no request may depend.
+    0, maximum  an empty body, and the longest of the plan
+    filling     the size that fills the segment up to the shortest blank record, one byte less, and one byte more,
+                which goes to the next segment; only for a lone producer, which knows where its last record ended
+    limit       the longest body that the settings accept, one byte less, and one byte more, which is refused
+
+With several producers the end of the log depends on the schedule, but no request may depend on it.
+
+The longest properties fill a record's limit of 32,767 bytes, because their length has two bytes, or are one shorter or
+one longer. The length is counted in bytes or in characters: a check that counts only characters accepts properties that
+are too long in bytes. The filler is a character of one byte, of three, or of four (two code units).
 """
+
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from ...sim.choices import Stream
 from ...store.formats.message import BLANK_BYTES
 from ..claims.plan import Plan
+from ..oracle.put_entry import PROPERTIES_MAX, code_units
 
 _BOUNDARY_CHANCE = 0.25
 _AROUND = (-1, 0, 1)
+_FILLERS = ("p", "\N{CJK UNIFIED IDEOGRAPH-4E3B}", "\N{GRINNING FACE}")
 
 
 def draw_body_bytes(stream: Stream, plan: Plan, log_end: int | None, other_bytes: int) -> int:
-    """Draw a body's size, up to the plan's most; 0 is the plain one.
+    """Draw a body's size.
 
     log_end: where the last record of a lone producer ends, if there is one. other_bytes: the rest of the record.
     """
@@ -33,3 +44,31 @@ def draw_body_bytes(stream: Stream, plan: Plan, log_end: int | None, other_bytes
         possible = [size for size in boundaries if 0 <= size <= most]
         proposed = possible[int(stream.raw_random() * len(possible))]
     return stream.record(most + 1, "body bytes", proposed)
+
+
+class Longest(NamedTuple):
+    """The required length of a message's properties, and the character that fills them up to it."""
+
+    filler: str
+    by_bytes: bool
+    """Whether the length is in bytes, else in UTF-16 code units."""
+    length: int
+
+    def filling(self, pieces: Sequence[str], after: Sequence[str]) -> str:
+        """Return a property whose value makes all properties together as long as required."""
+        begin, (filler, by_bytes, length) = "filling\1", self
+        count = _bytes_of if by_bytes else code_units
+        left, width = length - count("\2".join((*pieces, begin, *after))), count(filler)
+        return begin + "p" * (left % width) + filler * (left // width)
+
+
+def draw_longest(stream: Stream, plan: Plan) -> Longest | None:
+    """Draw the length of the properties of a message, or of one message of a batch; None: any length."""
+    if not stream.chance(plan.messages.longest_chance, "longest properties"):
+        return None
+    filler, by_bytes = stream.pick(_FILLERS, "filler"), stream.pick((True, False), "by bytes")
+    return Longest(filler, by_bytes, PROPERTIES_MAX + stream.pick(_AROUND, "around the limit"))
+
+
+def _bytes_of(text: str) -> int:
+    return len(text.encode())

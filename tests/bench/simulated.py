@@ -13,8 +13,7 @@ from tornlog.scenarios.campaigns.explore_store import StoreRuns, run_lives
 from tornlog.scenarios.claims.disk_models import DISK_MODELS
 from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
 from tornlog.scenarios.claims.ranges import Ranges, draw_plan
-from tornlog.scenarios.runs.policies import policy_of
-from tornlog.scenarios.runs.run_of import run_of, simulation_of
+from tornlog.scenarios.runs.run_of import policy_of, run_of, simulation_of
 from tornlog.sim.choices import Choices
 from tornlog.sim.kernel import Kernel
 from tornlog.sim.policies.random_walk import RandomWalk

@@ -45,7 +45,7 @@ import pyarrow as pa
 from .... import __version__
 from ....scenarios.campaigns.seeds import SeedResult
 from ....scenarios.claims.plan import Plan
-from ....scenarios.runs.counts import COUNTED
+from ....scenarios.runs.outcome import COUNTED
 from ..spark.engine import code_here
 
 _COUNTS = pa.map_(pa.string(), pa.int64())

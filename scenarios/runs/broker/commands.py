@@ -1,6 +1,9 @@
 """Requests of simulated clients, as RocketMQ's client sends them."""
 
+import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from struct import Struct
 from typing import Any
 
 from ....store.broker.requests import RequestCode
@@ -20,6 +23,11 @@ HEARTBEAT_MS = 3_000
 TRANSACTION_MS = 1_000
 """The age at which a producer is asked about a half message, and the interval of questions."""
 _COMMIT_OFFSET, _SUSPEND, _SUBSCRIPTION = 1, 2, 4
+_CPP_HEAD = Struct(">ii")
+_CPP_HEADER_AT = 4
+_CPP_VERSION = 63
+_INTEGER = re.compile("0|-?[1-9][0-9]*")
+_BOOLEANS = {"true": True, "false": False}
 
 
 def send_command(draft: Draft, puts: Sequence[PutEntry], queues: int) -> RemotingCommand:
@@ -164,3 +172,29 @@ def pulled_records(body: bytes) -> Iterator[Reading]:
 
 def _of_group(topic: str, queue_id: int) -> dict[str, str]:
     return {"consumerGroup": CONSUMER_GROUP, "topic": topic, "queueId": str(queue_id)}
+
+
+def cpp_frame(command: RemotingCommand) -> bytes:
+    """Encode a command as RocketMQ's C++ client does.
+
+    Numbers and booleans are JSON numbers and booleans, while the Java client writes strings. The JSON writer of the C++
+    client ends the header with a line break.
+    """
+    header = {
+        "code": command.code,
+        "extFields": {name: _json_value(text) for name, text in command.ext_fields.items()},
+        "flag": command.flag,
+        "language": "CPP",
+        "opaque": command.opaque,
+        "remark": "",
+        "version": _CPP_VERSION,
+    }
+    raw = json.dumps(header, separators=(",", ":")).encode() + b"\n"
+    return _CPP_HEAD.pack(_CPP_HEADER_AT + len(raw) + len(command.body), len(raw)) + raw + command.body
+
+
+def _json_value(text: str) -> str | int | bool:
+    """Return the JSON number, boolean or string that a reader converts back to `text`."""
+    if text in _BOOLEANS:
+        return _BOOLEANS[text]
+    return int(text) if _INTEGER.fullmatch(text) else text

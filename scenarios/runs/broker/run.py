@@ -34,9 +34,8 @@ from ..settling import Settling
 from .account import BrokerAccount
 from .broker_node import REGISTER_MS, TRANSACTION_CHECKS, BrokerNode, identities_of
 from .client_machine import ClientMachine
-from .commands import TRANSACTION_MS
+from .commands import TRANSACTION_MS, cpp_frame
 from .consumer import PATIENCE_MS, BrokerConsumer, BrokerQueue
-from .cpp_client import cpp_frame
 from .message_options import draw_subscription
 from .producer import ProducerClient
 from .routes import NAME_SERVER_MS, ROUTES_MS, Routes

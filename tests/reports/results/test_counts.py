@@ -10,7 +10,7 @@ from tornlog.reports.results.markdown import append_summary
 from tornlog.reports.results.terminal import print_result
 from tornlog.scenarios.campaigns.runner import Tally
 from tornlog.scenarios.claims.scenario import Scenario
-from tornlog.scenarios.runs.counts import COUNTED, Count, RunCounts
+from tornlog.scenarios.runs.outcome import COUNTED, Count, RunCounts
 
 TIMES = 1_234_567
 

@@ -27,7 +27,7 @@ from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants.known import applied_mutant
 from tornlog.scenarios.oracle.evidence import Violation
-from tornlog.scenarios.runs.policies import policy_of
+from tornlog.scenarios.runs.run_of import policy_of
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.sim.errors import ReplayDivergedError
 from tornlog.sim.kernel import Kernel

@@ -13,7 +13,7 @@ from tornlog.scenarios.campaigns.seeds import digest_of, draw, run_seed
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.scenario import Scenario
 from tornlog.scenarios.mutants import MUTANTS
-from tornlog.scenarios.runs.shared_modules import shared_modules
+from tornlog.scenarios.runs.execution import shared_modules
 from tornlog.sim.shared_attributes import shared_attributes
 
 KINDS = ("combined-faults", "producer-retry-duplicates", "sync-replication-master-lost")

@@ -9,8 +9,7 @@ from tornlog.scenarios.campaigns.failures.replay import run_plan
 from tornlog.scenarios.campaigns.seeds import draw
 from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.plan import Life, LifeEnding, Plan
-from tornlog.scenarios.runs.policies import policy_of
-from tornlog.scenarios.runs.run_of import simulation_of
+from tornlog.scenarios.runs.run_of import policy_of, simulation_of
 from tornlog.sim.choices import Choices
 
 TRAFFIC = Life(LifeEnding.CRASH_IN_TRAFFIC, "process-kill", 25, "before", 6)

@@ -7,8 +7,7 @@ from tornlog.scenarios.claims.catalogue import SCENARIOS
 from tornlog.scenarios.claims.plan import Plan
 from tornlog.scenarios.claims.ranges import POLICY_PARAMETERS
 from tornlog.scenarios.claims.scenario import POLICIES
-from tornlog.scenarios.runs.policies import horizon_steps, policy_of
-from tornlog.scenarios.runs.run_of import simulation_of
+from tornlog.scenarios.runs.run_of import horizon_steps, policy_of, simulation_of
 from tornlog.scenarios.runs.store_run import Run
 from tornlog.sim.choices import Choices
 

@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from tornlog.scenarios.oracle.put_entry import PROPERTIES_MAX, code_units, refusal
-from tornlog.scenarios.workload.longest import Longest
+from tornlog.scenarios.workload.sizes import Longest
 from tornlog.store.formats.messages import PutMessageStatus
 
 ILLEGAL, TOO_LONG = PutMessageStatus.MESSAGE_ILLEGAL, PutMessageStatus.PROPERTIES_SIZE_EXCEEDED

@@ -15,7 +15,7 @@ from tornlog.scenarios.oracle.invariants import live
 from tornlog.scenarios.oracle.ledger import Ledger
 from tornlog.scenarios.oracle.put_entry import Knowledge, PutEntry
 from tornlog.scenarios.runs.outcome import RunOutcome
-from tornlog.scenarios.runs.policies import policy_of
+from tornlog.scenarios.runs.run_of import policy_of
 from tornlog.scenarios.workload.drawing import ILLEGAL_TOPICS, LONGEST_TOPIC, TAGS
 from tornlog.scenarios.workload.traffic import Traffic
 from tornlog.sim.choices import Choices
