@@ -148,10 +148,10 @@ def test_a_summary_is_how_the_docstring_begins(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("explore", f"{LIMIT} unless given ({WHOLE_LIMIT} of several"),
-        ("shrink", f"{TRIES_MAX} unless given"),
-        ("fuzz", f"Of {', '.join(TARGETS)}; all"),
-        ("fuzz", f"With a bug put in: {', '.join(FUZZED)}, or"),
+        ("explore", f"Default: {LIMIT}, or {WHOLE_LIMIT} with several machines"),
+        ("shrink", f"Default: {TRIES_MAX}."),
+        ("fuzz", f"Of {', '.join(TARGETS)}. Default: all"),
+        ("fuzz", f"Apply a bug: {', '.join(FUZZED)}, or"),
     ],
 )
 def test_help_states_the_values_of_modules_that_it_does_not_import(name: str, said: str) -> None:

@@ -17,8 +17,6 @@ from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 
-from ...store.errors import brings
-
 EXIT_HELD, EXIT_BROKEN, EXIT_USAGE, EXIT_HARNESS, EXIT_NONDETERMINISTIC = 0, 1, 2, 3, 4
 
 JsonFile = Annotated[
@@ -218,6 +216,8 @@ def pictures_of(package: str) -> ModuleType:
     try:
         return import_module(f"{package}.pictures")
     except ImportError as error:
+        from ...store.errors import brings  # `probe` imports these options, and needs no store
+
         raise typer.BadParameter(f"{error}, which {brings('plot')} has") from error
 
 
