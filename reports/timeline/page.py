@@ -1,9 +1,9 @@
-"""Timeline page: one self-contained HTML file with script and recording.
+"""Timeline page: writes one self-contained HTML file with script and recording.
 
 The recording is JSON with numbers and a table of texts:
 
-    texts       every text once; the other entries have its index
-    subject     scenario, claim, seed, mutant; broken: the verdict; facts: pairs to show
+    texts       every text once; the other entries refer to a text by its index
+    subject     scenario, claim, seed, mutant; broken: the violations; facts: pairs of texts to show
     moments     ns and steps, as differences from the moment before
     machines    [name, begin, end, ending]
     tasks       [name, begin, end, ending]
@@ -49,7 +49,7 @@ SCRIPTS = (
     "input",
     "main",
 )
-"""The parts of the page's script, in order; each is a file in this folder."""
+"""The parts of the page's script, in order. Each part is a file in this folder."""
 _PALETTE = files(html) / "palette.css"
 """The colours of all pages."""
 _STATES = {RUNNING: 0, READY: 1, WAITING: 2}
@@ -100,7 +100,7 @@ def _is_timed(run: RunRecording) -> bool:
 
 
 def _words(run: RunRecording) -> Callable[[str], str]:
-    """Return the function that shortens texts: paths of a store, but not those of a program."""
+    """Return the function that shortens texts. It makes paths of a store relative, but not paths of a program."""
     return printed_words if run.subject.seed is None else path_words
 
 
@@ -146,7 +146,7 @@ class _Embedding:
             ],
             "puts": [self._put(number, one) for number, one in enumerate(run.puts)],
             "broken": [self._broken(one) for one in run.broken],
-            "texts": list(self._texts),  # last, because the other entries add texts
+            "texts": list(self._texts),  # added last, because the other entries add texts
         }
 
     def _text(self, text: str) -> int:

@@ -1,13 +1,13 @@
-"""Trace events of a run for Perfetto and Chrome's tracing page.
+"""Trace events: converts a run for Perfetto and Chrome's tracing page.
 
     process             threads             content
-    MACHINE             its tasks           when each runs, could run, waits and for what
+    MACHINE             its tasks           when each task runs, is ready or waits, and for what it waits
     MACHINE: calls      its tasks           puts, locks and file operations, nested by caller
     log                 -                   counters: positions in bytes
     run                 machines, faults    machines, cuts, faults, violations
 
 Format: "Trace Event Format", Google; phases X (complete), C (counter), i (instant) and M (names). Times are µs. Events
-that share a virtual nanosecond are drawn 1 ns apart; args have the exact time and step.
+with the same virtual nanosecond are drawn 1 ns apart; args have the exact time and step.
 """
 
 import json
@@ -24,7 +24,7 @@ _MACHINES, _MISHAPS = 1, 2
 
 
 def trace_json(run: RunRecording) -> str:
-    """Return the document with `traceEvents` in order of time, and the run."""
+    """Return the JSON document with `traceEvents` sorted by time, and the facts of the run."""
     subject = run.subject
     document = {
         "traceEvents": trace_events(run),
@@ -35,7 +35,7 @@ def trace_json(run: RunRecording) -> str:
 
 
 def trace_events(run: RunRecording) -> list[Event]:
-    """Return the names, then all events by time; of those with the same begin, the longest first."""
+    """Return the metadata events, then all others by begin. At the same begin, the longest is first."""
     return _Events(run).all()
 
 

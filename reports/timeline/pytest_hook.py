@@ -1,7 +1,7 @@
-"""The pytest hook that draws a failure of a user's own code as a timeline.
+"""Pytest hook: draws a failure of a user's own code as a timeline.
 
 The plugin in `scenarios/testing` calls it, because `scenarios` must not import `reports`. pytest loads this module in
-every session, so the imports are in the hook.
+every session, so slow imports are inside the hook.
 """
 
 from pathlib import Path
@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from ...faults.simulation.simulation import Scenario
 
 
-@pytest.hookimpl(optionalhook=True)  # -p no:tornlog removes the specification, and this module stays
+# with -p no:tornlog the hook has no specification, but pytest still loads this module
+@pytest.hookimpl(optionalhook=True)
 def pytest_tornlog_failure(scenario: "Scenario", finding: "Finding", out: Path, name: str) -> Path | None:
-    """Write the timeline of a failure to out/timelines. Return its path, None if the run is too long to draw."""
+    """Write the timeline of a failure to out/timelines; return its path, or None if the run is too long to draw."""
     from ..cli.pages import TIMELINE_STEPS_MAX, draw_run
     from .recording.recorder import record_finding
 

@@ -1,6 +1,6 @@
-"""Message stories: what producer, disk, crashes and recoveries did to one message.
+"""Message stories: list the events of one message, from its put to the last recovery.
 
-A story is derived only from the recording, by the byte range of the message.
+A story is derived from the recording alone, by the byte range of the message.
 """
 
 import re
@@ -29,7 +29,7 @@ class Line(NamedTuple):
 
 
 class Storyteller:
-    """Composes the stories of the messages of one run."""
+    """Makes the stories of the messages of one run."""
 
     def __init__(self, run: RunRecording) -> None:
         self._run = run
@@ -71,9 +71,9 @@ class Storyteller:
         return Line(put.asked, f"{who} puts it into {put.topic}/{put.queue_id}{wait}", PLAIN)
 
     def _written(self, put: Put) -> OperationRecord | None:
-        """Return the write that completed its record in the page cache.
+        """Return the write after which the page cache had the whole record.
 
-        A warm-up writes one byte per page, so a write that only touches the record is not enough.
+        It must cover the record, because a warm-up also writes one byte per page.
         """
         reached = put.start
         for one in self._by_path.get(put.path, ()):
@@ -86,7 +86,7 @@ class Storyteller:
         return None
 
     def _named(self, put: Put, written: OperationRecord) -> Iterator[Line]:
-        """Yield whether the name of the file became durable, if the run created the file."""
+        """If the run created the file, yield a line that tells whether the file's name became durable."""
         made = [one for one in self._by_path[put.path] if "create" in one.parts and one.begin < written.begin]
         if not made:
             return
@@ -102,12 +102,12 @@ class Storyteller:
             yield Line(made[-1].end, text, BAD)
 
     def _first_loss(self, since: int) -> int:
-        """Return the first moment after `since` when a page cache was lost, or the number of moments."""
+        """Return the first moment after `since` with a lost page cache, or the number of moments."""
         cuts = (cut.at for cut in self._run.cuts if cut.at > since and cut.how not in _HARMLESS)
         return next(cuts, len(self._run.moments))
 
     def _syncs(self, put: Put, written: OperationRecord) -> Iterator[OperationRecord]:
-        """Yield the syncs of its record, up to the first success or the next loss."""
+        """Yield a line for each sync of the record, up to the first success or the next loss of the page cache."""
         page_bytes, until = self._run.page_bytes, self._first_loss(written.begin)
         for one in self._by_path[put.path]:
             if one.kind not in _SYNCS or not written.end <= one.begin < until:
@@ -171,7 +171,7 @@ class Storyteller:
 
 
 def _was_there(put: Put, at: int) -> bool:
-    """Return whether the last recovery before a moment found the put; True before any recovery."""
+    """Return whether the last recovery before a moment found the put; True if there was no recovery before."""
     found = [outcome.found for outcome in put.outcomes if outcome.at < at]
     return not found or found[-1]
 
@@ -186,19 +186,19 @@ def _sync_line(sync: OperationRecord) -> Line:
 
 
 def last_changes(operations: Iterable[OperationRecord], path: str, count: int) -> list[OperationRecord]:
-    """Return the last writes, syncs and other changes of a file; without a path, of any file."""
+    """Return the last `count` changes and syncs of a file, or of all files without a path."""
     known = (*_WRITES, *_SYNCS)
     found = [one for one in operations if path in ("", one.path) and (one.parts or one.kind in known)]
     return found[-count:]
 
 
 def path_words(text: str) -> str:
-    """Return a text with paths relative to the store, without leading zeros of file names or unprintable characters."""
+    """Make paths relative to the store, and replace leading zeros of file names and unprintable characters."""
     return printed_words(_ZEROS.sub("…", text.replace(f"{ROOT}/", "")))
 
 
 def printed_words(text: str) -> str:
-    """Return a text with a dot for each unprintable character."""
+    """Replace each unprintable character by a dot."""
     return _UNPRINTABLE.sub("·", text)
 
 

@@ -1,4 +1,4 @@
-"""Recorded cuts and faults: the losses of each crash, by file and sector."""
+"""Recorded cuts and faults: records the losses of each crash, by file and sector."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,13 +14,13 @@ from .task_activity import Moments, Operations
 PROCESS_KILL = "process-kill"
 _WHILE_OFF = "changed while off"
 DISTURBANCES = ("paused task", "paused machine", "clock step")
-"""Kinds of fault that a trace receives when they are injected."""
+"""Kinds of fault that the run reports to its trace at the injection."""
 _OF_CUTS = ("crash", "page ", "torn ", "garbage ", "name ", "size ", "directory ", "lie exposed")
 _UNDONE = " undone"
 
 
 class Cuts:
-    """The cuts of one run. A cut is complete once the next machine has mounted its disk."""
+    """The cuts of one run. A cut is complete after the next machine has mounted the disk."""
 
     def __init__(self, puts: Sequence[Put]) -> None:
         self.all: list[Cut] = []
@@ -39,10 +39,10 @@ class Cuts:
         return self._disk
 
     def mounted(self, machine: Machine, disk: Disk, at: int) -> None:
-        """Record that a machine mounted a disk, which completes an open cut."""
+        """Record that a machine mounted a disk. This completes an open cut."""
         if disk is not self._disk:
             if self._open is None and self._disk is not None:
-                self._note_changes_while_off(at, disk)
+                self._record_changes_while_off(at, disk)
             self._settle(disk.state(), machine.name)
         elif self._open is not None:
             self._open.how = PROCESS_KILL
@@ -50,7 +50,7 @@ class Cuts:
         self._disk, self._machine = disk, machine.name
 
     def killed(self, at: int) -> None:
-        """Record the death of the machine."""
+        """Record the death of the current machine."""
         disk = self._disk
         if disk is None:
             return
@@ -63,22 +63,22 @@ class Cuts:
 
     @property
     def is_open(self) -> bool:
-        """Return whether a machine has died, and no machine has mounted its disk since."""
+        """Return whether a machine has died and no machine has mounted the disk since then."""
         return self._open is not None
 
     @property
     def is_of_the_disk_shown(self) -> bool:
-        """Return whether the next aftermath belongs to the recorded disk. Disks of slaves report theirs too."""
+        """Return whether the next aftermath is of the recorded disk. Disks of slaves report aftermaths too."""
         return self._disk is not None and self._disk.is_finished and self._disk is not self._crashed
 
     def crashed(self, aftermath: Aftermath) -> None:
-        """Record the crash image."""
+        """Record the aftermath of a crash."""
         self._aftermath, self._crashed = aftermath, self._disk
         if self._open is not None:
             self._open.how, self._open.lost = aftermath.profile, aftermath.lost
 
     def finish(self) -> None:
-        """Complete the last cut if no machine has mounted its disk."""
+        """Complete the last cut if no machine has mounted the disk since then."""
         if self._open is None:
             return
         if self._aftermath is not None:
@@ -89,8 +89,8 @@ class Cuts:
                 letters = letters_before(file, range(0, size, sector_bytes), sector_bytes)
                 self._open.files.append(FileMap(path, size, size, letters, "", (), file.name_is_durable))
 
-    def _note_changes_while_off(self, at: int, disk: Disk) -> None:
-        """Open a cut if any file has changed since a clean stop."""
+    def _record_changes_while_off(self, at: int, disk: Disk) -> None:
+        """If a file has changed since a clean stop, open a cut for the changes."""
         assert self._disk is not None, "a machine has been there"
         before = self._disk.state()
         if {path: file.cache for path, file in before.files.items()} != _contents(disk.state()):
@@ -104,7 +104,7 @@ class Cuts:
             self._close(_contents(after))
 
     def _close(self, after: Mapping[str, Content]) -> None:
-        """Complete the open cut with the files after it."""
+        """Complete the open cut. after: the files on the disk after the cut."""
         cut, before = self._open, self._before
         assert cut is not None, "a cut is open"
         assert before is not None, "the disk has been looked at"
@@ -129,7 +129,7 @@ def _contents(state: DiskState) -> dict[str, Content]:
 
 
 def _is_damaged(put: Put, before: Mapping[str, FileState], after: Mapping[str, Content]) -> bool:
-    """Return whether a record that readers saw is no longer whole."""
+    """Return whether the cut has damaged a put's record that readers could see before."""
     had_gone = put.outcomes and not put.outcomes[-1].found
     if put.path not in before or put.start < 0 or had_gone:
         return False
@@ -138,7 +138,7 @@ def _is_damaged(put: Put, before: Mapping[str, FileState], after: Mapping[str, C
 
 
 class Faults:
-    """The injected faults of one run, without losses in crashes, which are in the cuts."""
+    """The injected faults of one run. Losses in crashes are not included, because the cuts have them."""
 
     def __init__(self, moments: Moments) -> None:
         self.all: list[Fault] = []
@@ -152,7 +152,7 @@ class Faults:
         self._known = Counter(disk.injected)
 
     def look(self, disk: Disk | None, operations: Operations) -> None:
-        """Record the faults on the disk since the last call. They belong to the current operation."""
+        """Record the faults injected on the disk since the last call, and assign them to the current operation."""
         if disk is None or disk.injected == self._known:
             return
         for kind in (disk.injected - self._known).elements():

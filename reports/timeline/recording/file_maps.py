@@ -1,4 +1,4 @@
-"""File maps: the sectors of one file before and after a cut."""
+"""File maps: show the state of each sector of a file before and after a cut."""
 
 from collections.abc import Iterable, Sequence
 
@@ -16,10 +16,10 @@ def file_map(
     disk: DiskState,
     pages_max: int | None = None,
 ) -> FileMap:
-    """Return the sectors of one file before and after a cut. at_once: the content right after the cut.
+    """Return the sectors of one file before and after a cut.
 
-    disk has the sizes of pages and sectors. A file with more than pages_max pages shows only those that were not
-    durable.
+    at_once: the content immediately after the cut. after: the content at the next mount. disk has the sizes of pages
+    and sectors. For a file with more than pages_max pages, the result has only the pages that were not durable.
     """
     size_before = -1 if before is None else len(before.cache)
     size_after = -1 if after is None else len(after)
@@ -42,7 +42,7 @@ def file_map(
 
 
 def letters_before(file: FileState | None, starts: Iterable[int], sector_bytes: int) -> str:
-    """Return the states before the cut of the sectors that start at these offsets."""
+    """Return the letters for the states before the cut of the sectors that start at the given offsets."""
     size_bytes = 0 if file is None else len(file.cache)
     return "".join(
         ABSENT if file is None or start >= size_bytes else _before(file, start, start + sector_bytes)

@@ -1,7 +1,8 @@
-"""Recording of a probed program: its steps, the crash, and the check after it.
+"""Probe recording: records the steps of a probed program, the crash, and the check.
 
 A probed program runs in real time, so the recording has no virtual time. Moment 0 is before the first step. Each step
-takes two moments, its begin and its end. The crash, the start of the check and its result follow.
+has two moments, its begin and its end. After the steps, the crash, the start of the check and its result have one
+moment each.
 """
 
 import shlex
@@ -38,7 +39,7 @@ _OF_WHOLE_FILES = (steps.RENAME, steps.EXCHANGE, steps.LINK, steps.SYMLINK)
 
 
 def record_probe(found: ProbeFinding, check: str) -> RunRecording:
-    """Return the recording of a finding, up to its crash. check: the command that checked the crash image."""
+    """Return the recording of a finding up to the crash. check: the command that checked the crash image."""
     case = found.shown.case
     record = found.record.upto(case.point.step + 1)
     scene = Scene(record, found.start, case)

@@ -1,8 +1,8 @@
-"""Recordings: the plain data of one run, for timelines.
+"""Recordings: define the data of one run from which timelines are drawn.
 
 `begin`, `end` and `at` are moments: indices into `RunRecording.moments`, which are in the order of events. Virtual time
-cannot order events, because it stands still while code runs, so hundreds of events share a nanosecond. Byte ranges are
-[start, stop), from the first byte of the file.
+cannot order events: it does not advance while code runs, so hundreds of events have the same nanosecond. Byte ranges
+are [start, stop), from the first byte of the file.
 """
 
 from dataclasses import dataclass, field
@@ -12,36 +12,34 @@ from ....scenarios.claims.plan import Plan
 from ....scenarios.oracle.evidence import Violation
 
 RUNNING, READY, WAITING = "running", "ready", "waiting"
-"""States of a task; a ready task could run, a waiting one is blocked."""
+"""States of a task. A ready task is not blocked, but another task runs; a waiting task is blocked."""
 WROTE, COMMITTED, FLUSHED, DISPATCHED = "wrote", "committed", "flushed", "dispatched"
-"""Log offsets: after the last put; in the files (with a pool); durable according to the store; visible in queues."""
+"""Names of log positions: the ends of the written, the committed (with a pool), the flushed and the dispatched log."""
 
 EMPTY, DURABLE, DIRTY, DROPPED = "e", "d", "w", "x"
-"""Sectors before a cut: durable zeros; durable data; written without a sync; dropped by a failed sync."""
+"""States of a sector before a cut: durable zeros; durable data; written, but not synced; dropped by a failed sync."""
 KEPT, LOST, MIXED, BACK, CHANGED, ABSENT = "k", "l", "m", "b", "o", "-"
-"""Sectors after a cut, besides EMPTY and DURABLE.
-
-In this order: a dirty sector that survived; one with its older content; one with neither content; a sector of a file
-that came back because a rename or removal was undone; one that changed while the machine was off; and one after the end
-of the file or of a missing file.
+"""States of a sector after a cut, besides EMPTY and DURABLE: a dirty sector with the new content; with the old content;
+with neither; a sector of a file that exists again because the crash undid a rename or removal; a sector that changed
+while the machine was off; and a sector beyond the end of the file or of a missing file.
 """
 
 CUT_OFF = "cut off"
-"""Ending of an operation, task or put in flight when its machine died."""
+"""Value of `ending` for an operation, task or put that was in flight when the machine died."""
 
 
 class Subject(NamedTuple):
-    """Identifies the run."""
+    """The names that identify a run."""
 
     scenario: str
     claim: str
     seed: int | None
-    """None for a recording of a real program."""
+    """None for a recorded program."""
     mutant: str | None
 
 
 class RecordedMoment(NamedTuple):
-    """Virtual time, and the number of scheduling points passed."""
+    """A point in the order of events: virtual time, and the number of scheduling points before it."""
 
     now_ns: int
     step: int
@@ -49,7 +47,7 @@ class RecordedMoment(NamedTuple):
 
 @dataclass(slots=True)
 class MachineRecord:
-    """One machine. ending: `killed`, `stopped`, or empty if the run ended first."""
+    """One machine. ending: `killed`, `stopped`, or empty if the run ended before the machine did."""
 
     name: str
     begin: int
@@ -59,7 +57,7 @@ class MachineRecord:
 
 @dataclass(slots=True)
 class TaskRecord:
-    """One task, named `machine/name`. ending: empty, CUT_OFF, or its error."""
+    """One task, named `machine/name`. ending: empty after a normal end, CUT_OFF, or the error of the task."""
 
     name: str
     begin: int
@@ -72,7 +70,7 @@ class TaskRecord:
 
 
 class Span(NamedTuple):
-    """A task in one state. why: what it waits for, such as `lock put held by life-0/main`."""
+    """A task in one state. why: the reason for waiting, such as `lock put held by life-0/main`."""
 
     task: int
     state: str
@@ -83,7 +81,7 @@ class Span(NamedTuple):
 
 @dataclass(slots=True)
 class Hold:
-    """A lock held by a task."""
+    """A period in which a task holds a lock."""
 
     task: int
     lock: str
@@ -93,11 +91,11 @@ class Hold:
 
 @dataclass(slots=True)
 class OperationRecord:
-    """One file operation of a store. start is -1 without a range.
+    """One file operation of a store.
 
-    ending: empty after success, CUT_OFF, or the error. parts: the operations of the disk model, if their names differ
-    from
-    kind. place: the source line of the call, if known. taken: the effects lost in the crash, in words.
+    start: -1 if the operation has no byte range. ending: empty after success, CUT_OFF, or the error. parts: names of
+    the operations of the disk model, if they differ from kind. place: the source line of the call, if known. taken: a
+    description of the effects that the crash undid.
     """
 
     task: int
@@ -114,7 +112,7 @@ class OperationRecord:
 
 
 class PromiseMade(NamedTuple):
-    """A promise that a program printed for its users, and its source line."""
+    """An acknowledgement that a program printed, and the source line that printed it."""
 
     task: int
     text: str
@@ -124,7 +122,7 @@ class PromiseMade(NamedTuple):
 
 
 class Position(NamedTuple):
-    """A position of the log from a moment on."""
+    """A log position that is valid from a moment on."""
 
     name: str
     at: int
@@ -132,7 +130,7 @@ class Position(NamedTuple):
 
 
 class CheckpointWrite(NamedTuple):
-    """The times written to a checkpoint, in ms."""
+    """A write to the checkpoint, with the written store times in ms."""
 
     at: int
     physic_ms: int
@@ -149,7 +147,7 @@ class Fault(NamedTuple):
 
 
 class RecoveryOutcome(NamedTuple):
-    """The result of one recovery for a put. promised: the put was owed. returned: an earlier recovery missed it."""
+    """The result of one recovery for a put. promised: recovery must find it. returned: an earlier one did not."""
 
     at: int
     machine: str
@@ -160,9 +158,10 @@ class RecoveryOutcome(NamedTuple):
 
 @dataclass(slots=True)
 class Put:
-    """One message of a producer. path and range: place of its record; path is empty if it was never written.
+    """One message of a producer.
 
-    status: the answer, or empty; answered is then -1.
+    path and range: the place of the record; path is empty if the record was never written. status: the answer, or empty
+    without an answer; answered is then -1.
     """
 
     name: str
@@ -184,8 +183,8 @@ class Put:
 class FileMap(NamedTuple):
     """The sectors of one file at a cut, one letter each. The size of a missing file is -1.
 
-    torn: torn pages after the cut. pages: the pages of the sectors, in order; empty for all pages. more: how many other
-    pages changed.
+    torn: numbers of torn pages after the cut. pages: numbers of the pages in the map, in order; empty if it has all
+    pages. more: number of changed pages that are not in the map.
     """
 
     path: str
@@ -201,12 +200,12 @@ class FileMap(NamedTuple):
 
 @dataclass(slots=True)
 class Cut:
-    """The end of a machine, and its losses.
+    """The death of a machine, and the data lost with it.
 
-    how: the crash profile, or the other cause of changes. operation, path, when: the current file operation, and
-    whether
-    the crash was before, during or after its effect; empty without one. lost: lost names, sizes and removals, in words.
-    damaged: puts with a record that is no longer whole. following: the next machine, if any.
+    how: the crash profile, or another cause of the changes. operation, path, when: the file operation in progress, and
+    whether the crash was before, during or after its effect; empty without an operation. lost: descriptions of lost
+    names, sizes and removals. damaged: puts whose records are damaged after the cut. following: the next machine, if
+    there is one.
     """
 
     at: int
@@ -222,7 +221,7 @@ class Cut:
 
 
 class ViolationRecord(NamedTuple):
-    """A violation with its time and task. puts: the puts that it concerns."""
+    """A violation with its time and task. puts: the puts that the violation concerns."""
 
     at: int
     task: int
@@ -232,11 +231,11 @@ class ViolationRecord(NamedTuple):
 
 @dataclass(slots=True)
 class RunRecording:
-    """One run. Lists are sorted by begin; numbers of tasks and puts are indices of `tasks` and `puts`."""
+    """The recording of one run. Lists are sorted by begin. A task or put number is an index in `tasks` or `puts`."""
 
     subject: Subject
     plan: Plan | None
-    """None for a user's own code or a recorded program."""
+    """None for a user's own scenario or a recorded program."""
     digest: str
     injected: dict[str, int]
     page_bytes: int
@@ -255,4 +254,4 @@ class RunRecording:
     broken: list[ViolationRecord]
     promises: list[PromiseMade] = field(default_factory=list)
     facts: tuple[tuple[str, str], ...] = ()
-    """Further facts of the whole run, by name."""
+    """Further facts about the run, as name and value."""

@@ -1,7 +1,8 @@
-"""Run recorder: a trace that collects the data of a timeline, in the order of events.
+"""Run recorder: a trace that collects the data of a timeline.
 
-Pass it to a run as its trace, and its `ledger` as the ledger. It observes tasks and files of the machines of the
-recorded disk: those of a store, a master, a broker or a user's own code. It only reads, so the digest stays the same.
+Pass the recorder to a run as its trace, and `recorder.ledger` as the ledger. The recorder observes the tasks and files
+of all machines that mount the recorded disk, whether they run a store, a master, a broker or a user's own code. It only
+reads, so the digest does not change.
 """
 
 from collections.abc import Iterator, Mapping
@@ -37,7 +38,7 @@ from .watched_world import WatchedCell, WatchedFiles, WatchedLock, WatchedTasks
 
 
 class RunRecorder(WorldTrace):
-    """The events of one run up to the first violation. Later events belong to the unwinding."""
+    """Records the events of one run up to the first violation. Later events only unwind the tasks."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,23 +53,23 @@ class RunRecorder(WorldTrace):
         self._broken: list[ViolationRecord] = []
         self._page_bytes = self._sector_bytes = 0
         self.ledger = RecordedLedger(self._puts)
-        """The ledger that the run has to keep."""
+        """The ledger that the run must use."""
 
-    # -- what the kernel reports ------------------------------------------------------------------
+    # -- reports of the kernel ------------------------------------------------------------------
 
     def attach(self, kernel: Scheduler, digest: RollingDigest) -> None:
-        """Take time, step and task from this kernel, which calls this method."""
+        """Use the time, step and current task of this kernel. The kernel itself calls this method."""
         super().attach(kernel, digest)
         self._moments.attach(kernel)
 
     def add(self, kind: str, text: str) -> None:
         """Record one event at the current moment."""
-        if not self._goes_on():
+        if not self._record_pending():
             return
         if kind == "switch":
             self._tasks.switched(text)
         elif kind == "start":
-            self._moments.go_on()  # only a live machine starts tasks
+            self._moments.go_on()  # a dead machine does not start tasks
             self._tasks.started(text)
         elif kind == "end":
             self._tasks.ended(text)
@@ -80,18 +81,18 @@ class RunRecorder(WorldTrace):
             self._operations.done(kind, text)
 
     def parked(self, why: Waiting) -> None:
-        if self._goes_on():
+        if self._record_pending():
             self._tasks.parked(why)
 
     def made_ready(self, task: SimTask) -> None:
-        if self._goes_on():
+        if self._record_pending():
             self._tasks.made_ready(task)
 
     def emit(self, fact: object) -> None:
         """Record a fact reported by the run."""
         if isinstance(fact, Violation):
             self._break(fact)
-        if not self._goes_on():
+        if not self._record_pending():
             return
         if isinstance(fact, MessageStore):
             self._positions.follow(fact)
@@ -99,12 +100,12 @@ class RunRecorder(WorldTrace):
         elif isinstance(fact, Evidence):
             self._puts.recovered(fact, self._moments.kernel.current.machine.name)
         elif isinstance(fact, Aftermath) and self._cuts.is_of_the_disk_shown:
-            if not self._cuts.is_open:  # a machine with finished work dies with its disk
+            if not self._cuts.is_open:  # a machine that has finished its work dies with its disk
                 self._killed(self._machines[-1].name)
             self._cuts.crashed(fact)
 
-    def _goes_on(self) -> bool:
-        """Return whether events are still recorded, after recording answers and faults since the last call."""
+    def _record_pending(self) -> bool:
+        """Record answers and faults since the last call. Return whether further events are recorded."""
         if self._broken:
             return False
         self._puts.look()
@@ -113,7 +114,7 @@ class RunRecorder(WorldTrace):
 
     def _killed(self, machine: str) -> None:
         if not self._machines or machine != self._machines[-1].name:
-            return  # not the recorded machine; the endings of its tasks show the kill
+            return  # another machine; for the recorded machine, the endings of tasks reveal the kill
         at = self._moments.mark()
         self._moments.stop()
         self._puts.died()
@@ -126,7 +127,7 @@ class RunRecorder(WorldTrace):
             self._machines[-1].ending = ending
 
     def _break(self, violation: Violation) -> None:
-        """Record a violation. All violations of one check share a moment."""
+        """Record a violation. All violations of one check have the same moment."""
         if not self._broken:
             self._puts.look()
             self._moments.go_on()
@@ -136,7 +137,7 @@ class RunRecorder(WorldTrace):
         puts = self._puts.concerned(violation)
         self._broken.append(ViolationRecord(at, self._tasks.current(), violation, puts))
 
-    # -- what is seen of a store's world -----------------------------------------------
+    # -- calls of the watched world -----------------------------------------------
 
     def watch(self, machine: SimMachine, disk: Disk, tasks: Any, files: Any) -> tuple[Any, Any]:
         if self._broken:
@@ -152,48 +153,48 @@ class RunRecorder(WorldTrace):
 
     @contextmanager
     def under_way(self, kind: str, path: str, start: int = -1, stop: int = -1) -> Iterator[None]:
-        """Record a file operation made by the `with` block."""
-        if not self._goes_on():
+        """Record a file operation that the `with` block executes."""
+        if not self._record_pending():
             yield
             return
         with self._operations.under_way(kind, path, start, stop):
             try:
                 yield
             finally:
-                self._goes_on()  # records faults of this call
+                self._record_pending()  # record the faults of this call
 
     def writes(self, path: str, at: int, data: bytes) -> None:
         """Record data that is about to be written to a file."""
-        if self._goes_on():
+        if self._record_pending():
             self._puts.writes(path, at, data)
 
     def wrote(self, path: str, at: int, data: bytes) -> None:
         """Record data that was written to a file."""
-        if self._goes_on():
+        if self._record_pending():
             self._operations.wrote(path, at, at + len(data))
             self._positions.wrote(path, at, data)
 
     def took(self, lock: WatchedLock) -> None:
         """Record that the current task acquired a lock."""
-        if self._goes_on():
+        if self._record_pending():
             self._tasks.took(lock.name, lock.number)
 
     def released(self, lock: WatchedLock) -> None:
         """Record that the current task released a lock."""
-        if self._goes_on():
+        if self._record_pending():
             self._tasks.released(lock.number)
 
     def written(self, cell: WatchedCell) -> None:
         """Record the positions that changed with a cell."""
-        if self._goes_on():
+        if self._record_pending():
             self._positions.written(cell)
 
-    # -- in the end --------------------------------------------------------------------------------
+    # -- after the run --------------------------------------------------------------------------------
 
     def run_recording(
         self, subject: Subject, plan: Plan | None, digest: str, injected: Mapping[str, int]
     ) -> RunRecording:
-        """Return the recording after the end of the run. plan: None for a user's own code."""
+        """Return the recording. The run must have ended. plan: None for a user's own scenario."""
         at = self._moments.last()
         self._tasks.finish(at)
         self._operations.finish(at)
@@ -214,7 +215,7 @@ class RunRecorder(WorldTrace):
 
 
 def replay_recorded(subject: Subject, record: RunRecord) -> tuple[RunReplay, RunRecording]:
-    """Replay a record as `replay` does, and return its recording too. The caller applies the subject's mutant."""
+    """Replay a record, and return the result of `replay` and the recording. The caller applies the subject's mutant."""
     recorder = RunRecorder()
     replayed = replay(record, recorder, ledger=recorder.ledger)
     outcome = replayed.result

@@ -17,30 +17,30 @@ from .watched_world import WatchedCell
 
 _NAME = re.compile(r"m\d+(?:\.\d+)+")
 _THE_LOG = "commitlog"
-"""Stands for the file in a violation at a log offset."""
+"""Replaces the file path in a violation at a log offset."""
 
 
 class Positions:
-    """The positions of one store after another."""
+    """Records the log positions of consecutive stores."""
 
     def __init__(self, moments: Moments) -> None:
         self.all: list[Position] = []
         self.checkpoints: list[CheckpointWrite] = []
         self.store: MessageStore | None = None
-        """The store of the present machine, from when it is about to load."""
+        """The store of the current machine, set shortly before the store loads."""
         self._moments = moments
         self._values: dict[str, int] = {}
         self._recovered = False
 
     def follow(self, store: MessageStore) -> None:
-        """Follow another store, once its recovery has a result."""
+        """Observe a new store. Its positions are recorded after its recovery."""
         self.store = store
         self._values = {}
         self._recovered = False
 
     def written(self, cell: WatchedCell) -> None:
         """Record the positions that changed with a cell."""
-        with self._moments.kernel.at_one_moment():  # a store's attributes may be scheduling points
+        with self._moments.kernel.at_one_moment():  # reading an attribute of a store may be a scheduling point
             if self.store is not None and cell is self.store.dispatch.reput_from:
                 self._recovered = True  # recovery sets this position last
             positions = list(self._now()) if self._recovered else []
@@ -52,13 +52,13 @@ class Positions:
                 self.all.append(Position(name, at, value))
 
     def wrote(self, path: str, at: int, data: bytes) -> None:
-        """Record the times of a checkpoint, if the write is one."""
+        """Record the store times, if the data was written to the checkpoint."""
         if self.store is None or path != self.store.config.checkpoint_path or at != 0:
             return
         try:
             values = decode_checkpoint(data, file=path)
         except CorruptFileError:
-            return  # the store itself reports the corrupt checkpoint when it reads it
+            return  # the store itself reports the corrupt checkpoint at the next start
         self.checkpoints.append(CheckpointWrite(self._moments.mark(), *values))
 
     def _now(self) -> Iterator[tuple[str, int]]:
@@ -74,7 +74,7 @@ class Positions:
 
 
 def _committed(segments: tuple[Segment, ...]) -> int:
-    """Return the log offset up to which all data is in the files."""
+    """Return the log offset up to which all data has been copied from the pool to the files."""
     for segment in segments:
         readable = _value(segment.readable)
         if readable < segment.size_bytes:
@@ -89,7 +89,7 @@ def _value(cell: Cell) -> int:
 
 
 class RecordedLedger(Ledger):
-    """A ledger that reports each put before it is made."""
+    """A ledger that reports each put before it is sent."""
 
     def __init__(self, puts: "Puts") -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class RecordedLedger(Ledger):
 
 
 class Puts:
-    """The puts of one run. Answers have no event, so open puts are checked at every event."""
+    """Records the puts of one run. An answer causes no event, so unanswered puts are checked at every event."""
 
     def __init__(self, moments: Moments, tasks: TaskSpans) -> None:
         self.all: list[Put] = []
@@ -112,12 +112,12 @@ class Puts:
         self._store: MessageStore | None = None
 
     def follow(self, store: MessageStore) -> None:
-        """Attribute further puts to this store."""
+        """Assign the following puts to this store."""
         self._store = store
 
     def asked(self, entry: PutEntry) -> None:
-        """Record a put that the current task is about to make."""
-        self.look()  # its last one may have been answered just now
+        """Record a put that the current task will send next."""
+        self.look()  # the task's previous put may have been answered since the last event
         assert entry.name not in self.by_name, entry.name
         self.by_name[entry.name] = len(self.all)
         task, at = self._tasks.current(), self._moments.mark()
@@ -145,7 +145,7 @@ class Puts:
                     put.stop = put.start + entry.record_bytes
 
     def writes(self, path: str, at: int, data: bytes) -> None:
-        """Record the place of a put's record, if the data has the put's properties."""
+        """If the data is a put's record, record where it is written."""
         task = self._tasks.current()
         for name, entry in self._open.items():
             put = self.all[self.by_name[name]]
@@ -153,19 +153,19 @@ class Puts:
                 put.path, put.start, put.stop = path, at, at + len(data)
 
     def died(self) -> None:
-        """Record that all waiting producers are dead."""
+        """Record that all producers that wait for an answer have died."""
         for name in self._open:
             self.all[self.by_name[name]].status = CUT_OFF
         self._open.clear()
 
     def concerned(self, violation: Violation) -> tuple[int, ...]:
-        """Return the puts that a violation names, then those with a record at its offset."""
+        """Return the puts that a violation names, then the puts whose records are at its offset."""
         words = f"{violation.summary} {violation.expected} {violation.found}"
         named = [self.by_name[name] for name in _NAME.findall(words) if name in self.by_name]
         return tuple(dict.fromkeys(named + [number for number, put in enumerate(self.all) if _holds(put, violation)]))
 
     def recovered(self, evidence: Evidence, machine: str) -> None:
-        """Record which puts a recovery found, and which were owed."""
+        """Record for each put whether recovery found it, and whether recovery had to find it."""
         ledger, at = evidence.ledger, self._moments.mark()
         here = set()
         for found in evidence.store.records:

@@ -10,7 +10,7 @@ from .record import CUT_OFF, READY, RUNNING, WAITING, Hold, OperationRecord, Rec
 
 
 class Moments:
-    """The moments of one kernel, oldest first."""
+    """Creates the moments of one kernel, oldest first."""
 
     def __init__(self) -> None:
         self.all: list[RecordedMoment] = []
@@ -18,7 +18,7 @@ class Moments:
         self._stopped = False
 
     def attach(self, kernel: Scheduler) -> None:
-        """Take time and step from this kernel."""
+        """Use the time and step of this kernel."""
         self._kernel = kernel
 
     @property
@@ -27,7 +27,7 @@ class Moments:
         return self._kernel
 
     def mark(self) -> int:
-        """Create a moment for the current time and step, and return it."""
+        """Create a moment for the current time and step, and return its number."""
         if not (self._stopped and self.all):
             moment = RecordedMoment(self.kernel.now_ns, self.kernel.steps)
             assert not self.all or self.all[-1] <= moment, f"{moment} after {self.all[-1]}"
@@ -35,15 +35,15 @@ class Moments:
         return len(self.all) - 1
 
     def stop(self) -> None:
-        """Freeze the clock: while tasks of a dead machine unwind, all events share the newest moment."""
+        """Create no more moments: all events while tasks of a dead machine unwind have the newest moment."""
         self._stopped = True
 
     def go_on(self) -> None:
-        """Unfreeze the clock."""
+        """Create moments again."""
         self._stopped = False
 
     def last(self) -> int:
-        """Return the newest moment; one is created if there is none."""
+        """Return the newest moment; create the first if there is none."""
         return len(self.all) - 1 if self.all else self.mark()
 
 
@@ -56,7 +56,7 @@ class _State:
 
 
 class TaskSpans:
-    """All tasks of one kernel, in the order in which they first appeared."""
+    """Records the tasks of one kernel, in the order of their first events."""
 
     def __init__(self, moments: Moments) -> None:
         self.tasks: list[TaskRecord] = []
@@ -68,16 +68,16 @@ class TaskSpans:
         self._held: dict[tuple[int, int], Hold] = {}
 
     def current(self) -> int:
-        """Return the number of the current task. Code outside of all machines counts as a task."""
+        """Return the number of the current task. Code outside of machines counts as one task."""
         return self._number(self._moments.kernel.current.name)
 
     def _number(self, name: str) -> int:
-        """Return the number of a task. A new task is ready."""
+        """Return the number of a task. A new task starts in the state READY."""
         number = self._numbers.get(name)
         if number is None:
             number = self._numbers[name] = len(self.tasks)
             self.tasks.append(TaskRecord(name, self._moments.last()))
-            if "/" in name:  # code outside of all machines has no state
+            if "/" in name:  # code outside of machines has no task state
                 self._enter(number, READY, self._moments.last())
         return number
 
@@ -93,16 +93,16 @@ class TaskSpans:
         self._enter(self._number(name), RUNNING, at)
 
     def parked(self, why: Waiting) -> None:
-        """Record that the current task blocks."""
+        """Record that the current task starts to wait."""
         self._catch_up()
         self._enter(self.current(), WAITING, self._moments.mark(), why.describe())
 
     def made_ready(self, task: SimTask) -> None:
-        """Record that a task no longer waits."""
+        """Record that a task does not wait any more."""
         self._enter(self._number(task.name), READY, self._moments.mark())
 
     def ended(self, text: str) -> None:
-        """Record the end of a task. text: its name and perhaps its error, as in the trace."""
+        """Record the end of a task. text: the name of the task and possibly its error, as in the trace."""
         self._catch_up()
         name, _, failure = text.partition(": ")
         number, at = self._number(name), self._moments.mark()
@@ -114,7 +114,7 @@ class TaskSpans:
             self._held.pop(key).end = at
 
     def took(self, lock: str, identity: int) -> None:
-        """Record that the current task acquired a lock; identity distinguishes locks of one name."""
+        """Record that the current task acquired a lock; identity: distinguishes locks with the same name."""
         number, at = self.current(), self._moments.mark()
         assert (number, identity) not in self._held, f"{lock} is held already by {self.tasks[number].name}"
         hold = self._held[number, identity] = Hold(number, lock, at)
@@ -127,7 +127,7 @@ class TaskSpans:
             hold.end = self._moments.mark()
 
     def finish(self, at: int) -> None:
-        """End all open spans and holds."""
+        """Record the end of all current spans and holds."""
         for number in list(self._states):
             self._leave(number, at)
         for task in self.tasks:
@@ -138,7 +138,7 @@ class TaskSpans:
         self._held.clear()
 
     def _catch_up(self) -> None:
-        """Mark the current task as running: no event announces a waiting task that is the next to run."""
+        """Mark the current task as running. The kernel reports no event if a waiting task is the next to run."""
         kernel = self._moments.kernel
         number = self._numbers.get(kernel.current.name)
         state = None if number is None else self._states.get(number)
@@ -158,7 +158,7 @@ class TaskSpans:
 
 
 class Operations:
-    """The file operations of all stores. Those of one task do not overlap."""
+    """Records the file operations of all stores. Operations of the same task do not overlap."""
 
     def __init__(self, moments: Moments, tasks: TaskSpans) -> None:
         self.all: list[OperationRecord] = []
@@ -168,9 +168,9 @@ class Operations:
 
     @contextmanager
     def under_way(self, kind: str, path: str, start: int = -1, stop: int = -1) -> Iterator[None]:
-        """Record one operation of the current task, made by the `with` block, and its ending."""
+        """Record an operation that the `with` block executes in the current task, and its ending."""
         if not self._moments.kernel.current.machine.alive:
-            yield  # the task is being unwound, and its calls are refused
+            yield  # the machine is dead: the task unwinds, and its calls fail
             return
         task = self._tasks.current()
         operation = OperationRecord(task, kind, path, start, stop, self._moments.mark())
@@ -191,25 +191,25 @@ class Operations:
                 operation.end, operation.ending = self._moments.mark(), ending
 
     def done(self, kind: str, path: str) -> None:
-        """Record an operation of the disk model, usually a part of the current call."""
+        """Record an operation of the disk model, which is usually a part of the current file operation."""
         operation = self._open.get(self._tasks.current())
         if operation is not None and kind != operation.kind:
             operation.parts.append(kind if path == operation.path else f"{kind} {path}")
 
     def wrote(self, path: str, start: int, stop: int) -> None:
-        """Record the end of the last write of the current task, which may be short."""
+        """Record which bytes the last write of the current task has written, possibly fewer than requested."""
         task = self._tasks.current()
         last = next((one for one in reversed(self.all) if one.task == task), None)
         if last is not None and (last.path, last.start) == (path, start):
             last.stop = stop
 
     def path_under_way(self) -> str:
-        """Return the path of the current operation, or an empty text."""
+        """Return the path of the current operation; empty without an operation."""
         operation = self._open.get(self._tasks.current())
         return "" if operation is None else operation.path
 
     def finish(self, at: int) -> None:
-        """End all open operations."""
+        """Record the end of all operations in progress."""
         for operation in self._open.values():
             operation.end = at
         self._open.clear()

@@ -1,6 +1,6 @@
 """Watched world: wraps a store's world to record its calls, locks and cells.
 
-It changes no arguments or results and adds no scheduling point, so a watched run is the same run.
+The wrappers change neither arguments nor results and add no scheduling points, so the run stays the same.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ _NOT_WATCHED = ("buffer",)
 
 
 class Watcher(Protocol):
-    """The observer. It gets lock and cell objects, because names are not unique."""
+    """The observer of the calls. Its arguments are lock and cell objects, because names are not unique."""
 
     def under_way(self, kind: str, path: str, start: int = -1, stop: int = -1) -> AbstractContextManager[None]:
         """Return a `with` block for a file operation."""
@@ -36,7 +36,7 @@ class Watcher(Protocol):
 
 
 class WatchedLock:
-    """A mutex."""
+    """A mutex that reports when it is acquired and released."""
 
     def __init__(self, lock: AbstractContextManager[None], name: str, number: int, watcher: Watcher) -> None:
         self.name = name
@@ -54,7 +54,7 @@ class WatchedLock:
 
 
 class WatchedCell:
-    """A shared integer. `value` is its value, readable without a scheduling point."""
+    """A shared integer that reports assignments. Reading `value` is no scheduling point."""
 
     def __init__(self, cell: Cell, value: int, watcher: Watcher) -> None:
         self.value = value
@@ -85,7 +85,7 @@ class WatchedCell:
 
 
 class WatchedTasks:
-    """The tasks of a machine. Locks and cells are watched."""
+    """The tasks of a machine, with watched locks and cells."""
 
     def __init__(self, tasks: Tasks, watcher: Watcher) -> None:
         self.spawn = tasks.spawn
@@ -105,7 +105,7 @@ class WatchedTasks:
 
 
 class WatchedFiles:
-    """A file system. Every call except those for buffers is watched."""
+    """A file system that reports all calls except those for buffers."""
 
     def __init__(self, files: Files, watcher: Watcher) -> None:
         self._files = files
@@ -124,7 +124,7 @@ class WatchedFiles:
         return call
 
     def write(self, path: str, data: bytes) -> None:
-        """Write data to a small file, replacing its content."""
+        """Replace the content of a small file."""
         with self._watcher.under_way("write", path, 0, len(data)):
             self._files.write(path, data)
 
@@ -135,7 +135,7 @@ class WatchedFiles:
 
 
 class WatchedMappedFile:
-    """A mapped file. `view` is not recorded."""
+    """A mapped file that reports all calls except `view`."""
 
     def __init__(self, file: MappedFile, watcher: Watcher) -> None:
         self.path = file.path
@@ -157,7 +157,7 @@ class WatchedMappedFile:
         return call
 
     def store(self, at: int, data: bytes | bytearray | memoryview) -> None:
-        """Write through the map."""
+        """Write through the mapping."""
         self._watcher.writes(self.path, at, bytes(data))
         with self._watcher.under_way("store", self.path, at, at + len(data)):
             self._file.store(at, data)
