@@ -58,7 +58,7 @@ def written(folder: Path, text: str) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["delete off", "delete extra"])
-def test_sqlite_corrupts_without_syncs_and_with_all_of_them_loses_nothing(name: str) -> None:
+def test_sqlite_is_corrupted_without_syncs_and_loses_nothing_with_them(name: str) -> None:
     row = read_row(GALLERY / "sqlite")
 
     found = measure(row, install(row), row.setting(name))
@@ -70,7 +70,7 @@ def test_sqlite_corrupts_without_syncs_and_with_all_of_them_loses_nothing(name: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("row", "setting"), _QUICK, ids=name_of)
-def test_what_a_setting_loses_is_what_its_row_says(row: Row, setting: Setting) -> None:
+def test_the_breaches_of_a_setting_are_those_that_its_row_expects(row: Row, setting: Setting) -> None:
     try:
         program = install(row)
     except NotInstalled as missing:
@@ -84,7 +84,7 @@ def test_what_a_setting_loses_is_what_its_row_says(row: Row, setting: Setting) -
 
 
 @pytest.mark.parametrize("row", ROWS, ids=name_of)
-def test_a_setting_that_breaks_its_promise_is_a_finding_or_shares_the_reason_of_one(row: Row) -> None:
+def test_each_setting_that_breaks_its_promise_has_a_finding_or_shares_its_reason(row: Row) -> None:
     broken = {
         (setting.name, disk)
         for setting in row.settings
@@ -98,7 +98,7 @@ def test_a_setting_that_breaks_its_promise_is_a_finding_or_shares_the_reason_of_
 
 
 @pytest.mark.parametrize("row", ROWS, ids=name_of)
-def test_a_row_is_as_it_was_measured(row: Row) -> None:
+def test_each_row_agrees_with_its_stored_result(row: Row) -> None:
     result = read_result(row)
 
     assert result is not None, f"make gallery ONLY={row.name}"
@@ -110,7 +110,7 @@ def test_a_row_is_as_it_was_measured(row: Row) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=name_of)
-def test_what_a_kill_breaks_has_a_report_and_a_script_that_has_shown_it(row: Row) -> None:
+def test_a_breach_after_a_process_kill_has_a_report_and_a_confirming_script(row: Row) -> None:
     result = read_result(row)
     for finding in row.findings:
         if finding.disk != KILL:
@@ -121,7 +121,7 @@ def test_what_a_kill_breaks_has_a_report_and_a_script_that_has_shown_it(row: Row
         assert result.confirmed[finding.confirm].outcome == CONFIRMED, finding.title
 
 
-def test_the_rows_in_the_readme_are_as_they_were_measured() -> None:
+def test_the_rows_in_the_readme_agree_with_the_stored_results() -> None:
     lines = re.findall(r"^\| \[.+?\]\(docs/gallery/(.+?)\) \| (.+?) \|(.+)\|$", README.read_text(), re.MULTILINE)
 
     assert len(lines) == 6
@@ -134,7 +134,7 @@ def test_the_rows_in_the_readme_are_as_they_were_measured() -> None:
         assert [cell.strip().replace("**", "") for cell in cells.split("|")] == expected, (name, setting_name)
 
 
-def test_settings_of_both_kinds_are_there() -> None:
+def test_the_gallery_has_durable_settings_and_settings_that_lose_data() -> None:
     settings = [setting for row in ROWS for setting in row.settings]
     kept = [one for one in settings if one.promise == POWER_CUT and not any(one.expected(d).always for d in DISKS)]
     lost = [one for one in settings if one.promise == PROCESS_KILL and one.expected(EXT4).always]
@@ -143,7 +143,7 @@ def test_settings_of_both_kinds_are_there() -> None:
     assert len(lost) > 5
 
 
-def test_what_is_found_agrees_only_if_it_is_all_that_is_expected_and_no_more() -> None:
+def test_a_result_agrees_only_if_it_has_exactly_the_expected_breaches() -> None:
     expected = Expected.of([LOST, f"{UNUSABLE}?"])
 
     assert expected.agrees(frozenset({LOST}))
@@ -170,7 +170,7 @@ def test_a_row_is_read_from_its_folder(tmp_path: Path) -> None:
         ('"T"', "", "row.toml"),
     ],
 )
-def test_a_row_that_is_none_is_refused_with_the_place(changed: str, by: str, said: str, tmp_path: Path) -> None:
+def test_an_invalid_row_is_refused_with_file_and_field(changed: str, by: str, said: str, tmp_path: Path) -> None:
     folder = written(tmp_path / "one", _ROW.replace(changed, by, 1))
 
     with pytest.raises(RowError) as refused:
@@ -179,7 +179,7 @@ def test_a_row_that_is_none_is_refused_with_the_place(changed: str, by: str, sai
     assert said in str(refused.value)
 
 
-def test_a_finding_names_a_setting_and_a_script_that_are_there(tmp_path: Path) -> None:
+def test_each_finding_names_an_existing_setting_and_script(tmp_path: Path) -> None:
     finding = (
         '\n[[findings]]\ntitle = "F"\nsetting = "sync"\ndisk = "strict-posix"\nsource = "s.c"\nconfirm = "no.sh"\n'
     )
@@ -190,7 +190,7 @@ def test_a_finding_names_a_setting_and_a_script_that_are_there(tmp_path: Path) -
         read_row(written(tmp_path / "one", _ROW + finding.replace('"sync"', '"none"')))
 
 
-def test_a_program_that_misses_says_what_would_bring_it(tmp_path: Path) -> None:
+def test_the_error_for_a_missing_program_names_the_remedy(tmp_path: Path) -> None:
     declared = 'apt = ["no-such-package"]\ncommands = ["no-such-command"]\n\n[[settings]]'
     row = read_row(written(tmp_path / "one", _ROW.replace("[[settings]]", declared, 1)))
 

@@ -59,17 +59,17 @@ def kinds(seen: dict[str, Any]) -> set[str]:
     return {kind for kind, _ in breaches(PLAN, seen, ANSWERS)}
 
 
-def test_a_whole_store_is_whole(seen: dict[str, Any]) -> None:
+def test_an_undamaged_store_has_no_breach(seen: dict[str, Any]) -> None:
     assert kinds(seen) == set()
 
 
-def test_a_store_that_does_not_load_breaks_its_start_and_nothing_else(seen: dict[str, Any]) -> None:
+def test_a_store_that_does_not_load_has_only_the_breach_of_its_start(seen: dict[str, Any]) -> None:
     assert kinds({"load": False}) == {START}
     assert kinds(seen | {"start": False}) == {START}
     assert kinds(seen | {"exception": "java.lang.Error"}) == {START}
 
 
-def test_a_store_that_does_not_load_for_a_queue_that_ends_in_a_file_of_zeros_is_another_finding(tmp_path: Path) -> None:
+def test_a_refused_queue_that_ends_in_a_file_of_zeros_is_a_separate_finding(tmp_path: Path) -> None:
     (tmp_path / "commitlog").mkdir()
     queue = tmp_path / "consumequeue" / "T" / "0"
     queue.mkdir(parents=True)
@@ -85,7 +85,7 @@ def test_a_store_that_does_not_load_for_a_queue_that_ends_in_a_file_of_zeros_is_
     assert {kind for kind, _ in breaches(PLAN, {"load": False}, ANSWERS, REFUSED)} == {REFUSED}
 
 
-def test_a_message_that_recovery_had_cut_off_is_no_message_that_nobody_put(seen: dict[str, Any]) -> None:
+def test_a_message_that_recovery_truncated_before_does_not_count_as_unknown(seen: dict[str, Any]) -> None:
     first = Plan("first", [put("k0"), put("k1", is_delayed=True)], ("ext4-data",))
     second = Plan("second", [put("k2")], ("process-kill",), before=first, gone="k0")
 
@@ -93,7 +93,7 @@ def test_a_message_that_recovery_had_cut_off_is_no_message_that_nobody_put(seen:
     assert PREFIX not in {kind for kind, _ in breaches(second, seen, [])}
 
 
-def test_zeros_in_properties_are_a_message_that_nobody_put(seen: dict[str, Any]) -> None:
+def test_a_message_with_zeros_in_its_properties_counts_as_unknown(seen: dict[str, Any]) -> None:
     seen["records"][0][16]["extra"] = "xxxx\0\0\0\0"
 
     assert kinds(seen) == {PREFIX}
@@ -105,19 +105,19 @@ def test_an_entry_with_another_tag_is_one_that_its_subscriber_never_gets(seen: d
     assert kinds(seen) == {TAG}
 
 
-def test_a_delayed_message_with_a_tag_for_its_time_is_due_at_once(seen: dict[str, Any]) -> None:
+def test_a_delayed_entry_with_a_tag_instead_of_a_time_is_due_at_once(seen: dict[str, Any]) -> None:
     seen["queues"][1]["entries"][0][2] = java_hash("Tag1")
 
     assert kinds(seen) == {DUE}
 
 
-def test_a_message_in_the_log_and_in_no_queue_is_a_hole(seen: dict[str, Any]) -> None:
+def test_a_message_without_a_queue_entry_is_a_hole(seen: dict[str, Any]) -> None:
     seen["queues"][0] |= {"entries": [], "pulled": []}
 
     assert kinds(seen) == {HOLE}
 
 
-def test_a_pull_of_no_bytes_is_zero_entries(seen: dict[str, Any]) -> None:
+def test_a_pull_that_returns_no_bytes_reveals_zero_entries(seen: dict[str, Any]) -> None:
     seen["queues"][0]["pulled"].append(-1)
 
     assert kinds(seen) == {ZERO}
@@ -130,7 +130,7 @@ def test_a_key_finds_its_message_once(seen: dict[str, Any], found: list[int], ki
     assert kinds(seen) == {kind}
 
 
-def test_a_message_that_was_answered_and_is_not_in_the_log_is_lost(seen: dict[str, Any]) -> None:
+def test_an_acknowledged_message_missing_from_the_log_is_lost(seen: dict[str, Any]) -> None:
     seen["records"] = seen["records"][:1]
 
     assert kinds(seen) == {LOST}
@@ -141,7 +141,7 @@ def test_tags_have_javas_hash() -> None:
     assert java_hash("polygenelubricants") == -(2**31)
 
 
-def test_every_published_finding_is_looked_for(source: Any) -> None:
+def test_the_plans_cover_every_published_finding(source: Any) -> None:
     published = {path.parent.name for path in (source / "docs" / "findings").glob("*/finding.properties")}
 
     assert published == {name for kinds in FINDINGS.values() for name in kinds}

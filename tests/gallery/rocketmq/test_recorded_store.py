@@ -12,7 +12,7 @@ Fetched = Callable[[Callable[[], JavaProgram]], JavaProgram]
 
 
 @pytest.mark.slow
-def test_a_record_that_recovery_had_cut_off_comes_back_by_a_kill_in_the_second_life(fetched: Fetched) -> None:
+def test_a_truncated_record_returns_after_a_kill_in_the_second_life(fetched: Fetched) -> None:
     fetched(lambda: real_store_program("rocketmq-4.9.8"))
     (plan,) = (plan for plan in PLANS if plan.name == "second life")
 
@@ -22,7 +22,7 @@ def test_a_record_that_recovery_had_cut_off_comes_back_by_a_kill_in_the_second_l
 
 
 @pytest.mark.slow
-def test_kills_between_stores_of_the_real_store_show_findings_that_need_no_power_cut(fetched: Fetched) -> None:
+def test_process_kills_of_the_real_store_reproduce_the_findings_without_a_power_cut(fetched: Fetched) -> None:
     fetched(lambda: real_store_program("rocketmq-4.9.8"))  # skips where there is no Maven
     (plan,) = (plan for plan in PLANS if plan.name == "puts")
 

@@ -73,9 +73,7 @@ def test_scenarios_that_hold_are_test_cases_that_pass(tornlog: Tornlog, tmp_path
     assert SCENARIOS[NAME].claim in (cases(root)[NAME].findtext("system-out") or "")
 
 
-def test_a_broken_promise_is_a_failure_whose_text_has_the_story_and_the_command(
-    tornlog: Tornlog, tmp_path: Path
-) -> None:
+def test_a_broken_promise_is_a_failure_with_the_story_and_the_replay_command(tornlog: Tornlog, tmp_path: Path) -> None:
     file = tmp_path / "junit.xml"
 
     result = tornlog("run", NAME, "--seeds", 4, "--mutant", "ack-before-flush", "--out", tmp_path, "--junit", file)
@@ -90,7 +88,7 @@ def test_a_broken_promise_is_a_failure_whose_text_has_the_story_and_the_command(
     assert f"again: tornlog replay {tmp_path}/failures/{NAME}-status-answer.json" in text.replace("\n", "")
 
 
-def test_a_seed_that_the_harness_fails_on_is_an_error(
+def test_a_harness_error_is_an_error_in_junit(
     tornlog: Tornlog, broken_scenario: Scenario, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(SCENARIOS, broken_scenario.name, broken_scenario)
@@ -103,7 +101,7 @@ def test_a_seed_that_the_harness_fails_on_is_an_error(
     assert "Traceback" in (error.text or "")
 
 
-def test_a_run_that_is_not_deterministic_is_an_error(tmp_path: Path, quiet_scenario: Scenario) -> None:
+def test_a_nondeterministic_seed_is_an_error_in_junit(tmp_path: Path, quiet_scenario: Scenario) -> None:
     tally = Tally(quiet_scenario, seeds=1, nondeterministic=["quiet --seed 0: they part"])
     file = tmp_path / "junit.xml"
 
@@ -125,7 +123,7 @@ def test_characters_that_xml_cannot_hold_are_replaced(tmp_path: Path, quiet_scen
     assert error.text == "quiet --seed 0: �� <&> � ü\n"
 
 
-def test_mutants_fail_when_they_live_and_when_the_clean_store_broke(tmp_path: Path) -> None:
+def test_a_mutant_fails_if_it_survives_or_if_the_unmodified_store_breaks(tmp_path: Path) -> None:
     survivor = "my.bugs:off-by-one"
     find = Find("combined-faults", 2, "DUR", 3, 0.5)
     mutant_results = [
@@ -159,7 +157,7 @@ def test_mutants_fail_when_they_live_and_when_the_clean_store_broke(tmp_path: Pa
     }
 
 
-def test_the_command_that_hunts_mutants_writes_it_too(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_the_command_mutants_writes_junit_xml(tornlog: Tornlog, tmp_path: Path) -> None:
     file = tmp_path / "junit.xml"
 
     assert tornlog("mutants", "ack-before-flush", "--seeds", 20, "--junit", file).exit_code == 0
@@ -167,7 +165,7 @@ def test_the_command_that_hunts_mutants_writes_it_too(tornlog: Tornlog, tmp_path
     assert list(cases(parsed(file))) == ["ack-before-flush"]
 
 
-def test_the_schema_of_this_test_notices_what_it_does_not_allow(tmp_path: Path) -> None:
+def test_the_schema_check_of_this_test_rejects_unknown_elements(tmp_path: Path) -> None:
     file = tmp_path / "junit.xml"
     write_junit(file, model.Result("run", "", Verdict(Tone.HELD, ""), 0, {}, cases=[Case("x")]))
     root = ElementTree.parse(file)
@@ -178,7 +176,7 @@ def test_the_schema_of_this_test_notices_what_it_does_not_allow(tmp_path: Path) 
         parsed(file)
 
 
-def test_it_is_appended_to_what_is_there_and_has_a_row_for_each_scenario(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_the_summary_is_appended_and_has_a_row_for_each_scenario(tornlog: Tornlog, tmp_path: Path) -> None:
     file = tmp_path / "summary.md"
     file.write_text("# Before\n")
 
@@ -195,7 +193,7 @@ def test_it_is_appended_to_what_is_there_and_has_a_row_for_each_scenario(tornlog
     assert "What happened" not in file.read_text()
 
 
-def test_a_broken_promise_comes_with_its_command_and_its_story(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_the_summary_shows_a_broken_promise_with_story_and_command(tornlog: Tornlog, tmp_path: Path) -> None:
     file = tmp_path / "summary.md"
 
     done = tornlog("run", NAME, "--seeds", 4, "--mutant", "ack-before-flush", "--out", tmp_path, "--summary", file)
@@ -209,7 +207,7 @@ def test_a_broken_promise_comes_with_its_command_and_its_story(tornlog: Tornlog,
     assert text.count("<details>") == text.count("</details>") == 4
 
 
-def test_what_the_harness_failed_on_is_told(
+def test_the_summary_shows_errors_of_the_harness(
     tornlog: Tornlog, broken_scenario: Scenario, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(SCENARIOS, broken_scenario.name, broken_scenario)

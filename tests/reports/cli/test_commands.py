@@ -50,7 +50,7 @@ def in_one_line(text: str) -> str:
 # run
 
 
-def test_a_run_that_holds_prints_what_it_did_and_exits_0(tornlog: Tornlog) -> None:
+def test_a_run_without_violations_prints_its_coverage_and_exits_0(tornlog: Tornlog) -> None:
     result = tornlog("run", NAME, OTHER, "--seeds", 3)
     assert result.exit_code == 0
     first, *tried, last = result.stdout.splitlines()
@@ -69,7 +69,7 @@ def test_a_verbose_run_has_a_row_for_every_scenario(tornlog: Tornlog) -> None:
     assert result.stdout.splitlines()[-1] == result.stdout.splitlines()[0]
 
 
-def test_a_store_without_a_network_has_no_network_faults_to_miss(tornlog: Tornlog) -> None:
+def test_a_run_without_a_network_does_not_list_network_faults_as_missing(tornlog: Tornlog) -> None:
     result = tornlog("run", "segment-rollover-crash", "--seeds", 2, "--verbose")
     (never,) = [line for line in result.stdout.splitlines() if line.startswith("  faults that never occurred: ")]
     names = never.partition(": ")[2].split(", ")
@@ -121,7 +121,7 @@ def test_jobs_and_the_order_of_names_change_no_digest(tornlog: Tornlog) -> None:
     assert alone == shared
 
 
-def test_seeds_are_a_number_or_a_range_or_one_alone(tornlog: Tornlog) -> None:
+def test_seeds_can_be_a_number_a_range_or_a_single_seed(tornlog: Tornlog) -> None:
     def digest(*arguments: object) -> tuple[int, str]:
         row = rows(tornlog("run", NAME, *arguments, "--json", "-"))[NAME]
         return row["seeds"], row["digest"]
@@ -180,7 +180,7 @@ def test_disk_and_policy_narrow_a_run(tornlog: Tornlog) -> None:
     assert len(digests) == len(POLICIES)
 
 
-def test_checking_determinism_changes_no_digest(tornlog: Tornlog) -> None:
+def test_the_determinism_check_does_not_change_the_digest(tornlog: Tornlog) -> None:
     once = rows(tornlog("run", NAME, "--seeds", 2, "--json", "-"))
     assert rows(tornlog("run", NAME, "--seeds", 2, "--check-determinism", "--json", "-")) == once
 
@@ -201,7 +201,7 @@ def left(tornlog: Tornlog, tmp_path_factory: pytest.TempPathFactory) -> tuple[Re
     return tornlog("run", NAME, "--seeds", 3, "--mutant", BUG, "--out", out), out / "failures"
 
 
-def test_a_broken_promise_exits_1_and_is_told(left: tuple[Result, Path]) -> None:
+def test_a_broken_promise_exits_1_and_is_reported(left: tuple[Result, Path]) -> None:
     result, _ = left
     assert result.exit_code == 1
     assert "3 seeds in" in result.stdout
@@ -221,7 +221,7 @@ def told_of(result: Result) -> list[str]:
     return result.stdout.partition("\nbroken: ")[2].splitlines()[:-1]
 
 
-def test_failures_are_left_by_signature(left: tuple[Result, Path]) -> None:
+def test_failures_are_written_one_file_per_signature(left: tuple[Result, Path]) -> None:
     result, directory = left
     (path,) = directory.iterdir()
     failure = Failure.from_json(path.read_text())
@@ -230,21 +230,21 @@ def test_failures_are_left_by_signature(left: tuple[Result, Path]) -> None:
     assert f"again: tornlog replay {path}" in result.stdout
 
 
-def test_json_names_the_failures_that_were_left(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_json_names_the_written_failures(tornlog: Tornlog, tmp_path: Path) -> None:
     result = tornlog("run", NAME, "--seed", 0, "--mutant", BUG, "--out", tmp_path, "--json", "-")
     document = document_of(result)
     assert document["scenarios"][0]["violations"] == 1
     assert document["failures"] == [str(tmp_path / "failures" / f"{NAME}-status-answer.json")]
 
 
-def test_a_failure_that_is_not_left_can_be_had_again_by_its_seed(tornlog: Tornlog) -> None:
+def test_without_a_failure_file_the_report_has_a_command_that_repeats_the_seed(tornlog: Tornlog) -> None:
     result = tornlog("run", NAME, "--seed", 3, "--mutant", BUG, "--disk", "strict-posix", "--policy", "pct")
     again = told_of(result)[-1].partition("again: tornlog ")[2].split()
     assert again == [*f"run {NAME} --seed 3 --disk strict-posix --policy pct --mutant {BUG}".split()]
     assert told_of(tornlog(*again)) == told_of(result)
 
 
-def test_a_run_that_holds_leaves_a_report_and_no_failures(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_a_run_without_violations_writes_a_report_and_no_failures(tornlog: Tornlog, tmp_path: Path) -> None:
     tornlog("run", NAME, "--seeds", 1, "--out", tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["report.html"]
 
@@ -295,7 +295,7 @@ def test_an_error_of_the_harness_is_worse_than_a_broken_promise(tornlog: Tornlog
         (("replay", "/no/such/file.json"), "No such file or directory"),
     ],
 )
-def test_a_wrong_command_line_exits_2_and_says_what_is_wrong(
+def test_a_wrong_command_line_exits_2_with_an_explanation(
     tornlog: Tornlog, arguments: tuple[str, ...], message: str
 ) -> None:
     result = tornlog(*arguments)
@@ -307,7 +307,7 @@ def test_a_wrong_command_line_exits_2_and_says_what_is_wrong(
 # list
 
 
-def test_list_names_everything_there_is(tornlog: Tornlog) -> None:
+def test_list_without_arguments_prints_all_names(tornlog: Tornlog) -> None:
     document = document_of(tornlog("list", "--json", "-"))
     assert {title: list(members) for title, members in document.items()} == {
         "scenarios": list(SCENARIOS),
@@ -327,7 +327,7 @@ def test_list_names_everything_there_is(tornlog: Tornlog) -> None:
     assert [title for title, members in of_its_own.items() if len({*members.values()}) < len(members)] == []
 
 
-def test_list_takes_a_section_and_a_word(tornlog: Tornlog) -> None:
+def test_list_can_be_limited_to_a_section_and_a_word(tornlog: Tornlog) -> None:
     document = document_of(tornlog("list", "scenarios", "Rollover", "--json", "-"))
     assert list(document) == ["scenarios"]
     assert "segment-rollover-crash" in document["scenarios"]
@@ -371,7 +371,7 @@ def stored(failure: Failure, tmp_path: Path) -> Iterator[Path]:
     return path
 
 
-def test_a_failure_that_comes_back_exits_1(tornlog: Tornlog, stored: Path, failure: Failure) -> None:
+def test_a_replay_that_reproduces_the_failure_exits_1(tornlog: Tornlog, stored: Path, failure: Failure) -> None:
     result = tornlog("replay", stored)
     assert result.exit_code == 1
     assert result.stdout.endswith(f"\nreplayed: digest {failure.original.digest}, the same violation\n")
@@ -380,7 +380,9 @@ def test_a_failure_that_comes_back_exits_1(tornlog: Tornlog, stored: Path, failu
     assert result.stderr == ""
 
 
-def test_json_of_a_replay_says_whether_it_was_the_same(tornlog: Tornlog, stored: Path, failure: Failure) -> None:
+def test_json_of_a_replay_tells_whether_the_failure_was_the_same(
+    tornlog: Tornlog, stored: Path, failure: Failure
+) -> None:
     result = tornlog("replay", stored, "--json", "-")
     assert result.exit_code == 1
     assert document_of(result) == {
@@ -406,7 +408,7 @@ def doctor(path: Path, *place: str, **fields: object) -> None:
     path.write_text(json.dumps(envelope))
 
 
-def test_decisions_that_are_gone_are_named_and_the_rest_is_followed(tornlog: Tornlog, stored: Path) -> None:
+def test_a_replay_names_removed_decisions_and_follows_the_others(tornlog: Tornlog, stored: Path) -> None:
     record = json.loads(stored.read_text())["failure"]["original"]["record"]
     gone = ["life-0/main @ a label of yore #1 -> life-0/main"] * 30
     doctor(stored, "original", "record", schedule=record["schedule"] + gone)
@@ -419,14 +421,14 @@ def test_decisions_that_are_gone_are_named_and_the_rest_is_followed(tornlog: Tor
     assert f"  switch {gone[0]}\n" in result.stdout
 
 
-def test_a_failure_that_is_repaired_exits_0(tornlog: Tornlog, stored: Path) -> None:
+def test_a_replay_of_a_fixed_failure_exits_0(tornlog: Tornlog, stored: Path) -> None:
     doctor(stored, mutant=None)
     result = tornlog("replay", stored)
     assert result.exit_code == 0
     assert "this time every promise held" in result.stdout
 
 
-def test_another_violation_is_told(tornlog: Tornlog, stored: Path) -> None:
+def test_a_replay_with_a_different_violation_reports_it(tornlog: Tornlog, stored: Path) -> None:
     original = json.loads(stored.read_text())["failure"]["original"]
     other = {**original["violations"][0], "field": "another", "invariant": "DUR"}
     doctor(stored, "original", violations=[other])
@@ -435,12 +437,12 @@ def test_another_violation_is_told(tornlog: Tornlog, stored: Path) -> None:
     assert "another violation: STATUS: " in result.stdout
 
 
-def test_a_run_that_differs_from_itself_exits_4(tornlog: Tornlog, stored: Path, impatient_producers: None) -> None:
+def test_a_nondeterministic_replay_exits_4(tornlog: Tornlog, stored: Path, impatient_producers: None) -> None:
     doctor(stored, mutant=None)
     assert tornlog("replay", stored).exit_code == 4
 
 
-def test_a_failure_of_a_mutant_that_is_gone_exits_2(tornlog: Tornlog, stored: Path) -> None:
+def test_a_failure_of_an_unknown_mutant_exits_2(tornlog: Tornlog, stored: Path) -> None:
     doctor(stored, mutant="no-such-bug")
     result = tornlog("replay", stored)
     assert result.exit_code == 2
@@ -459,7 +461,7 @@ def test_a_file_that_is_no_failure_exits_2(tornlog: Tornlog, tmp_path: Path, con
 # shrink
 
 
-def test_a_failure_becomes_small_beside_what_it_was(tornlog: Tornlog, stored: Path, failure: Failure) -> None:
+def test_shrink_adds_the_small_run_beside_the_original(tornlog: Tornlog, stored: Path, failure: Failure) -> None:
     result = tornlog("shrink", stored)
     assert result.exit_code == 1
     assert in_one_line(result.stdout).startswith(tuple("123456789"))
@@ -478,7 +480,7 @@ def test_a_failure_becomes_small_beside_what_it_was(tornlog: Tornlog, stored: Pa
     assert f"digest {failure.original.digest}, the same violation" in original.stdout
 
 
-def test_what_is_small_can_be_left_in_another_file(tornlog: Tornlog, stored: Path, tmp_path: Path) -> None:
+def test_shrink_can_write_the_small_run_to_another_file(tornlog: Tornlog, stored: Path, tmp_path: Path) -> None:
     before, small = stored.read_text(), tmp_path / "small.json"
     result = tornlog("shrink", stored, "-o", small, "--tries", 20, "--any-breach", "--json", "-")
     assert result.exit_code == 1
@@ -490,7 +492,7 @@ def test_what_is_small_can_be_left_in_another_file(tornlog: Tornlog, stored: Pat
     assert Failure.from_json(small.read_text()).shrunk is not None
 
 
-def test_a_failure_that_does_not_come_back_is_not_shrunk(tornlog: Tornlog, stored: Path) -> None:
+def test_a_failure_that_is_not_reproduced_is_not_shrunk(tornlog: Tornlog, stored: Path) -> None:
     doctor(stored, mutant=None)
     result = tornlog("shrink", stored)
     assert result.exit_code == 3
@@ -517,7 +519,7 @@ def test_a_seed_runs_under_a_pasted_schedule(tornlog: Tornlog, tmp_path: Path) -
 @pytest.mark.parametrize(
     "arguments", [(NAME, "--seeds", 3), (NAME, OTHER, "--seed", 3), (NAME, "--seed", 3, "--check-determinism")]
 )
-def test_a_schedule_is_for_one_run(tornlog: Tornlog, tmp_path: Path, arguments: tuple[object, ...]) -> None:
+def test_a_schedule_requires_a_single_run(tornlog: Tornlog, tmp_path: Path, arguments: tuple[object, ...]) -> None:
     file = tmp_path / "schedule.txt"
     file.write_text("")
     result = tornlog("run", *arguments, "--schedule", file)
@@ -525,7 +527,7 @@ def test_a_schedule_is_for_one_run(tornlog: Tornlog, tmp_path: Path, arguments: 
     assert "expected one scenario and --seed" in in_one_line(result.stderr)
 
 
-def test_a_schedule_that_is_none_exits_2(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_an_invalid_schedule_exits_2(tornlog: Tornlog, tmp_path: Path) -> None:
     file = tmp_path / "schedule.txt"
     file.write_text("first a, then b\n")
     result = tornlog("run", NAME, "--seed", 3, "--schedule", file)
@@ -536,14 +538,14 @@ def test_a_schedule_that_is_none_exits_2(tornlog: Tornlog, tmp_path: Path) -> No
 # mutants
 
 
-def test_a_mutant_that_is_found_exits_0(tornlog: Tornlog) -> None:
+def test_a_found_mutant_exits_0(tornlog: Tornlog) -> None:
     result = tornlog("mutants", BUG, "--seeds", 20, "--scenario", FINDS_BUG)
     assert result.exit_code == 0
     assert "1 of 1 mutants found" in result.stdout
     assert f"STATUS in {FINDS_BUG}" in result.stdout
 
 
-def test_what_finds_a_mutant_can_be_made_small_and_left(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_the_failure_that_finds_a_mutant_can_be_shrunk_and_written(tornlog: Tornlog, tmp_path: Path) -> None:
     result = tornlog("mutants", BUG, "--shrink", "--out", tmp_path, "--json", tmp_path / "mutants.json")
     assert result.exit_code == 0
     assert "shrunk to 1 messages, " in result.stdout
@@ -575,7 +577,7 @@ def test_json_of_mutants_is_a_list(tornlog: Tornlog) -> None:
         ),
     ],
 )
-def test_a_mutant_that_is_not_found_or_not_alone_exits_1(
+def test_a_surviving_mutant_or_a_broken_unmodified_store_exits_1(
     tornlog: Tornlog, monkeypatch: pytest.MonkeyPatch, mutant_result: MutantResult, told: str
 ) -> None:
     monkeypatch.setattr(mutants_command, "run_mutants", lambda names, settings, **options: iter([mutant_result]))
@@ -585,7 +587,7 @@ def test_a_mutant_that_is_not_found_or_not_alone_exits_1(
     assert told in result.stdout
 
 
-def test_what_a_time_budget_leaves_out_is_named_wherever_results_are(
+def test_scenarios_left_out_by_a_time_budget_are_named_in_all_results(
     tornlog: Tornlog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def run_one(batches: Iterable[Batch], **_: object) -> dict[str, Tally]:

@@ -4,7 +4,7 @@ from tornlog.reports.cli import console
 from tornlog.reports.cli.console import followed, progress_shown
 
 
-def test_without_a_terminal_lines_say_how_far_it_is_at_most_one_in_a_while_and_the_last_in_any_case(
+def test_without_a_terminal_progress_lines_are_rare_but_the_last_is_always_printed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times = iter([0.0, 1.0, 6.0, 7.0])
@@ -16,7 +16,7 @@ def test_without_a_terminal_lines_say_how_far_it_is_at_most_one_in_a_while_and_t
     assert told.err.splitlines() == ["simulating: 2 of 3, SSD", "simulating: 3 of 3, NVME"]
 
 
-def test_of_what_nobody_knows_the_number_it_is_said_how_much_is_done(
+def test_progress_without_a_total_shows_the_number_of_done_items(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times = iter([0.0, 9.0])
@@ -26,7 +26,7 @@ def test_of_what_nobody_knows_the_number_it_is_said_how_much_is_done(
     assert capsys.readouterr().err == "changing assumptions: 1\n"
 
 
-def test_a_log_has_a_sign_of_long_work_every_minute(
+def test_long_work_prints_a_progress_line_every_minute(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 0.0

@@ -51,7 +51,7 @@ def test_an_error_of_the_harness_is_exit_code_3(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("error", [InterpreterError("no such python"), WitnessError("it died")])
-def test_a_witness_that_cannot_be_heard_is_exit_code_3(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_witness_process_without_a_result_is_exit_code_3(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise error
 
@@ -60,7 +60,7 @@ def test_a_witness_that_cannot_be_heard_is_exit_code_3(error: Exception, monkeyp
     assert (result.exit_code, str(error) in result.output) == (3, True)
 
 
-def test_other_pythons_become_witnesses(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_python_versions_can_be_witnesses(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Sequence[str]] = []
 
     @contextmanager
@@ -86,11 +86,11 @@ def test_other_pythons_become_witnesses(monkeypatch: pytest.MonkeyPatch) -> None
         (NAME, "--seed", "1"),
     ],
 )
-def test_what_cannot_be_meant_is_a_usage_error(arguments: tuple[str, ...]) -> None:
+def test_invalid_combinations_of_options_are_usage_errors(arguments: tuple[str, ...]) -> None:
     assert invoke(*arguments).exit_code == 2
 
 
-def test_processes_go_with_the_check_and_with_nothing_else() -> None:
+def test_the_option_processes_requires_the_determinism_check() -> None:
     result = CliRunner().invoke(application(), ["run", NAME, "--processes", "1"])
     assert result.exit_code == 2
     assert "goes with --check-determinism" in result.output

@@ -38,7 +38,7 @@ def stored(failure: Failure, tmp_path: Path) -> Path:
     return file
 
 
-def test_a_replay_leaves_its_timeline_and_its_trace(
+def test_a_replay_writes_its_timeline_and_its_trace(
     tornlog: Tornlog, pen: None, stored: Path, failure: Failure, tmp_path: Path
 ) -> None:
     page, trace = tmp_path / "new" / "page.html", tmp_path / "trace.json"
@@ -51,7 +51,7 @@ def test_a_replay_leaves_its_timeline_and_its_trace(
     assert json.loads(trace.read_text()) > 50
 
 
-def test_a_replay_without_either_draws_nothing(tornlog: Tornlog, pen: None, stored: Path) -> None:
+def test_a_replay_without_drawing_options_draws_nothing(tornlog: Tornlog, pen: None, stored: Path) -> None:
     result = tornlog("replay", stored, "--json", "-")
     assert "drawn" not in json.loads(result.stdout)
 
@@ -80,7 +80,7 @@ def test_the_seed_is_drawn_with_its_mutant_and_its_schedule(tornlog: Tornlog, pe
 
 
 @pytest.mark.parametrize("arguments", [("clean-shutdown", "--seeds", "2"), ("--seed", "1"), ("clean-shutdown",)])
-def test_many_runs_cannot_be_one_picture(
+def test_a_drawing_of_several_runs_is_a_usage_error(
     tornlog: Tornlog, pen: None, tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:
     page = tmp_path / "page.html"
@@ -90,7 +90,7 @@ def test_many_runs_cannot_be_one_picture(
     assert not page.exists()
 
 
-def test_pages_are_real_ones(tornlog: Tornlog, stored: Path, tmp_path: Path) -> None:
+def test_drawn_pages_are_complete_html_pages(tornlog: Tornlog, stored: Path, tmp_path: Path) -> None:
     page, trace = tmp_path / "page.html", tmp_path / "trace.json"
     assert tornlog("replay", stored, "--timeline", page, "--trace", trace).exit_code == 1
     assert page.read_text().startswith("<!doctype html>")

@@ -20,7 +20,7 @@ def invoke(*arguments: str) -> Result:
     return CliRunner().invoke(application(), ["explore", *arguments], env={"COLUMNS": "100"})
 
 
-def test_a_clean_store_is_explored_and_told_of() -> None:
+def test_an_exploration_of_the_unmodified_store_is_reported() -> None:
     result = invoke(*SYNC, *QUICK)
 
     assert result.exit_code == 0, result.output
@@ -31,7 +31,7 @@ def test_a_clean_store_is_explored_and_told_of() -> None:
 
 
 @pytest.mark.slow
-def test_the_document_adds_up() -> None:
+def test_the_counts_in_the_json_add_up() -> None:
     result = invoke(*SYNC, *QUICK, "--nest", "1", "--json", "-")
     document = json.loads(result.stdout)
 
@@ -48,14 +48,14 @@ def test_the_document_adds_up() -> None:
     assert document["failures"] == []
 
 
-def test_nested_crashes_are_told_of_by_their_depth() -> None:
+def test_nested_crashes_are_reported_by_depth() -> None:
     result = invoke(*SYNC, *QUICK, "--nest", "1")
 
     assert "store, 1 deep" in result.stdout
     assert "1 deep in recovery: " in result.stdout
 
 
-def test_a_failure_is_told_left_and_replayed(tmp_path: Path) -> None:
+def test_a_failure_is_reported_written_and_replayable(tmp_path: Path) -> None:
     result = invoke(*BROKEN, *BROKEN_QUICK, "--out", str(tmp_path), "--json", str(tmp_path / "found.json"))
 
     assert result.exit_code == 1, result.output
@@ -71,7 +71,7 @@ def test_a_failure_is_told_left_and_replayed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_without_a_place_for_failures_it_is_said_how_to_get_them() -> None:
+def test_without_out_the_report_explains_how_to_get_failure_files() -> None:
     result = invoke(*BROKEN, *BROKEN_QUICK)
 
     assert result.exit_code == 1
@@ -79,7 +79,7 @@ def test_without_a_place_for_failures_it_is_said_how_to_get_them() -> None:
 
 
 @pytest.mark.slow
-def test_a_limit_that_is_too_small_is_told_of() -> None:
+def test_states_left_out_by_a_small_limit_are_reported() -> None:
     result = invoke("sync-flush-power-cut", "--disk", "strict-posix", *QUICK)
 
     assert "not all that should have been (--limit)" in result.stdout
@@ -89,11 +89,11 @@ def test_a_limit_that_is_too_small_is_told_of() -> None:
     "arguments",
     [["no-such-scenario"], [*SYNC[:1], "--disk", "floppy"], [*SYNC, "--mutant", "none-such"], [*SYNC, "--limit", "0"]],
 )
-def test_what_does_not_exist_is_a_usage_error(arguments: list[str]) -> None:
+def test_unknown_names_are_usage_errors(arguments: list[str]) -> None:
     assert invoke(*arguments).exit_code == 2
 
 
-def test_a_run_that_does_not_repeat_is_the_harness_s_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_cannot_be_repeated_is_a_harness_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def diverge(*_: object, **__: object) -> None:
         raise ReplayDivergedError("moment", 0, "before", "nothing")
 

@@ -52,7 +52,9 @@ def test_a_configuration_that_cannot_be_read_is_a_wrong_command_line(file: str) 
 
 
 @pytest.mark.usefixtures("places")
-def test_the_same_files_are_read_by_who_may(failure: Failure, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_same_files_are_read_by_a_user_with_permission(
+    failure: Failure, capsys: pytest.CaptureFixture[str]
+) -> None:
     set_uid(0)
     show_config(ConfigOptions(Path("/secret.conf")))
 
@@ -60,26 +62,26 @@ def test_the_same_files_are_read_by_who_may(failure: Failure, capsys: pytest.Cap
     assert read_failure(Path("/secret.json")) == failure
 
 
-def test_failures_are_left_in_directories_made_for_them(failure: Failure, fs: FakeFilesystem) -> None:
+def test_missing_directories_for_failures_are_created(failure: Failure, fs: FakeFilesystem) -> None:
     (path,) = write_failures([failure, failure], Path("/new/out")).values()
 
     assert path == Path(f"/new/out/failures/{failure.signature}.json")
     assert read_failure(path) == failure
 
 
-def test_failures_need_a_place_that_can_be_written(failure: Failure, places: FakeFilesystem) -> None:
+def test_writing_a_failure_to_a_read_only_directory_raises_an_error(failure: Failure, places: FakeFilesystem) -> None:
     with pytest.raises(PermissionError):
         write_failures([failure], Path("/read-only"))
 
 
-def test_failures_need_room(failure: Failure, fs: FakeFilesystem) -> None:
+def test_writing_a_failure_to_a_full_disk_raises_an_error(failure: Failure, fs: FakeFilesystem) -> None:
     fs.set_disk_usage(fs.get_disk_usage().used + 100)
     with pytest.raises(OSError, match="No space left"):
         write_failures([failure], Path("/out"))
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EACCES])
-def test_a_place_that_refuses_is_told_in_a_line(
+def test_a_directory_without_permission_is_reported_in_one_line(
     number: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def run() -> None:
@@ -93,7 +95,7 @@ def test_a_place_that_refuses_is_told_in_a_line(
     assert capsys.readouterr().err == f"tornlog: [Errno {number}] refused: 'out/failures/x.json'\n"
 
 
-def test_any_other_error_shows_where_it_came_from(
+def test_an_unexpected_error_keeps_its_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def run() -> None:

@@ -50,7 +50,7 @@ def test_large_numbers_and_long_names_fit(quiet_scenario: Scenario) -> None:
     assert lines(printed)[-1].split() == [scenario.name, "1,000,000", "2,500,000", "1,234,567", "3"]
 
 
-def test_what_was_injected_is_summed_up_and_what_never_did_is_named(quiet_scenario: Scenario) -> None:
+def test_injected_faults_are_summed_up_and_missing_faults_are_named(quiet_scenario: Scenario) -> None:
     first = Counter({"torn page": 2, "crash before store": 3, "crash": 9, "crash strict-posix": 9})
     second = Counter({"torn page": 5, "crash before sync directory": 1, "crash during store": 1})
     tallies = [
@@ -82,7 +82,7 @@ def test_what_was_injected_is_summed_up_and_what_never_did_is_named(quiet_scenar
     assert of_pairs[:8] == ["pairs", "of", "features", "and", "faults", "that", "never", "met:"]
 
 
-def test_a_run_that_holds_is_told_in_five_lines(quiet_scenario: Scenario) -> None:
+def test_a_run_without_violations_is_reported_in_five_lines(quiet_scenario: Scenario) -> None:
     injected = Counter({"torn page": 2, "page lost": 9, "page kept": 1, "name lost": 1, "crash": 9})
     printed = printed_of(
         run_result(RunResults("", [Tally(quiet_scenario, seeds=5, crash_points=9, injected=injected)], 1.0))
@@ -93,7 +93,7 @@ def test_a_run_that_holds_is_told_in_five_lines(quiet_scenario: Scenario) -> Non
     assert lines(printed)[1] == "  faults   13 of 4 kinds: page lost 9, torn page 2, page kept 1, ..."
 
 
-def test_a_run_that_breaks_has_a_row_for_each_broken_scenario_only(quiet_scenario: Scenario) -> None:
+def test_a_run_with_violations_has_a_row_only_for_each_broken_scenario(quiet_scenario: Scenario) -> None:
     tallies = [Tally(quiet_scenario, seeds=5), Tally(replace(quiet_scenario, name="broke"), seeds=5, violations=1)]
     not_run = ("crash-in-recovery", "segment-rollover-crash")
     printed = printed_of(run_result(RunResults("", tallies, 1.0, reach=Reach(4, not_run))))
@@ -103,7 +103,7 @@ def test_a_run_that_breaks_has_a_row_for_each_broken_scenario_only(quiet_scenari
     assert not [line for line in lines(printed) if line.startswith("quiet")]
 
 
-def test_pairs_that_never_met_are_named_by_what_lacks_most() -> None:
+def test_missing_pairs_are_summarised_by_their_most_frequent_names() -> None:
     never = "pairs of features and faults that never met:"
     found = pairs_lines(PairsMet(1_200, [("batches", "consumers"), ("batches", "filters")]))
     assert found == [f"{never} 2 of 1,202, most with batches (2)"]
@@ -124,7 +124,7 @@ def test_a_terminal_gets_prose_wrapped_within_its_indent(failure: Failure) -> No
     assert all(line.startswith("  ") for line in found[2:])
 
 
-def test_a_pipe_gets_a_line_for_each_thing_said(failure: Failure) -> None:
+def test_a_pipe_receives_unwrapped_lines(failure: Failure) -> None:
     claim = "what is said is done, " * 10
     assert f"  claim: {claim}".rstrip() in told(replace(failure, claim=claim), terminal=False)
 
@@ -133,7 +133,7 @@ def breaking(failure: Failure, violations: list[Violation]) -> Failure:
     return replace(failure, original=replace(failure.original, violations=violations))
 
 
-def test_a_violation_says_file_offset_field_expected_and_found(failure: Failure) -> None:
+def test_a_violation_shows_file_offset_field_expected_and_found(failure: Failure) -> None:
     violation = Violation("DUR", "m1 is [gone]", "commitlog/0", 4096, "record", "m1", "KEYS\1m2\2TAGS\1a")
     found = told(breaking(failure, [violation]), terminal=False)
     at = found.index("  DUR: m1 is [gone]")
@@ -172,20 +172,20 @@ def test_a_deadlock_has_a_line_for_every_task(failure: Failure) -> None:
     assert found[at + 1 : at + 4] == ["    a waits for b", "    b waits for a", "  before it:"]
 
 
-def test_many_violations_are_cut_short_and_counted(failure: Failure) -> None:
+def test_of_many_violations_the_first_are_shown_and_the_rest_is_counted(failure: Failure) -> None:
     found = told(breaking(failure, failure.violations * 8), terminal=False)
     assert sum(line.startswith("  STATUS: ") for line in found) == 3
     assert "  and 5 more like it" in found
 
 
-def test_the_command_to_see_it_again_is_never_wrapped(failure: Failure) -> None:
+def test_the_replay_command_is_never_wrapped(failure: Failure) -> None:
     out, printed = console(terminal=True)
     again = f"tornlog replay {'very-' * 30}long.json"
     print_failure(out, failure_text(failure, again))
     assert f"  again: {again}" in printed.getvalue()
 
 
-def test_a_bug_that_was_not_found_stands_out() -> None:
+def test_a_mutant_that_was_not_found_is_highlighted() -> None:
     printed = StringIO()
     coloured = Console(file=printed, width=80, force_terminal=True, color_system="standard")
     found = MutantResult("ant", (Find("combined-faults", 8, "DUR", 9, 1.0),), 9, 1.0, reached=9, bit=None)

@@ -23,7 +23,7 @@ def failure_file(failure: Failure, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("option", ["--timeline", "--trace", "--json"])
-def test_a_replay_prints_its_result_though_a_file_is_full(tornlog: Tornlog, failure_file: Path, option: str) -> None:
+def test_a_replay_prints_its_result_even_if_the_disk_is_full(tornlog: Tornlog, failure_file: Path, option: str) -> None:
     result = tornlog("replay", failure_file, option, FULL)
     assert result.exit_code == 1
     assert "replayed: digest" in result.output
@@ -46,14 +46,14 @@ def test_a_full_disk_after_a_broken_promise_ends_with_1_and_reports_both(
     assert junit.exists()  # the other files are still written
 
 
-def test_a_full_disk_after_a_run_that_holds_is_a_usage_error(tornlog: Tornlog) -> None:
+def test_a_full_disk_after_a_run_without_violations_is_a_usage_error(tornlog: Tornlog) -> None:
     result = tornlog("run", "second-start-refused", "--seeds", "1", "--json", FULL)
     assert result.exit_code == 2
     assert "every promise held" in result.output
 
 
 @pytest.mark.parametrize("words", [("fuzz", "checkpoint", "--inputs", "9"), SCHEDULES])
-def test_other_campaigns_print_their_result_too(tornlog: Tornlog, words: tuple[str, ...]) -> None:
+def test_other_commands_print_their_result_even_if_the_disk_is_full(tornlog: Tornlog, words: tuple[str, ...]) -> None:
     result = tornlog(*words, "--json", FULL)
     assert result.exit_code == 2
     assert "held" in result.output
@@ -63,7 +63,7 @@ def test_other_campaigns_print_their_result_too(tornlog: Tornlog, words: tuple[s
     "words", [("verify",), ("inspect",), ("dump",), ("rebuild", "--to", "new"), ("audit", "--master", "in-process")]
 )
 @pytest.mark.parametrize("content", [[], ["a", "b"]], ids=["empty", "of other files"])
-def test_a_directory_that_is_no_store_is_a_usage_error(
+def test_a_directory_without_a_store_is_a_usage_error(
     tornlog: Tornlog, tmp_path: Path, words: tuple[str, ...], content: list[str]
 ) -> None:
     for name in content:
@@ -74,12 +74,12 @@ def test_a_directory_that_is_no_store_is_a_usage_error(
 
 
 @pytest.mark.parametrize("command", ["verify", "inspect", "dump"])
-def test_a_store_that_lost_its_log_is_damaged(tornlog: Tornlog, tmp_path: Path, command: str) -> None:
+def test_a_store_with_a_missing_log_is_damaged(tornlog: Tornlog, tmp_path: Path, command: str) -> None:
     (tmp_path / "consumequeue" / "T" / "0").mkdir(parents=True)
     assert tornlog(command, tmp_path).exit_code == 1
 
 
-def test_a_python_that_is_not_there_is_reported_in_a_sentence(tornlog: Tornlog) -> None:
+def test_a_missing_python_is_reported_in_one_sentence(tornlog: Tornlog) -> None:
     words = ("second-start-refused", "--seeds", "1", "--check-determinism", "--python", "/nope")
     result = tornlog("run", *words)
     assert result.exit_code == 3

@@ -23,7 +23,7 @@ def whole(tornlog: Tornlog) -> dict[str, Any]:
     return found
 
 
-def test_a_complete_search_says_that_its_count_is_all_there_are_and_exits_0(
+def test_a_complete_search_reports_that_all_schedules_were_tried_and_exits_0(
     tornlog: Tornlog, whole: dict[str, Any]
 ) -> None:
     result = tornlog("explore", "--schedules", NAME)
@@ -41,13 +41,13 @@ def test_without_a_delay_there_is_one_schedule(tornlog: Tornlog) -> None:
     assert result.stdout == "all 1 schedules with ≤ 0 delays: every promise held\n"
 
 
-def test_preemptions_bound_a_search_in_place_of_delays(tornlog: Tornlog) -> None:
+def test_a_search_can_be_bounded_by_preemptions_instead_of_delays(tornlog: Tornlog) -> None:
     result = tornlog("explore", "--schedules", NAME, "--preemptions", 0, "--limit", 2)
 
     assert result.stdout.startswith("first 2 of more schedules with ≤ 0 preemptions: every promise held\n")
 
 
-def test_a_limit_ends_a_search_and_it_is_said_where_to_go_on(tornlog: Tornlog, whole: dict[str, Any]) -> None:
+def test_a_search_that_ends_at_a_limit_reports_where_to_continue(tornlog: Tornlog, whole: dict[str, Any]) -> None:
     begun = tornlog("explore", "--schedules", NAME, "--limit", 5)
     (after,) = re.findall(r"go on with --after '(.*)'\n", begun.stdout)
     rest = tornlog("explore", "--schedules", NAME, "--after", after)
@@ -57,7 +57,7 @@ def test_a_limit_ends_a_search_and_it_is_said_where_to_go_on(tornlog: Tornlog, w
     assert rest.stdout == f"last {whole['schedules'] - 5} schedules with ≤ 1 delays: every promise held\n"
 
 
-def test_the_default_schedule_has_an_empty_name_to_go_on_after(tornlog: Tornlog) -> None:
+def test_a_search_can_continue_after_the_default_schedule_whose_name_is_empty(tornlog: Tornlog) -> None:
     begun = tornlog("explore", "--schedules", NAME, "--limit", 1)
     rest = json.loads(tornlog("explore", "--schedules", NAME, "--after", "", "--limit", 3, "--json", "-").stdout)
 
@@ -65,7 +65,7 @@ def test_the_default_schedule_has_an_empty_name_to_go_on_after(tornlog: Tornlog)
     assert rest["schedules_by_cost"] == [0, 3]
 
 
-def test_json_has_the_documented_keys_and_nothing_else_is_on_stdout(tornlog: Tornlog) -> None:
+def test_stdout_has_only_json_with_the_documented_keys(tornlog: Tornlog) -> None:
     document = json.loads(tornlog("explore", "--schedules", NAME, "--seed", 2, "--limit", 3, "--json", "-").stdout)
 
     documented = (explore.__doc__ or "").partition('"tornlog-schedules/1"')[2]
@@ -78,7 +78,7 @@ def test_json_has_the_documented_keys_and_nothing_else_is_on_stdout(tornlog: Tor
     assert not document["is_complete"]
 
 
-def test_a_broken_promise_exits_1_and_is_told_left_and_replayed(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_a_broken_promise_exits_1_and_is_reported_written_and_replayable(tornlog: Tornlog, tmp_path: Path) -> None:
     file = tmp_path / "found.json"
     result = tornlog("explore", "--schedules", *BROKEN, "--out", tmp_path, "--json", file)
     document = json.loads(file.read_text())
@@ -93,7 +93,7 @@ def test_a_broken_promise_exits_1_and_is_told_left_and_replayed(tornlog: Tornlog
     assert (again.exit_code, json.loads(again.stdout)["same"]) == (1, True)
 
 
-def test_a_search_stops_at_the_first_broken_promise_if_told_to(tornlog: Tornlog) -> None:
+def test_a_search_can_stop_at_the_first_broken_promise(tornlog: Tornlog) -> None:
     result = tornlog("explore", "--schedules", *BROKEN, "--stop-at-first")
 
     assert result.exit_code == 1
@@ -113,7 +113,7 @@ def test_a_search_stops_at_the_first_broken_promise_if_told_to(tornlog: Tornlog)
         ((), "Missing argument"),
     ],
 )
-def test_a_wrong_command_line_exits_2_and_says_what_is_wrong(
+def test_a_wrong_command_line_exits_2_with_an_explanation(
     tornlog: Tornlog, arguments: tuple[str, ...], message: str
 ) -> None:
     result = tornlog("explore", "--schedules", *arguments)

@@ -27,11 +27,11 @@ def test_a_budget_without_seeds_prints_the_command_that_repeats_it(tornlog: Torn
     assert json.loads(file.read_text())["scenarios"][0]["digest"] == scenario["digest"]
 
 
-def test_a_first_seed_goes_with_no_seeds(tornlog: Tornlog) -> None:
+def test_the_option_first_seed_excludes_seeds(tornlog: Tornlog) -> None:
     assert tornlog("run", "second-start-refused", "--seeds", "3", "--first-seed", "1").exit_code == 2
 
 
-def test_a_kept_failure_is_tried_before_any_seed(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_a_stored_failure_is_replayed_before_any_seed(tornlog: Tornlog, tmp_path: Path) -> None:
     assert tornlog(*BUG, "--seeds", "50", "--out", str(tmp_path)).exit_code == 1
     kept = sorted((tmp_path / "failures").glob("*.json"))
     assert kept
@@ -40,7 +40,7 @@ def test_a_kept_failure_is_tried_before_any_seed(tornlog: Tornlog, tmp_path: Pat
     assert all(f"{path}: still breaks" in result.output for path in kept)
 
 
-def test_a_kept_failure_of_a_mended_bug_is_reported_and_breaks_nothing(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_a_stored_failure_of_a_fixed_bug_is_reported_without_a_violation(tornlog: Tornlog, tmp_path: Path) -> None:
     tornlog(*BUG, "--seeds", "50", "--out", str(tmp_path))
     (path, *_) = (tmp_path / "failures").glob("*.json")
     path.write_text(replace(Failure.from_json(path.read_text()), mutant=None).to_json())
@@ -49,7 +49,7 @@ def test_a_kept_failure_of_a_mended_bug_is_reported_and_breaks_nothing(tornlog: 
     assert f"{path}: no longer breaks" in result.output
 
 
-def test_a_file_that_holds_no_failure_is_named(tornlog: Tornlog, tmp_path: Path) -> None:
+def test_an_invalid_failure_file_is_named(tornlog: Tornlog, tmp_path: Path) -> None:
     (tmp_path / "failures").mkdir()
     (tmp_path / "failures" / "odd.json").write_text("{")
     result = tornlog("run", "second-start-refused", "--time", "0.000001s", "--out", str(tmp_path))

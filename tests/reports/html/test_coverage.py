@@ -23,20 +23,20 @@ def test_bars_go_from_the_most_frequent_to_the_rarest() -> None:
     assert faults.bars[0].meaning == FAULTS["torn page"]
 
 
-def test_what_never_came_about_is_named() -> None:
+def test_names_that_never_occurred_are_listed() -> None:
     faults, _, marks = coverage_groups(INJECTED, {"index rolls": 4})
     assert [one.name for one in faults.never] == [name for name in FAULTS if name not in ("torn page", "bit rot")]
     assert [one.name for one in marks.never] == [name for name in MARKS if name != "index rolls"]
 
 
-def test_ends_of_lives_are_no_faults() -> None:
+def test_causes_of_death_are_not_counted_as_faults() -> None:
     faults, ends, _ = coverage_groups(INJECTED, {})
     assert {bar.name: bar.times for bar in ends.bars} == {"crash under xfs": 3, "died during an operation": 2}
     assert not [bar.name for bar in faults.bars if bar.name.startswith("crash")]
     assert ends.never == []
 
 
-def test_nothing_at_all_is_no_error() -> None:
+def test_empty_counts_are_no_error() -> None:
     faults, ends, marks = coverage_groups({}, {})
     assert (faults.bars, ends.bars, marks.bars) == ([], [], [])
     assert len(faults.never) == len(FAULTS)

@@ -81,7 +81,7 @@ def opened(browser: Browser, request: pytest.FixtureRequest) -> Open:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PAGES)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_all_text_stands_out_from_its_ground(opened: Open, name: str, scheme: str) -> None:
+def test_all_text_has_enough_contrast(opened: Open, name: str, scheme: str) -> None:
     with opened(name, scheme=scheme) as page:
         page.evaluate("() => document.querySelectorAll('details').forEach((one) => { one.open = true })")
         contrasts = page.evaluate(CONTRASTS)
@@ -89,7 +89,7 @@ def test_all_text_stands_out_from_its_ground(opened: Open, name: str, scheme: st
         assert {what: ratio for what, ratio in contrasts.items() if ratio < CONTRAST_MIN} == {}
 
 
-def test_contrasts_are_really_measured(opened: Open) -> None:
+def test_the_contrast_check_detects_low_contrast(opened: Open) -> None:
     with opened("held") as page:
         page.add_style_tag(content=".note { color: #aaa }")
         assert page.evaluate(CONTRASTS)["P.note"] < 2.4
@@ -112,14 +112,14 @@ def test_at_the_width_of_a_phone_nothing_scrolls_sideways(opened: Open, name: st
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_on_paper_nothing_is_cut_off_and_it_is_light(opened: Open, name: str) -> None:
+def test_a_printed_page_is_light_and_fits_the_paper(opened: Open, name: str) -> None:
     with opened(name, width=PAPER_PX, scheme="dark") as page:
         page.emulate_media(media="print")
         assert page.evaluate("() => document.documentElement.scrollWidth") <= PAPER_PX
         assert page.evaluate("() => getComputedStyle(document.body).color") == "rgb(32, 36, 44)"
 
 
-def test_on_paper_every_failure_is_open(opened: Open) -> None:
+def test_a_printed_page_shows_every_failure_opened(opened: Open) -> None:
     with opened("mutant_result") as page:
         claims = page.locator(".failure .claim")
         assert claims.count() == 3
@@ -128,7 +128,7 @@ def test_on_paper_every_failure_is_open(opened: Open) -> None:
         assert all(claims.nth(number).is_visible() for number in range(3))
 
 
-def test_whether_all_held_is_on_the_first_screen(opened: Open) -> None:
+def test_the_first_screen_shows_the_verdict(opened: Open) -> None:
     for name, tone, sign in (("held", "held", "✓"), ("broken", "broken", "✗")):
         with opened(name, width=400) as page:
             assert page.locator(f".verdict.{tone} h1").is_visible()
@@ -145,7 +145,7 @@ def test_the_link_to_a_timeline_opens_it(opened: Open) -> None:
         assert page.locator(".head .run b").first.inner_text() == scenario
 
 
-def test_what_broke_leads_to_its_failures(opened: Open) -> None:
+def test_broken_promises_link_to_their_failures(opened: Open) -> None:
     with opened("broken") as page:
         link = page.locator("#broke tbody a").last
         link.click()
@@ -180,7 +180,7 @@ def test_the_page_needs_no_scripts(opened: Open) -> None:
         assert page.locator(".failure[open] .claim").is_visible()
 
 
-def test_a_wide_table_can_be_scrolled_by_keys(opened: Open) -> None:
+def test_a_wide_table_can_be_scrolled_with_the_keyboard(opened: Open) -> None:
     with opened("held", width=400) as page:
         page.locator("#promises details summary").click()
         box = page.get_by_role("region", name="Promises by disk")
@@ -190,7 +190,7 @@ def test_a_wide_table_can_be_scrolled_by_keys(opened: Open) -> None:
         page.wait_for_function("() => document.querySelector('[aria-label=\"Promises by disk\"]').scrollLeft > 0")
 
 
-def test_a_file_beside_a_page_is_where_the_page_says(opened: Open, broken: Path) -> None:
+def test_links_to_files_beside_a_page_lead_to_these_files(opened: Open, broken: Path) -> None:
     with opened("broken") as page:
         files = page.locator("a", has_text="failure file")
         paths = [broken / str(files.nth(number).get_attribute("href")) for number in range(files.count())]

@@ -30,7 +30,7 @@ def mutation_page(results: MutationResults) -> str:
     return render(mutation_result(results))
 
 
-def test_what_a_hunt_leaves_is_a_page_with_every_mutant(mutant_result: Path, outline: Outlined) -> None:
+def test_the_page_of_a_mutant_run_has_every_mutant(mutant_result: Path, outline: Outlined) -> None:
     html = (mutant_result / "report.html").read_text("utf-8")
     page = outline(html)
     assert "✗ 3 of 4 mutants found" in page.text
@@ -45,7 +45,7 @@ def test_what_a_hunt_leaves_is_a_page_with_every_mutant(mutant_result: Path, out
     assert page.tags.count("svg") == 1
 
 
-def test_all_found_is_what_should_be(failure: Failure, outline: Outlined) -> None:
+def test_a_run_that_finds_all_mutants_passes(failure: Failure, outline: Outlined) -> None:
     left = {failure.name_of_mutant: FailureLinks(failure, "again", failure.name_of_mutant)}
     results = replace(results_of(replace(FOUND, failure=failure)), failures=left)
     html = mutation_page(results)
@@ -56,7 +56,7 @@ def test_all_found_is_what_should_be(failure: Failure, outline: Outlined) -> Non
     assert failure.name_of_mutant in page.anchors
 
 
-def test_one_that_is_not_found_is_missing(outline: Outlined) -> None:
+def test_a_mutant_that_was_not_found_counts_as_missing(outline: Outlined) -> None:
     html = mutation_page(results_of(FOUND, MISSED))
     assert '<div class="verdict broken">' in html
     page = outline(html)
@@ -64,7 +64,7 @@ def test_one_that_is_not_found_is_missing(outline: Outlined) -> None:
     assert "not found: reached in 400 seeds, bit in 7 seeds, not seen" in page.text
 
 
-def test_one_that_is_known_to_live_is_as_it_should_be(outline: Outlined) -> None:
+def test_a_mutant_that_is_known_to_survive_is_expected(outline: Outlined) -> None:
     html = mutation_page(results_of(FOUND, MISSED, stale_tail_after_truncate="it does no harm"))
     assert '<div class="verdict held">' in html
     page = outline(html)
@@ -72,12 +72,12 @@ def test_one_that_is_known_to_live_is_as_it_should_be(outline: Outlined) -> None
     assert "it does no harm" in page.text
 
 
-def test_one_that_is_found_although_it_should_live_is_told(outline: Outlined) -> None:
+def test_a_find_of_a_mutant_that_should_survive_is_reported(outline: Outlined) -> None:
     page = outline(mutation_page(results_of(FOUND, ack_before_flush="it does no harm")))
     assert "found, although it was expected to survive: it does no harm" in page.text
 
 
-def test_a_find_on_a_store_that_breaks_without_it_proves_nothing(outline: Outlined) -> None:
+def test_a_find_proves_nothing_if_the_unmodified_store_breaks_too(outline: Outlined) -> None:
     html = mutation_page(results_of(replace(FOUND, clean_violation="DUR: <b>gone</b>")))
     assert '<div class="verdict broken">' in html
     page = outline(html)
@@ -85,7 +85,7 @@ def test_a_find_on_a_store_that_breaks_without_it_proves_nothing(outline: Outlin
     assert "also without the bug: DUR: <b>gone</b>" in page.text
 
 
-def test_what_was_found_says_where_and_by_what(outline: Outlined) -> None:
+def test_a_found_mutant_is_shown_with_its_scenario_and_invariant(outline: Outlined) -> None:
     twice = replace(FOUND, finds=(FIND, replace(FIND, scenario="segment-rollover-crash")), is_expected=False)
     text = outline(mutation_page(results_of(twice))).text
     assert "STATUS (not expected) in combined-faults" in text
@@ -93,13 +93,13 @@ def test_what_was_found_says_where_and_by_what(outline: Outlined) -> None:
     assert "core-seconds until found, 95 %" in text
 
 
-def test_a_mutant_that_the_harness_fails_with_is_missing(outline: Outlined) -> None:
+def test_a_mutant_with_a_harness_error_counts_as_missing(outline: Outlined) -> None:
     html = mutation_page(results_of(replace(MISSED, error="Traceback\nKeyError: 3")))
     assert '<div class="verdict broken">' in html
     assert "the harness failed: KeyError: 3" in outline(html).text
 
 
-def test_how_small_a_find_became_is_there_if_that_was_asked_for(outline: Outlined) -> None:
+def test_the_size_of_a_shrunk_find_is_shown_on_request(outline: Outlined) -> None:
     shrunk = {"messages": 2, "preemptions": 1, "switches": 3, "sectors": 4, "faults": 0, "lives": 1}
     assert (
         "shrunk to 2 messages, 1 preemptions, 4 sectors"

@@ -11,14 +11,14 @@ def cell(table: Matrix, invariant: str, disk: str) -> MatrixCell:
     return row.cells[[column.name for column in table.columns].index(disk)]
 
 
-def test_every_invariant_and_every_disk_has_its_place() -> None:
+def test_the_matrix_has_every_invariant_and_every_disk() -> None:
     table = promises_matrix({}, {}, {})
     assert [row.name for row in table.rows] == list(INVARIANTS)
     assert [disk.name for disk in table.columns] == list(DISK_MODELS)
     assert {len(row.cells) for row in table.rows} == {len(DISK_MODELS)}
 
 
-def test_a_promise_holds_only_where_seeds_tried_it() -> None:
+def test_a_promise_counts_as_held_only_on_disks_where_seeds_tried_it() -> None:
     tried = {("DUR", "xfs"): 5, ("DUR", "dying-disk"): 2}
     table = promises_matrix({"xfs": 7, "dying-disk": 2}, tried, {})
     assert cell(table, "DUR", "xfs") == MatrixCell("held", 5, 0)
@@ -29,7 +29,7 @@ def test_a_promise_holds_only_where_seeds_tried_it() -> None:
     assert cell(table, "TX", "dying-disk") == MatrixCell("none", 0, 0)
 
 
-def test_what_broke_is_shown_where_it_did_and_nowhere_else() -> None:
+def test_a_broken_promise_is_shown_only_on_the_disk_where_it_broke() -> None:
     tried = {(invariant, disk): 3 for invariant in INVARIANTS for disk in ("xfs", "btrfs")}
     table = promises_matrix({"xfs": 7, "btrfs": 3}, tried, {("DUR", "xfs"): 2})
     assert cell(table, "DUR", "xfs") == MatrixCell("broken", 3, 2)

@@ -46,7 +46,7 @@ def run_page(results: RunResults) -> str:
 # Runs
 
 
-def test_a_run_that_holds_says_so_first(held: Path, outline: Outlined) -> None:
+def test_the_page_of_a_run_without_violations_starts_with_the_verdict(held: Path, outline: Outlined) -> None:
     html = page_in(held)
     page = outline(html)
     assert '<div class="verdict held">' in html
@@ -62,7 +62,7 @@ def test_a_run_that_holds_says_so_first(held: Path, outline: Outlined) -> None:
         assert name in page.text
 
 
-def test_a_run_that_broke_says_what_and_how_often(broken: Path, outline: Outlined) -> None:
+def test_the_page_of_a_run_with_violations_counts_them(broken: Path, outline: Outlined) -> None:
     html = page_in(broken)
     rows = json.loads((broken / "run.json").read_text())["scenarios"]
     violated = sum(row["violations"] for row in rows)
@@ -75,7 +75,7 @@ def test_a_run_that_broke_says_what_and_how_often(broken: Path, outline: Outline
     assert "with the bug born-time-in-seconds" in html
 
 
-def test_the_table_of_promises_has_what_broke_on_which_disk(broken: Path, outline: Outlined) -> None:
+def test_the_table_of_promises_shows_which_promise_broke_on_which_disk(broken: Path, outline: Outlined) -> None:
     html = page_in(broken)
     rows = json.loads((broken / "run.json").read_text())["scenarios"]
     expected: dict[tuple[str, str], int] = {}
@@ -117,7 +117,7 @@ def test_every_link_leads_somewhere(held: Path, broken: Path, outline: Outlined)
                 assert (directory / unquote(link)).is_file(), link
 
 
-def test_each_failure_is_told_and_can_be_seen_again(broken: Path, outline: Outlined) -> None:
+def test_each_failure_has_its_events_and_a_replay_command(broken: Path, outline: Outlined) -> None:
     html = page_in(broken)
     page = outline(html)
     paths = sorted((broken / "failures").iterdir())
@@ -133,7 +133,7 @@ def test_each_failure_is_told_and_can_be_seen_again(broken: Path, outline: Outli
         assert failure.scenario in (broken / "timelines" / f"{failure.signature}.html").read_text("utf-8")
 
 
-def test_places_and_values_of_a_violation_are_told(tally_of: Tallied, failure: Failure, outline: Outlined) -> None:
+def test_a_violation_is_shown_with_its_place_and_values(tally_of: Tallied, failure: Failure, outline: Outlined) -> None:
     violation = Violation("DUR", "gone", "commitlog", 4096, "record", "m0.1.0", "no record")
     original = replace(failure.original, violations=[violation] * 5)
     page = outline(run_page(results_of(replace(failure, original=original), tally_of())))
@@ -144,7 +144,7 @@ def test_places_and_values_of_a_violation_are_told(tally_of: Tallied, failure: F
 # Unusual runs
 
 
-def test_nothing_that_a_run_says_breaks_out_of_the_page(tally_of: Tallied, failure: Failure, outline: Outlined) -> None:
+def test_texts_of_a_run_are_escaped(tally_of: Tallied, failure: Failure, outline: Outlined) -> None:
     violation = Violation("STATUS", EVIL, EVIL, 1, EVIL, EVIL, EVIL)
     original = replace(failure.original, violations=[violation], story=[EVIL])
     evil = replace(failure, scenario=EVIL, claim=EVIL, original=original)
@@ -163,7 +163,7 @@ def test_nothing_that_a_run_says_breaks_out_of_the_page(tally_of: Tallied, failu
     assert "\x1b" not in html
 
 
-def test_seeds_without_a_verdict_are_no_held_promise(tally_of: Tallied, outline: Outlined) -> None:
+def test_seeds_without_a_verdict_do_not_count_as_held(tally_of: Tallied, outline: Outlined) -> None:
     tally = tally_of()
     tally.errors.append("Traceback: it broke")
     tally.nondeterministic.append("x --seed 1: two digests")
@@ -176,14 +176,14 @@ def test_seeds_without_a_verdict_are_no_held_promise(tally_of: Tallied, outline:
     assert "1 not deterministic, 1 failed in the harness" in page.text
 
 
-def test_what_had_to_come_about_and_did_not_is_no_held_promise(tally_of: Tallied) -> None:
+def test_missing_required_coverage_prevents_a_held_verdict(tally_of: Tallied) -> None:
     html = run_page(RunResults("tornlog run", [tally_of()], 1.0, never={"faults": ["bit rot"], "marks": []}))
     assert '<div class="verdict broken">' in html
     assert "faults that never occurred: bit rot" in html
     assert "marks that never occurred:" not in html
 
 
-def test_without_a_seed_nothing_held() -> None:
+def test_a_run_without_seeds_has_no_held_verdict() -> None:
     html = run_page(RunResults("tornlog run", [], 0.0))
     assert "Nothing was run" in html
     assert '<div class="verdict held">' not in html
@@ -206,14 +206,14 @@ def test_a_version_is_shown_with_its_bugs_and_what_they_broke(
         assert (fact.left_out or fact.reason) in page.text
 
 
-def test_faults_that_were_never_injected_are_named_in_a_fold(held: Path) -> None:
+def test_faults_that_were_never_injected_are_named_in_a_folded_list(held: Path) -> None:
     fold = page_in(held).partition('<details class="never">')[2].partition("</details>")[0]
     names = re.findall(r"<dt>(.*?)</dt>", fold)
     assert f"<summary>{len(names)} never occurred</summary>" in fold
     assert set(names) < set(FAULTS)
 
 
-def test_only_so_many_timelines_are_drawn_and_none_of_a_run_that_has_no_end(
+def test_the_number_of_timelines_is_limited_and_endless_runs_have_none(
     failure: Failure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outline: Outlined, tally_of: Tallied
 ) -> None:
     monkeypatch.setattr(reporting, "TIMELINES_MAX", 2)
@@ -234,7 +234,7 @@ def test_only_so_many_timelines_are_drawn_and_none_of_a_run_that_has_no_end(
     assert page.text.count("for a timeline add --timeline FILE to the command") == 2
 
 
-def test_failures_of_other_kinds_are_drawn_before_more_of_the_same(
+def test_the_first_failure_of_each_kind_is_drawn_before_others(
     failure: Failure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reporting, "TIMELINES_MAX", 2)
@@ -256,14 +256,14 @@ def test_failures_of_other_kinds_are_drawn_before_more_of_the_same(
 # The file
 
 
-def test_the_page_asks_for_nothing_from_elsewhere(held: Path, broken: Path, mutant_result: Path, swept: Path) -> None:
+def test_the_page_requests_nothing_from_the_network(held: Path, broken: Path, mutant_result: Path, swept: Path) -> None:
     for directory in (held, broken, mutant_result, swept):
         html = re.sub(r'xmlns(:xlink)?="[^"]*"', "", page_in(directory))
         assert not re.search(r"https?:|\bsrc=|@import|url\((?!#)|<script|<link(?! rel=\"icon\" href=\"data:,\")", html)
         assert "default-src 'none'" in html
 
 
-def test_a_page_of_what_really_broke_counts_as_the_tallies_do(tally_of: Tallied, outline: Outlined) -> None:
+def test_the_page_and_the_tallies_of_a_run_have_the_same_counts(tally_of: Tallied, outline: Outlined) -> None:
     tally = tally_of(4, mutant="ack-before-flush")
     rows = broken_promises([tally])
     left = {one.signature: FailureLinks(one, "again", one.signature) for one in tally.failures}
@@ -272,7 +272,7 @@ def test_a_page_of_what_really_broke_counts_as_the_tallies_do(tally_of: Tallied,
     assert f"{tally.violations} times in 1 scenario" in page.text
 
 
-def test_a_promise_that_no_run_got_to_try_has_no_tick(tally_of: Tallied, outline: Outlined) -> None:
+def test_a_promise_that_no_run_tried_has_no_tick(tally_of: Tallied, outline: Outlined) -> None:
     tally = tally_of()
     tally.judged["xfs"] = 14
     tally.tried["STATUS", "xfs"] = 14

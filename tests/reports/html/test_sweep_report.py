@@ -38,7 +38,7 @@ def page_in(directory: Path) -> str:
     return (directory / "report.html").read_text("utf-8")
 
 
-def test_a_sweep_that_broke_says_how_often_and_where(swept: Path, outline: Outlined) -> None:
+def test_the_page_of_a_sweep_with_violations_shows_their_number_and_place(swept: Path, outline: Outlined) -> None:
     page = outline(page_in(swept))
     assert "with the bug ack-before-flush" in page.text
     assert "of 24 seeds broke a promise" in page.text
@@ -56,7 +56,7 @@ def test_every_link_of_a_sweep_leads_somewhere(swept: Path, outline: Outlined) -
     assert all(link[1:] in page.anchors for link in page.links if link.startswith("#"))
 
 
-def test_a_sweep_that_held_has_latencies_as_a_picture_and_a_table(swept_clean: Path, outline: Outlined) -> None:
+def test_the_page_of_a_sweep_has_latencies_as_a_picture_and_a_table(swept_clean: Path, outline: Outlined) -> None:
     html = page_in(swept_clean)
     page = outline(html)
     assert "✓ Every promise held in 24 seeds" in page.text
@@ -75,7 +75,7 @@ def test_json_names_the_page_of_a_sweep(tornlog: Callable[..., Result], tmp_path
     assert document["report"] in tornlog("sweep", "--seeds", 2, *options).stdout.splitlines()
 
 
-def test_a_sweep_that_goes_on_tells_of_all_rows(tornlog: Callable[..., Result], tmp_path: Path) -> None:
+def test_the_page_of_a_resumed_sweep_covers_all_rows(tornlog: Callable[..., Result], tmp_path: Path) -> None:
     options = ("--scenario", NAME, "--master", "in-process", "--out", tmp_path / "sweep")
     for _ in range(2):
         tornlog("sweep", "--seeds", 3, *options)
@@ -88,7 +88,7 @@ def test_names_of_rows_are_text(outline: Outlined) -> None:
     assert "<i>a</i>" in page.text
 
 
-def test_seeds_without_a_verdict_or_without_a_row_are_told(outline: Outlined) -> None:
+def test_the_page_reports_seeds_without_a_verdict_or_without_a_row(outline: Outlined) -> None:
     lost = {**RATE, "disk": None, "policy": None, "held": 0, "other": 3}
     html = sweep_page(results_of(RATE, lost, left=5))
     assert '<div class="verdict broken">' in html
@@ -98,11 +98,11 @@ def test_seeds_without_a_verdict_or_without_a_row_are_told(outline: Outlined) ->
     assert "5 seeds left: repeat the call to continue" in page.text
 
 
-def test_a_sweep_without_rows_holds_nothing() -> None:
+def test_a_sweep_without_rows_has_no_held_verdict() -> None:
     assert "No seed has been run" in sweep_page(results_of())
 
 
-def test_the_store_and_its_mutants_are_told_apart(outline: Outlined) -> None:
+def test_the_page_separates_the_unmodified_store_from_mutants(outline: Outlined) -> None:
     mutant = {**RATE, "mutant": "m", "held": 1, "violated": 2}
     page = outline(sweep_page(results_of(RATE, mutant)))
     assert "Unmodified store by scenario" in page.text

@@ -21,7 +21,7 @@ def test_five_thousand_events_take_less_than_a_megabyte(long: RunRecording) -> N
     assert 100_000 < len(html.encode()) < MEGABYTE
 
 
-def test_the_page_asks_for_nothing_from_elsewhere(lost: RunRecording) -> None:
+def test_the_page_requests_nothing_from_the_network(lost: RunRecording) -> None:
     html = timeline_page(lost)
     assert not re.search(r"https?:|\bsrc=|@import|url\(|\bfetch\(|XMLHttpRequest|WebSocket|import\(", html)
     assert "default-src 'none'" in html

@@ -63,7 +63,7 @@ def invoke(*arguments: str) -> Result:
     return CliRunner().invoke(application(), ["probe", *arguments], env={"COLUMNS": "120"})
 
 
-def test_a_program_that_keeps_its_promise_ends_with_0(save: list[str]) -> None:
+def test_a_probe_without_a_broken_promise_exits_0(save: list[str]) -> None:
     result = invoke(*save, "sync")
 
     assert result.exit_code == 0, result.output
@@ -73,7 +73,7 @@ def test_a_program_that_keeps_its_promise_ends_with_0(save: list[str]) -> None:
     assert result.stderr == ""
 
 
-def test_a_broken_promise_is_told_with_its_moment_its_losses_and_its_lines(save: list[str], tmp_path: Path) -> None:
+def test_a_broken_promise_is_reported_with_its_crash_losses_and_source_lines(save: list[str], tmp_path: Path) -> None:
     result = invoke("--out", str(tmp_path / "out"), *save)
     told = result.stdout
 
@@ -87,7 +87,7 @@ def test_a_broken_promise_is_told_with_its_moment_its_losses_and_its_lines(save:
     assert "tornlog probe --replay" in told
 
 
-def test_what_a_crash_left_is_a_directory_and_a_document_that_replays(save: list[str], tmp_path: Path) -> None:
+def test_a_failure_is_written_as_a_directory_and_a_replayable_file(save: list[str], tmp_path: Path) -> None:
     out, kept = tmp_path / "out", tmp_path / "probe.json"
     result = invoke("--out", str(out), "--json", str(kept), *save)
     document = json.loads(kept.read_text())
@@ -103,7 +103,7 @@ def test_what_a_crash_left_is_a_directory_and_a_document_that_replays(save: list
     assert (said["format"], said["same"], said["disk"]) == ("tornlog-probe-replay/1", True, breach["smallest"]["disk"])
 
 
-def test_a_replay_goes_by_another_check_if_there_is_one(save: list[str], tmp_path: Path, write_file: WriteFile) -> None:
+def test_a_replay_uses_another_check_if_one_is_given(save: list[str], tmp_path: Path, write_file: WriteFile) -> None:
     invoke("--out", str(tmp_path / "out"), *save)
     file = next((tmp_path / "out" / "failures").rglob("failure.json"))
     easy = write_file("easy.py", "def check(directory, acknowledged): pass")
@@ -113,7 +113,7 @@ def test_a_replay_goes_by_another_check_if_there_is_one(save: list[str], tmp_pat
     assert "the check now accepts this state" in result.stdout
 
 
-def test_a_replay_that_comes_to_another_state_is_no_replay(save: list[str], tmp_path: Path) -> None:
+def test_a_replay_that_builds_a_different_state_is_refused(save: list[str], tmp_path: Path) -> None:
     invoke("--out", str(tmp_path / "out"), *save)
     file = next((tmp_path / "out" / "failures").rglob("failure.json"))
     document = json.loads(file.read_text())
@@ -139,7 +139,7 @@ def test_a_full_result_file_hides_neither_the_findings_nor_the_verdict(
     assert (out / "report.html").exists()  # the other files are still written
 
 
-def test_a_refused_program_is_explained_though_the_result_file_is_full(write_file: WriteFile) -> None:
+def test_a_refusal_is_explained_even_if_the_result_file_cannot_be_written(write_file: WriteFile) -> None:
     script = write_file("save.py", "import os; os.mkfifo('pipe')")
     result = invoke("--json", "/dev/full", "--check", str(write_file("check.py", CHECK)), "--", str(script))
     assert result.exit_code == 3
@@ -147,7 +147,7 @@ def test_a_refused_program_is_explained_though_the_result_file_is_full(write_fil
     assert os.strerror(errno.ENOSPC) in result.stderr
 
 
-def test_the_document_adds_up(save: list[str]) -> None:
+def test_the_counts_in_the_json_add_up(save: list[str]) -> None:
     result = invoke("--json", "-", "--limit", "20", *save)
     document = json.loads(result.stdout)
 
@@ -173,7 +173,7 @@ def test_disks_are_chosen_by_name(save: list[str]) -> None:
     assert [disk["disk"] for disk in json.loads(result.stdout)["disks"]] == ["process-kill"]
 
 
-def test_several_processes_find_what_one_does(save: list[str]) -> None:
+def test_several_processes_find_the_same_as_one(save: list[str]) -> None:
     one = json.loads(invoke("--json", "-", *save).stdout)
     save[save.index("--jobs") + 1] = "2"
     several = json.loads(invoke("--json", "-", *save).stdout)
@@ -191,7 +191,7 @@ def test_several_processes_find_what_one_does(save: list[str]) -> None:
         ("import os; os.mkfifo('pipe')", "the directory is not what was recorded: files/pipe"),
     ],
 )
-def test_a_program_that_was_not_wholly_seen_is_refused(
+def test_a_program_with_unrecorded_calls_is_refused(
     write_file: WriteFile, tmp_path: Path, lines: str, reason: str
 ) -> None:
     check, kept = write_file("check.py", CHECK), tmp_path / "probe.json"
@@ -204,7 +204,7 @@ def test_a_program_that_was_not_wholly_seen_is_refused(
     assert "\n--record calls records at the calls of the system" in result.stderr
 
 
-def test_what_is_harmless_can_be_allowed_as_long_as_the_directory_is_what_was_recorded(write_file: WriteFile) -> None:
+def test_unrecorded_calls_can_be_allowed_if_the_directory_matches_the_recording(write_file: WriteFile) -> None:
     check = write_file("check.py", CHECK)
     harmless = write_file("save.py", "import subprocess; subprocess.run(['true'])")
     result = invoke("--check", str(check), "--allow", "subprocess.Popen", "--json", "-", "--", str(harmless))
@@ -217,7 +217,9 @@ def test_what_is_harmless_can_be_allowed_as_long_as_the_directory_is_what_was_re
     assert "/files/value: expected no such file, found one" in result.stderr
 
 
-def test_a_program_begins_with_a_copy_of_a_directory(save: list[str], write_file: WriteFile, tmp_path: Path) -> None:
+def test_a_program_starts_with_a_copy_of_the_given_directory(
+    save: list[str], write_file: WriteFile, tmp_path: Path
+) -> None:
     begin = tmp_path / "begin"
     begin.mkdir()
     (begin / "value").write_text("two")
@@ -273,7 +275,7 @@ def test_a_bug_in_the_state_at_the_end_of_the_run_is_a_finding_without_a_crash(
     assert "broken without a crash: # is overwritten" in again.stdout
 
 
-def test_the_program_runs_with_the_interpreter_that_probes(write_file: WriteFile) -> None:
+def test_a_python_program_runs_with_the_interpreter_of_the_probe(write_file: WriteFile) -> None:
     check = write_file("check.py", "def check(directory, acknowledged): assert acknowledged in ([], [EXPECTED])\n")
     check.write_text(check.read_text() + f"EXPECTED = {sys.executable!r}\n")
     script = write_file("save.py", "import sys; print(sys.executable)")
@@ -311,7 +313,7 @@ READ = """
     """
 
 
-def test_a_short_record_without_a_checksum_is_torn_on_the_default_disks_and_one_with_is_not(
+def test_a_record_without_a_checksum_breaks_on_the_default_disks_and_one_with_a_checksum_does_not(
     write_file: WriteFile,
 ) -> None:
     script, check = write_file("append.py", APPEND), write_file("check.py", READ)
@@ -355,7 +357,7 @@ HEAD_AND_NUMBERS = """
 
 
 @pytest.mark.parametrize("record", ["python", "calls"])
-def test_each_kind_of_message_has_a_row_and_a_story_and_a_lost_promise_comes_first(
+def test_each_kind_of_breach_has_a_row_and_a_story_and_lost_promises_come_first(
     write_file: WriteFile, tmp_path: Path, record: str
 ) -> None:
     script, check = write_file("store.py", TWO_BUGS), write_file("check.py", HEAD_AND_NUMBERS)
@@ -378,7 +380,7 @@ def test_each_kind_of_message_has_a_row_and_a_story_and_a_lost_promise_comes_fir
         assert invoke("--replay", breach["file"]).exit_code == 1
 
 
-def test_kinds_of_breach_past_the_bound_are_counted(write_file: WriteFile, tmp_path: Path) -> None:
+def test_kinds_of_breach_beyond_the_limit_of_stories_are_counted(write_file: WriteFile, tmp_path: Path) -> None:
     wordy = """
         def check(directory, acknowledged):
             log = (directory / "log").read_bytes() if (directory / "log").exists() else b""
@@ -408,7 +410,7 @@ def test_kinds_of_breach_past_the_bound_are_counted(write_file: WriteFile, tmp_p
     assert "Broken in 26 ways" in (out / "report.html").read_text()
 
 
-def test_what_the_check_writes_stands_behind_all_findings(write_file: WriteFile) -> None:
+def test_the_output_of_the_check_follows_all_findings(write_file: WriteFile) -> None:
     loud = READ.replace("def check", "import os, sys\n    def check").replace(
         "    found = 0", "    sys.stderr.write('opened\\n'); os.write(2, b'below\\n'); print('aloud'); found = 0", 1
     )
@@ -423,7 +425,7 @@ def test_what_the_check_writes_stands_behind_all_findings(write_file: WriteFile)
     assert all(word in said for word in ("opened", "below", "aloud"))
 
 
-def test_what_no_disk_could_do_to_a_program_is_said(write_file: WriteFile) -> None:
+def test_faults_that_could_not_be_injected_are_reported(write_file: WriteFile) -> None:
     script, check = write_file("append.py", APPEND), write_file("check.py", READ)
     result = invoke("--disk", "strict-posix", "--check", str(check), "--jobs", "0", "--", str(script))
 
@@ -489,7 +491,7 @@ def test_a_check_may_be_a_server_that_stays_up(save: list[str], write_file: Writ
     assert invoke("--check-server", command, "--", save[-1], "sync").exit_code == 0
 
 
-def test_a_crash_in_recovery_is_shown_with_the_crash_before(write_file: WriteFile, tmp_path: Path) -> None:
+def test_a_crash_in_recovery_is_reported_with_the_crash_before_it(write_file: WriteFile, tmp_path: Path) -> None:
     script = write_file("put.py", "open('journal', 'w').write('seven'); print('seven')")
     check = write_file(
         "check.py",
@@ -535,7 +537,7 @@ SEVEN = """
     """
 
 
-def test_a_fault_at_a_call_is_shown_with_what_it_took_and_again_by_a_replay(
+def test_a_fault_at_a_call_is_reported_with_its_losses_and_reproduced_by_a_replay(
     write_file: WriteFile, tmp_path: Path
 ) -> None:
     script, check = write_file("ignore.py", IGNORE), write_file("check.py", SEVEN)
@@ -562,7 +564,7 @@ def test_a_fault_at_a_call_is_shown_with_what_it_took_and_again_by_a_replay(
     assert "step 4 failed sync log  fsync" in again.stdout
 
 
-def test_faults_after_which_nothing_more_is_promised_are_no_failure(write_file: WriteFile) -> None:
+def test_a_fault_after_which_the_program_promises_nothing_is_no_failure(write_file: WriteFile) -> None:
     script, check = write_file("stop.py", IGNORE.replace("pass", "raise")), write_file("check.py", SEVEN)
     result = invoke("--check", str(check), "--faults", "failed-sync", "--jobs", "0", "--", str(script))
 
@@ -598,7 +600,7 @@ ALL_LINES = """
     """
 
 
-def test_a_socket_and_a_fifo_that_a_fault_leaves_do_not_spoil_a_run(write_file: WriteFile, tmp_path: Path) -> None:
+def test_a_socket_and_a_fifo_left_by_a_fault_do_not_discard_a_run(write_file: WriteFile, tmp_path: Path) -> None:
     script, check = write_file("server.py", SERVER), write_file("check.py", ALL_LINES)
     faults = ("--record", "calls", "--faults", "failed-sync", "--disk", "ext4-ordered", "--jobs", "0")
     result = invoke(*faults, "--json", "-", "--check", str(check), "--", str(script))
@@ -610,7 +612,7 @@ def test_a_socket_and_a_fifo_that_a_fault_leaves_do_not_spoil_a_run(write_file: 
     assert [(one["kind"], one["signature"]) for one in found["reruns"]["breaches"]] == [("failed sync", "# is lost")]
 
 
-def test_a_run_that_is_discarded_is_named_and_is_no_green_verdict(write_file: WriteFile, tmp_path: Path) -> None:
+def test_a_discarded_run_is_named_and_prevents_a_green_verdict(write_file: WriteFile, tmp_path: Path) -> None:
     moves_away = IGNORE.replace("pass", f"os.rename('log', {str(tmp_path / 'away')!r}); raise")
     script, check = write_file("move.py", moves_away), write_file("check.py", SEVEN)
     kept, junit, summary, out = (tmp_path / name for name in ("json", "xml", "md", "out"))
@@ -631,7 +633,7 @@ def test_a_run_that_is_discarded_is_named_and_is_no_green_verdict(write_file: Wr
     assert (root.get("failures"), root.get("errors")) == ("0", "1")
 
 
-def test_a_recovery_that_is_discarded_is_no_green_verdict(write_file: WriteFile) -> None:
+def test_a_discarded_recovery_prevents_a_green_verdict(write_file: WriteFile) -> None:
     script = write_file("put.py", "open('journal', 'w').write('seven'); print('seven')")
     check = write_file("check.py", "def check(directory, acknowledged): import os; os.system('rm -f journal')")
     options = ("--recovery-crashes", "1", "--disk", "process-kill", "--jobs", "0")
@@ -666,7 +668,7 @@ SLOW = """
 @pytest.mark.ci
 @pytest.mark.parametrize(("jobs", "end"), [("1", "SIGTERM"), ("0", "SIGINT"), ("1", "SIGINT"), ("0", "--time")])
 @pytest.mark.parametrize(("finds", "code"), [(True, 1), (False, 0)])
-def test_a_probe_that_is_ended_reports_what_it_has_found(
+def test_an_interrupted_probe_reports_its_findings(
     write_file: WriteFile, tmp_path: Path, jobs: str, end: str, finds: bool, code: int
 ) -> None:
     started, kept, junit, out = (tmp_path / name for name in ("started", "json", "junit.xml", "out"))
@@ -716,9 +718,7 @@ def test_faults_and_seeds_that_a_time_limit_leaves_untried_are_named(write_file:
 
 
 @pytest.mark.parametrize("record", ["python", "calls"])
-def test_a_file_that_was_there_before_has_its_name_in_stories(
-    write_file: WriteFile, tmp_path: Path, record: str
-) -> None:
+def test_stories_name_a_file_that_existed_before_the_run(write_file: WriteFile, tmp_path: Path, record: str) -> None:
     begin, out = tmp_path / "begin", tmp_path / "out"
     begin.mkdir()
     for name in ("data", "later"):
@@ -752,7 +752,7 @@ def test_a_file_that_was_there_before_has_its_name_in_stories(
     assert "file 1" not in (out / "report.html").read_text()
 
 
-def test_a_file_older_than_a_recovery_has_its_name_in_stories(write_file: WriteFile) -> None:
+def test_stories_name_a_file_that_existed_before_a_recovery(write_file: WriteFile) -> None:
     script = write_file("put.py", "open('data', 'w').write('AA'); open('log', 'w').write('BB'); print('BB')")
     check = write_file(
         "check.py",
@@ -777,9 +777,7 @@ def test_a_file_older_than_a_recovery_has_its_name_in_stories(write_file: WriteF
 
 
 @pytest.mark.parametrize("record", ["python", "calls"])
-def test_a_script_that_ends_with_an_error_shows_the_end_of_its_standard_output(
-    write_file: WriteFile, record: str
-) -> None:
+def test_a_failed_script_is_reported_with_the_end_of_its_standard_output(write_file: WriteFile, record: str) -> None:
     script = write_file(
         "fail.py", "import os, sys; print('it is locked', flush=True); os.write(1, b'raw'); sys.exit(3)"
     )
@@ -792,7 +790,7 @@ def test_a_script_that_ends_with_an_error_shows_the_end_of_its_standard_output(
     )
 
 
-def test_orders_of_threads_are_counted(write_file: WriteFile) -> None:
+def test_distinct_thread_orders_are_counted(write_file: WriteFile) -> None:
     lines = """
         import threading
         threads = [threading.Thread(target=lambda name=name: open(name, "w").write(name)) for name in "ab"]
@@ -837,7 +835,9 @@ def test_orders_of_threads_are_counted(write_file: WriteFile) -> None:
         (["--check", "CHECK", "--time", "soon", "--", "SAVE"], "expected a time such as 30s or 5m, found soon"),
     ],
 )
-def test_bad_input_gets_a_sentence(write_file: WriteFile, arguments: list[str], sentence: str) -> None:
+def test_bad_input_is_a_usage_error_with_an_explanation(
+    write_file: WriteFile, arguments: list[str], sentence: str
+) -> None:
     places = {
         "CHECK": write_file("check.py", CHECK),
         "SAVE": write_file("save.py", SAVE),
@@ -863,7 +863,7 @@ def test_any_executable_is_recorded_with_its_calls_and_its_processes(command: Pa
     assert kills["broken"] == 0
 
 
-def test_a_recovery_of_any_executable_is_cut(tmp_path: Path) -> None:
+def test_crashes_in_the_recovery_of_any_executable_are_tried(tmp_path: Path) -> None:
     check = tmp_path / "recover.sh"
     check.write_text(
         """#!/bin/sh

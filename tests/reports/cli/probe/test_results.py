@@ -100,7 +100,7 @@ def test_every_link_of_the_report_leads_somewhere(broken: Path) -> None:
             assert (broken / link).exists(), link
 
 
-def test_the_report_says_what_broke_by_which_crash_and_how_to_see_it_again(broken: Path) -> None:
+def test_the_report_has_the_breach_its_crash_and_the_replay_command(broken: Path) -> None:
     text = page(broken).text
 
     assert "the value is <lost>" in text
@@ -109,7 +109,7 @@ def test_the_report_says_what_broke_by_which_crash_and_how_to_see_it_again(broke
     assert re.search(r"tornlog probe .*--faults failed-write .*-- \S*save.py 'a b'", text)
 
 
-def test_the_report_says_what_was_recorded_and_what_was_not_tried(broken: Path, held: Path) -> None:
+def test_the_report_lists_recorded_calls_and_untried_faults(broken: Path, held: Path) -> None:
     text = page(broken).text
 
     assert re.search(r"by file\s+name\s*times\s*bar\s+new\s*2", text)
@@ -148,14 +148,14 @@ def test_a_replay_of_a_program_has_no_trace_and_no_original(broken: Path, tornlo
         assert "expected none with a failure of a program" in result.stderr
 
 
-def test_a_timeline_is_of_a_replay(files: Path, tornlog: Callable[..., Result]) -> None:
+def test_a_timeline_requires_a_replay(files: Path, tornlog: Callable[..., Result]) -> None:
     result = tornlog("probe", "--timeline", "one.html", "--check", files / "check.py", "--", files / "save.py")
 
     assert result.exit_code == 2
     assert "needs --replay" in result.stderr
 
 
-def test_junit_has_a_case_for_whatever_was_tried(broken: Path, held: Path) -> None:
+def test_junit_has_a_case_for_everything_that_was_tried(broken: Path, held: Path) -> None:
     root = ElementTree.parse(broken.with_suffix(".xml")).getroot()
     failed = {case.get("name"): case.findtext("failure") for case in root.iter("testcase")}
 
@@ -168,7 +168,7 @@ def test_junit_has_a_case_for_whatever_was_tried(broken: Path, held: Path) -> No
     assert ElementTree.parse(held.with_suffix(".xml")).getroot().get("failures") == "0"
 
 
-def test_the_summary_is_a_table_and_what_happened(broken: Path, held: Path) -> None:
+def test_the_summary_has_a_table_and_the_breaches(broken: Path, held: Path) -> None:
     text = broken.with_suffix(".md").read_text()
 
     assert re.search(r"^\| \*\*ext4-ordered\*\* \| \d+ \| \d+ \| 1 \|$", text, re.MULTILINE)

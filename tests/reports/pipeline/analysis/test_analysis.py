@@ -30,7 +30,7 @@ def analysis(spark: SparkSession) -> Analysis:
     return of
 
 
-def test_pass_rates_are_of_each_mutant_scenario_disk_and_policy(analysis: Analysis, sweep_of: Any) -> None:
+def test_pass_rates_have_a_row_for_each_mutant_scenario_disk_and_policy(analysis: Analysis, sweep_of: Any) -> None:
     place = sweep_of(
         {},
         {"outcome": "violated"},
@@ -83,7 +83,7 @@ def test_detection_counts_seeds_in_order_up_to_the_first_that_broke(analysis: An
     ]
 
 
-def test_coverage_names_all_there_is_and_what_never_came_about(
+def test_coverage_has_every_fault_and_mark_and_zeros_for_those_that_never_occurred(
     analysis: Analysis, sweep_of: Any, spark: SparkSession
 ) -> None:
     place = sweep_of(
@@ -105,7 +105,7 @@ def test_coverage_names_all_there_is_and_what_never_came_about(
     assert never(arrow, "mark") == sorted(set(MARKS) - {"index rolls"})
 
 
-def test_percentiles_are_those_of_all_puts_together(analysis: Analysis, sweep_of: Any) -> None:
+def test_percentiles_are_computed_over_the_puts_of_all_runs(analysis: Analysis, sweep_of: Any) -> None:
     def puts(*counts: tuple[int, int]) -> list[Row]:
         return [{"us": us, "puts": count} for us, count in counts]
 
@@ -121,7 +121,7 @@ def test_percentiles_are_those_of_all_puts_together(analysis: Analysis, sweep_of
     assert found == [(False, "xfs", 3, 1, 7, 7, 7, 7, 7), (True, "xfs", 1, 1000, 1, 2, 5, 700, 700)]
 
 
-def test_a_run_that_two_sweeps_hold_counts_once(analysis: Analysis, sweep_of: Any) -> None:
+def test_a_run_in_two_sweeps_counts_once(analysis: Analysis, sweep_of: Any) -> None:
     first = sweep_of({"seed": 1, "mutant": "m", "wall_seconds": 4.0}, {"seed": 2, "mutant": "m"}, name="first")
     second = sweep_of({"seed": 2, "mutant": "m"}, {"seed": 2}, {"seed": 3, "mutant": "m"}, name="second")
     third = sweep_of({"seed": 1, "mutant": "m"}, {"seed": 2, "digest": "of another run"}, name="third")
@@ -131,7 +131,9 @@ def test_a_run_that_two_sweeps_hold_counts_once(analysis: Analysis, sweep_of: An
     assert [(row["seeds"], row["seconds"]) for row in tables["mutants"]] == [(3, 6.0)]
 
 
-def test_tables_of_a_real_sweep_are_what_its_rows_say(analysis: Analysis, spark: SparkSession, tmp_path: Path) -> None:
+def test_the_tables_of_a_real_sweep_agree_with_its_rows(
+    analysis: Analysis, spark: SparkSession, tmp_path: Path
+) -> None:
     table = Table(str(tmp_path / "real"))
     sweep(SweepRequest(("clean-shutdown", "torn-record"), 0, 15), table, InProcess())
     tables, rows = analysis(table.place), table.read().to_pylist()
@@ -151,7 +153,9 @@ def test_tables_of_a_real_sweep_are_what_its_rows_say(analysis: Analysis, spark:
     assert (tables["mutants"], tables["detections"]) == ([], [])
 
 
-def test_each_table_is_a_file_that_reads_as_it_was_written(spark: SparkSession, sweep_of: Any, tmp_path: Path) -> None:
+def test_each_table_is_written_to_a_file_and_read_back_unchanged(
+    spark: SparkSession, sweep_of: Any, tmp_path: Path
+) -> None:
     place = sweep_of({"mutant": "m"}, {"put_latency": [{"us": 3, "puts": 2}]})
     tables = analysed(rows_of(spark, [sweep_at(place)]))
     paths = write_tables(tables, tmp_path / "deep" / "out")

@@ -14,7 +14,7 @@ def invoke(*arguments: object) -> Result:
 
 
 @pytest.mark.slow
-def test_an_analysis_is_a_document_and_files(sweep_of: Any, tmp_path: Path) -> None:
+def test_an_analysis_writes_json_and_files(sweep_of: Any, tmp_path: Path) -> None:
     place, out = sweep_of({"mutant": "m", "outcome": "violated", "invariant": "DUR"}, {}), tmp_path / "out"
     result = invoke(place, "--master", "local[1]", "--json", "-", "--out", out)
     document = json.loads(result.stdout)
@@ -43,7 +43,7 @@ def test_an_analysis_is_a_document_and_files(sweep_of: Any, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_the_terminal_has_sums_and_what_broke(sweep_of: Any) -> None:
+def test_the_terminal_shows_sums_and_broken_promises(sweep_of: Any) -> None:
     broken = {"outcome": "violated", "invariant": "DUR", "seed": 1}
     place = sweep_of(
         {},
@@ -78,7 +78,7 @@ def test_a_directory_without_a_sweep_exits_2_and_is_named(tmp_path: Path) -> Non
     assert "no sweep.json" in " ".join(result.output.split())
 
 
-def test_without_spark_there_is_no_analysis(sweep_of: Any) -> None:
+def test_an_analysis_without_spark_is_a_usage_error(sweep_of: Any) -> None:
     result = invoke(sweep_of({}), "--master", "in-process")
 
     assert result.exit_code == 2
@@ -86,7 +86,7 @@ def test_without_spark_there_is_no_analysis(sweep_of: Any) -> None:
 
 
 @pytest.mark.slow
-def test_rows_that_cannot_be_read_are_named_and_not_counted_and_exit_3(sweep_of: Any, tmp_path: Path) -> None:
+def test_unreadable_row_files_are_named_and_not_counted_and_exit_3(sweep_of: Any, tmp_path: Path) -> None:
     place = Path(sweep_of({}, {}, {}, {}))
     first, second, third, _ = sorted((place / "rows").iterdir())
     first.write_bytes(b"")

@@ -16,7 +16,7 @@ NAMES = ("sync-flush-power-cut", "combined-faults", "recovery-on-dying-disk")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", [None, "ack-before-flush"])
-def test_a_sweep_sums_up_to_what_spark_makes_of_it(spark: SparkSession, tmp_path: Path, mutant: str | None) -> None:
+def test_the_sums_of_a_sweep_equal_the_tables_of_spark(spark: SparkSession, tmp_path: Path, mutant: str | None) -> None:
     table = Table(str(tmp_path / "sweep"))
     sweep(SweepRequest(NAMES, 0, 20, mutant=mutant, block_seeds=7), table, InProcess())
     by_spark = {name: found.to_pylist() for name, found in analysed(rows_of(spark, [sweep_at(table.place)])).items()}
@@ -37,7 +37,7 @@ def test_a_sweep_sums_up_to_what_spark_makes_of_it(spark: SparkSession, tmp_path
     assert sums.judged.total() == 60
 
 
-def test_rows_of_seeds_that_did_not_survive_count_as_no_verdict(sweep_of: Any) -> None:
+def test_seeds_whose_process_died_count_as_seeds_without_a_verdict(sweep_of: Any) -> None:
     lost = {"outcome": "crashed", "disk": None, "policy": None, "sync_flush": None, "injected": None, "marks": None}
     place = sweep_of({}, lost, {"put_latency": None})
     sums = summed(Table(place))
@@ -48,7 +48,7 @@ def test_rows_of_seeds_that_did_not_survive_count_as_no_verdict(sweep_of: Any) -
     assert sums.put_latency() == []
 
 
-def test_a_mutant_that_nothing_finds_has_used_every_seed(sweep_of: Any) -> None:
+def test_the_detection_of_a_surviving_mutant_counts_every_seed(sweep_of: Any) -> None:
     place = sweep_of({"mutant": "m"}, {"mutant": "m"})
     (row,) = detections(Table(place), "m")
     assert row == {

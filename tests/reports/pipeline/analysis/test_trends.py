@@ -12,7 +12,7 @@ OLD = {"code": "tornlog 0.1.0 (ffff)", "began": "2026-01-01T00:00:00+00:00"}
 NEW = {"code": "tornlog 0.1.0 (0000)", "began": "2026-02-01T00:00:00+00:00"}
 
 
-def test_each_code_has_its_runs_and_what_became_of_those_before_it(spark: SparkSession, sweep_of: Any) -> None:
+def test_trends_compare_the_runs_of_each_code_with_earlier_code(spark: SparkSession, sweep_of: Any) -> None:
     broke = {"outcome": "violated", "digest": "of a breach"}
     new = sweep_of({"seed": 0}, {"seed": 1, **broke}, {"seed": 2}, {"seed": 9, "wall_seconds": 5.0}, name="new", **NEW)
     old = sweep_of({"seed": 0}, {"seed": 1}, {"seed": 2, **broke}, {"seed": 3, "mutant": "m"}, name="old", **OLD)

@@ -30,7 +30,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(application(), ["audit", "--master", "in-process", *arguments])
 
 
-def test_a_sound_store_has_nothing_to_be_found(store_at: Path, tmp_path: Path) -> None:
+def test_an_undamaged_store_has_no_violations(store_at: Path, tmp_path: Path) -> None:
     done = run(str(store_at), "--json", str(tmp_path / "audit.json"), "--out", str(tmp_path / "out"))
     assert done.exit_code == 0
     assert "140 queue entries, 140 index entries: 0 violations, 0 notes" in done.stdout
@@ -40,7 +40,7 @@ def test_a_sound_store_has_nothing_to_be_found(store_at: Path, tmp_path: Path) -
     assert pq.read_table(tmp_path / "out").num_rows == 0
 
 
-def test_what_is_found_is_shown_and_left_as_a_table(store_at: Path, tmp_path: Path) -> None:
+def test_violations_are_printed_and_written_as_a_table(store_at: Path, tmp_path: Path) -> None:
     for defect in CLEAN["more entries of queues"]:
         defect.plant(store_at)
     out = tmp_path / "out"
@@ -56,7 +56,7 @@ def test_what_is_found_is_shown_and_left_as_a_table(store_at: Path, tmp_path: Pa
     assert f"and {len(expected) - 3} more" in done.stdout
 
 
-def test_notes_are_what_an_unclean_exit_explains(store_at: Path) -> None:
+def test_damage_from_an_unclean_exit_is_reported_as_notes(store_at: Path) -> None:
     explained(store_at)
     done = run(str(store_at))
     assert done.exit_code == 0
@@ -64,7 +64,7 @@ def test_notes_are_what_an_unclean_exit_explains(store_at: Path) -> None:
     assert "unclean exit: recovery will" in done.stdout
 
 
-def test_a_place_without_a_store_is_said_to_be_none(tmp_path: Path) -> None:
+def test_a_place_without_a_store_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no store"):
         audit(InProcess(), str(tmp_path))
     done = run(str(tmp_path))
@@ -80,7 +80,7 @@ def violations_of(counts: dict[DirectoryPromise, int]) -> list[DirectoryViolatio
     ]
 
 
-def test_each_promise_has_its_share_of_what_is_shown() -> None:
+def test_the_shown_violations_have_an_equal_share_for_each_promise() -> None:
     found = violations_of({DirectoryPromise.LOG: 1, DirectoryPromise.CQ_VALID: 100, DirectoryPromise.IDX: 100})
     shown = some_of(found, 5)
     assert [(one.promise.value, one.offset) for one in shown] == [
@@ -105,14 +105,16 @@ class OutOfOrder:
         yield from found
 
 
-def test_results_that_come_in_another_order_change_nothing(store_at: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_order_of_task_results_does_not_change_the_findings(
+    store_at: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(audits, "_SPLIT_BYTES", 3000)
     for defect in CLEAN["more entries of queues"]:
         defect.plant(store_at)
     assert audit(OutOfOrder(), str(store_at)).fields() == audit(InProcess(), str(store_at)).fields()
 
 
-def test_what_keeps_a_file_from_being_read_is_raised(store_at: Path) -> None:
+def test_a_read_error_of_a_file_is_raised(store_at: Path) -> None:
     def refused(files: Any, core: Any, item: int) -> int:
         raise PermissionError(13, "refused", f"file {item}")
 
@@ -120,7 +122,7 @@ def test_what_keeps_a_file_from_being_read_is_raised(store_at: Path) -> None:
         list(EngineSpread(InProcess(), str(store_at))(refused, [7]))
 
 
-def test_short_parts_are_handed_out_many_at_a_time(store_at: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_parts_are_bundled(store_at: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock, bundles = [0.0], list[int]()
     monkeypatch.setattr(engine_spread, "perf_counter", lambda: clock[0])
 
@@ -141,7 +143,7 @@ def test_short_parts_are_handed_out_many_at_a_time(store_at: Path, monkeypatch: 
 
 @pytest.mark.parametrize("few_bytes", [0, 3000, 4 << 20])
 @pytest.mark.parametrize("group", CLEAN)
-def test_a_store_somewhere_else_is_judged_as_one_here(
+def test_a_remote_store_has_the_same_findings_as_a_local_one(
     store_at: Path, monkeypatch: pytest.MonkeyPatch, group: str, few_bytes: int
 ) -> None:
     monkeypatch.setattr(place_files, "_FEW_BYTES", few_bytes)
@@ -154,7 +156,7 @@ def test_a_store_somewhere_else_is_judged_as_one_here(
     assert there.fields() == here.fields()
 
 
-def test_files_somewhere_else_are_only_read(store_at: Path) -> None:
+def test_remote_files_are_read_only(store_at: Path) -> None:
     files = PlaceFiles(fs.SubTreeFileSystem(str(store_at), fs.LocalFileSystem()))
     with pytest.raises(OSError, match="only read"):
         files.unlink("checkpoint")

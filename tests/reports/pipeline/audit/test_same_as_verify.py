@@ -45,7 +45,7 @@ def places(found: dict[str, Any]) -> set[tuple[str, str]]:
     [(one, True) for one in CLEAN.values()] + [(one, False) for one in UNCLEAN.values()],
     ids=[*CLEAN, *UNCLEAN],
 )
-def test_every_planted_defect_is_named_by_both(
+def test_verify_and_audit_report_every_planted_defect(
     store_at: Path, judged: Judged, defects: list[Defect], *, is_clean: bool
 ) -> None:
     if not is_clean:
@@ -56,7 +56,7 @@ def test_every_planted_defect_is_named_by_both(
     assert {name: place for name, place in wanted.items() if place not in found} == {}
 
 
-def test_strays_among_the_queues_are_held_against_a_store_by_neither(store_at: Path, judged: Judged) -> None:
+def test_verify_and_audit_ignore_foreign_files_among_the_queues(store_at: Path, judged: Judged) -> None:
     planted = {name: plant(store_at) for name, plant in STRAYS.items()}
     found = judged(store_at)
     assert found["violations"] == []
@@ -64,7 +64,7 @@ def test_strays_among_the_queues_are_held_against_a_store_by_neither(store_at: P
     assert len(found["notes"]) == len(planted)
 
 
-def test_what_an_unclean_exit_does_is_held_against_a_store_by_neither(store_at: Path, judged: Judged) -> None:
+def test_verify_and_audit_accept_the_damage_of_an_unclean_exit(store_at: Path, judged: Judged) -> None:
     explained(store_at)
     assert judged(store_at)["violations"] == []
     (store_at / "abort").unlink()
@@ -72,7 +72,7 @@ def test_what_an_unclean_exit_does_is_held_against_a_store_by_neither(store_at: 
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_rocketmq_left_is_the_same_to_both(
+def test_verify_and_audit_agree_on_stores_written_by_rocketmq(
     tmp_path: Path, judged: Judged, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr(audits, "_SPLIT_BYTES", 1 << 20)  # a task each would take too long
@@ -82,7 +82,7 @@ def test_what_rocketmq_left_is_the_same_to_both(
         judged(root)
 
 
-def test_there_are_more_than_forty_five_defects_and_none_twice() -> None:
+def test_there_are_more_than_forty_five_distinct_defects() -> None:
     names = [defect.name for group in (*CLEAN.values(), *UNCLEAN.values()) for defect in group]
     assert len(names) == len(set(names))
     assert len(names) > 45

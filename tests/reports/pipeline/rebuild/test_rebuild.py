@@ -66,27 +66,29 @@ def require_same(root: Path, at: Path, engine: Engine, geometry: Geometry | None
     assert there.fields() == here.fields()
 
 
-def test_no_golden_store_that_is_whole_is_refused() -> None:
+def test_no_undamaged_golden_store_is_refused() -> None:
     assert set(REFUSED) < set(CASES)
     assert all("-abn-" in name or "-cln-" in name for name in REFUSED)
     assert len(CASES) - len(REFUSED) >= 40
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in REFUSED])
-def test_a_golden_store_comes_out_as_the_local_command_makes_it(tmp_path: Path, name: str) -> None:
+def test_a_rebuilt_golden_store_equals_that_of_the_local_command(tmp_path: Path, name: str) -> None:
     root, geometry = extracted(name, tmp_path)
     require_same(root, tmp_path, InProcess(), geometry)
 
 
 @pytest.mark.parametrize("name", ["06-transaction", "12-index-roll"])
-def test_python_alone_makes_the_same(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_rebuild_without_the_compiled_core_is_the_same(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(PURE_PYTHON, "1")
     root, geometry = extracted(name, tmp_path)
     require_same(root, tmp_path, InProcess(), geometry)
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_not_sound_is_refused_and_leaves_nothing(tmp_path: Path, name: str) -> None:
+def test_a_damaged_log_is_refused_and_no_files_remain(tmp_path: Path, name: str) -> None:
     root, geometry = extracted(name, tmp_path)
     before = contents(root)
     command = ["rebuild", str(root), "--to", str(tmp_path / "new"), "--master", "in-process"]
@@ -128,7 +130,7 @@ def store_at(tmp_path: Path) -> Path:
     return root
 
 
-def test_light_queues_and_full_files_come_out_the_same(store_at: Path, tmp_path: Path) -> None:
+def test_light_queues_and_full_files_are_rebuilt_as_by_the_local_command(store_at: Path, tmp_path: Path) -> None:
     require_same(store_at, tmp_path, InProcess())
     assert (tmp_path / "there/consumequeue/%LMQ%1/0").is_dir()
     assert len(list((tmp_path / "there/index").iterdir())) == 14
@@ -137,9 +139,7 @@ def test_light_queues_and_full_files_come_out_the_same(store_at: Path, tmp_path:
 
 
 @pytest.mark.parametrize("kind", ["torn", "zeros"])
-def test_a_log_that_a_crash_has_torn_is_cut_as_the_local_command_cuts_it(
-    store_at: Path, tmp_path: Path, kind: str
-) -> None:
+def test_a_torn_log_is_truncated_as_by_the_local_command(store_at: Path, tmp_path: Path, kind: str) -> None:
     (store_at / "abort").touch()
     (store_at / "checkpoint").unlink()
     segments = sorted((store_at / "commitlog").iterdir())
@@ -161,7 +161,7 @@ def test_a_log_that_a_crash_has_torn_is_cut_as_the_local_command_cuts_it(
 
 @pytest.mark.parametrize("is_clean", [True, False])
 @pytest.mark.parametrize("times_ms", [(1 << 45, 1 << 45, 1 << 45), (1, 1 << 45, 1 << 45), (1, 1, 1)])
-def test_a_checkpoint_that_says_another_time_is_judged_and_made_anew_as_by_the_local_command(
+def test_a_wrong_checkpoint_is_handled_as_by_the_local_command(
     store_at: Path, tmp_path: Path, times_ms: tuple[int, int, int], is_clean: bool
 ) -> None:
     behind = bytes(8) + b"RocketMQ 5 keeps offsets here"
@@ -204,7 +204,7 @@ def renumber(root: Path, rule: Renumber) -> None:
     ],
 )
 @pytest.mark.parametrize("pure", ["", "1"])
-def test_a_gap_in_a_queues_numbers_is_filled_as_the_local_command_fills_it(
+def test_a_gap_in_the_queue_offsets_is_filled_as_by_the_local_command(
     store_at: Path, tmp_path: Path, rule: Renumber, pure: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(PURE_PYTHON, pure)
@@ -227,7 +227,7 @@ def test_a_gap_in_a_queues_numbers_is_filled_as_the_local_command_fills_it(
         ),
     ],
 )
-def test_other_numbers_are_refused_by_name(
+def test_invalid_queue_offsets_are_refused_with_the_queue_and_both_values(
     store_at: Path, tmp_path: Path, rule: Renumber, expected: int, found: int
 ) -> None:
     renumber(store_at, rule)
@@ -237,7 +237,7 @@ def test_other_numbers_are_refused_by_name(
     assert not (tmp_path / "new").exists()
 
 
-def test_a_place_that_is_taken_is_left_alone(store_at: Path, tmp_path: Path) -> None:
+def test_a_rebuild_into_a_nonempty_place_is_refused_and_changes_nothing(store_at: Path, tmp_path: Path) -> None:
     taken = tmp_path / "taken"
     taken.mkdir()
     (taken / "mine").write_text("keep")
@@ -250,7 +250,7 @@ def test_a_place_that_is_taken_is_left_alone(store_at: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_executors_of_spark_make_the_same(store_at: Path, tmp_path: Path) -> None:
+def test_a_rebuild_on_spark_is_the_same(store_at: Path, tmp_path: Path) -> None:
     with session("local[2]") as spark:
         require_same(store_at, tmp_path, OnSpark(spark.sparkContext))
         shutil.rmtree(tmp_path / "there")
@@ -260,7 +260,9 @@ def test_executors_of_spark_make_the_same(store_at: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("old", "new"), [("", "file://"), ("file://", ""), ("file://", "file://")])
-def test_a_store_is_not_rebuilt_into_itself_however_its_place_is_written(store_at: Path, old: str, new: str) -> None:
+def test_a_rebuild_into_the_same_store_is_refused_for_every_spelling_of_the_path(
+    store_at: Path, old: str, new: str
+) -> None:
     before = sorted(store_at.iterdir())
     command = ["rebuild", f"{old}{store_at}", "--to", f"{new}{store_at}/new", "--master", "in-process"]
     done = CliRunner().invoke(application(), command)

@@ -11,7 +11,7 @@ def made(root: Path, *names: str) -> None:
         (root / name).write_bytes(b"x")
 
 
-def test_files_are_known_by_their_places_and_names(tmp_path: Path) -> None:
+def test_files_are_found_by_directory_and_name(tmp_path: Path) -> None:
     made(
         tmp_path,
         f"commitlog/{7:020}",
@@ -39,7 +39,7 @@ def test_files_are_known_by_their_places_and_names(tmp_path: Path) -> None:
     assert store.file("index") is None
 
 
-def test_the_log_may_be_in_several_places_of_its_own(tmp_path: Path) -> None:
+def test_the_log_can_be_in_several_separate_directories(tmp_path: Path) -> None:
     made(tmp_path, f"one/{0:020}", f"two/{9:020}", f"commitlog/{5:020}")
     store = StoreDirectory(str(tmp_path), f"{tmp_path}/one, {tmp_path}/two")
     assert [segment.base_offset for segment in store.segments()] == [0, 9]

@@ -195,7 +195,7 @@ def assert_same(root: Path, directory: StoreDirectory, wanted: list[Condition], 
 @pytest.mark.slow
 @given(filters | places, st.booleans(), st.sampled_from(["0", "3000", "9999"]))
 @settings(max_examples=60)
-def test_a_query_of_a_sound_store_has_the_rows_of_its_log(
+def test_a_query_of_an_undamaged_store_returns_the_rows_of_its_log(
     base: Path,
     opened_directory: Callable[..., StoreDirectory],
     wanted: list[Condition],
@@ -210,7 +210,7 @@ def test_a_query_of_a_sound_store_has_the_rows_of_its_log(
 @pytest.mark.slow
 @given(filters | places, damages, st.booleans(), st.sampled_from(["0", "3000", "9999"]))
 @settings(max_examples=120)
-def test_a_query_of_a_damaged_store_has_the_rows_of_its_log(
+def test_a_query_of_a_damaged_store_returns_the_rows_of_its_log(
     base: Path,
     opened_directory: Callable[..., StoreDirectory],
     wanted: list[Condition],
@@ -226,7 +226,7 @@ def test_a_query_of_a_damaged_store_has_the_rows_of_its_log(
         assert_same(root, opened_directory(root, is_local=is_local), wanted, splitBytes=split_bytes)
 
 
-def test_queues_account_for_every_range_of_a_sound_store(
+def test_the_queues_of_an_undamaged_store_cover_every_range(
     base: Path, opened_directory: Callable[..., StoreDirectory]
 ) -> None:
     conditions = RowConditions([Condition("topic", eq, "Rare")])
@@ -240,7 +240,7 @@ def test_queues_account_for_every_range_of_a_sound_store(
         assert 12 <= rows < 60, "others' records were read"
 
 
-def test_an_entry_that_contradicts_the_log_has_its_range_read(
+def test_a_range_with_an_entry_that_contradicts_the_log_is_read_completely(
     base: Path, tmp_path: Path, opened_directory: Callable[..., StoreDirectory]
 ) -> None:
     shutil.copytree(base, tmp_path / "store")
@@ -256,7 +256,7 @@ def test_an_entry_that_contradicts_the_log_has_its_range_read(
 
 
 @pytest.mark.parametrize("kind", ["without queues", "without one topic's", "useQueues=false"])
-def test_what_queues_cannot_answer_is_read(
+def test_conditions_that_queues_cannot_answer_read_the_log(
     base: Path, tmp_path: Path, opened_directory: Callable[..., StoreDirectory], kind: str
 ) -> None:
     root = tmp_path / "store"
@@ -271,7 +271,7 @@ def test_what_queues_cannot_answer_is_read(
     assert rows_of(directory, wanted, **options) == expected
 
 
-def test_of_two_records_of_one_place_the_one_that_the_queue_has_is_given(
+def test_of_two_records_with_one_queue_offset_the_query_returns_that_of_the_queue(
     base: Path, tmp_path: Path, opened_directory: Callable[..., StoreDirectory]
 ) -> None:
     root = tmp_path / "store"
@@ -305,7 +305,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ([Condition("topic", eq, "Rare")], 0.2),
     ],
 )
-def test_what_a_query_reads_of_a_store_of_several_segments(
+def test_a_query_of_several_segments_reads_at_most_the_expected_share(
     large: Path,
     monkeypatch: pytest.MonkeyPatch,
     counting_directory: Callable[[str], Any],
@@ -321,7 +321,7 @@ def test_what_a_query_reads_of_a_store_of_several_segments(
     assert directory.read_bytes < share * log_bytes
 
 
-def test_a_condition_on_the_place_in_the_log_reads_what_is_there(
+def test_a_condition_on_the_physical_offset_reads_only_that_part_of_the_log(
     large: Path, counting_directory: Callable[[str], Any]
 ) -> None:
     directory = counting_directory(str(large))
@@ -358,7 +358,7 @@ def interleaved(root: Path, topics: int, body_bytes: int, segment_bytes: int) ->
         pytest.param(100, 8_000, 32 << 20, 0.3, 100, id="far from each other"),
     ],
 )
-def test_reading_a_topic_among_others_costs_no_more_than_reading_the_log(
+def test_reading_one_of_many_topics_costs_no_more_than_reading_the_log(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     counting_directory: Callable[[str], Any],

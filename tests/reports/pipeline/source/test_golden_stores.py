@@ -43,9 +43,7 @@ def stores_in(tmp_path: Path, name: str) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_golden_store_has_the_same_rows_however_it_is_cut_and_by_filters_those_that_meet_them(
-    tmp_path: Path, name: str
-) -> None:
+def test_a_golden_store_has_the_same_rows_for_all_ranges_and_filters(tmp_path: Path, name: str) -> None:
     for root in stores_in(tmp_path, name):
         whole = rows_of(root, splitBytes="0")
         longest = max((path.stat().st_size for path in (root / "commitlog").iterdir()), default=0)
@@ -79,7 +77,7 @@ def test_a_golden_store_has_the_same_rows_however_it_is_cut_and_by_filters_those
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_key_in_a_golden_store_has_the_rows_that_have_it(
+def test_a_key_query_of_a_golden_store_returns_the_rows_with_the_key(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(indexed, "SHARE_MAX", 100.0)

@@ -197,7 +197,7 @@ def is_hidden(root: Path, row: Row, key: str) -> bool:
 @pytest.mark.slow
 @given(keys, topics, st.booleans(), splits, st.sampled_from([1, 1 << 20]))
 @settings(max_examples=60)
-def test_a_key_has_the_rows_of_the_log(
+def test_a_key_query_returns_the_rows_of_the_log(
     base: Path,
     opened_directory: Callable[..., StoreDirectory],
     key: str,
@@ -229,7 +229,7 @@ SEEN = ["missing", "truncated", "without slots", "without entries", "header", "c
     splits,
 )
 @settings(max_examples=120)
-def test_a_key_in_a_damaged_store_has_the_rows_of_its_log(
+def test_a_key_query_of_a_damaged_store_returns_the_rows_of_its_log(
     base: Path,
     opened_directory: Callable[..., StoreDirectory],
     key: str,
@@ -256,7 +256,7 @@ def test_a_key_in_a_damaged_store_has_the_rows_of_its_log(
 
 @pytest.mark.parametrize("is_local", [True, False])
 @pytest.mark.parametrize("asking_bytes", [1, 1 << 20])
-def test_only_records_that_entries_lead_to_are_read_of_a_part(
+def test_in_an_indexed_part_only_records_with_matching_entries_are_read(
     base: Path,
     opened_directory: Callable[..., StoreDirectory],
     monkeypatch: pytest.MonkeyPatch,
@@ -305,7 +305,7 @@ def damaged_in(path: Path, kind: str) -> None:
     ],
 )
 @pytest.mark.parametrize("asking_bytes", [1, 1 << 20])
-def test_a_file_that_does_not_agree_with_itself_has_its_part_read(
+def test_the_part_of_an_inconsistent_index_file_is_read_completely(
     store: Path, monkeypatch: pytest.MonkeyPatch, kind: str, asking_bytes: int
 ) -> None:
     monkeypatch.setattr(index_lookup, "ASKING_BYTES", asking_bytes)
@@ -329,7 +329,7 @@ def test_a_file_that_does_not_agree_with_itself_has_its_part_read(
         assert found == with_key(everything, key, (topic,))
 
 
-def test_an_index_of_another_log_is_not_believed(store: Path, tmp_path: Path) -> None:
+def test_an_index_of_another_log_is_not_trusted(store: Path, tmp_path: Path) -> None:
     other = built(tmp_path / "other", body_bytes=310)
     shutil.rmtree(store / "index")
     shutil.copytree(other / "index", store / "index")
@@ -342,7 +342,7 @@ def test_an_index_of_another_log_is_not_believed(store: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("kept", [[], [0], [-1], [1, 4], [0, 1, -2]])
-def test_what_no_index_file_has_is_read(store: Path, kept: list[int]) -> None:
+def test_parts_of_the_log_without_an_index_file_are_read(store: Path, kept: list[int]) -> None:
     files = index_files(store)
     for path in set(files) - {files[one] for one in kept}:
         path.unlink()
@@ -353,7 +353,7 @@ def test_what_no_index_file_has_is_read(store: Path, kept: list[int]) -> None:
         assert rows_of(directory, [Condition("topic", is_in, ("T0", "T1"))], key=key, hashSlots=str(SLOTS)) == expected
 
 
-def test_files_that_claim_the_same_part_of_the_log_are_not_believed(store: Path) -> None:
+def test_index_files_that_cover_the_same_part_of_the_log_are_not_trusted(store: Path) -> None:
     files = index_files(store)
     raw = files[1].read_bytes()
     header = HEADER.unpack_from(raw)
@@ -362,7 +362,7 @@ def test_files_that_claim_the_same_part_of_the_log_are_not_believed(store: Path)
     assert indexed.parts_of(directory, log_ranges(directory, 0)) is None
 
 
-def test_records_whose_first_segments_are_gone_are_passed_over(store: Path) -> None:
+def test_index_entries_of_removed_segments_are_skipped(store: Path) -> None:
     for path in sorted((store / "commitlog").iterdir())[:2]:
         path.unlink()
     directory = StoreDirectory(str(store))
@@ -374,7 +374,7 @@ def test_records_whose_first_segments_are_gone_are_passed_over(store: Path) -> N
     assert len([one for one in parts if isinstance(one, IndexedPart)]) < len(index_files(store))
 
 
-def test_after_a_crash_slots_of_another_moment_hide_nothing(store: Path) -> None:
+def test_slots_older_than_the_entries_after_a_crash_hide_no_rows(store: Path) -> None:
     path = index_files(store)[3]
     raw = bytearray(path.read_bytes())
     offsets = [entry[1] for entry in entries_of(path)]
@@ -400,7 +400,7 @@ def test_after_a_crash_slots_of_another_moment_hide_nothing(store: Path) -> None
     assert lost, "slots were not what this is about"
 
 
-def test_other_conditions_hold_too(base: Path, opened_directory: Callable[..., StoreDirectory]) -> None:
+def test_a_key_query_also_applies_other_conditions(base: Path, opened_directory: Callable[..., StoreDirectory]) -> None:
     directory = opened_directory(base, is_local=False)
     everything = rows_of(directory, [], **NO_HELP)
     all_of_it = with_key(everything, "all", ("T0",))
@@ -413,14 +413,14 @@ def test_other_conditions_hold_too(base: Path, opened_directory: Callable[..., S
 
 
 @pytest.mark.parametrize("options", [{}, {"useIndex": "false"}, {"splitBytes": "3000"}])
-def test_without_a_topic_the_log_is_read(base: Path, options: dict[str, str]) -> None:
+def test_a_key_query_without_a_topic_reads_the_log(base: Path, options: dict[str, str]) -> None:
     directory = StoreDirectory(str(base))
     expected = with_key(rows_of(directory, [], **NO_HELP), "all")
     assert rows_of(directory, [], key="all", **options) == expected
     assert len({row["topic"] for row in expected}) > 1
 
 
-def test_a_stream_with_a_key_has_the_rows_that_have_it(base: Path) -> None:
+def test_a_stream_with_a_key_returns_the_rows_with_the_key(base: Path) -> None:
     expected = with_key(rows_of(StoreDirectory(str(base)), [], **NO_HELP), "all")
     stream = LogStream(SourceOptions.of({"path": str(base), "key": "all", "columns": COLUMNS}))
     begin = stream.initialOffset()
@@ -437,7 +437,7 @@ def test_a_key_in_a_store_without_queues_is_found(store: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_store_that_is_being_written_has_each_key_that_was_put(tmp_path: Path) -> None:
+def test_a_key_query_of_a_live_store_finds_each_message(tmp_path: Path) -> None:
     root = tmp_path / "store"
     sizes = {"mapped_file_size_commit_log": 1 << 20, "mapped_file_size_consume_queue": 20_000, "max_index_num": 2_000}
     store, put, done = opened_store(root, **sizes), list[int](), Event()
@@ -468,7 +468,7 @@ def test_a_store_that_is_being_written_has_each_key_that_was_put(tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_a_key_reads_less_than_a_hundredth_of_a_log(
+def test_a_key_query_reads_less_than_a_hundredth_of_a_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counting_directory: Callable[[str], Any]
 ) -> None:
     monkeypatch.undo()
@@ -493,6 +493,6 @@ def test_a_key_reads_less_than_a_hundredth_of_a_log(
     ("given", "said"),
     [({"key": ""}, "key: expected one"), ({"key": "k", "table": "queue_entries"}, "only messages have keys")],
 )
-def test_what_can_be_no_key_is_refused(given: dict[str, str], said: str) -> None:
+def test_an_invalid_key_is_refused(given: dict[str, str], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         SourceOptions.of({"path": "/", **given})

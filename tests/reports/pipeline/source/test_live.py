@@ -73,7 +73,7 @@ def damage_seen(root: Path, looks: int = LOOKS) -> Counter[str]:
 
 
 @pytest.mark.slow
-def test_a_store_that_is_being_written_shows_no_damage(tmp_path: Path) -> None:
+def test_a_live_store_shows_no_damage(tmp_path: Path) -> None:
     with being_written(tmp_path / "store"):
         assert damage_seen(tmp_path / "store").total() == 0
 
@@ -108,7 +108,7 @@ def nothing() -> None:
     """No-op: the file does not change."""
 
 
-def test_a_record_that_is_being_written_is_waited_for(
+def test_a_partly_written_record_is_read_again(
     written: Callable[..., Path], rows_of: Callable[..., list[dict[str, Any]]]
 ) -> None:
     root = written()
@@ -125,7 +125,7 @@ def test_a_record_that_is_being_written_is_waited_for(
     assert rows_of(root, "messages", lambda: written_over(path, raw)) == whole
 
 
-def test_an_entry_of_a_queue_that_was_passed_before_it_was_written_is_no_hole(
+def test_an_entry_written_after_its_queue_was_read_is_no_gap(
     written: Callable[..., Path], rows_of: Callable[..., list[dict[str, Any]]]
 ) -> None:
     root = written()
@@ -138,7 +138,7 @@ def test_an_entry_of_a_queue_that_was_passed_before_it_was_written_is_no_hole(
     assert rows_of(root, "queue_entries", lambda: written_over(path, raw)) == whole
 
 
-def test_slots_that_lead_to_entries_younger_than_the_header_are_no_damage(
+def test_slots_that_point_to_entries_added_after_the_header_was_read_are_no_damage(
     written: Callable[..., Path], rows_of: Callable[..., list[dict[str, Any]]]
 ) -> None:
     root = written()

@@ -96,7 +96,7 @@ def test_rows_are_those_of_the_log(
 
 
 @pytest.mark.parametrize("length", [1, 40])
-def test_no_moment_around_a_step_back_is_missed(stepped: Path, length: int) -> None:
+def test_no_record_around_a_clock_step_back_is_missed(stepped: Path, length: int) -> None:
     directory = StoreDirectory(str(stepped))
     for number in range(300, 800, 10):
         between = FIRST_MS + number * STEP_MS, FIRST_MS + (number + length) * STEP_MS
@@ -105,7 +105,7 @@ def test_no_moment_around_a_step_back_is_missed(stepped: Path, length: int) -> N
         assert offsets(directory, *between, outOfOrderMs=str(BACK_MS)) == wanted
 
 
-def test_who_says_too_little_of_the_disorder_gets_too_little(stepped: Path) -> None:
+def test_an_out_of_order_bound_that_is_too_small_misses_rows(stepped: Path) -> None:
     directory = StoreDirectory(str(stepped))
     around = FIRST_MS + 700 * STEP_MS - 500, FIRST_MS + 700 * STEP_MS
 
@@ -117,7 +117,7 @@ def test_who_says_too_little_of_the_disorder_gets_too_little(stepped: Path) -> N
 
 
 @pytest.mark.parametrize("harm", ["queues gone", "first records gone", "a segment gone", "a record gone"])
-def test_what_cannot_be_found_by_time_is_read(rising: Path, tmp_path: Path, harm: str) -> None:
+def test_segments_that_cannot_be_searched_by_time_are_read(rising: Path, tmp_path: Path, harm: str) -> None:
     root = tmp_path / "store"
     shutil.copytree(rising, root)
     segments = sorted((root / "commitlog").iterdir())
@@ -139,7 +139,7 @@ def test_what_cannot_be_found_by_time_is_read(rising: Path, tmp_path: Path, harm
 
 
 @pytest.mark.parametrize(("segment_bytes", "times_less"), [(SEGMENT_BYTES, 3), (64 << 20, 40)])
-def test_little_is_read_for_a_short_time(
+def test_a_short_time_range_reads_few_bytes(
     tmp_path: Path, counting_directory: Callable[[str], Any], segment_bytes: int, times_less: int
 ) -> None:
     root = store_at(tmp_path / "store", segment_bytes)
@@ -157,6 +157,6 @@ def test_little_is_read_for_a_short_time(
     ("options", "why"),
     [({"outOfOrderMs": "-1"}, "outoforderms"), ({"outOfOrderMs": "1", "table": "checkpoint"}, "times")],
 )
-def test_an_option_that_makes_no_sense_is_refused(options: dict[str, str], why: str) -> None:
+def test_an_invalid_value_of_out_of_order_ms_is_refused(options: dict[str, str], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         SourceOptions.of({"path": "/store", **options})

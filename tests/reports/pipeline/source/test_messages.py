@@ -40,7 +40,7 @@ def damaged(root: Path, position: int, raw: bytes, segment: int = 0) -> None:
         file.write(raw)
 
 
-def test_every_field_is_what_a_record_decodes_to(written: Callable[..., Path]) -> None:
+def test_every_column_equals_the_decoded_field_of_the_record(written: Callable[..., Path]) -> None:
     root = written()
     rows = rows_of(root)
     assert len(rows) == 200
@@ -77,13 +77,13 @@ def test_every_field_is_what_a_record_decodes_to(written: Callable[..., Path]) -
 
 
 @pytest.mark.parametrize("split_bytes", [0, pytest.param(1, marks=pytest.mark.slow), 999, 5_000])
-def test_ranges_of_any_size_hold_each_record_once(written: Callable[..., Path], split_bytes: int) -> None:
+def test_ranges_of_any_size_return_each_record_once(written: Callable[..., Path], split_bytes: int) -> None:
     root = written()
     assert rows_of(root, splitBytes=str(split_bytes)) == rows_of(root)
 
 
 @pytest.mark.ci
-def test_a_body_that_holds_a_record_of_its_own_place_starts_no_range(
+def test_a_body_that_contains_a_valid_record_starts_no_range(
     tmp_path: Path, opened: Callable[[Path], Any], put: Callable[..., None]
 ) -> None:
     plain = opened(tmp_path / "plain")
@@ -113,7 +113,7 @@ def test_a_body_that_holds_a_record_of_its_own_place_starts_no_range(
         [Condition("size", is_in, ())],
     ],
 )
-def test_conditions_leave_what_meets_them(written: Callable[..., Path], filters: list[Any]) -> None:
+def test_conditions_select_the_matching_rows(written: Callable[..., Path], filters: list[Any]) -> None:
     root = written()
     wanted = [
         row
@@ -126,7 +126,7 @@ def test_conditions_leave_what_meets_them(written: Callable[..., Path], filters:
     assert rows_of(root, *filters) == wanted
 
 
-def test_ranges_that_hold_nothing_asked_for_are_not_read(written: Callable[..., Path]) -> None:
+def test_ranges_that_the_conditions_exclude_are_not_read(written: Callable[..., Path]) -> None:
     root = written()
     options = SourceOptions.of({"path": str(root)})
     table, directory = Messages(options), StoreDirectory(str(root))
@@ -140,7 +140,7 @@ def test_ranges_that_hold_nothing_asked_for_are_not_read(written: Callable[..., 
     ]
 
 
-def test_columns_are_those_asked_for_and_derived_ones_come_by_name(written: Callable[..., Path]) -> None:
+def test_columns_can_be_selected_and_derived_columns_only_by_name(written: Callable[..., Path]) -> None:
     root = written(7)
     assert list(rows_of(root, columns="topic, body")[0]) == ["topic", "body"]
     assert "body" not in rows_of(root, body="false")[0]
@@ -152,7 +152,7 @@ def test_columns_are_those_asked_for_and_derived_ones_come_by_name(written: Call
         rows_of(root, columns="bodies")
 
 
-def test_a_body_that_is_not_what_its_checksum_says_is_a_record_with_damage(written: Callable[..., Path]) -> None:
+def test_a_record_with_a_corrupt_body_is_a_row_with_damage(written: Callable[..., Path]) -> None:
     root = written()
     before = rows_of(root)
     damaged(root, before[5]["position"] + 100, b"\xff")
@@ -162,7 +162,7 @@ def test_a_body_that_is_not_what_its_checksum_says_is_a_record_with_damage(writt
     assert after[:5] + after[6:] == before[:5] + before[6:]
 
 
-def test_a_length_of_a_topic_with_its_highest_bit_set_is_damage(written: Callable[..., Path]) -> None:
+def test_a_topic_length_with_the_highest_bit_set_is_damage(written: Callable[..., Path]) -> None:
     root = written()
     before = rows_of(root)
     length_at = before[5]["position"] + 88 + len(before[5]["body"])
@@ -173,7 +173,7 @@ def test_a_length_of_a_topic_with_its_highest_bit_set_is_damage(written: Callabl
 
 
 @pytest.mark.parametrize("has_queues", [True, False])
-def test_behind_a_bad_header_records_are_found_again_and_proven_by_their_queues(
+def test_records_after_a_corrupt_header_are_found_and_proven_by_their_queues(
     written: Callable[..., Path], *, has_queues: bool
 ) -> None:
     root = written()
@@ -194,7 +194,7 @@ def test_behind_a_bad_header_records_are_found_again_and_proven_by_their_queues(
         assert unproven == ([] if has_queues else in_segment)
 
 
-def test_zeros_are_damage_where_the_log_goes_on_behind_them_and_none_at_its_end(written: Callable[..., Path]) -> None:
+def test_zeros_are_damage_inside_the_log_and_no_damage_at_its_end(written: Callable[..., Path]) -> None:
     root = written()
     before = rows_of(root)
     assert [row["damage"] for row in before] == [None] * 200
@@ -207,7 +207,7 @@ def test_zeros_are_damage_where_the_log_goes_on_behind_them_and_none_at_its_end(
     )
 
 
-def test_a_blank_record_that_does_not_take_all_that_is_left_hides_nothing(written: Callable[..., Path]) -> None:
+def test_a_blank_record_that_does_not_fill_the_segment_hides_no_records(written: Callable[..., Path]) -> None:
     root = written()
     before = rows_of(root)
     damaged(root, before[5]["position"] + 4, BLANK_MAGIC.to_bytes(4, "big", signed=True))
@@ -223,7 +223,7 @@ def test_a_blank_record_that_does_not_take_all_that_is_left_hides_nothing(writte
 
 
 @pytest.mark.parametrize("window_bytes", [100, 4096, 10_000])
-def test_files_that_cannot_be_mapped_are_read_a_window_at_a_time(
+def test_remote_files_are_read_in_windows(
     written: Callable[..., Path], window_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = written()

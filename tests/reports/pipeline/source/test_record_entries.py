@@ -84,7 +84,7 @@ def stores_in(archive: str, place: Path) -> Iterator[tuple[Path, dict[str, str]]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("archive", [one for one in ARCHIVES if not one.startswith(TAMPERED)])
-def test_entries_of_a_sound_golden_store_are_those_in_its_queues_files(archive: str, tmp_path: Path) -> None:
+def test_entries_of_an_undamaged_golden_store_equal_its_queue_files(archive: str, tmp_path: Path) -> None:
     seen = 0
     for root, options in stores_in(archive, tmp_path):
         found = in_order(entries_of(root, **options))
@@ -95,7 +95,7 @@ def test_entries_of_a_sound_golden_store_are_those_in_its_queues_files(archive: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("archive", [one for one in ARCHIVES if one.startswith(TAMPERED)])
-def test_entries_of_a_damaged_golden_store_are_those_of_the_records_that_are_left(archive: str, tmp_path: Path) -> None:
+def test_entries_of_a_damaged_golden_store_are_those_of_its_readable_records(archive: str, tmp_path: Path) -> None:
     for root, options in stores_in(archive, tmp_path):
         assert entries_of(root, **options) == in_log(root, **options)
 
@@ -137,7 +137,7 @@ def test_light_queues_have_entries_and_halves_of_transactions_have_none(varied: 
     assert len(set(physical_offsets)) == 160 - 64 < len(found)
 
 
-def test_codes_are_those_of_the_queue_whatever_a_tag_is_made_of(
+def test_tags_codes_equal_those_of_the_queue_for_any_tag(
     tmp_path: Path, opened: Callable[[Path], MessageStore]
 ) -> None:
     root = tmp_path / "store"
@@ -158,7 +158,7 @@ def test_codes_are_those_of_the_queue_whatever_a_tag_is_made_of(
     assert sum(before != after for before, after in zip(found, changed, strict=True)) == 8
 
 
-def test_an_entry_comes_though_its_queue_has_lost_it_and_says_where_its_record_is(varied: Path) -> None:
+def test_an_entry_missing_from_its_queue_is_streamed_with_the_place_of_its_record(varied: Path) -> None:
     before = entries_of(varied)
     shutil.rmtree(varied / "consumequeue")
     assert entries_of(varied) == before
@@ -169,7 +169,7 @@ def test_an_entry_comes_though_its_queue_has_lost_it_and_says_where_its_record_i
         assert (int.from_bytes(head[:4]), int.from_bytes(head[28:])) == (row["size"], row["physical_offset"])
 
 
-def test_damage_comes_with_where_it_is_and_an_entry_says_if_the_body_of_its_record_is_damaged(varied: Path) -> None:
+def test_damage_is_streamed_with_its_place_and_entries_tell_of_a_corrupt_body(varied: Path) -> None:
     before = entries_of(varied)
     segment = varied / "commitlog" / f"{0:020}"
     raw = bytearray(segment.read_bytes())

@@ -26,7 +26,7 @@ def table(spark: SparkSession) -> Callable[..., DataFrame]:
     return load
 
 
-def test_the_four_tables_of_a_store(table: Callable[..., DataFrame], written: Callable[..., Path]) -> None:
+def test_a_store_has_four_tables(table: Callable[..., DataFrame], written: Callable[..., Path]) -> None:
     root = written()
     messages = table(root)
     assert [tuple(row) for row in messages.groupBy("topic").count().orderBy("topic").collect()] == [
@@ -51,13 +51,13 @@ def test_the_four_tables_of_a_store(table: Callable[..., DataFrame], written: Ca
 
 
 @pytest.mark.slow
-def test_several_tasks_read_one_segment(table: Callable[..., DataFrame], written: Callable[..., Path]) -> None:
+def test_several_tasks_can_read_one_segment(table: Callable[..., DataFrame], written: Callable[..., Path]) -> None:
     split = table(written(30), splitBytes="2000")
     assert split.rdd.getNumPartitions() > 3
     assert split.count() == 30
 
 
-def test_conditions_are_seen_to_by_the_source(table: Callable[..., DataFrame], written: Callable[..., Path]) -> None:
+def test_the_source_applies_the_conditions(table: Callable[..., DataFrame], written: Callable[..., Path]) -> None:
     root = written()
     some = table(root, where="topic = 'T1' and queue_offset >= 40")
     assert some.count() == 20
@@ -70,7 +70,7 @@ def test_conditions_are_seen_to_by_the_source(table: Callable[..., DataFrame], w
 
 
 @pytest.mark.parametrize("is_on", ["true", "false"])
-def test_a_table_may_be_asked_several_things_whatever_spark_pushes_down(
+def test_several_queries_on_one_table_are_independent_of_each_other(
     spark: SparkSession, table: Callable[..., DataFrame], written: Callable[..., Path], is_on: str
 ) -> None:
     setting = "spark.sql.python.filterPushdown.enabled"
@@ -86,7 +86,7 @@ def test_a_table_may_be_asked_several_things_whatever_spark_pushes_down(
 
 
 @pytest.mark.slow
-def test_a_key_has_the_rows_that_have_it_among_their_keys(
+def test_a_key_query_returns_the_rows_that_have_it_among_their_keys(
     table: Callable[..., DataFrame], written: Callable[..., Path]
 ) -> None:
     root = written()
@@ -110,7 +110,7 @@ def test_a_key_has_the_rows_that_have_it_among_their_keys(
         ({"where": "body = 'x'"}, "where: expected a column that rows can be chosen by, found body; there are .*topic"),
     ],
 )
-def test_what_is_no_option_is_said_to_be_none(
+def test_an_unknown_option_is_refused(
     spark: SparkSession, written: Callable[..., Path], options: dict[str, str], wanted: str
 ) -> None:
     root = written(1)
@@ -133,7 +133,7 @@ def test_a_place_without_a_store_is_an_error_and_a_store_without_messages_has_no
 
 
 @pytest.mark.slow
-def test_damage_of_side_files_comes_as_rows(table: Callable[..., DataFrame], written: Callable[..., Path]) -> None:
+def test_damage_of_side_files_appears_as_rows(table: Callable[..., DataFrame], written: Callable[..., Path]) -> None:
     root = written()
     (root / "checkpoint").write_bytes(bytes(7))
     queue = root / f"consumequeue/T0/1/{0:020}"
@@ -153,7 +153,7 @@ def test_damage_of_side_files_comes_as_rows(table: Callable[..., DataFrame], wri
     assert {field for _, field in found} >= {"previous", "indexCount", "size"}
 
 
-def test_queue_entries_are_left_out_by_conditions_of_every_kind(
+def test_conditions_of_every_kind_exclude_queue_entries(
     table: Callable[..., DataFrame], written: Callable[..., Path]
 ) -> None:
     root = written()
@@ -182,7 +182,7 @@ def _sorted(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row["topic"], row["queue_id"], row["queue_offset"]))
 
 
-def test_a_table_and_a_view_are_made_by_a_statement_and_dropping_the_table_leaves_the_store(
+def test_sql_creates_a_table_and_a_view_and_dropping_the_table_keeps_the_store(
     spark: SparkSession, written: Callable[..., Path]
 ) -> None:
     root = written(30)
@@ -204,7 +204,7 @@ def test_a_table_and_a_view_are_made_by_a_statement_and_dropping_the_table_leave
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == files
 
 
-def test_a_statement_may_say_which_rows_there_are(spark: SparkSession, written: Callable[..., Path]) -> None:
+def test_create_table_can_select_rows(spark: SparkSession, written: Callable[..., Path]) -> None:
     options = f"path '{written(30)}', where \"topic = 'T1' and queue_id = 0\""
     for what in ("TABLE", "TEMPORARY VIEW"):
         spark.sql(f"CREATE {what} chosen USING rocketmq OPTIONS ({options})")
@@ -230,7 +230,7 @@ def test_stores_of_several_brokers_are_one_table(spark: SparkSession, written: C
         spark.sql("DROP TABLE made")
 
 
-def test_a_table_without_a_place_or_with_what_is_no_option_is_not_made(spark: SparkSession, tmp_path: Path) -> None:
+def test_create_table_without_a_path_or_with_an_unknown_option_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(AnalysisException, match="no option colums"):
         spark.sql(f"CREATE TABLE made USING rocketmq OPTIONS (path '{tmp_path}', colums 'topic')")
 

@@ -37,13 +37,13 @@ def two(template: Path, tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_each_row_of_each_store_says_which_it_is_of(two: list[str], name: str) -> None:
+def test_each_row_has_the_path_of_its_store(two: list[str], name: str) -> None:
     both = rows_of(table_of({"paths": json.dumps(two)}, name))
     assert both == [{"store": root, **row} for root in two for row in rows_of(table_of({"path": root}, name))]
     assert {row["store"] for row in both} == set(two)
 
 
-def test_the_column_is_there_where_stores_are_listed_or_where_it_is_asked_for(two: list[str]) -> None:
+def test_the_column_store_exists_if_stores_are_listed_or_if_it_is_selected(two: list[str]) -> None:
     (one, _), both = two, json.dumps(two)
     assert table_of({"path": one}).schema.names[0] == "file"
     assert table_of({"paths": json.dumps([one])}).schema.names[:2] == ["store", "file"]
@@ -54,7 +54,7 @@ def test_the_column_is_there_where_stores_are_listed_or_where_it_is_asked_for(tw
         table_of({"path": one, "columns": "store,shop"})
 
 
-def test_nothing_is_read_of_a_store_that_a_filter_leaves_out_and_damage_of_the_other_stays(two: list[str]) -> None:
+def test_a_store_that_a_filter_excludes_is_not_read_and_damage_of_the_other_remains(two: list[str]) -> None:
     table = table_of({"paths": json.dumps(two)})
     everything = rows_of(table)
     found = rows_of(table, Condition("store", eq, two[1]))
@@ -67,7 +67,7 @@ def test_nothing_is_read_of_a_store_that_a_filter_leaves_out_and_damage_of_the_o
     assert rows_of(table, Condition("store", eq, two[1])) == found
 
 
-def test_a_store_that_is_not_there_is_named(two: list[str], tmp_path: Path) -> None:
+def test_a_missing_store_is_named(two: list[str], tmp_path: Path) -> None:
     nowhere = str(tmp_path / "nowhere")
     with pytest.raises(FileNotFoundError, match=f"^{nowhere}: no such directory"):
         rows_of(table_of({"paths": json.dumps([two[0], nowhere])}))
@@ -85,6 +85,6 @@ def test_a_store_that_is_not_there_is_named(two: list[str], tmp_path: Path) -> N
         ({}, "no directory"),
     ],
 )
-def test_what_is_no_list_of_stores_is_refused(options: dict[str, str], wanted: str) -> None:
+def test_an_invalid_list_of_stores_is_refused(options: dict[str, str], wanted: str) -> None:
     with pytest.raises(ValueError, match=wanted):
         SourceOptions.of(options)

@@ -61,9 +61,7 @@ def places(rows: list[dict[str, Any]]) -> list[int]:
 
 
 @pytest.mark.parametrize("rows", [None, 1, 7, 50])
-def test_batches_hold_each_record_once_over_the_ends_of_segments(
-    written: Callable[..., Path], rows: int | None
-) -> None:
+def test_batches_have_each_record_once_across_segments(written: Callable[..., Path], rows: int | None) -> None:
     root = written()
     whole = places(rows_of(stream_of(root), {}, stream_of(root).latestOffset(_begin(), ReadAllAvailable())))
     assert len(set(whole)) == len(whole) == 200
@@ -74,7 +72,7 @@ def test_batches_hold_each_record_once_over_the_ends_of_segments(
     assert len(list((root / "commitlog").iterdir())) > 3
 
 
-def test_a_batch_is_read_again_by_its_offset_alone(written: Callable[..., Path]) -> None:
+def test_a_batch_can_be_read_again_from_its_offset_alone(written: Callable[..., Path]) -> None:
     root = written()
     stream = stream_of(root)
     (first, end), (second, last), *_ = batches_of(stream, stream.initialOffset(), 60)
@@ -88,7 +86,7 @@ def test_maxRows_is_the_limit_of_a_batch(written: Callable[..., Path]) -> None: 
     assert isinstance(stream_of(root).getDefaultReadLimit(), ReadAllAvailable)
 
 
-def test_a_record_that_is_not_there_yet_as_a_whole_is_left_for_later(written: Callable[..., Path]) -> None:
+def test_a_partial_record_is_left_for_a_later_batch(written: Callable[..., Path]) -> None:
     root = written(10)
     stream = stream_of(root)
     (rows, _), *_ = batches_of(stream, stream.initialOffset())
@@ -107,7 +105,7 @@ def test_a_record_that_is_not_there_yet_as_a_whole_is_left_for_later(written: Ca
 
 
 @pytest.mark.parametrize("cut", [1, 30])
-def test_what_recovery_cut_is_gone_and_what_was_put_instead_comes_once(
+def test_after_a_truncation_the_new_records_appear_once(
     written: Callable[..., Path], opened: Callable[[Path], MessageStore], put: Callable[..., None], cut: int
 ) -> None:
     root = written(60)
@@ -123,7 +121,7 @@ def test_what_recovery_cut_is_gone_and_what_was_put_instead_comes_once(
     assert len(later) == 20
 
 
-def test_a_log_that_is_cut_and_not_written_to_gives_nothing_more(written: Callable[..., Path]) -> None:
+def test_a_truncated_log_without_new_records_gives_no_rows(written: Callable[..., Path]) -> None:
     root = written(30)
     stream = stream_of(root)
     ((rows, end),) = batches_of(stream, stream.initialOffset())
@@ -134,7 +132,7 @@ def test_a_log_that_is_cut_and_not_written_to_gives_nothing_more(written: Callab
     assert list(stream.read(StreamPartition(None))) == []
 
 
-def test_a_cut_in_front_of_all_that_the_offset_knows_ends_the_stream(written: Callable[..., Path]) -> None:
+def test_a_truncation_before_all_known_records_ends_the_stream(written: Callable[..., Path]) -> None:
     root = written(KNOWN_MAX + 100)
     stream = stream_of(root)
     ((rows, end),) = batches_of(stream, stream.initialOffset())
@@ -143,7 +141,7 @@ def test_a_cut_in_front_of_all_that_the_offset_knows_ends_the_stream(written: Ca
         stream.latestOffset(end, ReadAllAvailable())
 
 
-def test_what_was_removed_before_it_was_read_ends_the_stream(written: Callable[..., Path]) -> None:
+def test_records_removed_before_they_were_read_end_the_stream(written: Callable[..., Path]) -> None:
     root = written()
     stream = stream_of(root)
     begin = stream.initialOffset()
@@ -153,7 +151,7 @@ def test_what_was_removed_before_it_was_read_ends_the_stream(written: Callable[.
         stream.latestOffset(first_batch, ReadAllAvailable())
 
 
-def test_up_to_durable_reads_what_the_checkpoint_vouches_for(written: Callable[..., Path]) -> None:
+def test_up_to_durable_reads_only_up_to_the_checkpoint(written: Callable[..., Path]) -> None:
     root = written(40)
     everything = stream_of(root).latestOffset(_begin(), ReadAllAvailable())
     rows = rows_of(stream_of(root), {}, everything)
@@ -170,7 +168,7 @@ def test_up_to_durable_reads_what_the_checkpoint_vouches_for(written: Callable[.
     assert stream_of(root, upTo="durable").latestOffset(_begin(), ReadAllAvailable())["to"] == 0
 
 
-def test_damage_in_a_segment_that_is_full_comes_as_a_row_and_ends_nothing(written: Callable[..., Path]) -> None:
+def test_damage_in_a_full_segment_appears_as_a_row_and_the_stream_continues(written: Callable[..., Path]) -> None:
     root = written()
     rows = rows_of(stream_of(root), {}, stream_of(root).latestOffset(_begin(), ReadAllAvailable()))
     third = rows[2]
@@ -184,13 +182,13 @@ def test_damage_in_a_segment_that_is_full_comes_as_a_row_and_ends_nothing(writte
     assert places([row for row in found if row["damage"] is None]) == places(rows[:2] + rows[3:])
 
 
-def test_nothing_new_is_the_offset_that_was(written: Callable[..., Path]) -> None:
+def test_without_new_records_the_offset_stays_the_same(written: Callable[..., Path]) -> None:
     stream = stream_of(written(20))
     ((_, end),) = batches_of(stream, stream.initialOffset())
     assert stream.latestOffset(end, ReadAllAvailable()) is end
 
 
-def test_a_query_for_what_is_available_now_ends_there(
+def test_a_query_with_available_now_ends_at_the_current_end(
     written: Callable[..., Path], opened: Callable[[Path], MessageStore], put: Callable[..., None]
 ) -> None:
     root = written(40)
@@ -213,7 +211,7 @@ def test_messages_and_entries_of_queues_can_be_streamed_and_nothing_else(table: 
 
 
 @pytest.mark.slow
-def test_a_query_sees_each_surviving_message_once_though_it_and_the_writer_are_stopped_and_killed(
+def test_a_query_returns_each_surviving_message_once_despite_stops_and_kills(
     spark: SparkSession, tmp_path: Path, opened: Callable[[Path], MessageStore]
 ) -> None:
     root, sink, checkpoints = tmp_path / "store", str(tmp_path / "sink"), str(tmp_path / "checkpoints")
@@ -248,7 +246,7 @@ def test_a_query_sees_each_surviving_message_once_though_it_and_the_writer_are_s
 
 
 @pytest.mark.slow
-def test_a_query_sees_each_entry_of_two_stores_once_though_it_and_one_writer_are_stopped_and_killed(
+def test_a_query_returns_each_entry_of_two_stores_once_despite_stops_and_kills(
     spark: SparkSession, tmp_path: Path, opened: Callable[[Path], MessageStore]
 ) -> None:
     roots, sink, checkpoints = [tmp_path / "a", tmp_path / "b"], str(tmp_path / "sink"), str(tmp_path / "checkpoints")

@@ -72,7 +72,7 @@ def stores(
 
 
 @pytest.mark.parametrize("limit", [{}, {"maxRows": "1"}, {"maxRows": "7"}, {"maxBytes": "9000"}, {"maxBytes": "1"}])
-def test_batches_hold_each_record_of_each_log_once(stores: tuple[Path, ...], limit: dict[str, str]) -> None:
+def test_batches_have_each_record_of_each_log_once(stores: tuple[Path, ...], limit: dict[str, str]) -> None:
     batches = list(batches_of(*stores, **limit))
     assert in_order(rows_in(batches)) == in_order(table_of(*stores))
     assert Counter(row["store"] for row in rows_in(batches)) == {str(stores[0]): 200, str(stores[1]): 30}
@@ -80,7 +80,7 @@ def test_batches_hold_each_record_of_each_log_once(stores: tuple[Path, ...], lim
         assert len(batches) == 1
 
 
-def test_a_limit_is_one_of_the_batch_and_what_one_log_leaves_another_takes(stores: tuple[Path, ...]) -> None:
+def test_logs_share_the_limit_of_a_batch_and_use_what_others_do_not_need(stores: tuple[Path, ...]) -> None:
     many, few, _ = map(str, stores)
     counts = [Counter(row["store"] for row in rows) for rows, _ in batches_of(*stores, maxRows="30")]
     assert counts == [{few: 15, many: 15}] * 2 + [{many: 30}] * 5 + [{many: 20}]
@@ -90,13 +90,13 @@ def test_a_limit_is_one_of_the_batch_and_what_one_log_leaves_another_takes(store
     assert all(size > limit_bytes // 2 for size in sizes[:-1])
 
 
-def test_a_limit_below_the_number_of_logs_leaves_none_waiting(stores: tuple[Path, ...]) -> None:
+def test_with_a_limit_below_the_number_of_logs_each_log_still_provides_a_record(stores: tuple[Path, ...]) -> None:
     many, few, _ = map(str, stores)
     (first, _), *_ = batches_of(*stores, maxRows="1")
     assert Counter(row["store"] for row in first) == {many: 1, few: 1}
 
 
-def test_a_log_that_is_added_is_read_from_its_beginning_and_the_others_go_on(stores: tuple[Path, ...]) -> None:
+def test_an_added_log_is_read_from_its_beginning_and_the_others_continue(stores: tuple[Path, ...]) -> None:
     many, few, idle = stores
     before = list(batches_of(few, idle))
     after = list(batches_of(idle, many, few, start=before[-1][1]))
@@ -105,7 +105,7 @@ def test_a_log_that_is_added_is_read_from_its_beginning_and_the_others_go_on(sto
 
 
 @pytest.mark.parametrize("again", [1, 4])
-def test_a_batch_with_a_log_that_was_added_is_read_again_by_its_offset_alone(
+def test_a_batch_with_an_added_log_can_be_read_again_from_its_offset_alone(
     stores: tuple[Path, ...], again: int
 ) -> None:
     many, few, _ = stores
@@ -119,7 +119,7 @@ def test_a_batch_with_a_log_that_was_added_is_read_again_by_its_offset_alone(
     assert rows
 
 
-def test_the_offset_of_one_log_without_a_name_is_gone_on_from_as_that_of_the_first(stores: tuple[Path, ...]) -> None:
+def test_an_offset_of_a_single_unnamed_log_continues_as_that_of_the_first_store(stores: tuple[Path, ...]) -> None:
     many, few, _ = stores
     alone = LogStream(SourceOptions.of({"path": str(many)}))
     start = alone.latestOffset(alone.initialOffset(), ReadAllAvailable())
@@ -129,7 +129,7 @@ def test_the_offset_of_one_log_without_a_name_is_gone_on_from_as_that_of_the_fir
         list(batches_of(few, many, start=start))
 
 
-def test_a_log_that_is_left_out_ends_the_stream_and_is_named(stores: tuple[Path, ...]) -> None:
+def test_a_missing_log_ends_the_stream_and_is_named(stores: tuple[Path, ...]) -> None:
     many, few, idle = stores
     *_, (_, start) = batches_of(many, few)
     for reader in (LogStream(options_of(many, idle)), LogStream(SourceOptions.of({"path": str(many)}))):
@@ -139,7 +139,7 @@ def test_a_log_that_is_left_out_ends_the_stream_and_is_named(stores: tuple[Path,
             reader.partitions(start, start)
 
 
-def test_a_log_that_was_cut_goes_on_by_itself_and_one_that_has_expired_is_named(
+def test_a_truncated_log_continues_independently_and_an_expired_log_is_named(
     stores: tuple[Path, ...], opened: Callable[[Path], MessageStore], put: Callable[..., None]
 ) -> None:
     many, few, idle = stores
@@ -164,7 +164,7 @@ def test_a_log_that_was_cut_goes_on_by_itself_and_one_that_has_expired_is_named(
         list(batches_of(*stores, start=early))
 
 
-def test_what_is_available_now_is_that_of_every_log(
+def test_available_now_covers_every_log(
     stores: tuple[Path, ...], opened: Callable[[Path], MessageStore], put: Callable[..., None]
 ) -> None:
     there = in_order(table_of(*stores))
@@ -177,7 +177,7 @@ def test_what_is_available_now_is_that_of_every_log(
     assert in_order(rows_in(list(batches_of(*stores, stream=reader, maxRows="60")))) == there
 
 
-def test_lag_is_that_of_all_logs_together_and_of_each(stores: tuple[Path, ...]) -> None:
+def test_lag_is_reported_in_total_and_for_each_log(stores: tuple[Path, ...]) -> None:
     many, few, idle = map(str, stores)
     reader = LogStream(options_of(*stores, maxRows="30"))
     nothing_planned = reader.reportLatestOffset()
@@ -191,7 +191,7 @@ def test_lag_is_that_of_all_logs_together_and_of_each(stores: tuple[Path, ...]) 
     assert lag["logs"][idle] == {"to": 0, "lag_bytes": 0}
 
 
-def test_nothing_new_in_any_log_is_the_offset_that_was(stores: tuple[Path, ...]) -> None:
+def test_without_new_records_in_any_log_the_offset_stays_the_same(stores: tuple[Path, ...]) -> None:
     reader = LogStream(options_of(*stores))
     end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
     assert reader.latestOffset(end, ReadAllAvailable()) is end

@@ -87,7 +87,7 @@ def test_maxBytes_is_the_limit_of_a_batch_and_maxRows_another(template: Path) ->
     assert len(rows) == MESSAGES
 
 
-def test_planning_reads_nothing_of_a_segment_that_is_full(
+def test_planning_does_not_read_full_segments(
     written: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, counting_directory: Callable[[str], Any]
 ) -> None:
     root = written(4000)
@@ -103,7 +103,7 @@ def test_planning_reads_nothing_of_a_segment_that_is_full(
     assert directory.read_bytes < heads_bytes + 2 * known_bytes + 4 * SEGMENT_BYTES
 
 
-def test_an_offset_is_some_hundred_bytes(written: Callable[..., Path]) -> None:
+def test_an_offset_has_less_than_a_thousand_bytes(written: Callable[..., Path]) -> None:
     root = written(2 * KNOWN_MAX)
     *_, (_, end) = batches_of(root)
     assert len(json.dumps(end)) < 1000
@@ -120,7 +120,7 @@ def test_an_offset_is_some_hundred_bytes(written: Callable[..., Path]) -> None:
     ),
     limit=st.sampled_from([ReadAllAvailable(), ReadMaxRows(7), ReadMaxBytes(5000), ReadMaxBytes(20_000)]),
 )
-def test_rows_are_those_of_the_table_whatever_is_damaged_in_full_segments(
+def test_a_stream_returns_the_rows_of_the_table_despite_damage_in_full_segments(
     template: Path, damage: list[tuple[int, int, int]], limit: ReadLimit
 ) -> None:
     with TemporaryDirectory() as place:
@@ -137,7 +137,7 @@ def test_rows_are_those_of_the_table_whatever_is_damaged_in_full_segments(
 
 @pytest.mark.parametrize("kept", [*range(40, 60), MESSAGES - 1])
 @pytest.mark.parametrize("rows", [None, 9])
-def test_wherever_the_log_was_cut_what_was_put_instead_comes_once(
+def test_after_a_truncation_anywhere_the_new_records_appear_once(
     template: Path,
     tmp_path: Path,
     opened: Callable[[Path], MessageStore],
@@ -159,7 +159,7 @@ def test_wherever_the_log_was_cut_what_was_put_instead_comes_once(
     assert len(after) == 90
 
 
-def test_a_cut_ends_the_stream_if_the_clock_was_set_back_and_a_new_record_might_be_the_old_one(
+def test_a_truncation_ends_the_stream_if_the_clock_was_set_back_and_records_are_ambiguous(
     template: Path, tmp_path: Path
 ) -> None:
     root = tmp_path / "store"
@@ -184,7 +184,7 @@ def test_a_cut_ends_the_stream_if_the_clock_was_set_back_and_a_new_record_might_
 
 
 @pytest.mark.parametrize("lost", [0, 1, 12])
-def test_an_offset_that_has_a_checksum_of_each_record_is_gone_on_from(
+def test_a_stream_continues_from_an_offset_of_the_older_form(
     template: Path, tmp_path: Path, opened: Callable[[Path], MessageStore], put: Callable[..., None], lost: int
 ) -> None:
     root = tmp_path / "store"
@@ -205,7 +205,7 @@ def test_an_offset_that_has_a_checksum_of_each_record_is_gone_on_from(
     assert len(json.dumps(batches[-1][1])) < 1000
 
 
-def test_an_old_offset_that_knows_nothing_which_is_in_the_log_ends_the_stream(template: Path, tmp_path: Path) -> None:
+def test_an_older_offset_without_any_record_of_the_log_ends_the_stream(template: Path, tmp_path: Path) -> None:
     root = tmp_path / "store"
     shutil.copytree(template, root)
     place = table_of(root)[-1]["physical_offset"]
@@ -214,7 +214,7 @@ def test_an_old_offset_that_knows_nothing_which_is_in_the_log_ends_the_stream(te
         batches_of(root, {"from": 0, "to": place + 100, "known": b64encode(known).decode()})
 
 
-def test_how_far_a_batch_is_behind_the_log_is_reported(
+def test_the_lag_of_a_batch_is_reported(
     template: Path, tmp_path: Path, opened: Callable[[Path], MessageStore], put: Callable[..., None]
 ) -> None:
     root = tmp_path / "store"
@@ -240,7 +240,7 @@ def test_how_far_a_batch_is_behind_the_log_is_reported(
     assert stream.reportLatestOffset()["to"] == rows[10]["physical_offset"]
 
 
-def test_a_directory_without_a_log_is_no_lag(tmp_path: Path) -> None:
+def test_a_directory_without_a_log_has_no_lag(tmp_path: Path) -> None:
     stream = stream_of(tmp_path)
     begin = stream.initialOffset()
     assert stream.latestOffset(begin, ReadAllAvailable()) is begin

@@ -33,7 +33,7 @@ def chooses(text: str, row: Mapping[str, Any] = ROW) -> bool:
         ("queue_id = 2 and queue_id = 3", False),
     ],
 )
-def test_rows_are_chosen_by_all_comparisons(text: str, is_chosen: bool) -> None:
+def test_rows_must_satisfy_all_comparisons(text: str, is_chosen: bool) -> None:
     assert chooses(text) == is_chosen
     assert bool(conditions_of(text, COLUMNS)) == bool(text)
 
@@ -63,16 +63,16 @@ def test_rows_are_chosen_by_all_comparisons(text: str, is_chosen: bool) -> None:
         ("topic = 5", "expected text for topic, found 5"),
     ],
 )
-def test_what_is_no_condition_is_refused_by_name(text: str, wanted: str) -> None:
+def test_an_invalid_condition_is_refused_with_an_error_that_names_it(text: str, wanted: str) -> None:
     with pytest.raises(ValueError, match=f"^where: {wanted}"):
         conditions_of(text, COLUMNS)
 
 
-def test_a_table_without_such_columns_has_no_condition() -> None:
+def test_a_condition_on_a_missing_column_is_refused() -> None:
     with pytest.raises(ValueError, match="found topic; there is none"):
         conditions_of("topic = 'a'", ())
 
 
-def test_a_stream_takes_none() -> None:
+def test_a_stream_refuses_conditions() -> None:
     with pytest.raises(ValueError, match="where: not of a stream"):
         LogStream(SourceOptions.of({"path": "/a", "where": "topic = 'a'"}))
